@@ -35,6 +35,10 @@ const PARKED: u64 = 1 << 63;
 /// A parked word, with room above and below for additions that went astray.
 const MARK: u64 = PARKED | 1 << 62;
 
+/// When so much has gone astray, the mark is renewed. A limiter with a queue that never empties may get
+/// there after years.
+const ASTRAY: u64 = 1 << 60;
+
 pub(crate) struct Core<R: Rule> {
     word: AtomicU64,
     /// The number of the epoch for which the word is good.
@@ -202,12 +206,7 @@ impl<R: Rule> Core<R> {
 
     #[inline]
     fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
-        Denied::from_rule(
-            refusal,
-            now,
-            (self.rule.limit(), remaining),
-            self.name.clone(),
-        )
+        Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
     }
 
     /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
@@ -223,13 +222,20 @@ impl<R: Rule> Core<R> {
         output
     }
 
-    /// Wakes those who were settled, and goes on serving if they were too many for one turn.
-    fn wake(&self, now: Moment, mut woken: Woken) {
-        while woken.is_full() {
+    /// Wakes those who were settled, and goes on serving if they were too many for one turn or the time
+    /// of the next has come meanwhile.
+    fn wake(&self, mut now: Moment, mut woken: Woken) {
+        loop {
+            let more = woken.is_full() || woken.overdue;
+            if woken.overdue {
+                now = self.clock.precise_now();
+            }
             woken.wake();
+            if !more {
+                return;
+            }
             self.enter_once(now, &mut woken, |turn| turn.serve());
         }
-        woken.wake();
     }
 
     fn enter_once<T>(
@@ -260,19 +266,17 @@ impl<R: Rule> Core<R> {
             inside,
             state: &mut state,
             now,
-            woken,
+            woken: &mut *woken,
         });
-        self.set_alarm(inside);
+        woken.overdue = self.set_alarm(inside);
         let free = inside.waiters.is_empty() && !inside.closed;
         match self.rule.pack(&state, now).filter(|_| free) {
-            Some(word) => self.word.store(word, Ordering::Release),
-            None => {
-                inside.state = Some(state);
-                if R::GIVES_BACK {
-                    // Makes room again for additions that go astray.
-                    self.word.store(MARK, Ordering::Release);
-                }
+            // Swapped, not stored: additions that go astray are exchanges too, and in one order with
+            // this one.
+            Some(word) => {
+                self.word.swap(word, Ordering::AcqRel);
             }
+            None => inside.state = Some(state),
         }
         output
     }
@@ -294,8 +298,9 @@ impl<R: Rule> Core<R> {
             .unpack(word, Moment::from_nanos(epoch << self.epoch_bits))
     }
 
-    /// Sees to it that the clock rings when the next waiter is served or gives up.
-    fn set_alarm(&self, inside: &mut Inside<R>) {
+    /// Sees to it that the clock rings when the next waiter is served or gives up. Returns whether that
+    /// moment has passed already.
+    fn set_alarm(&self, inside: &mut Inside<R>) -> bool {
         let mut at = Moment::NEVER;
         if !inside.waiters.is_empty() {
             let deadline = inside.waiters.first_deadline();
@@ -303,14 +308,14 @@ impl<R: Rule> Core<R> {
             at = inside.due.min(deadline.plus_nanos(1));
         }
         if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
-            return;
+            return false;
         }
         inside.alarm_at = at;
         let alarm = *inside.alarm.get_or_insert_with(|| {
             let me: Weak<Self> = Weak::clone(&self.me);
             self.clock.register(me)
         });
-        self.clock.set(alarm, at);
+        self.clock.set(alarm, at)
     }
 
     /// Looks at the gate without changing it.
@@ -398,7 +403,7 @@ impl<R: Rule> Source for Core<R> {
             // Released to whoever takes next: what was done under the permit happened before.
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
-                self.give_back_long(cost, taken);
+                self.give_back_long(cost, taken, word);
             }
         }
     }
@@ -425,7 +430,7 @@ impl<R: Rule> Source for Core<R> {
 
 impl<R: Rule> Core<R> {
     #[cold]
-    fn give_back_long(&self, cost: u32, taken: Moment) {
+    fn give_back_long(&self, cost: u32, taken: Moment, word: u64) {
         let now = self.clock.precise_now();
         let mut woken = Woken::default();
         let mut inside = lock(&self.inside);
@@ -439,6 +444,9 @@ impl<R: Rule> Core<R> {
             turn.inside.forecast.forget();
             turn.serve();
         });
+        if inside.state.is_some() && word > MARK + ASTRAY {
+            self.word.swap(MARK, Ordering::AcqRel);
+        }
         drop(inside);
         self.wake(now, woken);
     }

@@ -40,6 +40,8 @@ pub(super) struct Woken {
     count: usize,
     /// For those who are evicted all at once.
     more: Vec<Waker>,
+    /// Whether the next waiter is due by now.
+    pub(super) overdue: bool,
 }
 
 impl Woken {

@@ -6,6 +6,8 @@ mod builder;
 mod core;
 mod forecast;
 mod inside;
+#[cfg(all(test, loom))]
+mod model;
 mod reservation;
 
 use std::fmt;
