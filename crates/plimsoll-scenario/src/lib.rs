@@ -1,0 +1,6 @@
+//! Scenario files.
+
+mod error;
+mod tree;
+
+pub use error::FileError;
