@@ -1,1 +1,36 @@
-//! Limits.
+#![doc = include_str!("../README.md")]
+
+mod all;
+mod blocking;
+mod clock;
+mod concurrency;
+mod demand;
+mod denied;
+mod gate;
+mod invalid;
+mod limiter;
+mod moment;
+mod permit;
+mod queue;
+mod quota;
+pub mod rate;
+mod rule;
+mod snapshot;
+mod sync;
+mod totals;
+
+pub use all::All;
+pub use clock::{Clock, ManualClock, Sleep};
+pub use concurrency::{Concurrency, Slots};
+pub use demand::{Demand, Priority};
+pub use denied::{Denied, Reason};
+pub use gate::{Acquire, Gate, GateBuilder, Reservation};
+pub use invalid::InvalidLimit;
+pub use limiter::Limiter;
+pub use moment::Moment;
+pub use permit::{Outcome, Permit, Source};
+pub use queue::{Counts, Full, Queue};
+pub use quota::Quota;
+pub use rate::{FixedWindow, SlidingWindow, TokenBucket};
+pub use rule::{Refusal, Rule};
+pub use snapshot::Snapshot;

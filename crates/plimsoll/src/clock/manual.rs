@@ -1,0 +1,94 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::alarms::Alarms;
+use super::{Clock, Kind};
+use crate::Moment;
+
+/// A clock that is moved by hand, for tests and simulations.
+///
+/// Moving it serves everybody who falls due on the way, each at its own instant and in order, before
+/// the call returns.
+///
+/// ```
+/// use plimsoll::{Gate, ManualClock, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(TokenBucket::per_second(1)).clock(time.clock()).build();
+/// assert!(gate.try_acquire(1).is_ok());
+/// assert!(gate.try_acquire(1).is_err());
+/// time.advance(Duration::from_secs(1));
+/// assert!(gate.try_acquire(1).is_ok());
+/// ```
+#[derive(Clone, Default)]
+pub struct ManualClock(Arc<Hand>);
+
+#[derive(Default)]
+pub(super) struct Hand {
+    now: AtomicU64,
+    alarms: Alarms,
+}
+
+impl Hand {
+    /// A plain load: the hand is moved by whoever also orders what happens before and after.
+    pub(super) fn now(&self) -> Moment {
+        Moment::from_nanos(self.now.load(Ordering::Acquire))
+    }
+
+    pub(super) fn alarms(&self) -> &Alarms {
+        &self.alarms
+    }
+}
+
+impl ManualClock {
+    /// A clock that stands at its origin.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A clock that stands at `moment`.
+    #[must_use]
+    pub fn starting_at(moment: Moment) -> Self {
+        let clock = Self::new();
+        clock.0.now.store(moment.as_nanos(), Ordering::Release);
+        clock
+    }
+
+    /// The clock to give to limiters.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock(Kind::Manual(Arc::clone(&self.0)))
+    }
+
+    /// What the clock shows.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.0.now()
+    }
+
+    /// Moves the clock on by `span`.
+    pub fn advance(&self, span: Duration) {
+        self.advance_to(self.now().plus(span));
+    }
+
+    /// Moves the clock to `moment`, passing through every instant at which somebody falls due on
+    /// the way. A clock that would step back stands still.
+    pub fn advance_to(&self, moment: Moment) {
+        while let Some((at, target)) = self.0.alarms.pop_due(moment) {
+            self.0.now.fetch_max(at.as_nanos(), Ordering::AcqRel);
+            if let Some(target) = target.upgrade() {
+                target.ring(self.now());
+            }
+        }
+        self.0.now.fetch_max(moment.as_nanos(), Ordering::AcqRel);
+    }
+}
+
+impl std::fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ManualClock").field(&self.now()).finish()
+    }
+}

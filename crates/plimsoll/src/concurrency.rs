@@ -1,0 +1,126 @@
+use crate::sync::{AtomicU64, Ordering};
+use crate::{InvalidLimit, Moment, Refusal, Rule};
+
+/// At most so much at once; what is taken is given back.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, Queue};
+///
+/// // Ten at once, and a hundred more may wait.
+/// let gate = Gate::builder(Concurrency::new(10)).queue(Queue::fifo(100)).build();
+/// let permit = gate.try_acquire(3)?;
+/// assert_eq!(gate.snapshot().in_use(), 3);
+/// drop(permit);
+/// assert_eq!(gate.snapshot().in_use(), 0);
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Concurrency {
+    /// Changed by `resize` under the gate's lock. A reader that races with it sees the limit before
+    /// or after; what may be taken is decided by the state alone.
+    limit: AtomicU64,
+}
+
+/// What a [`Concurrency`] limit remembers: how much is left, below 0 after the limit has shrunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slots {
+    left: i64,
+}
+
+/// Added to `left` in a word, so that a debt is still a positive number.
+const BIAS: i64 = 1 << 40;
+
+impl Concurrency {
+    /// At most `limit` at once.
+    ///
+    /// # Panics
+    ///
+    /// If `limit` is 0.
+    #[track_caller]
+    pub fn new(limit: u32) -> Self {
+        assert!(limit > 0, "a concurrency limit must be at least 1");
+        Self {
+            limit: AtomicU64::new(u64::from(limit)),
+        }
+    }
+
+    /// At most `limit` at once.
+    ///
+    /// # Errors
+    ///
+    /// If `limit` is 0.
+    pub fn try_new(limit: u32) -> Result<Self, InvalidLimit> {
+        if limit == 0 {
+            return Err(InvalidLimit::new("limit", limit, "at least 1"));
+        }
+        Ok(Self::new(limit))
+    }
+
+    /// Changes the limit. What is taken stays taken: after a shrink nothing is granted until enough
+    /// has come back.
+    pub(crate) fn resize(&self, state: &mut Slots, limit: u32) {
+        let old = self.limit.swap(u64::from(limit), Ordering::Relaxed);
+        state.left += i64::from(limit) - old.cast_signed();
+    }
+}
+
+impl Rule for Concurrency {
+    type State = Slots;
+
+    const GIVES_BACK: bool = true;
+
+    fn limit(&self) -> u32 {
+        u32::try_from(self.limit.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    fn fresh(&self, _now: Moment) -> Slots {
+        Slots {
+            left: i64::from(self.limit()),
+        }
+    }
+
+    #[inline]
+    fn take(&self, state: &mut Slots, _now: Moment, cost: u32) -> Result<(), Refusal> {
+        let left = state.left - i64::from(cost);
+        if left < 0 {
+            return Err(Refusal::until_given_back());
+        }
+        state.left = left;
+        Ok(())
+    }
+
+    fn available(&self, state: &Slots, _now: Moment) -> u32 {
+        u32::try_from(state.left.max(0)).unwrap_or(u32::MAX)
+    }
+
+    fn in_use(&self, state: &Slots, _now: Moment) -> u64 {
+        (i64::from(self.limit()) - state.left)
+            .max(0)
+            .cast_unsigned()
+    }
+
+    fn put_back(&self, state: &mut Slots, _now: Moment, _taken: Moment, cost: u32) {
+        state.left += i64::from(cost);
+    }
+
+    fn add(&self, state: &mut Slots, _now: Moment, amount: u32) {
+        state.left = (state.left + i64::from(amount)).min(i64::from(self.limit()));
+    }
+
+    fn full_at(&self, state: &Slots, now: Moment) -> Option<Moment> {
+        (state.left >= i64::from(self.limit())).then_some(now)
+    }
+
+    #[inline]
+    fn pack(&self, state: &Slots, _now: Moment) -> Option<u64> {
+        Some((state.left + BIAS).cast_unsigned())
+    }
+
+    #[inline]
+    fn unpack(&self, word: u64, _now: Moment) -> Slots {
+        Slots {
+            left: word.cast_signed() - BIAS,
+        }
+    }
+}

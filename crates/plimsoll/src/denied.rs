@@ -1,0 +1,229 @@
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Moment;
+
+/// Why a limiter refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Not now: the limit is used up.
+    Exhausted,
+    /// Never: the cost is above the limit.
+    TooLarge,
+    /// The queue has no room.
+    QueueFull,
+    /// It waited, and had to make room for another.
+    Evicted,
+    /// It waited too long, or would have to.
+    TimedOut,
+    /// Too soon after the one before.
+    TooSoon,
+    /// Over the limit of a policy, not yet often enough to be locked out.
+    SoftThrottle,
+    /// Over the limit of a policy too often.
+    LockedOut,
+    /// No room for the state of another key.
+    KeysFull,
+    /// The system has no room for more work, whoever asks.
+    Saturated,
+    /// Dropped to protect work that matters more.
+    Shed,
+    /// The limiter was closed.
+    Closed,
+    /// What the limiter stands on does not work.
+    Unavailable,
+}
+
+impl Reason {
+    /// The word used in scenario files, configuration and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::TooLarge => "too_large",
+            Self::QueueFull => "queue_full",
+            Self::Evicted => "evicted",
+            Self::TimedOut => "timed_out",
+            Self::TooSoon => "too_soon",
+            Self::SoftThrottle => "soft_throttle",
+            Self::LockedOut => "locked_out",
+            Self::KeysFull => "keys_full",
+            Self::Saturated => "saturated",
+            Self::Shed => "shed",
+            Self::Closed => "closed",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// A phrase for people.
+    #[must_use]
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::Exhausted => "the limit is used up",
+            Self::TooLarge => "the cost is above the limit",
+            Self::QueueFull => "the queue is full",
+            Self::Evicted => "evicted from the queue",
+            Self::TimedOut => "waiting takes too long",
+            Self::TooSoon => "too soon after the one before",
+            Self::SoftThrottle => "over the limit",
+            Self::LockedOut => "locked out for exceeding the limit",
+            Self::KeysFull => "too many keys",
+            Self::Saturated => "saturated",
+            Self::Shed => "shed to protect other work",
+            Self::Closed => "the limiter is closed",
+            Self::Unavailable => "the limiter does not work",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A refusal: why, when it is worth asking again, and what the limit looked like.
+///
+/// ```
+/// use plimsoll::{Gate, ManualClock, Reason, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(TokenBucket::per_second(2)).clock(time.clock()).name("api").build();
+/// gate.try_acquire(2)?;
+///
+/// let denied = gate.try_acquire(1).unwrap_err();
+/// assert_eq!(denied.reason(), Reason::Exhausted);
+/// assert_eq!(denied.retry_after(), Some(Duration::from_millis(500)));
+/// assert_eq!(denied.to_string(), "api: the limit is used up, retry after 500ms");
+///
+/// time.advance(denied.retry_after().unwrap());
+/// assert!(gate.try_acquire(1).is_ok());
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Denied {
+    reason: Reason,
+    limit: u32,
+    remaining: u32,
+    /// `u64::MAX`: nobody knows. An `Option<Duration>` would make every refusal slower to build.
+    retry_after: u64,
+    reset: u64,
+    limiter: Option<Arc<str>>,
+}
+
+impl Denied {
+    /// A refusal that says nothing but its reason, for limiters outside this crate.
+    #[must_use]
+    pub fn new(reason: Reason) -> Self {
+        Self {
+            reason,
+            limit: 0,
+            remaining: 0,
+            retry_after: u64::MAX,
+            reset: u64::MAX,
+            limiter: None,
+        }
+    }
+
+    /// Says what the limit is and how much of it remains.
+    #[must_use]
+    pub fn with_limit(mut self, limit: u32, remaining: u32) -> Self {
+        self.limit = limit;
+        self.remaining = remaining;
+        self
+    }
+
+    /// Says at which moment the same demand would be granted, seen from `now`.
+    #[must_use]
+    pub fn with_ready_at(mut self, now: Moment, ready_at: Option<Moment>) -> Self {
+        self.retry_after = ready_at.map_or(u64::MAX, |at| at.nanos_since(now));
+        self
+    }
+
+    /// Says at which moment everything is available again, seen from `now`.
+    #[must_use]
+    pub fn with_reset_at(mut self, now: Moment, reset_at: Option<Moment>) -> Self {
+        self.reset = reset_at.map_or(u64::MAX, |at| at.nanos_since(now));
+        self
+    }
+
+    /// Says which limiter refused.
+    #[must_use]
+    pub fn with_limiter(mut self, name: Option<Arc<str>>) -> Self {
+        self.limiter = name;
+        self
+    }
+
+    pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
+        self.retry_after = retry_after.map_or(u64::MAX, crate::moment::saturating_nanos);
+        self
+    }
+
+    /// Why it was refused.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The least time after which the same demand would be granted if nobody else comes.
+    ///
+    /// It is exact: a caller who comes back then is granted, one nanosecond earlier refused. Those
+    /// who already wait in a fifo queue are taken into account. There is none where nobody can know:
+    /// permits that others must give back, costs above the limit, waiters in a lifo queue.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        (self.retry_after != u64::MAX).then(|| Duration::from_nanos(self.retry_after))
+    }
+
+    /// The limit: the most that can be granted at once.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// How much of the limit was still available when this was refused.
+    #[must_use]
+    pub fn remaining(&self) -> u32 {
+        self.remaining
+    }
+
+    /// The time after which the whole limit is available again if nobody else comes.
+    #[must_use]
+    pub fn reset(&self) -> Option<Duration> {
+        (self.reset != u64::MAX).then(|| Duration::from_nanos(self.reset))
+    }
+
+    /// How much of the limit is in use, in percent.
+    #[must_use]
+    pub fn percent_used(&self) -> f64 {
+        if self.limit == 0 {
+            return 100.0;
+        }
+        100.0 * f64::from(self.limit - self.remaining.min(self.limit)) / f64::from(self.limit)
+    }
+
+    /// The name of the limiter that refused, if it has one.
+    #[must_use]
+    pub fn limiter(&self) -> Option<&str> {
+        self.limiter.as_deref()
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.limiter {
+            write!(f, "{name}: ")?;
+        }
+        f.write_str(self.reason.phrase())?;
+        if let Some(after) = self.retry_after() {
+            write!(f, ", retry after {after:?}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Denied {}

@@ -1,0 +1,226 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::core::{Core, Short};
+use crate::all::Members;
+use crate::queue::{Status, Ticket};
+use crate::{Demand, Denied, Moment, Permit, Reason, Refusal, Rule, Source};
+
+/// Waits for a permit. See [`Limiter::acquire`](crate::Limiter::acquire).
+///
+/// Dropping it leaves the queue at once and serves whoever can then run. Whatever was granted in the
+/// last moment goes back.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Acquire<'a>(Stage<'a>);
+
+enum Stage<'a> {
+    Asking(&'a dyn Turnstile, Demand),
+    Queued(Place<'a>),
+    All(&'a Members, Demand),
+    Other(Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>),
+    Done,
+}
+
+/// A gate, whatever its rule.
+pub(super) trait Turnstile: Source {
+    /// Takes at once or joins the queue.
+    fn ask(&self, demand: Demand, waker: &Waker) -> Result<Asked, Denied>;
+    /// What has become of a place in the queue.
+    fn poll(&self, ticket: Ticket, cost: u32, waker: &Waker) -> Poll<Result<Moment, Denied>>;
+    /// Gives a place in the queue up.
+    fn leave(&self, ticket: Ticket, cost: u32);
+    /// Gives back what was taken ahead of time.
+    fn cancel(&self, booking: u64);
+    /// Whether permits are given back.
+    fn gives_back(&self) -> bool;
+    fn clock(&self) -> &crate::Clock;
+}
+
+pub(super) enum Asked {
+    Granted(Moment),
+    Queued(Ticket),
+}
+
+/// A place in the queue of a gate, given up when it is dropped.
+pub(super) struct Place<'a> {
+    pub(super) gate: &'a dyn Turnstile,
+    pub(super) ticket: Ticket,
+    pub(super) cost: u32,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn poll(&self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
+        let gate = self.gate;
+        gate.poll(self.ticket, self.cost, waker)
+            .map_ok(|taken| Permit::new(gate, self.cost, taken, gate.gives_back()))
+    }
+}
+
+impl<'a> Acquire<'a> {
+    pub(super) fn new(gate: &'a dyn Turnstile, demand: Demand) -> Self {
+        Self(Stage::Asking(gate, demand))
+    }
+
+    pub(crate) fn all(members: &'a Members, demand: Demand) -> Self {
+        Self(Stage::All(members, demand))
+    }
+
+    /// Any other way to wait, for limiters that are not a [`Gate`](crate::Gate).
+    pub fn from_future(
+        future: impl Future<Output = Result<Permit<'a>, Denied>> + Send + 'a,
+    ) -> Self {
+        Self(Stage::Other(Box::pin(future)))
+    }
+}
+
+impl<'a> Future for Acquire<'a> {
+    type Output = Result<Permit<'a>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let stage = &mut self.0;
+        if let Stage::All(members, demand) = *stage {
+            match members.try_acquire(demand) {
+                Ok(permit) => {
+                    *stage = Stage::Done;
+                    return Poll::Ready(Ok(permit));
+                }
+                Err(_) => *stage = Stage::Other(Box::pin(members.acquire(demand))),
+            }
+        }
+        let answer = match stage {
+            Stage::Asking(gate, demand) => {
+                let (gate, demand) = (*gate, *demand);
+                match gate.ask(demand, cx.waker()) {
+                    Ok(Asked::Granted(taken)) => {
+                        Ok(Permit::new(gate, demand.cost, taken, gate.gives_back()))
+                    }
+                    Ok(Asked::Queued(ticket)) => {
+                        let cost = demand.cost;
+                        *stage = Stage::Queued(Place { gate, ticket, cost });
+                        return Poll::Pending;
+                    }
+                    Err(denied) => Err(denied),
+                }
+            }
+            Stage::Queued(place) => match place.poll(cx.waker()) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            Stage::Other(future) => match future.as_mut().poll(cx) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            // A future must not be polled after it is done; nothing is lost by saying no.
+            Stage::Done | Stage::All(..) => Err(Denied::new(Reason::Closed)),
+        };
+        if let Stage::Queued(place) = std::mem::replace(stage, Stage::Done) {
+            // Its place has been read, and has a new owner by now.
+            place.settled();
+        }
+        Poll::Ready(answer)
+    }
+}
+
+impl Place<'_> {
+    /// To be called once [`poll`](Self::poll) has answered.
+    #[expect(
+        clippy::mem_forget,
+        reason = "a place that has been read is not given up again"
+    )]
+    pub(super) fn settled(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.gate.leave(self.ticket, self.cost);
+    }
+}
+
+impl fmt::Debug for Acquire<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Stage::Asking(..) => "Acquire(asking)",
+            Stage::Queued(_) => "Acquire(queued)",
+            Stage::All(..) | Stage::Other(_) => "Acquire",
+            Stage::Done => "Acquire(done)",
+        })
+    }
+}
+
+impl<R: Rule> Turnstile for Core<R> {
+    fn ask(&self, demand: Demand, waker: &Waker) -> Result<Asked, Denied> {
+        let now = self.clock.now();
+        if demand.cost > 0 && matches!(self.take_short(now, demand.cost), Short::Granted) {
+            self.totals.granted();
+            return Ok(Asked::Granted(now));
+        }
+        // To wait, know the time.
+        let now = self.clock.precise_now();
+        // Cloned and dropped outside of the lock: either may run anything.
+        let mut waker = Some(waker.clone());
+        self.enter(now, |turn| {
+            let refusal = match turn.take(demand) {
+                Ok(()) => {
+                    turn.inside.counts.granted += 1;
+                    return Ok(Asked::Granted(now));
+                }
+                Err(refusal) => refusal,
+            };
+            if refusal.reason == Reason::Closed || refusal.reason == Reason::TooLarge {
+                return Err(self.refused(turn, demand, refusal));
+            }
+            match turn.enqueue(demand, refusal) {
+                Ok(ticket) => match turn.inside.waiters.status(ticket) {
+                    Some(Status::Granted(taken)) => {
+                        turn.inside.waiters.free(ticket);
+                        Ok(Asked::Granted(taken))
+                    }
+                    _ => {
+                        turn.inside.waiters.set_waker(ticket, &mut waker);
+                        Ok(Asked::Queued(ticket))
+                    }
+                },
+                Err(refusal) => Err(self.refused(turn, demand, refusal)),
+            }
+        })
+    }
+
+    fn poll(&self, ticket: Ticket, cost: u32, waker: &Waker) -> Poll<Result<Moment, Denied>> {
+        match self.look_at(ticket, waker) {
+            Status::Waiting => Poll::Pending,
+            Status::Granted(taken) => Poll::Ready(Ok(taken)),
+            Status::Refused(reason) => Poll::Ready(Err(self.look(|_, state, now| {
+                let refusal = Refusal::until_given_back().because(reason);
+                self.denied(refusal, state, now, cost)
+            }))),
+        }
+    }
+
+    fn leave(&self, ticket: Ticket, cost: u32) {
+        Self::leave(self, ticket, cost);
+    }
+
+    fn cancel(&self, booking: u64) {
+        let now = self.clock.precise_now();
+        self.enter(now, |turn| {
+            let cost = turn.inside.bookings.cancel(booking, now);
+            if cost > 0 {
+                turn.rule.put_back(turn.state, now, now, cost);
+                turn.inside.forecast.forget();
+                turn.serve();
+            }
+        });
+    }
+
+    fn gives_back(&self) -> bool {
+        R::GIVES_BACK
+    }
+
+    fn clock(&self) -> &crate::Clock {
+        &self.clock
+    }
+}

@@ -1,0 +1,301 @@
+//! What is behind the lock of a gate: the state while it is there, those who wait, and every decision
+//! that concerns them.
+
+use std::task::Waker;
+
+use super::bookings::Bookings;
+use super::forecast::Forecast;
+use crate::clock::AlarmId;
+use crate::queue::{Counts, Evicted, Order, Queue, Status, Ticket, Waiters};
+use crate::{Demand, Moment, Reason, Refusal, Rule};
+
+pub(super) struct Inside<R: Rule> {
+    /// The state, while it is here and not in the word.
+    pub(super) state: Option<R::State>,
+    pub(super) closed: bool,
+    pub(super) queue: Option<Queue>,
+    pub(super) waiters: Waiters,
+    pub(super) bookings: Bookings,
+    pub(super) forecast: Forecast<R::State>,
+    /// When the head of the queue is served if nothing else happens.
+    pub(super) due: Moment,
+    pub(super) alarm: Option<AlarmId>,
+    pub(super) alarm_at: Moment,
+    pub(super) counts: Tally,
+}
+
+/// What is counted behind the lock.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) granted: u64,
+    pub(super) denied: u64,
+    pub(super) evicted: u64,
+    pub(super) cancelled: u64,
+}
+
+/// The tasks to wake once the lock is free. There is room for some; whoever fills it comes back.
+#[derive(Default)]
+pub(super) struct Woken {
+    wakers: [Option<Waker>; Self::ROOM],
+    count: usize,
+    /// For those who are evicted all at once.
+    more: Vec<Waker>,
+}
+
+impl Woken {
+    const ROOM: usize = 16;
+
+    fn push(&mut self, waker: Option<Waker>) {
+        let Some(waker) = waker else { return };
+        if self.is_full() {
+            self.more.push(waker);
+        } else {
+            self.wakers[self.count] = Some(waker);
+            self.count += 1;
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.count == Self::ROOM
+    }
+
+    /// Wakes all. Not under the lock: waking may run anything.
+    pub(super) fn wake(&mut self) {
+        for waker in &mut self.wakers[..self.count] {
+            if let Some(waker) = waker.take() {
+                waker.wake();
+            }
+        }
+        self.count = 0;
+        for waker in self.more.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+/// The part of a gate that an operation behind the lock works on.
+pub(super) struct Turn<'a, R: Rule> {
+    pub(super) rule: &'a R,
+    pub(super) inside: &'a mut Inside<R>,
+    pub(super) state: &'a mut R::State,
+    pub(super) now: Moment,
+    pub(super) woken: &'a mut Woken,
+}
+
+impl<R: Rule> Turn<'_, R> {
+    fn order(&self) -> Order {
+        self.inside.queue.map_or(Order::Fifo, |queue| queue.order)
+    }
+
+    /// Whether a newcomer may be served before those who wait.
+    pub(super) fn may_pass(&self, demand: Demand) -> bool {
+        self.inside.waiters.is_empty()
+            || self.order() == Order::Lifo
+            || !self.inside.waiters.any_at_least(demand.priority.class())
+    }
+
+    /// Whether the demand can be granted now or ever.
+    pub(super) fn admissible(&self, demand: Demand) -> Result<(), Refusal> {
+        if self.inside.closed {
+            return Err(Refusal::until_given_back().because(Reason::Closed));
+        }
+        if demand.cost > self.rule.limit() {
+            return Err(Refusal::until_given_back().because(Reason::TooLarge));
+        }
+        Ok(())
+    }
+
+    /// Takes now, or says why not.
+    pub(super) fn take(&mut self, demand: Demand) -> Result<(), Refusal> {
+        self.admissible(demand)?;
+        if !self.may_pass(demand) {
+            return Err(Refusal::until(Moment::NEVER));
+        }
+        take(self.rule, self.state, self.now, demand.cost)?;
+        self.inside.forecast.forget();
+        Ok(())
+    }
+
+    /// Completes a refusal: while others wait, when it could be granted depends on them too.
+    pub(super) fn explain(&mut self, demand: Demand, mut refusal: Refusal) -> Refusal {
+        if !self.inside.waiters.is_empty() && refusal.reason == Reason::Exhausted {
+            refusal.ready_at = self.hint(demand);
+        }
+        refusal
+    }
+
+    /// When `demand` would be granted if nobody else came, for the refused. With waiters in a lifo
+    /// queue nobody can promise anything.
+    fn hint(&mut self, demand: Demand) -> Moment {
+        if self.order() == Order::Lifo && !self.inside.waiters.is_empty() {
+            return Moment::NEVER;
+        }
+        self.turn_of(demand, Evicted::NOBODY)
+    }
+
+    /// When it would be the turn of `demand` behind those who are served before it.
+    pub(super) fn turn_of(&mut self, demand: Demand, evicted: Evicted) -> Moment {
+        if R::GIVES_BACK {
+            return Moment::NEVER;
+        }
+        let order = self.order();
+        let Inside {
+            waiters, forecast, ..
+        } = &mut *self.inside;
+        let class = demand.priority.class();
+        if evicted.anybody() {
+            // Those who are to go are part of what the forecast knows.
+            let before = waiters.costs_before(class, order, evicted);
+            let cost = demand.cost;
+            return Forecast::nothing().turn_of(
+                self.rule,
+                self.state,
+                self.now,
+                (class, cost),
+                || before,
+            );
+        }
+        let before = || waiters.costs_before(class, order, evicted);
+        forecast.turn_of(
+            self.rule,
+            self.state,
+            self.now,
+            (class, demand.cost),
+            before,
+        )
+    }
+
+    /// Joins the queue, making room as the queue says, and serves whoever can then run.
+    pub(super) fn enqueue(&mut self, demand: Demand, refusal: Refusal) -> Result<Ticket, Refusal> {
+        let Some(queue) = self.inside.queue else {
+            return Err(self.explain(demand, refusal));
+        };
+        let class = demand.priority.class();
+        let excess = self.excess(queue, demand.weight());
+        let evicted = if excess == 0 {
+            Evicted::NOBODY
+        } else {
+            let evictable = self.inside.waiters.evictable(class, queue.full, excess);
+            let Some(evicted) = evictable else {
+                return Err(self.refused_for_room(demand));
+            };
+            evicted
+        };
+        let own = demand.patience.deadline(self.now);
+        let deadline = queue
+            .timeout
+            .map_or(own, |timeout| own.min(self.now.plus(timeout)));
+        if deadline.is_known() {
+            let turn = self.turn_of(demand, evicted);
+            if turn.is_known() && turn > deadline {
+                return Err(Refusal::until(turn).because(Reason::TimedOut));
+            }
+        }
+        while self.excess(queue, demand.weight()) > 0 {
+            let Some(ticket) = self.inside.waiters.next_to_evict(class, queue.full) else {
+                break;
+            };
+            self.inside.counts.evicted += 1;
+            self.refuse(ticket, Reason::Evicted);
+        }
+        let ticket = self.join(demand, deadline);
+        self.serve();
+        Ok(ticket)
+    }
+
+    fn refused_for_room(&mut self, demand: Demand) -> Refusal {
+        Refusal::until(self.hint(demand)).because(Reason::QueueFull)
+    }
+
+    /// Takes the last place of its class, whatever the bound.
+    pub(super) fn join(&mut self, demand: Demand, deadline: Moment) -> Ticket {
+        let class = demand.priority.class();
+        let order = self.order();
+        let Inside {
+            waiters, forecast, ..
+        } = &mut *self.inside;
+        let ticket = waiters.push(class, demand.cost, deadline);
+        forecast.joined(self.rule, class, demand.cost, order);
+        ticket
+    }
+
+    /// By how much a newcomer of `weight` exceeds the bound.
+    fn excess(&self, queue: Queue, weight: u64) -> u64 {
+        let wanted = self.inside.waiters.queued() + weight;
+        let bound = u64::from(queue.bound);
+        match queue.counts {
+            Counts::Waiting => wanted.saturating_sub(bound),
+            Counts::Excess => {
+                let in_use = self.rule.in_use(self.state, self.now);
+                (in_use + wanted).saturating_sub(u64::from(self.rule.limit()) + bound)
+            }
+        }
+    }
+
+    /// Serves everybody who can run now, then lets those give up whose time is over.
+    pub(super) fn serve(&mut self) {
+        loop {
+            self.inside.due = Moment::NEVER;
+            while let Some((ticket, cost)) = self.inside.waiters.head(self.order()) {
+                if self.woken.is_full() {
+                    // The rest is served when these are awake; until then it is simply due.
+                    self.inside.due = self.now;
+                    return;
+                }
+                if self.inside.closed {
+                    self.refuse(ticket, Reason::Closed);
+                    continue;
+                }
+                match take(self.rule, self.state, self.now, cost) {
+                    Ok(()) => self.grant(ticket),
+                    // The limit has shrunk below what it asks for: it would block the queue for ever.
+                    Err(_) if cost > self.rule.limit() => self.refuse(ticket, Reason::TooLarge),
+                    Err(refusal) => {
+                        self.inside.due = refusal.ready_at;
+                        break;
+                    }
+                }
+            }
+            if self.woken.is_full() {
+                self.inside.due = self.now;
+                return;
+            }
+            match self.inside.waiters.expired(self.now) {
+                Some(ticket) => self.refuse(ticket, Reason::TimedOut),
+                None => return,
+            }
+        }
+    }
+
+    fn grant(&mut self, ticket: Ticket) {
+        self.inside.counts.granted += 1;
+        self.settle(ticket, Status::Granted(self.now));
+    }
+
+    pub(super) fn refuse(&mut self, ticket: Ticket, reason: Reason) {
+        self.inside.counts.denied += 1;
+        self.settle(ticket, Status::Refused(reason));
+    }
+
+    pub(super) fn settle(&mut self, ticket: Ticket, status: Status) {
+        self.inside.forecast.forget();
+        let waker = self.inside.waiters.settle(ticket, status);
+        self.woken.push(waker);
+    }
+}
+
+/// Takes `cost`; a cost of 0 takes nothing, and fits when 1 would.
+pub(super) fn take<R: Rule>(
+    rule: &R,
+    state: &mut R::State,
+    now: Moment,
+    cost: u32,
+) -> Result<(), Refusal> {
+    if cost > 0 {
+        return rule.take(state, now, cost);
+    }
+    if rule.available(state, now) > 0 {
+        return Ok(());
+    }
+    rule.take(&mut state.clone(), now, 1)
+}

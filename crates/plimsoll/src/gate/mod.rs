@@ -1,0 +1,293 @@
+//! The one limiter behind all kinds: a rule, a clock, and a queue.
+
+mod acquire;
+mod bookings;
+mod builder;
+mod core;
+mod forecast;
+mod inside;
+mod reservation;
+
+use std::fmt;
+use std::sync::Arc;
+
+use self::core::{Core, Short};
+use crate::{
+    Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Permit, Rule, Snapshot, Source,
+};
+
+pub use acquire::Acquire;
+pub use builder::GateBuilder;
+pub use reservation::Reservation;
+
+/// A limiter: a [`Rule`] with a clock and, if wanted, a queue.
+///
+/// A clone is the same limiter. Everything takes `&self`, and a granted decision allocates nothing and
+/// takes no lock (a [`SlidingWindow`](crate::SlidingWindow), whose state is large, takes an uncontended
+/// one).
+///
+/// ```
+/// use plimsoll::{Gate, ManualClock, Queue, TokenBucket};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// // 5 a second, and a queue of 25: thirty requests at once become five a second for six seconds.
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(TokenBucket::per_second(5))
+///     .queue(Queue::fifo(25))
+///     .clock(time.clock())
+///     .build();
+/// let crowd: Vec<_> = (0..30)
+///     .map(|_| {
+///         let gate = gate.clone();
+///         tokio::spawn(async move { gate.acquire(1).await.map(|permit| permit.granted_at()) })
+///     })
+///     .collect();
+/// tokio::task::yield_now().await;
+/// time.advance(Duration::from_secs(5));
+/// for task in crowd {
+///     task.await.unwrap()?;
+/// }
+/// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
+/// ```
+pub struct Gate<R: Rule> {
+    core: Arc<Core<R>>,
+}
+
+impl<R: Rule> Gate<R> {
+    /// A limiter without a queue, on the system's clock.
+    pub fn new(rule: R) -> Self {
+        Self::builder(rule).build()
+    }
+
+    /// A limiter with other settings.
+    pub fn builder(rule: R) -> GateBuilder<R> {
+        GateBuilder::new(rule)
+    }
+
+    fn from_core(core: Arc<Core<R>>) -> Self {
+        Self { core }
+    }
+
+    /// Takes now, or is refused. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why, and when to try again.
+    #[inline]
+    pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
+        let demand = demand.into();
+        let core = &*self.core;
+        let now = core.clock.now();
+        if demand.cost > 0 {
+            match core.take_short(now, demand.cost) {
+                Short::Granted => {
+                    core.totals.granted();
+                    return Ok(Permit::new(core, demand.cost, now, R::GIVES_BACK));
+                }
+                Short::Refused(refusal, state) => {
+                    core.totals.denied();
+                    return Err(core.denied(refusal, &state, now, demand.cost));
+                }
+                Short::Parked => {}
+            }
+        }
+        core.take_long(now, demand)?;
+        Ok(Permit::new(core, demand.cost, now, R::GIVES_BACK))
+    }
+
+    /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`].
+    pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
+        Acquire::new(&*self.core, demand.into())
+    }
+
+    /// Takes, blocking the thread while it waits. See [`Limiter::acquire_blocking`].
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why.
+    pub fn acquire_blocking(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
+        crate::blocking::wait(self.acquire(demand))
+    }
+
+    /// Takes now what may be used later, and says when. See [`Reservation`].
+    ///
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows hold a place before everybody who
+    /// comes later, whatever the bound of the queue. [`Concurrency`] joins the queue, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused, or would have to wait longer than the demand is willing to. Nothing is taken
+    /// then.
+    pub fn reserve(&self, demand: impl Into<Demand>) -> Result<Reservation<'_>, Denied> {
+        self.core.reserve(demand.into())
+    }
+
+    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
+        let demand = demand.into();
+        let core = &*self.core;
+        core.enter(core.clock.precise_now(), |turn| {
+            let before = turn.state.clone();
+            let answer = turn.take(demand);
+            *turn.state = before;
+            answer.map_err(|refusal| {
+                let refusal = turn.explain(demand, refusal);
+                core.denied(refusal, turn.state, turn.now, demand.cost)
+            })
+        })
+    }
+
+    /// Takes as many as there are, at most `most`; the permit says how many.
+    ///
+    /// Nobody is passed: while others wait in a fifo queue there is nothing to take.
+    pub fn take_up_to(&self, most: u32) -> Permit<'_> {
+        let core = &*self.core;
+        let now = core.clock.precise_now();
+        let taken = core.enter(now, |turn| {
+            if turn.inside.closed || !turn.may_pass(Demand::ONE) {
+                return 0;
+            }
+            let cost = turn.rule.available(turn.state, now).min(most);
+            if cost > 0 && turn.take(Demand::of(cost)).is_ok() {
+                turn.inside.counts.granted += 1;
+                return cost;
+            }
+            0
+        });
+        Permit::new(core, taken, now, R::GIVES_BACK)
+    }
+
+    /// Makes `amount` more available, at most up to the limit, and serves who waits.
+    ///
+    /// A limit that is given back to only knows what its permits give back: there it does nothing.
+    pub fn add(&self, amount: u32) {
+        self.change(|turn| turn.rule.add(turn.state, turn.now, amount));
+    }
+
+    /// Starts anew, as if built at this moment. Who waits goes on waiting, or is served.
+    ///
+    /// A limit that is given back to keeps count of the permits that are out: there it does nothing.
+    pub fn reset(&self) {
+        self.change(|turn| *turn.state = turn.rule.fresh(turn.now));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut inside::Turn<'_, R>)) {
+        if R::GIVES_BACK {
+            return;
+        }
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            change(turn);
+            turn.inside.forecast.forget();
+            turn.serve();
+        });
+    }
+
+    /// Changes how much may wait. Who already waits may stay. Without a queue it does nothing.
+    pub fn set_queue_bound(&self, bound: u32) {
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            if let Some(queue) = &mut turn.inside.queue {
+                queue.bound = bound;
+            }
+        });
+    }
+
+    /// What the limiter looks like now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.core.snapshot()
+    }
+
+    /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
+    pub fn close(&self) {
+        self.core.close();
+    }
+
+    /// The name it was given.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.core.name.as_deref()
+    }
+
+    /// Its rule.
+    #[must_use]
+    pub fn rule(&self) -> &R {
+        &self.core.rule
+    }
+}
+
+impl Gate<Concurrency> {
+    /// Changes the limit. A larger one serves who waits; a smaller one takes effect as permits come
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// If `limit` is 0.
+    pub fn resize(&self, limit: u32) -> Result<(), InvalidLimit> {
+        let _valid = Concurrency::try_new(limit)?;
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            turn.rule.resize(turn.state, limit);
+            turn.serve();
+        });
+        Ok(())
+    }
+}
+
+impl<R: Rule> Clone for Gate<R> {
+    fn clone(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+        }
+    }
+}
+
+impl<R: Rule> fmt::Debug for Gate<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate")
+            .field("name", &self.core.name)
+            .field("rule", &self.core.rule)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Rule> Limiter for Gate<R> {
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        Self::try_acquire(self, demand)
+    }
+
+    fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        Self::acquire(self, demand)
+    }
+
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
+        Self::reserve(self, demand)
+    }
+
+    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        Self::estimate(self, demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+
+    fn name(&self) -> Option<&str> {
+        Self::name(self)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
+    fn source(&self) -> &dyn Source {
+        &*self.core
+    }
+}

@@ -1,0 +1,59 @@
+use std::error::Error;
+use std::fmt;
+
+/// A limit that cannot be: which option is wrong, what it was, and what it must be.
+///
+/// ```
+/// use plimsoll::Concurrency;
+///
+/// let invalid = Concurrency::try_new(0).unwrap_err();
+/// assert_eq!(invalid.to_string(), "`limit` is 0: expected at least 1");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidLimit {
+    field: &'static str,
+    value: String,
+    rule: &'static str,
+}
+
+impl InvalidLimit {
+    /// An error about the option `field`, for rules that check their own options.
+    #[must_use]
+    pub fn new(field: &'static str, value: impl fmt::Display, rule: &'static str) -> Self {
+        Self {
+            field,
+            value: value.to_string(),
+            rule,
+        }
+    }
+
+    /// The name of the option.
+    #[must_use]
+    pub fn field(&self) -> &str {
+        self.field
+    }
+
+    /// The value that was given.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// What was expected instead.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        self.rule
+    }
+}
+
+impl fmt::Display for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is {}: expected {}",
+            self.field, self.value, self.rule
+        )
+    }
+}
+
+impl Error for InvalidLimit {}

@@ -1,0 +1,65 @@
+use crate::{Acquire, Clock, Demand, Denied, Permit, Reservation, Snapshot, Source};
+
+/// Anything that says how much load is safe.
+///
+/// One trait for limits that replenish themselves and limits that are given back, so that code can be
+/// handed a `&dyn Limiter` or an `Arc<dyn Limiter>` and not care. Three verbs:
+///
+/// - [`try_acquire`](Self::try_acquire): now or not at all.
+/// - [`acquire`](Self::acquire): may wait in the limiter's queue.
+/// - [`reserve`](Self::reserve): never waits, but says when.
+///
+/// A success is a [`Permit`], a refusal an error, [`Denied`].
+pub trait Limiter: Send + Sync {
+    /// Takes now, or is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why, and when to try again.
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
+
+    /// Takes, waiting in the limiter's queue if it has one.
+    ///
+    /// Nothing happens before the first poll. Dropping the future leaves the queue at once; it never
+    /// loses a permit.
+    fn acquire(&self, demand: Demand) -> Acquire<'_>;
+
+    /// Takes now what may be used later, and says when. Dropping the reservation cancels it.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused, or would have to wait longer than the demand is willing to.
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied>;
+
+    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    fn estimate(&self, demand: Demand) -> Result<(), Denied>;
+
+    /// What the limiter looks like now.
+    fn snapshot(&self) -> Snapshot;
+
+    /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
+    fn close(&self);
+
+    /// The name the limiter was given.
+    fn name(&self) -> Option<&str>;
+
+    /// The clock it goes by.
+    fn clock(&self) -> &Clock;
+
+    /// Where the permits of this limiter go back to.
+    fn source(&self) -> &dyn Source;
+
+    /// Takes, blocking the thread while it waits. For threads outside of async runtimes; bound the wait
+    /// with [`Demand::within`].
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why.
+    fn acquire_blocking(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        crate::blocking::wait(self.acquire(demand))
+    }
+}

@@ -1,0 +1,188 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::Moment;
+
+/// How the work behind a permit went, for limits that learn from it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Outcome {
+    /// It was done.
+    Success,
+    /// It failed because there was too much of it.
+    Overload,
+    /// It says nothing about the load. A permit that is simply dropped says this.
+    #[default]
+    Ignore,
+}
+
+/// Where permits come from and go back to.
+///
+/// Only those who write a limiter of their own need this.
+pub trait Source: Send + Sync {
+    /// A permit of `cost`, granted at `taken`, is given back.
+    fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome);
+
+    /// A permit of `cost`, granted at `taken`, was not used after all: as if it had not been granted,
+    /// even by a limit that is not given back to.
+    fn undo(&self, cost: u32, taken: Moment);
+
+    /// The same source, for permits that outlive the borrow of their limiter.
+    fn to_shared(&self) -> Arc<dyn Source>;
+}
+
+/// The right to do something, until it is dropped.
+///
+/// A permit of a limit that is given back ([`Concurrency`](crate::Concurrency)) gives back exactly what
+/// it took, once, when it is dropped. A permit of a rate gives nothing back: time does.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate};
+///
+/// let gate = Gate::new(Concurrency::new(10));
+/// let mut permit = gate.try_acquire(5)?;
+/// let part = permit.split(2).unwrap();
+/// drop(permit);
+/// assert_eq!(gate.snapshot().in_use(), 2);
+///
+/// // For work that outlives this scope: independent of the borrow of `gate`.
+/// let part = part.into_owned();
+/// std::thread::spawn(move || drop(part)).join().unwrap();
+/// assert_eq!(gate.snapshot().in_use(), 0);
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+#[must_use = "a permit that is dropped at once permits nothing"]
+pub struct Permit<'a> {
+    source: Origin<'a>,
+    cost: u32,
+    /// Whether dropping it gives anything back.
+    returns: bool,
+    taken: Moment,
+}
+
+enum Origin<'a> {
+    Borrowed(&'a dyn Source),
+    Shared(Arc<dyn Source>),
+}
+
+impl Origin<'_> {
+    fn get(&self) -> &dyn Source {
+        match self {
+            Self::Borrowed(source) => *source,
+            Self::Shared(source) => &**source,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self.get(), other.get())
+    }
+}
+
+impl<'a> Permit<'a> {
+    /// A permit of `cost`, granted at `taken`, for those who write a limiter of their own. With
+    /// `returns`, dropping it calls [`Source::give_back`].
+    #[inline]
+    pub fn new(source: &'a dyn Source, cost: u32, taken: Moment, returns: bool) -> Self {
+        Self {
+            source: Origin::Borrowed(source),
+            cost,
+            returns,
+            taken,
+        }
+    }
+
+    /// How many permits this is.
+    #[must_use]
+    pub fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    /// When it was granted.
+    #[must_use]
+    pub fn granted_at(&self) -> Moment {
+        self.taken
+    }
+
+    /// Makes a permit of its own of a part of this one. `None` if this one is smaller than that.
+    pub fn split(&mut self, cost: u32) -> Option<Self> {
+        self.cost = self.cost.checked_sub(cost)?;
+        Some(Self {
+            source: match &self.source {
+                Origin::Borrowed(source) => Origin::Borrowed(*source),
+                Origin::Shared(source) => Origin::Shared(Arc::clone(source)),
+            },
+            cost,
+            ..*self
+        })
+    }
+
+    /// Makes one permit of two of the same limiter.
+    ///
+    /// # Errors
+    ///
+    /// Hands `other` back if it is of another limiter, or if no permit could be so large.
+    pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
+        let sum = self.cost.checked_add(other.cost);
+        match sum {
+            Some(sum) if self.source.is_same(&other.source) => {
+                self.cost = sum;
+                // The older moment: undoing the sum then never gives back more than was taken.
+                self.taken = self.taken.min(other.taken);
+                other.returns = false;
+                Ok(())
+            }
+            _ => Err(other),
+        }
+    }
+
+    /// Never gives the permit back.
+    pub fn forget(mut self) {
+        self.returns = false;
+    }
+
+    /// Gives the permit back and says how the work went.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.give_back(outcome);
+    }
+
+    /// As if it had never been granted, even by a rate: for work that turned out not to be needed.
+    ///
+    /// Never makes more available than there would be without it.
+    pub fn undo(mut self) {
+        self.returns = false;
+        self.source.get().undo(self.cost, self.taken);
+    }
+
+    /// The same permit, no longer tied to the borrow of its limiter.
+    pub fn into_owned(mut self) -> Permit<'static> {
+        let permit = Permit {
+            source: Origin::Shared(self.source.get().to_shared()),
+            cost: self.cost,
+            returns: self.returns,
+            taken: self.taken,
+        };
+        self.returns = false;
+        permit
+    }
+
+    fn give_back(&mut self, outcome: Outcome) {
+        if std::mem::take(&mut self.returns) && self.cost > 0 {
+            self.source.get().give_back(self.cost, self.taken, outcome);
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.give_back(Outcome::Ignore);
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("cost", &self.cost)
+            .field("granted_at", &self.taken)
+            .finish_non_exhaustive()
+    }
+}

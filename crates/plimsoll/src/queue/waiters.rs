@@ -1,0 +1,330 @@
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::task::Waker;
+
+use super::{Full, Order};
+use crate::{Moment, Priority, Reason};
+
+/// A place in the queue.
+///
+/// Places are reused; the generation tells a new owner from an old one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Ticket {
+    index: u32,
+    generation: u32,
+}
+
+/// What has become of a waiter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Status {
+    Waiting,
+    Granted(Moment),
+    Refused(Reason),
+}
+
+/// Those who wait: one list for each class, from the oldest to the newest, all in one arena.
+///
+/// Entering, leaving and being served take constant time and, once the arena has grown, no
+/// allocation.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    nodes: Vec<Node>,
+    free: Link,
+    lists: [List; Priority::CLASSES],
+    /// The sum of the weights of all who wait.
+    queued: u64,
+    count: usize,
+    /// Deadlines of waiters. One who leaves early leaves its entry behind until it comes up.
+    deadlines: BinaryHeap<Reverse<(Moment, Ticket)>>,
+}
+
+#[derive(Debug)]
+struct Node {
+    cost: u32,
+    class: usize,
+    status: Status,
+    waker: Option<Waker>,
+    generation: u32,
+    older: Link,
+    newer: Link,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    oldest: Link,
+    newest: Link,
+}
+
+type Link = Option<u32>;
+
+impl Waiters {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// Whether anybody of this class or a higher one waits.
+    pub(crate) fn any_at_least(&self, class: usize) -> bool {
+        self.lists[class..].iter().any(|list| list.oldest.is_some())
+    }
+
+    /// Joins the end of its class.
+    pub(crate) fn push(&mut self, class: usize, cost: u32, deadline: Moment) -> Ticket {
+        let index = self.allocate(class, cost);
+        let list = &mut self.lists[class];
+        let newest = list.newest.replace(index);
+        match newest {
+            Some(newest) => self.nodes[newest as usize].newer = Some(index),
+            None => list.oldest = Some(index),
+        }
+        self.nodes[index as usize].older = newest;
+        self.queued += weight(cost);
+        self.count += 1;
+        let ticket = self.ticket(index);
+        if deadline.is_known() {
+            self.deadlines.push(Reverse((deadline, ticket)));
+        }
+        ticket
+    }
+
+    fn allocate(&mut self, class: usize, cost: u32) -> u32 {
+        if let Some(index) = self.free {
+            let node = &mut self.nodes[index as usize];
+            self.free = node.newer.take();
+            node.cost = cost;
+            node.class = class;
+            node.status = Status::Waiting;
+            return index;
+        }
+        let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        self.nodes.push(Node {
+            cost,
+            class,
+            status: Status::Waiting,
+            waker: None,
+            generation: 0,
+            older: None,
+            newer: None,
+        });
+        index
+    }
+
+    fn ticket(&self, index: u32) -> Ticket {
+        Ticket {
+            index,
+            generation: self.nodes[index as usize].generation,
+        }
+    }
+
+    /// Who is served next, and its cost.
+    pub(crate) fn head(&self, order: Order) -> Option<(Ticket, u32)> {
+        let index = self.lists.iter().rev().find_map(|list| match order {
+            Order::Fifo => list.oldest,
+            Order::Lifo => list.newest,
+        })?;
+        Some((self.ticket(index), self.nodes[index as usize].cost))
+    }
+
+    /// The costs of a class, from the oldest to the newest.
+    fn costs(&self, class: usize) -> impl Iterator<Item = u32> {
+        std::iter::successors(self.lists[class].oldest, |&i| self.nodes[i as usize].newer)
+            .map(|i| self.nodes[i as usize].cost)
+    }
+
+    /// The costs of a class, from the newest to the oldest.
+    fn costs_back(&self, class: usize) -> impl Iterator<Item = u32> {
+        std::iter::successors(self.lists[class].newest, |&i| self.nodes[i as usize].older)
+            .map(|i| self.nodes[i as usize].cost)
+    }
+
+    /// The costs of those who are served before a newcomer of `class`, in the order of service, if
+    /// `evicted` of its own class make room for it.
+    pub(crate) fn costs_before(
+        &self,
+        class: usize,
+        order: Order,
+        evicted: Evicted,
+    ) -> impl Iterator<Item = u32> {
+        let higher = (class + 1..Priority::CLASSES).rev();
+        let higher = higher.flat_map(move |class| {
+            let (oldest_first, newest_first) = match order {
+                Order::Fifo => (Some(self.costs(class)), None),
+                Order::Lifo => (None, Some(self.costs_back(class))),
+            };
+            oldest_first
+                .into_iter()
+                .flatten()
+                .chain(newest_first.into_iter().flatten())
+        });
+        let own = (order == Order::Fifo).then(|| self.costs(class));
+        let (skipped, kept) = match evicted.who {
+            Full::Oldest => (evicted.count, usize::MAX),
+            Full::Newest if evicted.count > 0 => (0, self.costs(class).count() - evicted.count),
+            _ => (0, usize::MAX),
+        };
+        higher.chain(own.into_iter().flatten().skip(skipped).take(kept))
+    }
+
+    /// Who of its own class would have to go for a newcomer that needs `need` of the bound, after
+    /// everybody of lower classes; `None` if even that is not enough.
+    pub(crate) fn evictable(&self, class: usize, full: Full, mut need: u64) -> Option<Evicted> {
+        let mut evicted = Evicted {
+            who: full,
+            count: 0,
+        };
+        for lower in 0..class {
+            let mut costs = self.costs_back(lower);
+            while need > 0 {
+                let Some(cost) = costs.next() else { break };
+                need = need.saturating_sub(weight(cost));
+            }
+        }
+        let mut own = |costs: &mut dyn Iterator<Item = u32>| {
+            while need > 0 {
+                let Some(cost) = costs.next() else { return };
+                need = need.saturating_sub(weight(cost));
+                evicted.count += 1;
+            }
+        };
+        match full {
+            Full::Incoming => {}
+            Full::Oldest => own(&mut self.costs(class)),
+            Full::Newest => own(&mut self.costs_back(class)),
+        }
+        (need == 0).then_some(evicted)
+    }
+
+    /// Who goes next to make room for a newcomer of `class`: the newest of the lowest class below
+    /// it, then its own class as `full` says.
+    pub(crate) fn next_to_evict(&self, class: usize, full: Full) -> Option<Ticket> {
+        let lower = self.lists[..class].iter().find_map(|list| list.newest);
+        let own = || match full {
+            Full::Incoming => None,
+            Full::Oldest => self.lists[class].oldest,
+            Full::Newest => self.lists[class].newest,
+        };
+        lower.or_else(own).map(|index| self.ticket(index))
+    }
+
+    /// When the first deadline passes: it is met until then.
+    pub(crate) fn first_deadline(&mut self) -> Moment {
+        while let Some(&Reverse((deadline, ticket))) = self.deadlines.peek() {
+            if self.status(ticket) == Some(Status::Waiting) {
+                return deadline;
+            }
+            self.deadlines.pop();
+        }
+        Moment::NEVER
+    }
+
+    /// Somebody whose deadline has passed at `now`.
+    pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
+        if self.first_deadline() >= now {
+            return None;
+        }
+        self.deadlines.pop().map(|Reverse((_, ticket))| ticket)
+    }
+
+    /// What has become of a place; `None` if it has another owner by now.
+    pub(crate) fn status(&self, ticket: Ticket) -> Option<Status> {
+        let node = self.nodes.get(ticket.index as usize)?;
+        (node.generation == ticket.generation).then_some(node.status)
+    }
+
+    /// Leaves the waker of a newcomer.
+    pub(crate) fn set_waker(&mut self, ticket: Ticket, waker: &mut Option<Waker>) {
+        std::mem::swap(&mut self.nodes[ticket.index as usize].waker, waker);
+    }
+
+    /// Looks at a place, and leaves `waker` there if its owner has to go on waiting. The waker that
+    /// was there before must be dropped outside of all locks.
+    pub(crate) fn poll(
+        &mut self,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> (Option<Status>, Option<Waker>) {
+        let status = self.status(ticket);
+        let mut former = None;
+        if status == Some(Status::Waiting) {
+            let node = &mut self.nodes[ticket.index as usize];
+            if !node
+                .waker
+                .as_ref()
+                .is_some_and(|known| known.will_wake(waker))
+            {
+                former = node.waker.replace(waker.clone());
+            }
+        }
+        (status, former)
+    }
+
+    /// Takes a waiter out of the line. The place stays until its owner has read the answer.
+    pub(crate) fn settle(&mut self, ticket: Ticket, status: Status) -> Option<Waker> {
+        let node = &mut self.nodes[ticket.index as usize];
+        debug_assert_eq!(node.status, Status::Waiting, "settled once");
+        node.status = status;
+        let (older, newer) = (node.older.take(), node.newer.take());
+        let (class, cost, waker) = (node.class, node.cost, node.waker.take());
+        match older {
+            Some(older) => self.nodes[older as usize].newer = newer,
+            None => self.lists[class].oldest = newer,
+        }
+        match newer {
+            Some(newer) => self.nodes[newer as usize].older = older,
+            None => self.lists[class].newest = older,
+        }
+        self.queued -= weight(cost);
+        self.count -= 1;
+        // Deadlines of those who have left pile up only as far as there are waiters.
+        if self.deadlines.len() > 64 + 2 * self.count {
+            self.drop_stale_deadlines();
+        }
+        waker
+    }
+
+    fn drop_stale_deadlines(&mut self) {
+        let nodes = &self.nodes;
+        self.deadlines.retain(|Reverse((_, ticket))| {
+            let node = &nodes[ticket.index as usize];
+            node.generation == ticket.generation && node.status == Status::Waiting
+        });
+    }
+
+    /// Gives up a place that has been settled.
+    pub(crate) fn free(&mut self, ticket: Ticket) {
+        let node = &mut self.nodes[ticket.index as usize];
+        debug_assert_eq!(node.generation, ticket.generation, "freed once");
+        node.generation = node.generation.wrapping_add(1);
+        node.newer = self.free.replace(ticket.index);
+    }
+}
+
+/// How many of its own class make room for a newcomer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evicted {
+    who: Full,
+    count: usize,
+}
+
+impl Evicted {
+    pub(crate) const NOBODY: Self = Self {
+        who: Full::Incoming,
+        count: 0,
+    };
+
+    pub(crate) fn anybody(self) -> bool {
+        self.count > 0
+    }
+}
+
+/// What a waiter counts against the bound: nobody waits for free.
+fn weight(cost: u32) -> u64 {
+    u64::from(cost.max(1))
+}

@@ -1,0 +1,113 @@
+use std::time::Duration;
+
+use crate::InvalidLimit;
+
+/// So many units in so much time.
+///
+/// ```
+/// use plimsoll::Quota;
+/// use std::time::Duration;
+///
+/// const API: Quota = Quota::per_second(100);
+/// let from_a_file = Quota::try_new(5000, Duration::from_secs(3600))?;
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[must_use]
+pub struct Quota {
+    units: u32,
+    nanos: u64,
+}
+
+/// The longest period: a little over 146 years. Sums of two periods still fit a moment.
+const LONGEST: u64 = 1 << 62;
+
+impl Quota {
+    /// `units` in every `period`.
+    ///
+    /// # Panics
+    ///
+    /// If `units` is 0, or `period` is zero or longer than 146 years. For numbers that come from
+    /// outside there is [`try_new`](Self::try_new).
+    #[track_caller]
+    pub const fn new(units: u32, period: Duration) -> Self {
+        assert!(units > 0, "a quota needs at least 1 unit");
+        let nanos = period.as_nanos();
+        assert!(nanos > 0, "the period of a quota must not be zero");
+        assert!(
+            nanos <= LONGEST as u128,
+            "the period of a quota must be at most 146 years"
+        );
+        #[expect(clippy::cast_possible_truncation, reason = "checked in the line above")]
+        Self {
+            units,
+            nanos: nanos as u64,
+        }
+    }
+
+    /// `units` in every `period`, or what is wrong with them.
+    ///
+    /// # Errors
+    ///
+    /// If `units` is 0, or `period` is zero or longer than 146 years.
+    pub fn try_new(units: u32, period: Duration) -> Result<Self, InvalidLimit> {
+        if units == 0 {
+            return Err(InvalidLimit::new("limit", units, "at least 1"));
+        }
+        match u64::try_from(period.as_nanos()) {
+            Ok(0) => Err(InvalidLimit::new("period", "0ns", "at least 1ns")),
+            Ok(nanos) if nanos <= LONGEST => Ok(Self { units, nanos }),
+            _ => Err(InvalidLimit::new(
+                "period",
+                format!("{period:?}"),
+                "at most 146 years",
+            )),
+        }
+    }
+
+    /// `units` per second.
+    ///
+    /// # Panics
+    ///
+    /// If `units` is 0.
+    #[track_caller]
+    pub const fn per_second(units: u32) -> Self {
+        Self::new(units, Duration::from_secs(1))
+    }
+
+    /// `units` per minute.
+    ///
+    /// # Panics
+    ///
+    /// If `units` is 0.
+    #[track_caller]
+    pub const fn per_minute(units: u32) -> Self {
+        Self::new(units, Duration::from_secs(60))
+    }
+
+    /// `units` per hour.
+    ///
+    /// # Panics
+    ///
+    /// If `units` is 0.
+    #[track_caller]
+    pub const fn per_hour(units: u32) -> Self {
+        Self::new(units, Duration::from_secs(3600))
+    }
+
+    /// How many units.
+    #[must_use]
+    pub const fn units(self) -> u32 {
+        self.units
+    }
+
+    /// In how much time.
+    #[must_use]
+    pub const fn period(self) -> Duration {
+        Duration::from_nanos(self.nanos)
+    }
+
+    pub(crate) const fn nanos(self) -> u64 {
+        self.nanos
+    }
+}

@@ -1,0 +1,170 @@
+use super::period::Period;
+use crate::{Moment, Quota, Refusal, Rule};
+
+/// So many in each window; a new window starts from nothing.
+///
+/// Cheap and easy to explain, but up to twice the limit can pass around a border between windows. Use
+/// it when a contract speaks of windows.
+///
+/// ```
+/// use plimsoll::{FixedWindow, Gate, Quota};
+///
+/// let gate = Gate::new(FixedWindow::new(Quota::per_minute(100)));
+/// assert!(gate.try_acquire(100).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct FixedWindow {
+    limit: u32,
+    window: Period,
+    align: Align,
+    origin: Moment,
+}
+
+/// Where windows begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Align {
+    Start,
+    Epoch,
+}
+
+/// What a [`FixedWindow`] remembers: the number of the current window and what was taken in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    index: u64,
+    used: u32,
+    origin: Moment,
+}
+
+/// How a word is divided: the low bits of the window's number above the bits of what was used.
+const USED_BITS: u32 = 32;
+const INDEX_BITS: u32 = 31;
+
+impl FixedWindow {
+    /// As many as the quota's units in each of its periods, counted from the start of the limiter.
+    pub const fn new(quota: Quota) -> Self {
+        Self {
+            limit: quota.units(),
+            window: Period::new(quota.nanos()),
+            align: Align::Start,
+            origin: Moment::ORIGIN,
+        }
+    }
+
+    /// Counts windows from the origin of the clock instead of the start of the limiter, so that all
+    /// limiters on one clock change windows together.
+    pub const fn aligned_to_epoch(mut self) -> Self {
+        self.align = Align::Epoch;
+        self
+    }
+
+    /// The window that `now` lies in; an earlier one than the state's is the state's.
+    #[inline]
+    fn at(&self, state: Window, now: Moment) -> Window {
+        let index = self.window.index(now.nanos_since(state.origin));
+        if index > state.index {
+            Window {
+                index,
+                used: 0,
+                ..state
+            }
+        } else {
+            state
+        }
+    }
+
+    fn next(&self, state: Window) -> Moment {
+        self.window.start(state.origin, state.index + 1)
+    }
+}
+
+impl Rule for FixedWindow {
+    type State = Window;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn begin(&mut self, start: Moment) {
+        if self.align == Align::Start {
+            self.origin = start;
+        }
+    }
+
+    fn fresh(&self, now: Moment) -> Window {
+        let origin = match self.align {
+            Align::Start => now,
+            Align::Epoch => self.origin,
+        };
+        Window {
+            index: self.window.index(now.nanos_since(origin)),
+            used: 0,
+            origin,
+        }
+    }
+
+    #[inline]
+    fn take(&self, state: &mut Window, now: Moment, cost: u32) -> Result<(), Refusal> {
+        let window = self.at(*state, now);
+        match window.used.checked_add(cost) {
+            Some(used) if used <= self.limit => {
+                *state = Window { used, ..window };
+                Ok(())
+            }
+            _ => Err(Refusal::until(self.next(window))),
+        }
+    }
+
+    fn available(&self, state: &Window, now: Moment) -> u32 {
+        self.limit - self.at(*state, now).used
+    }
+
+    fn put_back(&self, state: &mut Window, now: Moment, taken: Moment, cost: u32) {
+        let window = self.at(*state, now);
+        // What was taken in an earlier window is gone with it.
+        if self.window.index(taken.nanos_since(state.origin)) >= window.index {
+            *state = Window {
+                used: window.used.saturating_sub(cost),
+                ..window
+            };
+        }
+    }
+
+    fn full_at(&self, state: &Window, now: Moment) -> Option<Moment> {
+        let window = self.at(*state, now);
+        Some(if window.used == 0 {
+            now
+        } else {
+            self.next(window)
+        })
+    }
+
+    #[inline]
+    fn pack(&self, state: &Window, _now: Moment) -> Option<u64> {
+        let index = state.index & ((1 << INDEX_BITS) - 1);
+        (state.origin == self.origin).then_some(index << USED_BITS | u64::from(state.used))
+    }
+
+    #[inline]
+    fn unpack(&self, word: u64, now: Moment) -> Window {
+        let current = self.window.index(now.nanos_since(self.origin));
+        // The distance from the current window, as a signed number of `INDEX_BITS` bits.
+        const UNUSED: u32 = 64 - INDEX_BITS;
+        let ahead = ((word >> USED_BITS).wrapping_sub(current) << UNUSED).cast_signed() >> UNUSED;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the low half is what was used"
+        )]
+        let used = word as u32;
+        Window {
+            index: current.saturating_add_signed(ahead),
+            used,
+            origin: self.origin,
+        }
+    }
+
+    fn epoch_bits(&self) -> u32 {
+        // At most 2^28 windows in an epoch.
+        (28 + self.window.nanos().ilog2()).min(62)
+    }
+}

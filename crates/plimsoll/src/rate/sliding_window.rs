@@ -1,0 +1,224 @@
+use super::period::Period;
+use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
+
+/// So many in a window that slides on by segments.
+///
+/// What was taken is counted by segment; a segment's count leaves when the window has moved past it.
+/// More segments follow the true sliding window more closely and remember more: four bytes each.
+///
+/// ```
+/// use plimsoll::{Gate, Quota, SlidingWindow};
+///
+/// // At most 100 in any minute, give or take the five seconds of a segment.
+/// let gate = Gate::new(SlidingWindow::new(Quota::per_minute(100), 12));
+/// assert!(gate.try_acquire(100).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SlidingWindow {
+    limit: u32,
+    window: u64,
+    segments: u32,
+    /// The length of a segment, where all are of one length.
+    segment: Option<Period>,
+    origin: Moment,
+}
+
+/// What a [`SlidingWindow`] remembers: a ring of counts, the newest of which is that of `newest`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Segments {
+    counts: Box<[u32]>,
+    newest: u64,
+    used: u32,
+    origin: Moment,
+}
+
+/// More would cost more memory than precision is worth.
+const MOST_SEGMENTS: u32 = 1 << 16;
+
+impl SlidingWindow {
+    /// As many as the quota's units in a window of its period, in `segments` steps.
+    ///
+    /// # Panics
+    ///
+    /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
+    #[track_caller]
+    pub const fn new(quota: Quota, segments: u32) -> Self {
+        assert!(segments > 0, "a window needs at least 1 segment");
+        assert!(
+            segments <= MOST_SEGMENTS,
+            "a window has at most 65536 segments"
+        );
+        assert!(
+            segments as u64 <= quota.nanos(),
+            "a segment must last at least 1ns"
+        );
+        let segment = quota.nanos() / segments as u64;
+        Self {
+            limit: quota.units(),
+            window: quota.nanos(),
+            segments,
+            segment: if segment * segments as u64 == quota.nanos() {
+                Some(Period::new(segment))
+            } else {
+                None
+            },
+            origin: Moment::ORIGIN,
+        }
+    }
+
+    /// As many as the quota's units in a window of its period, in `segments` steps.
+    ///
+    /// # Errors
+    ///
+    /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
+    pub fn try_new(quota: Quota, segments: u32) -> Result<Self, InvalidLimit> {
+        if segments == 0 || segments > MOST_SEGMENTS {
+            return Err(InvalidLimit::new("segments", segments, "1 to 65536"));
+        }
+        if u64::from(segments) > quota.nanos() {
+            let rule = "at most one for each nanosecond of the window";
+            return Err(InvalidLimit::new("segments", segments, rule));
+        }
+        Ok(Self::new(quota, segments))
+    }
+
+    /// The number of the segment that lies `elapsed` nanoseconds after the origin.
+    fn index(&self, elapsed: u64) -> u64 {
+        if let Some(segment) = self.segment {
+            return segment.index(elapsed);
+        }
+        let scaled = u128::from(elapsed) * u128::from(self.segments);
+        match u64::try_from(scaled) {
+            Ok(scaled) => scaled / self.window,
+            Err(_) => u64::try_from(scaled / u128::from(self.window)).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Where segment `index` begins: at ⌈index · window / segments⌉.
+    fn start(&self, origin: Moment, index: u64) -> Moment {
+        let scaled = u128::from(index) * u128::from(self.window);
+        let nanos = scaled.div_ceil(u128::from(self.segments));
+        origin.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Where the count of segment `index` is kept.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "below the number of segments"
+    )]
+    fn slot(&self, index: u64) -> usize {
+        (index % u64::from(self.segments)) as usize
+    }
+
+    /// Lets the segments that `now` has moved past leave.
+    fn advance(&self, state: &mut Segments, now: Moment) {
+        let index = self.index(now.nanos_since(state.origin));
+        if index <= state.newest {
+            return;
+        }
+        let passed = index - state.newest;
+        if passed >= u64::from(self.segments) {
+            state.counts.fill(0);
+            state.used = 0;
+        } else {
+            for gone in state.newest + 1..=index {
+                state.used -= std::mem::take(&mut state.counts[self.slot(gone)]);
+            }
+        }
+        state.newest = index;
+    }
+
+    /// What is still used at `now`, without changing the state.
+    fn used(&self, state: &Segments, now: Moment) -> u32 {
+        let index = self.index(now.nanos_since(state.origin)).max(state.newest);
+        let passed = index - state.newest;
+        if passed >= u64::from(self.segments) {
+            return 0;
+        }
+        let gone = state.newest + 1..=index;
+        state.used - gone.map(|i| state.counts[self.slot(i)]).sum::<u32>()
+    }
+
+    /// When at most `most` will still be used.
+    fn down_to(&self, state: &Segments, most: u32) -> Moment {
+        let mut used = state.used;
+        let mut index = state.newest;
+        while used > most {
+            // Segment `index` pushes out the one a whole window before it.
+            index += 1;
+            used -= state.counts[self.slot(index)];
+        }
+        self.start(state.origin, index)
+    }
+}
+
+impl Rule for SlidingWindow {
+    type State = Segments;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn begin(&mut self, start: Moment) {
+        self.origin = start;
+    }
+
+    fn fresh(&self, now: Moment) -> Segments {
+        Segments {
+            counts: vec![0; self.segments as usize].into_boxed_slice(),
+            newest: 0,
+            used: 0,
+            origin: now,
+        }
+    }
+
+    fn take(&self, state: &mut Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
+        self.advance(state, now);
+        if cost > self.limit - state.used {
+            let most = self.limit.saturating_sub(cost);
+            return Err(Refusal::until(self.down_to(state, most)));
+        }
+        state.used += cost;
+        state.counts[self.slot(state.newest)] += cost;
+        Ok(())
+    }
+
+    fn available(&self, state: &Segments, now: Moment) -> u32 {
+        self.limit - self.used(state, now)
+    }
+
+    fn put_back(&self, state: &mut Segments, now: Moment, taken: Moment, cost: u32) {
+        self.advance(state, now);
+        let segment = self
+            .index(taken.nanos_since(state.origin))
+            .min(state.newest);
+        if state.newest - segment < u64::from(self.segments) {
+            let count = &mut state.counts[self.slot(segment)];
+            let back = cost.min(*count);
+            *count -= back;
+            state.used -= back;
+        }
+    }
+
+    fn add(&self, state: &mut Segments, now: Moment, amount: u32) {
+        self.advance(state, now);
+        let mut left = amount.min(state.used);
+        state.used -= left;
+        // The newest first: what leaves last is what is missed longest.
+        for back in 0..u64::from(self.segments).min(state.newest + 1) {
+            let count = &mut state.counts[self.slot(state.newest - back)];
+            let part = left.min(*count);
+            *count -= part;
+            left -= part;
+        }
+    }
+
+    fn full_at(&self, state: &Segments, now: Moment) -> Option<Moment> {
+        Some(if self.used(state, now) == 0 {
+            now
+        } else {
+            self.down_to(state, 0)
+        })
+    }
+}

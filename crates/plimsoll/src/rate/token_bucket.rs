@@ -1,0 +1,330 @@
+//! # How it works
+//!
+//! The simplest bucket remembers how many tokens it holds and when it last looked: two numbers that
+//! must change together, and a multiplication that loses a fraction each time. Remember instead *the
+//! point at which the bucket will be full again*. Taking moves that point away, time brings it
+//! nearer, and nothing has to happen while nobody calls: a point in the past is a full bucket, a point
+//! further away than the burst is a debt. One number, one comparison.
+//!
+//! The point is measured on a *supply scale*, in whole numbers chosen so that nothing is ever rounded.
+//!
+//! - Greedy, `refill` tokens per `every`, reduced to `q` tokens per `p` nanoseconds: a nanosecond
+//!   supplies `q`, a token costs `p`. The supply at elapsed time t is t·q.
+//! - Interval: the supply at elapsed time t is ⌊t / every⌋·refill, and a token costs 1. The supply is
+//!   a staircase; all else is the same.
+//!
+//! With `full` the remembered point and S(t) the supply, a cost c fits iff
+//! max(full, S(t)) + c·token ≤ S(t) + burst·token, and becomes due at the least t with
+//! S(t) ≥ full + (c − burst)·token.
+//!
+//! In a word only the low 62 bits of the point are kept: it is never far from the supply of the moment,
+//! which restores the rest.
+
+use super::period::Period;
+use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
+
+/// A bucket of tokens that is refilled at a steady rate and holds at most `burst`.
+///
+/// ```
+/// use plimsoll::{Gate, Quota, TokenBucket};
+///
+/// // 100 tokens a second, of which 20 may be saved up.
+/// const API: TokenBucket = TokenBucket::per_second(100).with_burst(20);
+/// let gate = Gate::new(API);
+/// assert!(gate.try_acquire(20).is_ok());
+/// assert!(gate.try_acquire(20).is_err());
+///
+/// // 5000 an hour, handed out all at once at the end of each hour.
+/// let hourly = TokenBucket::interval(Quota::per_hour(5000));
+/// ```
+///
+/// A bucket can be [reserved](crate::Gate::reserve) from into debt.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct TokenBucket {
+    burst: u32,
+    initial: u32,
+    supply: Supply,
+    /// What a token costs on the supply scale.
+    token: u64,
+    /// The whole bucket on the supply scale.
+    capacity: u128,
+    origin: Moment,
+    quota: Quota,
+}
+
+/// How the supply grows with time.
+#[derive(Clone, Copy, Debug)]
+enum Supply {
+    /// By `per_nano` every nanosecond.
+    Greedy { per_nano: u64 },
+    /// By `refill` at the end of every period.
+    Interval { period: Period, refill: u32 },
+}
+
+/// What a [`TokenBucket`] remembers: the point of the supply at which it is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filling {
+    full: u128,
+    origin: Moment,
+}
+
+/// The bits of the point that a word keeps.
+const KEPT: u32 = 62;
+/// The farthest a packed point may lie from the supply.
+const REACH: u128 = 1 << 60;
+
+impl TokenBucket {
+    /// Tokens drip in continuously at the quota's rate; the burst is the quota's units.
+    pub const fn greedy(quota: Quota) -> Self {
+        let shared = gcd(quota.units() as u64, quota.nanos());
+        let supply = Supply::Greedy {
+            per_nano: quota.units() as u64 / shared,
+        };
+        Self::with_supply(quota, supply, quota.nanos() / shared)
+    }
+
+    /// All of the quota's units arrive at the end of each of its periods, counted from the start of
+    /// the limiter; the burst is the quota's units.
+    pub const fn interval(quota: Quota) -> Self {
+        let supply = Supply::Interval {
+            period: Period::new(quota.nanos()),
+            refill: quota.units(),
+        };
+        Self::with_supply(quota, supply, 1)
+    }
+
+    const fn with_supply(quota: Quota, supply: Supply, token: u64) -> Self {
+        let burst = quota.units();
+        Self {
+            burst,
+            initial: burst,
+            supply,
+            token,
+            capacity: token as u128 * burst as u128,
+            origin: Moment::ORIGIN,
+            quota,
+        }
+    }
+
+    /// A greedy bucket of `tokens` per second.
+    ///
+    /// # Panics
+    ///
+    /// If `tokens` is 0.
+    #[track_caller]
+    pub const fn per_second(tokens: u32) -> Self {
+        Self::greedy(Quota::per_second(tokens))
+    }
+
+    /// Holds at most `burst` tokens, and starts with as many.
+    ///
+    /// # Panics
+    ///
+    /// If `burst` is 0.
+    #[track_caller]
+    pub const fn with_burst(mut self, burst: u32) -> Self {
+        assert!(burst > 0, "a bucket must hold at least 1 token");
+        self.burst = burst;
+        self.initial = burst;
+        self.capacity = self.token as u128 * burst as u128;
+        self
+    }
+
+    /// Holds at most `burst` tokens, and starts with as many.
+    ///
+    /// # Errors
+    ///
+    /// If `burst` is 0.
+    pub fn try_with_burst(self, burst: u32) -> Result<Self, InvalidLimit> {
+        if burst == 0 {
+            return Err(InvalidLimit::new("burst", burst, "at least 1"));
+        }
+        Ok(self.with_burst(burst))
+    }
+
+    /// Starts with `initial` tokens instead of a full bucket.
+    ///
+    /// # Panics
+    ///
+    /// If `initial` is above the burst.
+    #[track_caller]
+    pub const fn with_initial(mut self, initial: u32) -> Self {
+        assert!(
+            initial <= self.burst,
+            "a bucket cannot start with more than its burst"
+        );
+        self.initial = initial;
+        self
+    }
+
+    /// Starts with `initial` tokens instead of a full bucket.
+    ///
+    /// # Errors
+    ///
+    /// If `initial` is above the burst.
+    pub fn try_with_initial(self, initial: u32) -> Result<Self, InvalidLimit> {
+        if initial > self.burst {
+            return Err(InvalidLimit::new("initial", initial, "at most the burst"));
+        }
+        Ok(self.with_initial(initial))
+    }
+
+    /// The rate at which tokens come.
+    pub const fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// S(now).
+    #[inline]
+    fn supply(&self, origin: Moment, now: Moment) -> u128 {
+        let elapsed = now.nanos_since(origin);
+        match self.supply {
+            Supply::Greedy { per_nano } => u128::from(elapsed) * u128::from(per_nano),
+            Supply::Interval { period, refill } => {
+                u128::from(period.index(elapsed)) * u128::from(refill)
+            }
+        }
+    }
+
+    /// The least moment at which the supply reaches `point`.
+    #[inline]
+    fn reached(&self, origin: Moment, point: u128) -> Moment {
+        let nanos = match self.supply {
+            Supply::Greedy { per_nano: 1 } => u64::try_from(point).unwrap_or(u64::MAX),
+            Supply::Greedy { per_nano } => div_ceil(point, per_nano),
+            Supply::Interval { period, refill } => {
+                div_ceil(point, u64::from(refill)).saturating_mul(period.nanos())
+            }
+        };
+        origin.plus_nanos(nanos)
+    }
+
+    #[inline]
+    fn price(&self, cost: u32) -> u128 {
+        u128::from(cost) * u128::from(self.token)
+    }
+}
+
+impl Rule for TokenBucket {
+    type State = Filling;
+
+    fn limit(&self) -> u32 {
+        self.burst
+    }
+
+    fn begin(&mut self, start: Moment) {
+        self.origin = start;
+    }
+
+    fn fresh(&self, now: Moment) -> Filling {
+        // A greedy supply has no phase, so it keeps its origin and stays packable after a reset.
+        let origin = match self.supply {
+            Supply::Greedy { .. } => self.origin.min(now),
+            Supply::Interval { .. } => now,
+        };
+        let missing = self.price(self.burst - self.initial);
+        Filling {
+            full: self.supply(origin, now) + missing,
+            origin,
+        }
+    }
+
+    #[inline]
+    fn take(&self, state: &mut Filling, now: Moment, cost: u32) -> Result<(), Refusal> {
+        let supply = self.supply(state.origin, now);
+        let full = state.full.max(supply) + self.price(cost);
+        if full <= supply + self.capacity {
+            state.full = full;
+            Ok(())
+        } else {
+            Err(Refusal::until(
+                self.reached(state.origin, full - self.capacity),
+            ))
+        }
+    }
+
+    fn available(&self, state: &Filling, now: Moment) -> u32 {
+        let missing = state.full.saturating_sub(self.supply(state.origin, now));
+        let held = self.capacity.saturating_sub(missing) / u128::from(self.token);
+        u32::try_from(held).unwrap_or(self.burst)
+    }
+
+    fn in_use(&self, state: &Filling, now: Moment) -> u64 {
+        let missing = state.full.saturating_sub(self.supply(state.origin, now));
+        div_ceil(missing, self.token)
+    }
+
+    fn put_back(&self, state: &mut Filling, now: Moment, _taken: Moment, cost: u32) {
+        let supply = self.supply(state.origin, now);
+        state.full = state.full.saturating_sub(self.price(cost)).max(supply);
+    }
+
+    fn full_at(&self, state: &Filling, _now: Moment) -> Option<Moment> {
+        Some(self.reached(state.origin, state.full))
+    }
+
+    fn book(&self, state: &mut Filling, now: Moment, cost: u32) -> Option<Moment> {
+        let supply = self.supply(state.origin, now);
+        state.full = state.full.max(supply).saturating_add(self.price(cost));
+        let ready = self.reached(state.origin, state.full.saturating_sub(self.capacity));
+        Some(ready.max(now))
+    }
+
+    #[inline]
+    fn pack(&self, state: &Filling, now: Moment) -> Option<u64> {
+        let supply = self.supply(self.origin, now);
+        let packable = state.origin == self.origin && state.full.saturating_sub(supply) < REACH;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the low bits are kept"
+        )]
+        let word = state.full.max(supply) as u64 & ((1 << KEPT) - 1);
+        packable.then_some(word)
+    }
+
+    #[inline]
+    fn unpack(&self, word: u64, now: Moment) -> Filling {
+        let supply = self.supply(self.origin, now);
+        // The distance from the supply to the point, as a signed number of `KEPT` bits.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the low bits are kept"
+        )]
+        let low = supply as u64;
+        let ahead = (word.wrapping_sub(low) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
+        Filling {
+            full: supply.saturating_add_signed(i128::from(ahead)),
+            origin: self.origin,
+        }
+    }
+
+    fn epoch_bits(&self) -> u32 {
+        // The supply must not grow by more than 2^58 in an epoch.
+        match self.supply {
+            Supply::Greedy { per_nano } => 58_u32.saturating_sub(bits(per_nano)),
+            Supply::Interval { refill, .. } => 58 - bits(u64::from(refill)),
+        }
+    }
+}
+
+/// How many bits `number` has.
+const fn bits(number: u64) -> u32 {
+    64 - number.leading_zeros()
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// ⌈a / b⌉, at most `u64::MAX`. Dividing 128 bits is slow, and rarely needed.
+#[inline]
+fn div_ceil(a: u128, b: u64) -> u64 {
+    match u64::try_from(a) {
+        Ok(a) => a.div_ceil(b),
+        Err(_) => u64::try_from(a.div_ceil(u128::from(b))).unwrap_or(u64::MAX),
+    }
+}

@@ -1,0 +1,126 @@
+use std::fmt;
+
+use crate::{Moment, Reason};
+
+/// An algorithm: what a limiter remembers, and what it answers.
+///
+/// A rule is pure. It has parameters and functions of a state, a moment and a cost; it owns no clock,
+/// takes no lock and never waits. [`Gate`](crate::Gate) turns any rule into a limiter with a queue,
+/// reservations, refusals and totals, so a new algorithm is one file that implements this trait.
+///
+/// Moments given to a rule may step back. A rule treats a moment before one it has already seen as
+/// if time had stood still; it must never grant more for it.
+///
+/// # The short form of a state
+///
+/// A state that fits 63 bits can be changed by a single compare-and-exchange. [`pack`](Self::pack)
+/// gives that form, or `None` for a state that does not fit, which the gate then keeps behind its
+/// lock. Words may leave out what the moment tells: `unpack` is given a moment less than
+/// 2^[`epoch_bits`](Self::epoch_bits) nanoseconds away from one at which the word was good.
+pub trait Rule: Send + Sync + fmt::Debug + 'static {
+    /// What is remembered.
+    type State: Clone + Send + Sync + fmt::Debug;
+
+    /// Whether permits are given back when they are dropped.
+    ///
+    /// The short form of such a rule must be a number to which the returned cost is added.
+    const GIVES_BACK: bool = false;
+
+    /// The most that can be granted at once. A higher cost is too large.
+    fn limit(&self) -> u32;
+
+    /// Called once, when a limiter with this rule is built.
+    fn begin(&mut self, start: Moment) {
+        let _ = start;
+    }
+
+    /// The state of a limiter that begins, or begins anew, at `now`.
+    fn fresh(&self, now: Moment) -> Self::State;
+
+    /// Takes `cost` now, or says when it would fit if nobody else came. `cost` is at least 1.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit now. The state is then as good as before.
+    fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal>;
+
+    /// How much could be taken now.
+    fn available(&self, state: &Self::State, now: Moment) -> u32;
+
+    /// How much is taken and not yet given back or replenished.
+    fn in_use(&self, state: &Self::State, now: Moment) -> u64 {
+        u64::from(self.limit() - self.available(state, now))
+    }
+
+    /// Undoes, now, a take of `cost` at `taken`; or gives a permit back.
+    fn put_back(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32);
+
+    /// Makes up to `amount` more available, never more than the limit.
+    fn add(&self, state: &mut Self::State, now: Moment, amount: u32) {
+        self.put_back(state, now, now, amount);
+    }
+
+    /// When everything is available again if nobody else comes; `None` if nobody knows.
+    fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
+
+    /// Takes `cost` ahead of time and says when it may be used. `None`, the default, if this rule
+    /// cannot go into debt; a reservation then takes a place in the queue.
+    fn book(&self, state: &mut Self::State, now: Moment, cost: u32) -> Option<Moment> {
+        let _ = (state, now, cost);
+        None
+    }
+
+    /// The short form of `state`, below 2^63, if it has one now.
+    fn pack(&self, state: &Self::State, now: Moment) -> Option<u64> {
+        let _ = (state, now);
+        None
+    }
+
+    /// The state whose short form is `word`.
+    fn unpack(&self, word: u64, now: Moment) -> Self::State {
+        let _ = word;
+        self.fresh(now)
+    }
+
+    /// For how long a short form is good, as a power of two in nanoseconds.
+    fn epoch_bits(&self) -> u32 {
+        63
+    }
+}
+
+/// Why a rule does not grant now, and when it would.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    pub(crate) reason: Reason,
+    pub(crate) ready_at: Moment,
+}
+
+impl Refusal {
+    /// Not before `ready_at`.
+    #[must_use]
+    pub const fn until(ready_at: Moment) -> Self {
+        Self {
+            reason: Reason::Exhausted,
+            ready_at,
+        }
+    }
+
+    /// Not before somebody gives something back.
+    #[must_use]
+    pub const fn until_given_back() -> Self {
+        Self::until(Moment::NEVER)
+    }
+
+    /// With another reason than that the limit is used up.
+    #[must_use]
+    pub const fn because(mut self, reason: Reason) -> Self {
+        self.reason = reason;
+        self
+    }
+
+    /// When the cost would fit if nobody else came, if anybody knows.
+    #[must_use]
+    pub fn ready_at(self) -> Option<Moment> {
+        self.ready_at.is_known().then_some(self.ready_at)
+    }
+}

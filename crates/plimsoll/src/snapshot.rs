@@ -1,0 +1,82 @@
+/// What a limiter looked like at one moment.
+///
+/// It is a copy, and already old when it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Snapshot {
+    pub(crate) limit: u64,
+    pub(crate) available: u64,
+    pub(crate) in_use: u64,
+    pub(crate) queued: u64,
+    pub(crate) waiters: u64,
+    pub(crate) granted: u64,
+    pub(crate) denied: u64,
+    pub(crate) evicted: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl Snapshot {
+    /// The most that can be granted at once.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// What could be granted now.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        self.available
+    }
+
+    /// What was granted and is not yet given back or replenished.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        self.in_use
+    }
+
+    /// The sum of the costs that wait; a cost of 0 counts as 1.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn waiters(&self) -> u64 {
+        self.waiters
+    }
+
+    /// How many demands were granted so far. 0 for a limiter that was told not to count.
+    #[must_use]
+    pub fn granted_total(&self) -> u64 {
+        self.granted
+    }
+
+    /// How many demands were refused so far, at once or after waiting. 0 for a limiter that was told
+    /// not to count.
+    #[must_use]
+    pub fn denied_total(&self) -> u64 {
+        self.denied
+    }
+
+    /// How many of the refused were evicted from the queue.
+    #[must_use]
+    pub fn evicted_total(&self) -> u64 {
+        self.evicted
+    }
+
+    /// How many gave up waiting by themselves. They are neither granted nor refused.
+    #[must_use]
+    pub fn cancelled_total(&self) -> u64 {
+        self.cancelled
+    }
+
+    /// How full the limiter is: 0 idle, 1 all in use.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
+    pub fn saturation(&self) -> f64 {
+        if self.limit == 0 {
+            return 1.0;
+        }
+        (self.in_use as f64 / self.limit as f64).min(1.0)
+    }
+}

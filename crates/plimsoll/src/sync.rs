@@ -1,0 +1,23 @@
+//! The primitives the gate is built on, so that the model checker can put its own in their place.
+
+use std::sync::PoisonError;
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// Locks even if another thread panicked while it held the lock.
+///
+/// What is behind our locks is consistent between any two statements that run foreign code (a
+/// waker's clone or drop), so a panic there poisons nothing.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

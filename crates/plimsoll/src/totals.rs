@@ -1,0 +1,120 @@
+//! How often a limiter granted and refused.
+//!
+//! One shared counter would cost as much as a decision, and two threads would fight over it. Each
+//! thread has a number instead, the lowest that is free; the first threads each have a cell that no
+//! other thread writes, so that counting is a load and a store. Threads beyond share the last cell
+//! and pay for it with an atomic addition. Either way nothing is lost.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Threads that have a cell of their own.
+const OWN: usize = 15;
+
+/// A cell, on a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Cells {
+    granted: AtomicU64,
+    denied: AtomicU64,
+}
+
+/// The counters of one limiter.
+pub(crate) struct Totals(Option<Box<[Cells; OWN + 1]>>);
+
+impl Totals {
+    pub(crate) fn new(counted: bool) -> Self {
+        Self(counted.then(Box::default))
+    }
+
+    #[inline]
+    pub(crate) fn granted(&self) {
+        if let Some(cells) = &self.0 {
+            let thread = thread_number();
+            count(&cells[thread.min(OWN)].granted, thread);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn denied(&self) {
+        if let Some(cells) = &self.0 {
+            let thread = thread_number();
+            count(&cells[thread.min(OWN)].denied, thread);
+        }
+    }
+
+    /// Granted and denied so far.
+    pub(crate) fn sum(&self) -> (u64, u64) {
+        let cells = self.0.iter().flat_map(|cells| cells.iter());
+        cells.fold((0, 0), |(granted, denied), cell| {
+            (
+                granted + cell.granted.load(Ordering::Relaxed),
+                denied + cell.denied.load(Ordering::Relaxed),
+            )
+        })
+    }
+}
+
+#[inline]
+fn count(cell: &AtomicU64, thread: usize) {
+    if thread < OWN {
+        // Only this thread writes here.
+        cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    } else {
+        cell.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+const UNKNOWN: usize = usize::MAX;
+
+thread_local! {
+    /// Without a destructor, so that reading it is a single load.
+    static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
+    /// Gives the number back when the thread ends.
+    static HOLDER: Holder = const { Holder };
+}
+
+/// The lowest number that no living thread has.
+#[inline]
+fn thread_number() -> usize {
+    let number = NUMBER.get();
+    if number == UNKNOWN {
+        take_number()
+    } else {
+        number
+    }
+}
+
+/// Numbers in use, as bits. Threads beyond the bits share the last cell anyway.
+static TAKEN: Mutex<u64> = Mutex::new(0);
+
+struct Holder;
+
+#[cold]
+fn take_number() -> usize {
+    // A thread that is being torn down can no longer give a number back, so it gets none.
+    let alive = HOLDER.try_with(|_| ()).is_ok();
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut number = (*taken).trailing_ones() as usize;
+    if alive && number < OWN {
+        *taken |= 1 << number;
+    } else {
+        number = OWN;
+    }
+    if alive {
+        NUMBER.set(number);
+    }
+    number
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let number = NUMBER.replace(OWN);
+        if number < OWN {
+            // The lock orders this thread's last count before the next owner's first.
+            *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) &= !(1 << number);
+        }
+    }
+}
