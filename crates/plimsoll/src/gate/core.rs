@@ -28,7 +28,7 @@ use crate::clock::{Clock, Ring};
 use crate::queue::{Status, Ticket};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
-use crate::{Demand, Denied, Moment, Outcome, Reason, Refusal, Rule, Snapshot, Source};
+use crate::{Demand, Denied, Moment, Outcome, Reason, Refusal, Rule, Short, Snapshot, Source};
 
 /// Set in a word that holds no state.
 const PARKED: u64 = 1 << 63;
@@ -43,15 +43,16 @@ pub(crate) struct Core<R: Rule> {
     pub(super) rule: R,
     pub(super) clock: Clock,
     pub(super) totals: Totals,
-    pub(super) name: Option<Arc<str>>,
+    pub(super) name: Option<&'static str>,
     inside: Mutex<Inside<R>>,
     me: Weak<Self>,
 }
 
 /// What the short way came to.
-pub(super) enum Short<S> {
+pub(super) enum Shortly {
     Granted,
-    Refused(Refusal, S),
+    /// Refused, by this word.
+    Refused(Refusal, u64),
     /// The short way is closed.
     Parked,
 }
@@ -61,7 +62,7 @@ impl<R: Rule> Core<R> {
         mut rule: R,
         clock: Clock,
         totals: Totals,
-        name: Option<Arc<str>>,
+        name: Option<&'static str>,
         mut inside: Inside<R>,
     ) -> Arc<Self> {
         let now = clock.precise_now();
@@ -86,36 +87,33 @@ impl<R: Rule> Core<R> {
     }
 
     /// Decides by the word alone, if the state is there. `cost` is at least 1.
-    #[inline]
-    pub(super) fn take_short(&self, now: Moment, cost: u32) -> Short<R::State> {
+    #[inline(always)]
+    pub(super) fn take_short(&self, now: Moment, cost: u32) -> Shortly {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             // The epoch is read after the word, so a word of a later epoch is noticed.
             let epoch = self.epoch.load(Ordering::Relaxed);
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
-                return Short::Parked;
+                return Shortly::Parked;
             }
-            let mut state = self.rule.unpack(word, now);
-            if let Err(refusal) = self.rule.take(&mut state, now, cost) {
-                return Short::Refused(refusal, state);
-            }
-            let Some(next) = self.rule.pack(&state, now) else {
-                return Short::Parked;
+            let next = match self.rule.take_short(word, now, cost) {
+                Short::Taken(next) => next,
+                Short::Refused(refusal) => return Shortly::Refused(refusal, word),
+                Short::Unfit => return Shortly::Parked,
             };
             let exchanged =
                 self.word
                     .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire);
             match exchanged {
-                Ok(_) => {
-                    self.totals.granted();
-                    return Short::Granted;
-                }
+                Ok(_) => return Shortly::Granted,
                 Err(other) => word = other,
             }
         }
     }
 
-    /// Takes behind the lock; a refusal is counted and explained.
+    /// Takes behind the lock; a refusal is counted and explained. Kept apart so that the short way
+    /// stays small enough to be inlined.
+    #[inline(never)]
     pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
         if let Some(answer) = self.take_parked(now, demand.cost) {
             return answer;
@@ -137,13 +135,16 @@ impl<R: Rule> Core<R> {
             return None;
         }
         let state = inside.state.as_mut()?;
+        if cost > self.rule.limit() {
+            return None;
+        }
         match self.rule.take(state, now, cost) {
             Ok(()) => {
                 inside.counts.granted += 1;
                 Some(Ok(()))
             }
             Err(refusal) => {
-                let denied = self.denied(refusal, state, now, cost);
+                let denied = self.denied(refusal, state, now);
                 inside.counts.denied += 1;
                 Some(Err(denied))
             }
@@ -159,37 +160,54 @@ impl<R: Rule> Core<R> {
     ) -> Denied {
         turn.inside.counts.denied += 1;
         let refusal = turn.explain(demand, refusal);
-        self.denied(refusal, turn.state, turn.now, demand.cost)
+        self.denied(refusal, turn.state, turn.now)
     }
 
-    /// What a refusal tells the caller.
+    /// Counts a refusal of the short way, and tells the caller about it.
     #[inline]
-    pub(super) fn denied(
+    pub(super) fn denied_shortly(
         &self,
         refusal: Refusal,
-        state: &R::State,
+        word: u64,
         now: Moment,
         cost: u32,
     ) -> Denied {
+        self.totals.denied();
         let limit = self.rule.limit();
-        let too_large = cost > limit && refusal.reason == Reason::Exhausted;
-        let (reason, ready_at) = if too_large {
-            (Reason::TooLarge, None)
-        } else {
-            (refusal.reason, refusal.ready_at())
-        };
+        if cost > limit {
+            return self.refusal(
+                Refusal::until_given_back().because(Reason::TooLarge),
+                now,
+                0,
+            );
+        }
         // Whoever asked for one and did not get it knows that there is nothing.
-        let nothing_left = cost == 1 && reason == Reason::Exhausted;
-        let remaining = if nothing_left {
+        let remaining = if cost == 1 {
             0
         } else {
-            self.rule.available(state, now)
+            self.rule.available(&self.rule.unpack(word, now), now)
         };
-        Denied::new(reason)
-            .with_limit(limit, remaining)
-            .with_ready_at(now, ready_at)
-            .with_reset_at(now, self.rule.full_at(state, now))
-            .with_limiter(self.name.clone())
+        self.refusal(refusal, now, remaining)
+    }
+
+    /// What a refusal tells the caller.
+    pub(super) fn denied(&self, refusal: Refusal, state: &R::State, now: Moment) -> Denied {
+        let full_at = self.rule.full_at(state, now).unwrap_or(Moment::NEVER);
+        self.refusal(
+            refusal.full_at(full_at),
+            now,
+            self.rule.available(state, now),
+        )
+    }
+
+    #[inline]
+    fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
+        Denied::from_rule(
+            refusal,
+            now,
+            (self.rule.limit(), remaining),
+            self.name.clone(),
+        )
     }
 
     /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
