@@ -113,11 +113,7 @@ fn refused_by(node: &Node, limiter: &LimiterSpec) -> Read<String> {
     if names.contains(&name.as_str()) {
         return Ok(name);
     }
-    let hint = if names.is_empty() {
-        String::new()
-    } else {
-        nearest(&name, names.into_iter())
-    };
+    let hint = nearest(&name, names.into_iter());
     let message = format!("no limiter here has the name {}{hint}", quote(&name));
     Err(Problem::new(node.place, message))
 }

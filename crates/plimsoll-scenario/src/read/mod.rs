@@ -1,6 +1,6 @@
 //! From text to [`Scenario`]s, or to the first thing that is wrong with it.
 //!
-//! One module per part of the format. Each reader takes a node of the [tree](crate::tree) and gives a type of
+//! One module per part of the format. Each reader takes a node of the [tree] and gives a type of
 //! [`spec`](crate::spec); lists and maps add to an error where it happened. Nothing here knows the limiters.
 
 mod algorithm;

@@ -13,6 +13,8 @@ const UNITS: [(&str, u64); 5] = [
     ("h", 3600 * SECOND),
     ("d", 86_400 * SECOND),
 ];
+/// More words than this help nobody.
+const FEW: usize = 20;
 const A_DURATION: &str =
     "a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds";
 
@@ -37,7 +39,7 @@ fn found(node: &Node) -> String {
     }
 }
 
-/// Said of an unknown word: the one that was probably meant, or else all there are.
+/// Said of an unknown word: the one that was probably meant, or else all there are if they are few.
 pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let close = |word: &&str| {
         let distance = strsim::osa_distance(word, unknown);
@@ -53,7 +55,10 @@ pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + 
         return format!(", did you mean `{word}`?");
     }
     let known: Vec<&str> = known.collect();
-    format!(", known are {}", known.join(", "))
+    match known.len() {
+        0 | FEW.. => String::new(),
+        _ => format!(", known are {}", known.join(", ")),
+    }
 }
 
 /// Text that is not empty. Plain numbers are text too: `as: 1` is a name.

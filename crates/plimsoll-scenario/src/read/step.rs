@@ -109,11 +109,7 @@ impl Reader<'_> {
     }
 
     fn unknown_name(&self, name: &str) -> String {
-        let hint = if self.names.is_empty() {
-            String::new()
-        } else {
-            nearest(name, self.names.iter().map(String::as_str))
-        };
+        let hint = nearest(name, self.names.iter().map(String::as_str));
         format!("no step up to here has `as: {}`{hint}", quote(name))
     }
 

@@ -48,6 +48,20 @@ pub(crate) enum LimitRule {
     Verdict,
 }
 
+impl LimitRule {
+    /// The word the format has for this algorithm.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Aimd { .. } => "aimd",
+            Self::Vegas { .. } => "vegas",
+            Self::Gradient2 { .. } => "gradient2",
+            Self::Windowed { .. } => "windowed",
+            Self::LatencyGradient { .. } => "latency_gradient",
+            Self::Verdict => "verdict",
+        }
+    }
+}
+
 /// An algorithm and what it must say after each sample.
 #[derive(Debug)]
 pub(crate) struct Trace {

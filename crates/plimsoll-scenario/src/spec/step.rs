@@ -89,10 +89,7 @@ pub(crate) struct Expect {
     pub(crate) retry_after: Option<Hint>,
     pub(crate) wait: Option<Duration>,
     pub(crate) taken: Option<u32>,
-    #[expect(
-        dead_code,
-        reason = "for `penalty_bucket`, whose limiter does not exist yet"
-    )]
+    /// For `penalty_bucket`, whose limiter does not exist yet.
     pub(crate) credit: Option<u32>,
     pub(crate) refused_by: Option<String>,
     /// Tolerance of `retry_after` and `wait`.
@@ -150,6 +147,11 @@ pub(crate) enum Gauge {
 }
 
 impl Gauge {
+    pub(crate) fn word(self) -> &'static str {
+        let row = Self::EVERY.iter().find(|(_, gauge)| *gauge == self);
+        row.map_or("", |(word, _)| word)
+    }
+
     pub(crate) const EVERY: [(&'static str, Self); 9] = [
         ("available", Self::Available),
         ("queued", Self::Queued),
