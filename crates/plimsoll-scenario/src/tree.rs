@@ -1,9 +1,9 @@
 //! The text of a file as a tree in which every node knows its line and column.
 //!
-//! A deserialiser that fills Rust types directly forgets where a value stood, and a message about the meaning of a
-//! value (an unknown name, a verb this limiter does not have) comes too late to say the line. So the events of
-//! the YAML parser become a small tree first, and all meaning is read from the tree. JSON needs nothing of its own:
-//! a JSON document is a YAML document.
+//! Many mistakes show only when the meaning of a value is known: a name that no step defined, a verb this limiter does
+//! not have. A deserialiser that fills Rust types directly has forgotten by then where the value stood, unless every
+//! field of every type carries its place along. So the events of the YAML parser become a small tree first, and
+//! all meaning is read from the tree. JSON needs nothing of its own: a JSON document is a YAML document.
 //!
 //! What could be used to exhaust memory or the stack is refused here, once: depth, number of nodes (aliases
 //! count as often as they are used), duplicate keys, tags, several documents.
@@ -16,7 +16,7 @@ use crate::error::{Problem, Read, label};
 
 /// Far deeper than any scenario; shallow enough to walk the tree recursively on any thread.
 const MAX_DEPTH: usize = 64;
-/// About fifty times the largest file of the project's own suite.
+/// More than ten times what the largest file of the project's own suite holds.
 const MAX_NODES: usize = 1_000_000;
 
 /// A position in a file, both numbers counted from 1.
