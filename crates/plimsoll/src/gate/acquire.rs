@@ -30,7 +30,7 @@ pub(super) trait Turnstile: Source {
     /// What has become of a place in the queue.
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Moment, Denied>>;
     /// Gives a place in the queue up.
-    fn leave(&self, ticket: Ticket, cost: u32);
+    fn leave(&self, ticket: Ticket, cost: u32, reserved: bool);
     /// Gives back what was taken ahead of time.
     fn cancel(&self, booking: u64);
     /// Whether permits are given back.
@@ -48,6 +48,7 @@ pub(super) struct Place<'a> {
     pub(super) gate: &'a dyn Turnstile,
     pub(super) ticket: Ticket,
     pub(super) cost: u32,
+    pub(super) reserved: bool,
 }
 
 impl<'a> Place<'a> {
@@ -97,8 +98,13 @@ impl<'a> Future for Acquire<'a> {
                         Ok(Permit::new(gate, demand.cost, taken, gate.gives_back()))
                     }
                     Ok(Asked::Queued(ticket)) => {
-                        let cost = demand.cost;
-                        *stage = Stage::Queued(Place { gate, ticket, cost });
+                        let (cost, reserved) = (demand.cost, false);
+                        *stage = Stage::Queued(Place {
+                            gate,
+                            ticket,
+                            cost,
+                            reserved,
+                        });
                         return Poll::Pending;
                     }
                     Err(denied) => Err(denied),
@@ -136,7 +142,7 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.gate.leave(self.ticket, self.cost);
+        self.gate.leave(self.ticket, self.cost, self.reserved);
     }
 }
 
@@ -200,8 +206,8 @@ impl<R: Rule> Turnstile for Core<R> {
         }
     }
 
-    fn leave(&self, ticket: Ticket, cost: u32) {
-        Self::leave(self, ticket, cost);
+    fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
+        Self::leave(self, ticket, cost, reserved);
     }
 
     fn cancel(&self, booking: u64) {

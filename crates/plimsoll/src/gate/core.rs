@@ -177,13 +177,9 @@ impl<R: Rule> Core<R> {
         cost: u32,
     ) -> Denied {
         self.totals.denied();
-        let limit = self.rule.limit();
-        if cost > limit {
-            return self.refusal(
-                Refusal::until_given_back().because(Reason::TooLarge),
-                now,
-                0,
-            );
+        if cost > self.rule.limit() {
+            let refusal = Refusal::until_given_back().because(Reason::TooLarge);
+            return self.denied(refusal, &self.rule.unpack(word, now), now);
         }
         // Whoever asked for one and did not get it knows that there is nothing.
         let remaining = if cost == 1 {
@@ -274,6 +270,13 @@ impl<R: Rule> Core<R> {
             // Swapped, not stored: additions that go astray are exchanges too, and in one order with
             // this one.
             Some(word) => {
+                // What is known of a state behind the lock says nothing about a state in the word.
+                inside.forecast.forget();
+                let epoch = self
+                    .epoch
+                    .load(Ordering::Relaxed)
+                    .max(now.as_nanos() >> self.epoch_bits);
+                self.epoch.store(epoch, Ordering::Relaxed);
                 self.word.swap(word, Ordering::AcqRel);
             }
             None => inside.state = Some(state),
@@ -293,7 +296,6 @@ impl<R: Rule> Core<R> {
         if current == epoch {
             return self.rule.unpack(word, now);
         }
-        self.epoch.store(current.max(epoch), Ordering::Relaxed);
         self.rule
             .unpack(word, Moment::from_nanos(epoch << self.epoch_bits))
     }
@@ -345,7 +347,7 @@ impl<R: Rule> Core<R> {
             in_use: self.rule.in_use(state, now),
             queued: inside.waiters.queued(),
             waiters: inside.waiters.count() as u64,
-            granted: granted.wrapping_add(inside.counts.granted),
+            granted: (granted + inside.counts.granted).saturating_sub(inside.counts.undone),
             denied: denied + inside.counts.denied,
             evicted: inside.counts.evicted,
             cancelled: inside.counts.cancelled,
@@ -365,8 +367,9 @@ impl<R: Rule> Core<R> {
         status
     }
 
-    /// Gives up a place in the queue, or what was granted to it and never read.
-    pub(super) fn leave(&self, ticket: Ticket, cost: u32) {
+    /// Gives up a place in the queue, or what was granted to it and never read. What was reserved can
+    /// be given back until its time, as any reservation.
+    pub(super) fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
         let now = self.clock.precise_now();
         self.enter(now, |turn| {
             match turn.inside.waiters.status(ticket) {
@@ -374,10 +377,11 @@ impl<R: Rule> Core<R> {
                     turn.settle(ticket, Status::Refused(Reason::Closed));
                     turn.inside.counts.cancelled += 1;
                 }
+                Some(Status::Granted(taken)) if reserved && !R::GIVES_BACK && now > taken => {}
                 Some(Status::Granted(taken)) => {
                     turn.rule.put_back(turn.state, now, taken, cost);
                     turn.inside.forecast.forget();
-                    turn.inside.counts.granted = turn.inside.counts.granted.wrapping_sub(1);
+                    turn.inside.counts.undone += 1;
                     turn.inside.counts.cancelled += 1;
                 }
                 Some(Status::Refused(_)) => {}
@@ -412,8 +416,7 @@ impl<R: Rule> Source for Core<R> {
         let now = self.clock.precise_now().max(taken);
         self.enter(now, |turn| {
             turn.rule.put_back(turn.state, now, taken, cost);
-            // The grant may have been counted elsewhere; only the sum matters.
-            turn.inside.counts.granted = turn.inside.counts.granted.wrapping_sub(1);
+            turn.inside.counts.undone += 1;
             turn.inside.forecast.forget();
             turn.serve();
         });
