@@ -168,7 +168,9 @@ impl<R: Rule> Core<R> {
     }
 
     /// Counts a refusal of the short way, and tells the caller about it.
-    #[inline]
+    ///
+    /// Inlined, so that a caller who does not look at the refusal does not pay for it.
+    #[inline(always)]
     pub(super) fn denied_shortly(
         &self,
         refusal: Refusal,
@@ -177,17 +179,24 @@ impl<R: Rule> Core<R> {
         cost: u32,
     ) -> Denied {
         self.totals.denied();
-        if cost > self.rule.limit() {
-            let refusal = Refusal::until_given_back().because(Reason::TooLarge);
-            return self.denied(refusal, &self.rule.unpack(word, now), now);
-        }
         // Whoever asked for one and did not get it knows that there is nothing.
-        let remaining = if cost == 1 {
-            0
-        } else {
-            self.rule.available(&self.rule.unpack(word, now), now)
-        };
-        self.refusal(refusal, now, remaining)
+        if cost == 1 {
+            return self.refusal(refusal, now, 0);
+        }
+        self.denied_larger(refusal, word, now, cost)
+    }
+
+    #[inline(never)]
+    fn denied_larger(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
+        let state = self.rule.unpack(word, now);
+        if cost > self.rule.limit() {
+            return self.denied(
+                Refusal::until_given_back().because(Reason::TooLarge),
+                &state,
+                now,
+            );
+        }
+        self.refusal(refusal, now, self.rule.available(&state, now))
     }
 
     /// What a refusal tells the caller.
@@ -200,7 +209,7 @@ impl<R: Rule> Core<R> {
         )
     }
 
-    #[inline]
+    #[inline(always)]
     fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
         Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
     }
