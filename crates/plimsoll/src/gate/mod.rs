@@ -8,7 +8,10 @@ mod forecast;
 mod inside;
 #[cfg(all(test, loom))]
 mod model;
+mod refused;
 mod reservation;
+mod returns;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
