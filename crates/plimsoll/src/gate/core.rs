@@ -23,7 +23,8 @@
 
 use std::sync::{Arc, Weak};
 
-use super::inside::{Inside, Turn, Woken};
+use super::inside::{Inside, Turn};
+use super::woken::Woken;
 use crate::clock::{Clock, Ring};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
@@ -47,6 +48,8 @@ pub(crate) struct Core<R: Rule> {
     pub(super) clock: Clock,
     pub(super) totals: Totals,
     pub(super) name: Option<&'static str>,
+    /// Whether nobody who waits here ever gives up by the clock of the queue.
+    pub(super) patient: bool,
     pub(super) inside: Mutex<Inside<R>>,
     pub(super) me: Weak<Self>,
 }
@@ -84,6 +87,7 @@ impl<R: Rule> Core<R> {
             clock,
             totals,
             name,
+            patient: inside.queue.is_none_or(|queue| queue.timeout.is_none()),
             inside: Mutex::new(inside),
             me: Weak::clone(me),
         })
@@ -163,13 +167,24 @@ impl<R: Rule> Core<R> {
             }
             op(turn)
         });
-        self.wake(now, woken);
+        self.wake(now, &mut woken);
         output
     }
 
     /// Wakes those who were settled, and goes on serving if they were too many for one turn or the time
     /// of the next has come meanwhile.
-    pub(super) fn wake(&self, mut now: Moment, mut woken: Woken) {
+    #[inline]
+    pub(super) fn wake(&self, now: Moment, woken: &mut Woken) {
+        let more = woken.is_full() || woken.overdue;
+        if more {
+            self.wake_many(now, woken);
+        } else {
+            woken.wake();
+        }
+    }
+
+    #[cold]
+    fn wake_many(&self, mut now: Moment, woken: &mut Woken) {
         loop {
             let more = woken.is_full() || woken.overdue;
             if woken.overdue {
@@ -179,7 +194,7 @@ impl<R: Rule> Core<R> {
             if !more {
                 return;
             }
-            self.enter_once(now, &mut woken, |turn| turn.serve());
+            self.enter_once(now, woken, |turn| turn.serve());
         }
     }
 
@@ -213,7 +228,7 @@ impl<R: Rule> Core<R> {
             now,
             woken: &mut *woken,
         });
-        woken.overdue = self.set_alarm(inside);
+        woken.overdue = self.set_alarm(inside, &state, now);
         let free = inside.waiters.is_empty() && !inside.closed;
         match self.rule.pack(&state, now).filter(|_| free) {
             // Swapped, not stored: additions that go astray are exchanges too, and in one order with
@@ -251,12 +266,14 @@ impl<R: Rule> Core<R> {
 
     /// Sees to it that the clock rings when the next waiter is served or gives up. Returns whether that
     /// moment has passed already.
-    fn set_alarm(&self, inside: &mut Inside<R>) -> bool {
+    fn set_alarm(&self, inside: &mut Inside<R>, state: &R::State, now: Moment) -> bool {
         let mut at = Moment::NEVER;
         if !inside.waiters.is_empty() {
             let deadline = inside.waiters.first_deadline();
             // A deadline is met until it has passed.
-            at = inside.due.min(deadline.plus_nanos(1));
+            at = self
+                .serving_at(inside, state, now)
+                .min(deadline.plus_nanos(1));
         }
         if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
             return false;
@@ -269,6 +286,28 @@ impl<R: Rule> Core<R> {
         self.clock.set(alarm, at)
     }
 }
+
+impl<R: Rule> Core<R> {
+    /// When to ring for the head of the queue.
+    ///
+    /// To the moment it is due, on a clock that somebody drives. On the machine's, ringing for each alone
+    /// would cost more than serving it, so the bell may wait for more to fall due: by a sixth of what
+    /// the head has waited, and never so long that anything is lost.
+    fn serving_at(&self, inside: &Inside<R>, state: &R::State, now: Moment) -> Moment {
+        let due = inside.due;
+        if R::GIVES_BACK || !due.is_known() || self.clock.is_driven() || due <= now {
+            return due;
+        }
+        let Some(joined) = inside.waiters.head_joined(inside.order()) else {
+            return due;
+        };
+        let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
+        late.min(self.rule.loses_from(state, now)).max(due)
+    }
+}
+
+/// Of what it has waited, so much longer may a waiter have to wait for its company.
+const PATIENCE: u64 = 6;
 
 impl<R: Rule> Ring for Core<R> {
     fn ring(&self, now: Moment) {

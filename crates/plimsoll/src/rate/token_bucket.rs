@@ -281,6 +281,10 @@ impl Rule for TokenBucket {
         Some(self.reached(state.origin, state.full))
     }
 
+    fn loses_from(&self, state: &Filling, _now: Moment) -> Moment {
+        self.reached(state.origin, state.full)
+    }
+
     fn book(&self, state: &mut Filling, now: Moment, cost: u32) -> Option<Moment> {
         let supply = self.supply(state.origin, now);
         state.full = state.full.max(supply).saturating_add(self.price(cost));
