@@ -26,6 +26,7 @@ use std::sync::{Arc, Weak};
 use super::inside::{Inside, Turn};
 use super::woken::Woken;
 use crate::clock::{Clock, Ring};
+use crate::name::Name;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
 use crate::{Demand, Denied, Moment, Refusal, Rule, Short};
@@ -43,15 +44,14 @@ pub(crate) struct Core<R: Rule> {
     pub(super) word: AtomicU64,
     /// The number of the epoch for which the word is good.
     pub(super) epoch: AtomicU64,
-    pub(super) epoch_bits: u32,
+    pub(super) epoch_bits: u8,
     pub(super) rule: R,
     pub(super) clock: Clock,
     pub(super) totals: Totals,
-    pub(super) name: Option<&'static str>,
+    pub(super) name: Option<Name>,
     /// Whether nobody who waits here ever gives up by the clock of the queue.
     pub(super) patient: bool,
     pub(super) inside: Mutex<Inside<R>>,
-    pub(super) me: Weak<Self>,
 }
 
 /// What the short way came to.
@@ -68,7 +68,7 @@ impl<R: Rule> Core<R> {
         mut rule: R,
         clock: Clock,
         totals: Totals,
-        name: Option<&'static str>,
+        name: Option<Name>,
         mut inside: Inside<R>,
     ) -> Arc<Self> {
         let now = clock.precise_now();
@@ -78,18 +78,21 @@ impl<R: Rule> Core<R> {
         if word.is_none() {
             inside.state = Some(state);
         }
-        let epoch_bits = rule.epoch_bits();
-        Arc::new_cyclic(|me| Self {
-            word: AtomicU64::new(word.unwrap_or(MARK)),
-            epoch: AtomicU64::new(now.as_nanos() >> epoch_bits),
-            epoch_bits,
-            rule,
-            clock,
-            totals,
-            name,
-            patient: inside.queue.is_none_or(|queue| queue.timeout.is_none()),
-            inside: Mutex::new(inside),
-            me: Weak::clone(me),
+        // At most 63.
+        let epoch_bits = u8::try_from(rule.epoch_bits()).unwrap_or(63).min(63);
+        Arc::new_cyclic(|me| {
+            inside.me = Weak::clone(me);
+            Self {
+                word: AtomicU64::new(word.unwrap_or(MARK)),
+                epoch: AtomicU64::new(now.as_nanos() >> epoch_bits),
+                epoch_bits,
+                rule,
+                clock,
+                totals,
+                name,
+                patient: inside.queue.is_none_or(|queue| queue.timeout.is_none()),
+                inside: Mutex::new(inside),
+            }
         })
     }
 
@@ -280,7 +283,7 @@ impl<R: Rule> Core<R> {
         }
         inside.alarm_at = at;
         let alarm = *inside.alarm.get_or_insert_with(|| {
-            let me: Weak<Self> = Weak::clone(&self.me);
+            let me: Weak<Self> = Weak::clone(&inside.me);
             self.clock.register(me)
         });
         self.clock.set(alarm, at)
@@ -324,5 +327,41 @@ impl<R: Rule> Drop for Core<R> {
         if let Some(alarm) = lock(&self.inside).alarm.take() {
             self.clock.release(alarm);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::mem::size_of;
+
+    use super::{Core, Inside, Mutex};
+    use crate::{Concurrency, FixedWindow, Rule, SlidingWindow, TokenBucket};
+
+    fn without_queue<R: Rule>() -> usize {
+        size_of::<Core<R>>() - size_of::<Mutex<Inside<R>>>()
+    }
+
+    #[test]
+    fn a_limiter_fits_two_cache_lines_without_its_queue() {
+        assert!(
+            without_queue::<TokenBucket>() <= 128,
+            "{}",
+            without_queue::<TokenBucket>()
+        );
+        assert!(
+            without_queue::<FixedWindow>() <= 128,
+            "{}",
+            without_queue::<FixedWindow>()
+        );
+        assert!(
+            without_queue::<SlidingWindow>() <= 128,
+            "{}",
+            without_queue::<SlidingWindow>()
+        );
+        assert!(
+            without_queue::<Concurrency>() <= 128,
+            "{}",
+            without_queue::<Concurrency>()
+        );
     }
 }

@@ -1,7 +1,10 @@
 //! What is behind the lock of a gate: the state while it is there, those who wait, and every decision
 //! that concerns them.
 
+use std::sync::Weak;
+
 use super::bookings::Bookings;
+use super::core::Core;
 use super::forecast::Forecast;
 use super::woken::Woken;
 use crate::clock::AlarmId;
@@ -9,6 +12,8 @@ use crate::queue::{Counts, Evicted, Order, Queue, Status, Ticket, Waiters};
 use crate::{Demand, Moment, Reason, Refusal, Rule};
 
 pub(super) struct Inside<R: Rule> {
+    /// The gate itself, for those who need it for longer than a call.
+    pub(super) me: Weak<Core<R>>,
     /// The state, while it is here and not in the word.
     pub(super) state: Option<R::State>,
     pub(super) closed: bool,

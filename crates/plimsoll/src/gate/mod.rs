@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use self::core::{Core, Shortly};
 use crate::batched::TakeBack;
+use crate::name::Name;
 use crate::{
     Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Rule, Snapshot,
     Source,
@@ -233,7 +234,7 @@ impl<R: Rule> Gate<R> {
     /// The name it was given.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.core.name
+        self.core.name.map(Name::as_str)
     }
 
     /// Its rule.

@@ -28,7 +28,7 @@ impl<R: Rule> Source for Core<R> {
 
     fn to_shared(&self) -> Arc<dyn Source> {
         // Whoever holds a reference to a core holds it through an `Arc`.
-        match self.me.upgrade() {
+        match lock(&self.inside).me.upgrade() {
             Some(me) => me,
             None => unreachable!("a core lives in an Arc"),
         }
