@@ -58,6 +58,14 @@ impl Reason {
         }
     }
 
+    /// Whether waiting may help.
+    pub(crate) const fn is_passing(self) -> bool {
+        matches!(
+            self,
+            Self::Exhausted | Self::TooSoon | Self::SoftThrottle | Self::LockedOut
+        )
+    }
+
     /// A phrase for people.
     #[must_use]
     pub const fn phrase(self) -> &'static str {

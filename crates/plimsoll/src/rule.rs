@@ -38,6 +38,18 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// The state of a limiter that begins, or begins anew, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
 
+    /// The state of a new key, at `now`, of a limiter that began earlier: windows and refills of all keys
+    /// are counted from its beginning.
+    fn fresh_key(&self, now: Moment) -> Self::State {
+        self.fresh(now)
+    }
+
+    /// From when on a state is no worse than that of a new key, so that it can be forgotten without
+    /// anybody gaining by it; `None` if nobody knows.
+    fn forgettable_from(&self, state: &Self::State, now: Moment) -> Option<Moment> {
+        self.full_at(state, now)
+    }
+
     /// Takes `cost` now, or says when it would fit if nobody else came. `cost` is at least 1.
     ///
     /// # Errors

@@ -1,13 +1,8 @@
-use std::sync::Weak;
-
-use super::bookings::Bookings;
 use super::core::Core;
-use super::forecast::Forecast;
-use super::inside::{Inside, Tally};
+use super::inside::Inside;
 use crate::name::Name;
-use crate::queue::Waiters;
 use crate::totals::Totals;
-use crate::{Clock, Gate, Moment, Queue, Rule};
+use crate::{Clock, Gate, Queue, Rule};
 
 /// Settings of a [`Gate`]. See [`Gate::builder`].
 #[derive(Debug)]
@@ -59,20 +54,7 @@ impl<R: Rule> GateBuilder<R> {
     /// Builds the limiter. It starts at this moment of its clock.
     #[must_use]
     pub fn build(self) -> Gate<R> {
-        let inside = Inside {
-            me: Weak::new(),
-            state: None,
-            changed: None,
-            closed: false,
-            queue: self.queue,
-            waiters: Waiters::default(),
-            bookings: Bookings::default(),
-            forecast: Forecast::nothing(),
-            due: Moment::NEVER,
-            alarm: None,
-            alarm_at: Moment::NEVER,
-            counts: Tally::default(),
-        };
+        let inside = Inside::new(self.queue);
         let totals = Totals::new(self.totals);
         Gate::from_core(Core::new(self.rule, self.clock, totals, self.name, inside))
     }

@@ -70,11 +70,24 @@ impl<R: Rule> Core<R> {
         clock: Clock,
         totals: Totals,
         name: Option<Name>,
-        mut inside: Inside<R>,
+        inside: Inside<R>,
     ) -> Arc<Self> {
         let now = clock.precise_now();
         rule.begin(now);
         let state = rule.fresh(now);
+        Self::resumed(rule, state, now, clock, totals, name, inside)
+    }
+
+    /// A core that goes on from a state.
+    pub(super) fn resumed(
+        rule: R,
+        state: R::State,
+        now: Moment,
+        clock: Clock,
+        totals: Totals,
+        name: Option<Name>,
+        mut inside: Inside<R>,
+    ) -> Arc<Self> {
         let word = rule.pack(&state, now);
         if word.is_none() {
             inside.state = Some(state);

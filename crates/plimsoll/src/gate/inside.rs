@@ -32,6 +32,23 @@ pub(super) struct Inside<R: Rule> {
 }
 
 impl<R: Rule> Inside<R> {
+    pub(super) fn new(queue: Option<Queue>) -> Self {
+        Self {
+            me: Weak::new(),
+            state: None,
+            changed: None,
+            closed: false,
+            queue,
+            waiters: Waiters::default(),
+            bookings: Bookings::default(),
+            forecast: Forecast::nothing(),
+            due: Moment::NEVER,
+            alarm: None,
+            alarm_at: Moment::NEVER,
+            counts: Tally::default(),
+        }
+    }
+
     pub(super) fn order(&self) -> Order {
         self.queue.map_or(Order::Fifo, |queue| queue.order)
     }
@@ -274,7 +291,7 @@ impl<R: Rule> Turn<'_, R> {
 }
 
 /// Takes `cost`; a cost of 0 takes nothing, and fits when 1 would.
-pub(super) fn take<R: Rule>(
+pub(crate) fn take<R: Rule>(
     rule: &R,
     state: &mut R::State,
     now: Moment,

@@ -18,13 +18,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::core::{Core, Shortly};
+use self::inside::Inside;
 use self::refused::charge;
 use crate::batched::TakeBack;
 use crate::name::Name;
+use crate::totals::Totals;
 use crate::{
-    Carry, Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Rule,
+    Carry, Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Queue, Rule,
     Snapshot, Source,
 };
+
+pub(crate) use inside::take;
 
 pub use acquire::Acquire;
 pub use builder::GateBuilder;
@@ -89,6 +93,56 @@ impl<R: Rule> Gate<R> {
 
     pub(crate) fn to_take_back(&self) -> Arc<dyn TakeBack> {
         Arc::clone(&self.core) as Arc<dyn TakeBack>
+    }
+
+    /// A gate that goes on from a state, for a key that needs one.
+    pub(crate) fn resumed(
+        rule: R,
+        state: R::State,
+        now: Moment,
+        clock: Clock,
+        queue: Option<Queue>,
+        name: Option<Name>,
+    ) -> Self {
+        let inside = Inside::new(queue);
+        Self::from_core(Core::resumed(
+            rule,
+            state,
+            now,
+            clock,
+            Totals::new(false),
+            name,
+            inside,
+        ))
+    }
+
+    /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
+    pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
+        self.change_at(now, |turn| {
+            rule.begin(turn.now);
+            *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);
+            turn.inside.changed = Some(Arc::new(rule));
+        });
+    }
+
+    /// Whether nobody else has this gate.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.core) == 1
+    }
+
+    /// From when on it is no worse than a new one; `None` while anybody uses it.
+    pub(crate) fn forgettable_from(&self, now: Moment) -> Option<Moment> {
+        if !self.is_alone() {
+            return None;
+        }
+        self.core.look(|rule, inside, state, _| {
+            let used = !inside.waiters.is_empty() || (R::GIVES_BACK && rule.in_use(state, now) > 0);
+            if used {
+                None
+            } else {
+                rule.forgettable_from(state, now)
+            }
+        })
     }
 
     fn from_core(core: Arc<Core<R>>) -> Self {
@@ -206,25 +260,23 @@ impl<R: Rule> Gate<R> {
     ///
     /// From then on every decision takes the lock: the fast path is for limits that never change. Limits that
     /// are given back to are [resized](Gate::resize) instead; replacing one is a compile-time error.
-    pub fn replace(&self, mut rule: R, carry: Carry) {
+    pub fn replace(&self, rule: R, carry: Carry) {
         const {
             assert!(
                 !R::GIVES_BACK,
                 "a limit that is given back to is resized, not replaced"
             )
         };
-        self.change(|turn| {
-            rule.begin(turn.now);
-            *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);
-            turn.inside.changed = Some(Arc::new(rule));
-        });
+        self.replace_rule(rule, self.core.clock.precise_now(), carry);
     }
 
     fn change(&self, change: impl FnOnce(&mut inside::Turn<'_, R>)) {
-        if R::GIVES_BACK {
-            return;
+        if !R::GIVES_BACK {
+            self.change_at(self.core.clock.precise_now(), change);
         }
-        let now = self.core.clock.precise_now();
+    }
+
+    fn change_at(&self, now: Moment, change: impl FnOnce(&mut inside::Turn<'_, R>)) {
         self.core.enter(now, |turn| {
             change(turn);
             turn.inside.forecast.forget();

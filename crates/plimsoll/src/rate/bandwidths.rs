@@ -107,6 +107,16 @@ impl Rule for Bandwidths {
         self.rules().map(|bucket| bucket.fresh(now)).collect()
     }
 
+    fn fresh_key(&self, now: Moment) -> Fillings {
+        self.rules().map(|bucket| bucket.fresh_key(now)).collect()
+    }
+
+    fn forgettable_from(&self, fillings: &Fillings, now: Moment) -> Option<Moment> {
+        let each = self.rules().zip(fillings);
+        each.filter_map(|(bucket, filling)| bucket.forgettable_from(filling, now))
+            .max()
+    }
+
     fn take(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Result<(), Refusal> {
         let mut refused: Option<Refusal> = None;
         for (bucket, filling) in self.rules().zip(fillings.iter()) {

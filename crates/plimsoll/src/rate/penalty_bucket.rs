@@ -81,6 +81,21 @@ impl Rule for PenaltyBucket {
         }
     }
 
+    fn fresh_key(&self, now: Moment) -> Penalty {
+        Penalty {
+            filling: self.bucket.fresh_key(now),
+            ..self.fresh(now)
+        }
+    }
+
+    fn forgettable_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
+        let mut from = self.bucket.forgettable_from(&penalty.filling, now)?;
+        if penalty.refusals > 0 {
+            from = from.max(penalty.last_refusal.plus(self.soft_window).plus_nanos(1));
+        }
+        Some(from.max(penalty.locked_until))
+    }
+
     fn take(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Result<(), Refusal> {
         if now < penalty.locked_until {
             let token = self.bucket.take(&mut penalty.filling.clone(), now, cost);

@@ -25,6 +25,7 @@ pub struct Refresh {
     limit: u32,
     period: Period,
     max_wait: Duration,
+    origin: Moment,
 }
 
 /// What a [`Refresh`] limit remembers: how much is left in which cycle, below 0 if reserved ahead.
@@ -42,6 +43,7 @@ impl Refresh {
             limit: quota.units(),
             period: Period::new(quota.nanos()),
             max_wait: Duration::ZERO,
+            origin: Moment::ORIGIN,
         }
     }
 
@@ -84,11 +86,23 @@ impl Rule for Refresh {
         self.limit
     }
 
+    fn begin(&mut self, start: Moment) {
+        self.origin = start;
+    }
+
     fn fresh(&self, now: Moment) -> Cycle {
         Cycle {
             index: 0,
             left: i64::from(self.limit),
             origin: now,
+        }
+    }
+
+    fn fresh_key(&self, now: Moment) -> Cycle {
+        Cycle {
+            index: self.period.index(now.nanos_since(self.origin)),
+            origin: self.origin,
+            ..self.fresh(now)
         }
     }
 

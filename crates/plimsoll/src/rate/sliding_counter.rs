@@ -123,6 +123,14 @@ impl Rule for SlidingCounter {
         }
     }
 
+    fn fresh_key(&self, now: Moment) -> Counts {
+        Counts {
+            index: self.window.index(now.nanos_since(self.origin)),
+            origin: self.origin,
+            ..self.fresh(now)
+        }
+    }
+
     fn take(&self, counts: &mut Counts, now: Moment, cost: u32) -> Result<(), Refusal> {
         let (at, passed) = self.at(*counts, now);
         if cost > self.room(at, passed) {

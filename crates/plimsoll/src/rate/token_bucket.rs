@@ -240,6 +240,18 @@ impl Rule for TokenBucket {
         }
     }
 
+    fn fresh_key(&self, now: Moment) -> Filling {
+        Filling {
+            full: self.supply(self.origin, now) + self.price(self.burst - self.initial),
+            origin: self.origin,
+        }
+    }
+
+    fn forgettable_from(&self, state: &Filling, _now: Moment) -> Option<Moment> {
+        let missing_at_first = self.price(self.burst - self.initial);
+        Some(self.reached(state.origin, state.full.saturating_sub(missing_at_first)))
+    }
+
     #[inline]
     fn take(&self, state: &mut Filling, now: Moment, cost: u32) -> Result<(), Refusal> {
         let supply = self.supply(state.origin, now);
