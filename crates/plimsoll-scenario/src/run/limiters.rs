@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use plimsoll::{
-    All, Bandwidths, Carry, Clock, Concurrency, FixedWindow, Gate, InvalidLimit, Limiter,
-    PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth,
-    TokenBucket,
+    Acquire, All, Bandwidths, Carry, Clock, Concurrency, Demand, Denied, FixedWindow, Gate,
+    InvalidLimit, Keyed, Limiter, PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter,
+    SlidingLog, SlidingWindow, Smooth, Snapshot, TokenBucket,
 };
 
 use crate::error::Problem;
@@ -19,6 +19,8 @@ pub(crate) struct Subject {
     pub(crate) limiter: Arc<dyn Limiter>,
     /// Not for `all`, which is no gate.
     pub(crate) controls: Option<Box<dyn Controls>>,
+    /// One state for each key: then the limiter above is that of no key.
+    pub(crate) keys: Option<Box<dyn Keys>>,
     pub(crate) change: Change,
 }
 
@@ -79,7 +81,7 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
                 Align::Start => window,
                 Align::Epoch => window.aligned_to_epoch(),
             };
-            gate(window, spec, clock).map(Subject::from)
+            subject(window, spec, clock, |_| Change::None)
         }
         Kind::SlidingWindow {
             limit,
@@ -87,19 +89,21 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             segments,
         } => {
             let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
-            gate(
+            subject(
                 SlidingWindow::try_new(quota, *segments).map_err(invalid)?,
                 spec,
                 clock,
+                |_| Change::None,
             )
-            .map(Subject::from)
         }
         Kind::TokenBucket(bucket) => {
-            gate(token_bucket(bucket).map_err(invalid)?, spec, clock).map(Subject::from)
+            subject(token_bucket(bucket).map_err(invalid)?, spec, clock, |_| {
+                Change::None
+            })
         }
         Kind::Concurrency { limit } => {
-            let gate = gate(Concurrency::try_new(*limit).map_err(invalid)?, spec, clock)?;
-            Ok(Subject::from(gate.clone()).with(Change::Resize(gate)))
+            let rule = Concurrency::try_new(*limit).map_err(invalid)?;
+            subject(rule, spec, clock, Change::Resize)
         }
         Kind::SlidingLog {
             limit,
@@ -114,11 +118,11 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             } else {
                 log
             };
-            gate(log, spec, clock).map(Subject::from)
+            subject(log, spec, clock, |_| Change::None)
         }
         Kind::SlidingCounter { limit, window } => {
             let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
-            gate(SlidingCounter::new(quota), spec, clock).map(Subject::from)
+            subject(SlidingCounter::new(quota), spec, clock, |_| Change::None)
         }
         Kind::Refresh {
             limit,
@@ -126,11 +130,13 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             max_wait,
         } => {
             let refresh = Refresh::new(Quota::try_new(*limit, *period).map_err(invalid)?);
-            gate(refresh.with_max_wait(*max_wait), spec, clock).map(Subject::from)
+            subject(refresh.with_max_wait(*max_wait), spec, clock, |_| {
+                Change::None
+            })
         }
         Kind::Bandwidths(limits) => {
-            let gate = gate(bandwidths(limits).map_err(invalid)?, spec, clock)?;
-            Ok(Subject::from(gate.clone()).with(Change::Replace(gate)))
+            let rule = bandwidths(limits).map_err(invalid)?;
+            subject(rule, spec, clock, Change::Replace)
         }
         Kind::SmoothBursty { rate, max_burst } => smooth(
             Smooth::try_bursty(*rate, *max_burst).map_err(invalid)?,
@@ -154,33 +160,17 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             let rule = PenaltyBucket::new(token_bucket(bucket).map_err(invalid)?)
                 .with_lockout(*soft_limit, *lockout)
                 .with_soft_window(*soft_window);
-            gate(rule, spec, clock).map(Subject::from)
+            subject(rule, spec, clock, |_| Change::None)
         }
         Kind::All(of) => all(of, spec, clock),
         other => Err(Unbuilt::NotYet(other.word())),
     }
 }
 
-impl<R: Rule> From<Gate<R>> for Subject {
-    fn from(gate: Gate<R>) -> Self {
-        Self {
-            limiter: Arc::new(gate.clone()),
-            controls: Some(Box::new(gate)),
-            change: Change::None,
-        }
-    }
-}
-
-impl Subject {
-    fn with(mut self, change: Change) -> Self {
-        self.change = change;
-        self
-    }
-}
-
 fn smooth(rule: Smooth, spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuilt> {
-    let gate = gate(rule.clone(), spec, clock)?;
-    Ok(Subject::from(gate.clone()).with(Change::SetRate(gate, rule)))
+    subject(rule.clone(), spec, clock, |gate| {
+        Change::SetRate(gate, rule)
+    })
 }
 
 /// Several bandwidths, also when they take the place of others.
@@ -212,10 +202,14 @@ fn token_bucket(spec: &Bandwidth) -> Result<TokenBucket, InvalidLimit> {
         .try_with_initial(spec.initial.unwrap_or(spec.burst))
 }
 
-fn gate<R: Rule>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Result<Gate<R>, Unbuilt> {
-    if spec.keyed {
-        return Err(Unbuilt::NotYet("keyed"));
-    }
+/// The limiter of a rule, with all that a description may add to it.
+fn subject<R: Rule + Clone>(
+    rule: R,
+    spec: &LimiterSpec,
+    clock: &Clock,
+    change: impl FnOnce(Gate<R>) -> Change,
+) -> Result<Subject, Unbuilt> {
+    let keys = spec.keyed.then(|| keys(rule.clone(), spec, clock));
     let mut builder = Gate::builder(rule).clock(clock.clone());
     if let Some(spec) = &spec.queue {
         builder = builder.queue(queue(spec));
@@ -223,7 +217,67 @@ fn gate<R: Rule>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Result<Gate<R>, 
     if let Some(name) = &spec.name {
         builder = builder.name(name.as_str());
     }
-    Ok(builder.build())
+    let gate = builder.build();
+    Ok(Subject {
+        limiter: Arc::new(gate.clone()),
+        controls: Some(Box::new(gate.clone())),
+        keys,
+        change: change(gate),
+    })
+}
+
+fn keys<R: Rule + Clone>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Box<dyn Keys> {
+    let mut builder = Keyed::<String, R>::builder(rule).clock(clock.clone());
+    if let Some(spec) = &spec.queue {
+        builder = builder.queue(queue(spec));
+    }
+    if let Some(name) = &spec.name {
+        builder = builder.name(name.as_str());
+    }
+    if let Some(max_keys) = spec.max_keys {
+        builder = builder.max_keys(max_keys as usize);
+    }
+    let keyed: Keyed<String, R> = builder.build();
+    Box::new(keyed)
+}
+
+/// What a keyed limiter does for one key.
+pub(crate) trait Keys {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
+    fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a>;
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
+    fn take_up_to(&self, key: &str, cost: u32) -> Permit<'_>;
+    fn forget(&self, key: &str);
+    /// A key that is not known is as good as new.
+    fn snapshot(&self, key: Option<&str>) -> Snapshot;
+}
+
+impl<R: Rule + Clone> Keys for Keyed<String, R> {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        Self::try_acquire(self, key, demand)
+    }
+
+    fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a> {
+        let key = key.to_owned();
+        Acquire::from_future(async move { self.acquire(key.as_str(), demand).await })
+    }
+
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
+        Self::estimate(self, key, demand)
+    }
+
+    fn take_up_to(&self, key: &str, cost: u32) -> Permit<'_> {
+        Self::take_up_to(self, key, cost)
+    }
+
+    fn forget(&self, key: &str) {
+        Self::forget(self, key);
+    }
+
+    fn snapshot(&self, key: Option<&str>) -> Snapshot {
+        let one = key.and_then(|key| self.snapshot_of(key));
+        one.unwrap_or_else(|| Self::snapshot(self))
+    }
 }
 
 fn queue(spec: &QueueSpec) -> plimsoll::Queue {
@@ -274,6 +328,7 @@ fn all(of: &[LimiterSpec], spec: &LimiterSpec, clock: &Clock) -> Result<Subject,
     Ok(Subject {
         limiter: Arc::new(all),
         controls: None,
+        keys: None,
         change: Change::None,
     })
 }

@@ -12,7 +12,6 @@ pub(crate) struct LimiterSpec {
     pub(crate) kind: Kind,
     pub(crate) queue: Option<QueueSpec>,
     pub(crate) keyed: bool,
-    #[expect(dead_code, reason = "for the keyed limiters, which do not exist yet")]
     pub(crate) max_keys: Option<u32>,
     pub(crate) name: Option<String>,
 }
