@@ -208,8 +208,8 @@ fn what_no_limiter_can_do_yet_is_counted_by_kind() {
 ";
     let report = run_str("f.yaml", text).unwrap();
     let expected = "f.yaml:9: h: step 1: expected denied, got granted
-6 not supported yet: adaptive 3, keyed 1, queue of all 1, verdict 1
-1 passed, 1 failed";
+5 not supported yet: adaptive 3, queue of all 1, verdict 1
+2 passed, 1 failed";
     assert_eq!(report.to_string(), expected);
     assert_eq!(
         report.lines().next().unwrap(),

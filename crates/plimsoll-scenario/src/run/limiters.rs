@@ -237,8 +237,7 @@ fn keys<R: Rule + Clone>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Box<dyn 
     if let Some(max_keys) = spec.max_keys {
         builder = builder.max_keys(max_keys as usize);
     }
-    let keyed: Keyed<String, R> = builder.build();
-    Box::new(keyed)
+    Box::new(builder.build())
 }
 
 /// What a keyed limiter does for one key.

@@ -1,10 +1,12 @@
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
+use super::Keyed;
+use super::shared::{Shard, Shared};
 use super::table::Table;
-use super::{Keyed, Shard, Shared};
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, Queue, Rule};
@@ -22,7 +24,8 @@ pub enum WhenFull {
 /// Settings of a [`Keyed`] limit. See [`Keyed::builder`].
 #[derive(Debug)]
 #[must_use]
-pub struct KeyedBuilder<R, S = RandomState> {
+pub struct KeyedBuilder<K, R, S = RandomState> {
+    keys: PhantomData<fn() -> K>,
     rule: R,
     hasher: S,
     clock: Clock,
@@ -33,9 +36,10 @@ pub struct KeyedBuilder<R, S = RandomState> {
     totals: bool,
 }
 
-impl<R: Rule + Clone> KeyedBuilder<R> {
+impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
     pub(super) fn new(rule: R) -> Self {
         Self {
+            keys: PhantomData,
             rule,
             hasher: RandomState::new(),
             clock: Clock::system(),
@@ -48,7 +52,7 @@ impl<R: Rule + Clone> KeyedBuilder<R> {
     }
 }
 
-impl<R: Rule + Clone, S: BuildHasher> KeyedBuilder<R, S> {
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     /// Takes time from `clock` instead of [`Clock::system`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -86,8 +90,9 @@ impl<R: Rule + Clone, S: BuildHasher> KeyedBuilder<R, S> {
     }
 
     /// Hashes keys with another hasher. It should be keyed, as the default is, where keys come from outside.
-    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedBuilder<R, T> {
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedBuilder<K, R, T> {
         KeyedBuilder {
+            keys: PhantomData,
             rule: self.rule,
             hasher,
             clock: self.clock,
@@ -101,7 +106,7 @@ impl<R: Rule + Clone, S: BuildHasher> KeyedBuilder<R, S> {
 
     /// Builds the limit. It starts at this moment of its clock.
     #[must_use]
-    pub fn build<K: Hash + Eq>(mut self) -> Keyed<K, R, S> {
+    pub fn build(mut self) -> Keyed<K, R, S> {
         let now = self.clock.precise_now();
         self.rule.begin(now);
         let rule = Arc::new(self.rule);
