@@ -9,8 +9,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Counts, Demand, Denied, FixedWindow, Full, Gate, Limiter, ManualClock, Moment,
-    Permit, Priority, Queue, Quota, SlidingWindow, TokenBucket,
+    Bandwidths, Concurrency, Counts, Demand, Denied, FixedWindow, Full, Gate, Limiter, ManualClock,
+    Moment, Permit, Priority, Queue, Quota, Refresh, SlidingCounter, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -39,6 +40,21 @@ enum Kind {
         window: Nanos,
         segments: u32,
     },
+    Log {
+        limit: u32,
+        window: Nanos,
+        gap: Nanos,
+    },
+    Counter {
+        limit: u32,
+        window: Nanos,
+    },
+    /// Without reservations it is a fixed window.
+    Refresh {
+        limit: u32,
+        window: Nanos,
+    },
+    Several(Vec<Self>),
     Slots {
         limit: u32,
     },
@@ -114,6 +130,32 @@ fn kind() -> impl Strategy<Value = Kind> {
             window: window.max(u64::from(segments)),
             segments,
         }),
+        (limit(), period(), 0u64..5).prop_map(|(limit, window, gap)| Kind::Log {
+            limit,
+            window,
+            gap: gap.min(window),
+        }),
+        (limit(), period()).prop_map(|(limit, window)| Kind::Counter { limit, window }),
+        (limit(), period()).prop_map(|(limit, window)| Kind::Refresh { limit, window }),
+        (bucket(), bucket()).prop_map(|(a, b)| {
+            let (burst, refill, every, initial) = a;
+            let first = Kind::Greedy {
+                burst,
+                refill,
+                every,
+                initial,
+            };
+            let (burst, refill, every, initial) = b;
+            Kind::Several(vec![
+                first,
+                Kind::Interval {
+                    burst,
+                    refill,
+                    every,
+                    initial,
+                },
+            ])
+        }),
         limit().prop_map(|limit| Kind::Slots { limit }),
     ]
 }
@@ -158,7 +200,12 @@ impl Kind {
     fn period(&self) -> Nanos {
         match *self {
             Self::Greedy { every, .. } | Self::Interval { every, .. } => every,
-            Self::Fixed { window, .. } | Self::Sliding { window, .. } => window,
+            Self::Fixed { window, .. }
+            | Self::Sliding { window, .. }
+            | Self::Log { window, .. }
+            | Self::Counter { window, .. }
+            | Self::Refresh { window, .. } => window,
+            Self::Several(ref kinds) => kinds[0].period(),
             Self::Slots { .. } => 1000,
         }
     }
@@ -213,6 +260,22 @@ impl Kind {
                 start,
                 grants: Vec::new(),
             },
+            Self::Log { limit, window, gap } => reference::Rule::Log {
+                limit,
+                window,
+                gap,
+                grants: Vec::new(),
+            },
+            Self::Counter { limit, window } => reference::Rule::Counter {
+                limit,
+                window,
+                start,
+                grants: Vec::new(),
+            },
+            Self::Refresh { limit, window } => Self::Fixed { limit, window }.reference(start),
+            Self::Several(ref kinds) => {
+                reference::Rule::Several(kinds.iter().map(|kind| kind.reference(start)).collect())
+            }
             Self::Slots { limit } => reference::Rule::Slots { limit, used: 0 },
         }
     }
@@ -242,6 +305,10 @@ subject! {
     TokenBucket, _gate, _limit => false;
     FixedWindow, _gate, _limit => false;
     SlidingWindow, _gate, _limit => false;
+    SlidingLog, _gate, _limit => false;
+    SlidingCounter, _gate, _limit => false;
+    Refresh, _gate, _limit => false;
+    Bandwidths, _gate, _limit => false;
     Concurrency, gate, limit => gate.resize(limit).is_ok();
 }
 
@@ -275,30 +342,50 @@ fn build(kind: &Kind, queue: Option<reference::Queue>, time: &ManualClock) -> &'
             .map_or(real, |timeout| real.timeout(Duration::from_nanos(timeout)))
     });
     let quota = |units, nanos| Quota::new(units, Duration::from_nanos(nanos));
-    // Leaked: the futures under test borrow from it, and a test may.
-    match *kind {
+    let bucket = |kind: &Kind| match *kind {
         Kind::Greedy {
             burst,
             refill,
             every,
             initial,
-        } => {
-            let rule = TokenBucket::greedy(quota(refill, every))
-                .with_burst(burst)
-                .with_initial(initial);
-            Box::leak(Box::new(gate(rule, queue, time)))
-        }
+        } => TokenBucket::greedy(quota(refill, every))
+            .with_burst(burst)
+            .with_initial(initial),
         Kind::Interval {
             burst,
             refill,
             every,
             initial,
-        } => {
-            let rule = TokenBucket::interval(quota(refill, every))
-                .with_burst(burst)
-                .with_initial(initial);
+        } => TokenBucket::interval(quota(refill, every))
+            .with_burst(burst)
+            .with_initial(initial),
+        _ => unreachable!("not a bucket"),
+    };
+    // Leaked: the futures under test borrow from it, and a test may.
+    match *kind {
+        Kind::Greedy { .. } | Kind::Interval { .. } => {
+            Box::leak(Box::new(gate(bucket(kind), queue, time)))
+        }
+        Kind::Several(ref kinds) => Box::leak(Box::new(gate(
+            Bandwidths::new(kinds.iter().map(bucket)),
+            queue,
+            time,
+        ))),
+        Kind::Log { limit, window, gap } => {
+            let rule =
+                SlidingLog::new(quota(limit, window)).with_min_gap(Duration::from_nanos(gap));
             Box::leak(Box::new(gate(rule, queue, time)))
         }
+        Kind::Counter { limit, window } => Box::leak(Box::new(gate(
+            SlidingCounter::new(quota(limit, window)),
+            queue,
+            time,
+        ))),
+        Kind::Refresh { limit, window } => Box::leak(Box::new(gate(
+            Refresh::new(quota(limit, window)),
+            queue,
+            time,
+        ))),
         Kind::Fixed { limit, window } => Box::leak(Box::new(gate(
             FixedWindow::new(quota(limit, window)),
             queue,

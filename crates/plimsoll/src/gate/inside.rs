@@ -110,7 +110,7 @@ impl<R: Rule> Turn<'_, R> {
 
     /// Completes a refusal: while others wait, when it could be granted depends on them too.
     pub(super) fn explain(&mut self, demand: Demand, mut refusal: Refusal) -> Refusal {
-        if !self.inside.waiters.is_empty() && refusal.reason == Reason::Exhausted {
+        if !self.inside.waiters.is_empty() && refusal.reason.is_passing() {
             refusal.ready_at = self.hint(demand);
         }
         refusal
@@ -299,9 +299,6 @@ pub(crate) fn take<R: Rule>(
 ) -> Result<(), Refusal> {
     if cost > 0 {
         return rule.take(state, now, cost);
-    }
-    if rule.available(state, now) > 0 {
-        return Ok(());
     }
     rule.take(&mut state.clone(), now, 1)
 }

@@ -34,6 +34,19 @@ pub(crate) enum Rule {
         start: Nanos,
         grants: Vec<(Nanos, u32)>,
     },
+    Log {
+        limit: u32,
+        window: Nanos,
+        gap: Nanos,
+        grants: Vec<(Nanos, u32)>,
+    },
+    Counter {
+        limit: u32,
+        window: Nanos,
+        start: Nanos,
+        grants: Vec<(Nanos, u32)>,
+    },
+    Several(Vec<Self>),
     Slots {
         limit: u32,
         used: u64,
@@ -42,11 +55,36 @@ pub(crate) enum Rule {
 
 impl Rule {
     pub(crate) fn limit(&self) -> u32 {
-        match *self {
-            Self::Greedy { burst, .. } | Self::Interval { burst, .. } => burst,
-            Self::Fixed { limit, .. } | Self::Sliding { limit, .. } | Self::Slots { limit, .. } => {
-                limit
-            }
+        match self {
+            Self::Greedy { burst, .. } | Self::Interval { burst, .. } => *burst,
+            Self::Fixed { limit, .. }
+            | Self::Sliding { limit, .. }
+            | Self::Log { limit, .. }
+            | Self::Counter { limit, .. }
+            | Self::Slots { limit, .. } => *limit,
+            Self::Several(rules) => rules.iter().map(Self::limit).min().unwrap_or(0),
+        }
+    }
+
+    /// Whether what is used is compared with one limit.
+    fn has_one_limit(&self) -> bool {
+        !matches!(self, Self::Several(_))
+    }
+
+    /// When the least time between two has passed.
+    fn gap_ends(&self) -> Nanos {
+        match self {
+            Self::Log { gap, grants, .. } => grants.last().map_or(0, |(at, _)| at + gap),
+            _ => 0,
+        }
+    }
+
+    /// Why it is refused that did not fit at `t`.
+    pub(crate) fn reason(&self, t: Nanos) -> &'static str {
+        if t < self.gap_ends() {
+            "too_soon"
+        } else {
+            "exhausted"
         }
     }
 
@@ -119,19 +157,45 @@ impl Rule {
                 };
                 sum(grants, &|at| index(at) + u128::from(*segments) > index(t))
             }
+            Self::Log { window, grants, .. } => sum(grants, &|at| t - at < *window),
+            Self::Counter {
+                window,
+                start,
+                grants,
+                ..
+            } => {
+                let index = |at: Nanos| (at - start) / window;
+                let of =
+                    |window: Nanos| -> u128 { u128::from(sum(grants, &|at| index(at) == window)) };
+                let passed = (t - start) % window;
+                let before = index(t).checked_sub(1).map_or(0, of);
+                let faded = before * u128::from(window - passed);
+                whole(of(index(t)) + faded.div_ceil(u128::from(*window)))
+            }
+            Self::Several(rules) => rules.iter().map(|rule| rule.used(t)).max().unwrap_or(0),
             Self::Slots { used, .. } => *used,
         }
     }
 
     pub(crate) fn available(&self, t: Nanos) -> u64 {
+        if let Self::Several(rules) = self {
+            return rules
+                .iter()
+                .map(|rule| rule.available(t))
+                .min()
+                .unwrap_or(0);
+        }
         u64::from(self.limit()).saturating_sub(self.used(t))
     }
 
     pub(crate) fn fits(&self, t: Nanos, cost: u32) -> bool {
-        self.available(t) >= u64::from(cost.max(1))
+        t >= self.gap_ends() && self.available(t) >= u64::from(cost.max(1))
     }
 
     pub(crate) fn take(&mut self, t: Nanos, cost: u32) {
+        if cost == 0 {
+            return;
+        }
         match self {
             Self::Greedy { every, .. } => {
                 let spent = i128::from(cost) * i128::from(*every);
@@ -148,7 +212,11 @@ impl Rule {
                 };
                 (*tokens, *at) = (now, t);
             }
-            Self::Fixed { grants, .. } | Self::Sliding { grants, .. } => grants.push((t, cost)),
+            Self::Fixed { grants, .. }
+            | Self::Sliding { grants, .. }
+            | Self::Log { grants, .. }
+            | Self::Counter { grants, .. } => grants.push((t, cost)),
+            Self::Several(rules) => rules.iter_mut().for_each(|rule| rule.take(t, cost)),
             Self::Slots { used, .. } => *used += u64::from(cost),
         }
     }
@@ -370,8 +438,12 @@ impl Limiter {
     }
 
     pub(crate) fn try_acquire(&mut self, class: usize, cost: u32) -> Answer {
-        self.decide(class, cost)
-            .unwrap_or(Answer::Denied("exhausted"))
+        let reason = if self.may_pass(class) {
+            self.rule.reason(self.now)
+        } else {
+            "exhausted"
+        };
+        self.decide(class, cost).unwrap_or(Answer::Denied(reason))
     }
 
     pub(crate) fn acquire(&mut self, class: usize, cost: u32, patience: Option<Nanos>) -> usize {
@@ -387,11 +459,17 @@ impl Limiter {
 
     fn enqueue(&mut self, id: usize, class: usize, cost: u32, patience: Option<Nanos>) -> Answer {
         let Some(queue) = self.queue else {
-            return Answer::Denied("exhausted");
+            let passes = self.may_pass(class);
+            return Answer::Denied(if passes {
+                self.rule.reason(self.now)
+            } else {
+                "exhausted"
+            });
         };
         let limit = u64::from(self.rule.limit());
+        let one_limit = self.rule.has_one_limit();
         let room = |queued: u64, used: u64| {
-            if queue.excess {
+            if queue.excess && one_limit {
                 used + queued + weight(cost) <= limit + u64::from(queue.bound)
             } else {
                 queued + weight(cost) <= u64::from(queue.bound)
