@@ -124,7 +124,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.fresh(now)
     }
 
-    /// The short form of `state`, below 2^63, if it has one now.
+    /// The short form of `state`, below 2^63, if it has one now. It must be good at `now`, however old the
+    /// state is.
     fn pack(&self, state: &Self::State, now: Moment) -> Option<u64> {
         let _ = (state, now);
         None

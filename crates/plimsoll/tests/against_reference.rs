@@ -78,6 +78,8 @@ enum Op {
         quarters: u32,
         nanos: u32,
     },
+    /// Long enough for a word to be out of date.
+    Leap(Nanos),
     StepBack(u32),
     Resize(u32),
     Bound(u32),
@@ -189,6 +191,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<usize>().prop_map(Op::Cancel),
         4 => any::<usize>().prop_map(Op::Release),
         4 => (0u32..6, 0u32..3).prop_map(|(quarters, nanos)| Op::Advance { quarters, nanos }),
+        1 => prop_oneof![Just(60_000_000_000), Just(86_400_000_000_000), 0..1u64 << 58].prop_map(Op::Leap),
         1 => any::<u32>().prop_map(Op::StepBack),
         1 => (1u32..9).prop_map(Op::Resize),
         1 => (0u32..10).prop_map(Op::Bound),
@@ -512,6 +515,11 @@ fn run(kind: &Kind, queue: Option<reference::Queue>, start: Nanos, ops: &[Op]) {
             }
             Op::Advance { quarters, nanos } => {
                 let span = kind.period() / 4 * u64::from(quarters) + u64::from(nanos);
+                let to = naive.now.saturating_add(span).min(1 << 62);
+                naive.advance(to);
+                time.advance_to(Moment::from_nanos(to));
+            }
+            Op::Leap(span) => {
                 let to = naive.now.saturating_add(span).min(1 << 62);
                 naive.advance(to);
                 time.advance_to(Moment::from_nanos(to));

@@ -71,8 +71,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     #[inline]
     pub fn try_acquire<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let answer = self.attempt(key, demand.into());
         match answer {
@@ -84,8 +84,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 
     fn attempt<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let now = self.shared.clock.now();
         match self.decide(key, demand, now) {
@@ -107,8 +107,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         demand: impl Into<Demand>,
     ) -> Result<Permit<'static>, Denied>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let demand = demand.into();
         let answer = match self.attempt(key, demand) {
@@ -165,8 +165,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Takes as many for `key` as there are, at most `most`; the permit says how many.
     pub fn take_up_to<Q>(&self, key: &Q, most: u32) -> Permit<'_>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let taken = match self.gate(key) {
             Ok(gate) => return gate.take_up_to(most).into_owned(),
@@ -183,8 +183,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// If there is no room for another key.
     pub fn gate<Q>(&self, key: &Q) -> Result<Gate<R>, Denied>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let shared = &*self.shared;
         let now = shared.clock.precise_now();
@@ -206,8 +206,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// If there is no room for another key.
     pub fn set_limit<Q>(&self, key: &Q, rule: R, carry: Carry) -> Result<(), Denied>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let shared = &*self.shared;
         let now = shared.clock.precise_now();
@@ -278,8 +278,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     #[inline]
     fn decide<Q>(&self, key: &Q, demand: Demand, now: Moment) -> Decided<R>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let shared = &*self.shared;
         shared.sweep_now_and_then(now);

@@ -189,11 +189,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         now: Moment,
     ) -> Result<MutexGuard<'_, Table<K, R>>, Denied>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         // Made before anything is changed: it may panic.
-        let mut owned = Some(key.to_owned());
+        let mut owned = Some(K::from(key.to_owned()));
         let mut table = self.locked(shard, now);
         for searched in [false, true] {
             if table.find(hash, key).is_some() {

@@ -148,7 +148,9 @@ impl Rule for FixedWindow {
     }
 
     #[inline]
-    fn pack(&self, state: &Window, _now: Moment) -> Option<u64> {
+    fn pack(&self, state: &Window, now: Moment) -> Option<u64> {
+        // As it is now: the number of a window long gone would be taken for one to come.
+        let state = self.at(*state, now);
         let index = state.index & ((1 << INDEX_BITS) - 1);
         (state.origin == self.origin).then_some(index << USED_BITS | u64::from(state.used))
     }
