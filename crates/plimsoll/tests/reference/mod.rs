@@ -96,9 +96,12 @@ impl Rule {
         match self {
             Self::Greedy { burst, every, .. } => {
                 let missing = i128::from(*burst) * i128::from(*every) - self.level(t);
-                missing.unsigned_abs().div_ceil(u128::from(*every)) as u64
+                let missing = missing.unsigned_abs().div_ceil(u128::from(*every));
+                u64::try_from(missing).unwrap_or(u64::MAX)
             }
-            Self::Interval { burst, .. } => (i128::from(*burst) - self.level(t)) as u64,
+            Self::Interval { burst, .. } => {
+                u64::try_from(i128::from(*burst) - self.level(t)).unwrap_or(0)
+            }
             Self::Fixed {
                 window,
                 start,
