@@ -66,6 +66,12 @@ impl Concurrency {
     }
 }
 
+impl Clone for Concurrency {
+    fn clone(&self) -> Self {
+        Self::new(self.limit())
+    }
+}
+
 impl Rule for Concurrency {
     type State = Slots;
 

@@ -9,6 +9,7 @@ mod demand;
 mod denied;
 mod gate;
 mod invalid;
+mod keyed;
 mod limiter;
 mod moment;
 mod name;
@@ -29,11 +30,15 @@ pub use demand::{Demand, Priority};
 pub use denied::{Denied, Reason};
 pub use gate::{Acquire, Gate, GateBuilder, Reservation};
 pub use invalid::InvalidLimit;
+pub use keyed::{Keyed, KeyedBuilder, WhenFull};
 pub use limiter::Limiter;
 pub use moment::Moment;
 pub use permit::{Outcome, Permit, Source};
 pub use queue::{Counts, Full, Queue};
 pub use quota::Quota;
-pub use rate::{FixedWindow, SlidingWindow, TokenBucket};
-pub use rule::{Refusal, Rule, Short};
+pub use rate::{
+    Bandwidths, FixedWindow, PenaltyBucket, Refresh, SlidingCounter, SlidingLog, SlidingWindow,
+    Smooth, TokenBucket,
+};
+pub use rule::{Carry, Refusal, Rule, Short};
 pub use snapshot::Snapshot;

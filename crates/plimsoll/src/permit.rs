@@ -186,3 +186,17 @@ impl fmt::Debug for Permit<'_> {
             .finish_non_exhaustive()
     }
 }
+
+/// Where permits come from that nothing more can be done with.
+pub(crate) struct Spent;
+
+impl Source for Spent {
+    fn give_back(&self, _cost: u32, _taken: Moment, _outcome: Outcome) {}
+
+    fn undo(&self, _cost: u32, _taken: Moment) {}
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        // Of no size, so nothing is allocated but the counts.
+        Arc::new(Self)
+    }
+}

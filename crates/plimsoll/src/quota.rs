@@ -95,6 +95,26 @@ impl Quota {
         Self::new(units, Duration::from_secs(3600))
     }
 
+    /// `units` per day of 24 hours.
+    ///
+    /// # Panics
+    ///
+    /// If `units` is 0.
+    #[track_caller]
+    pub const fn per_day(units: u32) -> Self {
+        Self::new(units, Duration::from_secs(86_400))
+    }
+
+    /// `units` per week of 7 days of 24 hours.
+    ///
+    /// # Panics
+    ///
+    /// If `units` is 0.
+    #[track_caller]
+    pub const fn per_week(units: u32) -> Self {
+        Self::new(units, Duration::from_secs(7 * 86_400))
+    }
+
     /// How many units.
     #[must_use]
     pub const fn units(self) -> u32 {

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use crate::{Moment, Reason};
 
@@ -37,12 +38,39 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// The state of a limiter that begins, or begins anew, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
 
+    /// The state of a new key, at `now`, of a limiter that began earlier: windows and refills of all keys
+    /// are counted from its beginning.
+    fn fresh_key(&self, now: Moment) -> Self::State {
+        self.fresh(now)
+    }
+
+    /// From when on a state is no worse than that of a new key, so that it can be forgotten without
+    /// anybody gaining by it; `None` if nobody knows.
+    fn forgettable_from(&self, state: &Self::State, now: Moment) -> Option<Moment> {
+        self.full_at(state, now)
+    }
+
     /// Takes `cost` now, or says when it would fit if nobody else came. `cost` is at least 1.
     ///
     /// # Errors
     ///
     /// If it does not fit now. The state is then as good as before.
     fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal>;
+
+    /// Called once for a demand that is refused for want of room, with what [`take`](Self::take) said;
+    /// returns what the caller is told. For rules that remember refusals.
+    ///
+    /// Such a rule must not have a short form: refusals by the word are not told.
+    fn refused(
+        &self,
+        state: &mut Self::State,
+        now: Moment,
+        cost: u32,
+        refusal: Refusal,
+    ) -> Refusal {
+        let _ = (state, now, cost);
+        refusal
+    }
 
     /// How much could be taken now.
     fn available(&self, state: &Self::State, now: Moment) -> u32;
@@ -63,11 +91,37 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// When everything is available again if nobody else comes; `None` if nobody knows.
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
 
+    /// From when on anything that comes is lost if nobody takes any before. A rule that cannot tell says
+    /// `now`; its waiters are then served to the moment.
+    fn loses_from(&self, state: &Self::State, now: Moment) -> Moment {
+        let _ = state;
+        now
+    }
+
     /// Takes `cost` ahead of time and says when it may be used. `None`, the default, if this rule
     /// cannot go into debt; a reservation then takes a place in the queue.
     fn book(&self, state: &mut Self::State, now: Moment, cost: u32) -> Option<Moment> {
         let _ = (state, now, cost);
         None
+    }
+
+    /// Whether what is in use is compared with one limit. Where it is not, a queue counts only what waits.
+    fn has_one_limit(&self) -> bool {
+        true
+    }
+
+    /// The longest wait of a reservation that does not say itself how long it may be.
+    fn longest_wait(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The state with which this rule takes over from `old`, so that a limit can be changed while it is used.
+    fn adopt(&self, old: &Self, state: &Self::State, now: Moment, carry: Carry) -> Self::State
+    where
+        Self: Sized,
+    {
+        let _ = (old, state, carry);
+        self.fresh(now)
     }
 
     /// The short form of `state`, below 2^63, if it has one now.
@@ -100,6 +154,17 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     fn epoch_bits(&self) -> u32 {
         63
     }
+}
+
+/// What becomes of what is there when a limit [changes](crate::Gate::replace).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Carry {
+    /// It stays, as far as there is room for it.
+    AsIs,
+    /// It stays in proportion to the room there is for it.
+    Proportional,
+    /// It is forgotten: the limit starts anew.
+    Reset,
 }
 
 /// What [`Rule::take_short`] comes to.

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use plimsoll::{
-    All, Clock, Concurrency, FixedWindow, Gate, InvalidLimit, Limiter, Permit, Quota, Rule,
-    SlidingWindow, TokenBucket,
+    Acquire, All, Bandwidths, Carry, Clock, Concurrency, Demand, Denied, FixedWindow, Gate,
+    InvalidLimit, Keyed, Limiter, PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter,
+    SlidingLog, SlidingWindow, Smooth, Snapshot, TokenBucket,
 };
 
 use crate::error::Problem;
@@ -18,8 +19,17 @@ pub(crate) struct Subject {
     pub(crate) limiter: Arc<dyn Limiter>,
     /// Not for `all`, which is no gate.
     pub(crate) controls: Option<Box<dyn Controls>>,
-    /// Only for `concurrency`.
-    pub(crate) resizable: Option<Gate<Concurrency>>,
+    /// One state for each key: then the limiter above is that of no key.
+    pub(crate) keys: Option<Box<dyn Keys>>,
+    pub(crate) change: Change,
+}
+
+/// The change that only this kind of limiter knows.
+pub(crate) enum Change {
+    None,
+    Resize(Gate<Concurrency>),
+    SetRate(Gate<Smooth>, Smooth),
+    Replace(Gate<Bandwidths>),
 }
 
 /// What every gate can do, whatever its rule.
@@ -71,7 +81,7 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
                 Align::Start => window,
                 Align::Epoch => window.aligned_to_epoch(),
             };
-            gate(window, spec, clock).map(Subject::from)
+            subject(window, spec, clock, |_| Change::None)
         }
         Kind::SlidingWindow {
             limit,
@@ -79,35 +89,105 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             segments,
         } => {
             let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
-            gate(
+            subject(
                 SlidingWindow::try_new(quota, *segments).map_err(invalid)?,
                 spec,
                 clock,
+                |_| Change::None,
             )
-            .map(Subject::from)
         }
         Kind::TokenBucket(bucket) => {
-            gate(token_bucket(bucket).map_err(invalid)?, spec, clock).map(Subject::from)
+            subject(token_bucket(bucket).map_err(invalid)?, spec, clock, |_| {
+                Change::None
+            })
         }
         Kind::Concurrency { limit } => {
-            let gate = gate(Concurrency::try_new(*limit).map_err(invalid)?, spec, clock)?;
-            Ok(Subject {
-                resizable: Some(gate.clone()),
-                ..Subject::from(gate)
+            let rule = Concurrency::try_new(*limit).map_err(invalid)?;
+            subject(rule, spec, clock, Change::Resize)
+        }
+        Kind::SlidingLog {
+            limit,
+            window,
+            min_gap,
+            count_denied,
+        } => {
+            let log = SlidingLog::new(Quota::try_new(*limit, *window).map_err(invalid)?);
+            let log = log.try_with_min_gap(*min_gap).map_err(invalid)?;
+            let log = if *count_denied {
+                log.counting_refusals()
+            } else {
+                log
+            };
+            subject(log, spec, clock, |_| Change::None)
+        }
+        Kind::SlidingCounter { limit, window } => {
+            let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
+            subject(SlidingCounter::new(quota), spec, clock, |_| Change::None)
+        }
+        Kind::Refresh {
+            limit,
+            period,
+            max_wait,
+        } => {
+            let refresh = Refresh::new(Quota::try_new(*limit, *period).map_err(invalid)?);
+            subject(refresh.with_max_wait(*max_wait), spec, clock, |_| {
+                Change::None
             })
+        }
+        Kind::Bandwidths(limits) => {
+            let rule = bandwidths(limits).map_err(invalid)?;
+            subject(rule, spec, clock, Change::Replace)
+        }
+        Kind::SmoothBursty { rate, max_burst } => smooth(
+            Smooth::try_bursty(*rate, *max_burst).map_err(invalid)?,
+            spec,
+            clock,
+        ),
+        Kind::SmoothWarmup {
+            rate,
+            warmup,
+            cold_factor,
+        } => {
+            let rule = Smooth::try_warm_up(*rate, *warmup, *cold_factor).map_err(invalid)?;
+            smooth(rule, spec, clock)
+        }
+        Kind::PenaltyBucket {
+            bucket,
+            soft_limit,
+            soft_window,
+            lockout,
+        } => {
+            let rule = PenaltyBucket::new(token_bucket(bucket).map_err(invalid)?)
+                .with_lockout(*soft_limit, *lockout)
+                .with_soft_window(*soft_window);
+            subject(rule, spec, clock, |_| Change::None)
         }
         Kind::All(of) => all(of, spec, clock),
         other => Err(Unbuilt::NotYet(other.word())),
     }
 }
 
-impl<R: Rule> From<Gate<R>> for Subject {
-    fn from(gate: Gate<R>) -> Self {
-        Self {
-            limiter: Arc::new(gate.clone()),
-            controls: Some(Box::new(gate)),
-            resizable: None,
-        }
+fn smooth(rule: Smooth, spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuilt> {
+    subject(rule.clone(), spec, clock, |gate| {
+        Change::SetRate(gate, rule)
+    })
+}
+
+/// Several bandwidths, also when they take the place of others.
+pub(crate) fn bandwidths(limits: &[Bandwidth]) -> Result<Bandwidths, InvalidLimit> {
+    let buckets = limits
+        .iter()
+        .map(|limit| Ok((limit.id.as_deref(), token_bucket(limit)?)))
+        .collect::<Result<Vec<_>, InvalidLimit>>()?;
+    Bandwidths::try_new(buckets)
+}
+
+/// The word of the format for what becomes of what is there.
+pub(crate) fn carry(carry: crate::spec::Carry) -> Carry {
+    match carry {
+        crate::spec::Carry::AsIs => Carry::AsIs,
+        crate::spec::Carry::Proportional => Carry::Proportional,
+        crate::spec::Carry::Reset => Carry::Reset,
     }
 }
 
@@ -122,10 +202,14 @@ fn token_bucket(spec: &Bandwidth) -> Result<TokenBucket, InvalidLimit> {
         .try_with_initial(spec.initial.unwrap_or(spec.burst))
 }
 
-fn gate<R: Rule>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Result<Gate<R>, Unbuilt> {
-    if spec.keyed {
-        return Err(Unbuilt::NotYet("keyed"));
-    }
+/// The limiter of a rule, with all that a description may add to it.
+fn subject<R: Rule + Clone>(
+    rule: R,
+    spec: &LimiterSpec,
+    clock: &Clock,
+    change: impl FnOnce(Gate<R>) -> Change,
+) -> Result<Subject, Unbuilt> {
+    let keys = spec.keyed.then(|| keys(rule.clone(), spec, clock));
     let mut builder = Gate::builder(rule).clock(clock.clone());
     if let Some(spec) = &spec.queue {
         builder = builder.queue(queue(spec));
@@ -133,7 +217,66 @@ fn gate<R: Rule>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Result<Gate<R>, 
     if let Some(name) = &spec.name {
         builder = builder.name(name.as_str());
     }
-    Ok(builder.build())
+    let gate = builder.build();
+    Ok(Subject {
+        limiter: Arc::new(gate.clone()),
+        controls: Some(Box::new(gate.clone())),
+        keys,
+        change: change(gate),
+    })
+}
+
+fn keys<R: Rule + Clone>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Box<dyn Keys> {
+    let mut builder = Keyed::<String, R>::builder(rule).clock(clock.clone());
+    if let Some(spec) = &spec.queue {
+        builder = builder.queue(queue(spec));
+    }
+    if let Some(name) = &spec.name {
+        builder = builder.name(name.as_str());
+    }
+    if let Some(max_keys) = spec.max_keys {
+        builder = builder.max_keys(max_keys as usize);
+    }
+    Box::new(builder.build())
+}
+
+/// What a keyed limiter does for one key.
+pub(crate) trait Keys {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
+    fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a>;
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
+    fn take_up_to(&self, key: &str, cost: u32) -> Permit<'_>;
+    fn forget(&self, key: &str);
+    /// A key that is not known is as good as new.
+    fn snapshot(&self, key: Option<&str>) -> Snapshot;
+}
+
+impl<R: Rule + Clone> Keys for Keyed<String, R> {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        Self::try_acquire(self, key, demand)
+    }
+
+    fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a> {
+        let key = key.to_owned();
+        Acquire::from_future(async move { self.acquire(key.as_str(), demand).await })
+    }
+
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
+        Self::estimate(self, key, demand)
+    }
+
+    fn take_up_to(&self, key: &str, cost: u32) -> Permit<'_> {
+        Self::take_up_to(self, key, cost)
+    }
+
+    fn forget(&self, key: &str) {
+        Self::forget(self, key);
+    }
+
+    fn snapshot(&self, key: Option<&str>) -> Snapshot {
+        let one = key.and_then(|key| self.snapshot_of(key));
+        one.unwrap_or_else(|| Self::snapshot(self))
+    }
 }
 
 fn queue(spec: &QueueSpec) -> plimsoll::Queue {
@@ -184,7 +327,8 @@ fn all(of: &[LimiterSpec], spec: &LimiterSpec, clock: &Clock) -> Result<Subject,
     Ok(Subject {
         limiter: Arc::new(all),
         controls: None,
-        resizable: None,
+        keys: None,
+        change: Change::None,
     })
 }
 

@@ -1,12 +1,12 @@
 //! One run of a scenario: a limiter, its clock, and what has been taken so far.
 
-use plimsoll::{Demand, Denied, ManualClock, Moment};
+use plimsoll::{Demand, Denied, InvalidLimit, ManualClock, Moment};
 
 use super::check::{self, Answer};
 use super::held::{Held, Holdings};
-use super::limiters::{Controls, Subject};
+use super::limiters::{self, Change, Controls, Keys, Subject};
 use crate::report::Mismatch;
-use crate::spec::{Ask, Priority, Step, Verb};
+use crate::spec::{Ask, Bandwidth, Carry, Priority, Step, Verb};
 
 /// Why a verb could not be done at all.
 pub(crate) enum Stop {
@@ -42,7 +42,10 @@ impl<'a> Session<'a> {
         self.clock.advance_to(Moment::from_nanos(step.at));
         self.holdings.settle();
         let answer = match &step.verb {
-            Some(verb) => self.act(verb, step.name.as_deref())?,
+            Some(verb) => match (&self.subject.keys, &step.key) {
+                (Some(keys), key) => self.act_on_key(&**keys, key.as_deref(), verb, step)?,
+                (None, _) => self.act(verb, step.name.as_deref())?,
+            },
             None => None,
         };
         self.holdings.settle();
@@ -59,7 +62,12 @@ impl<'a> Session<'a> {
             let held = self.holdings.get(name);
             found.extend(held.and_then(|held| check::settled(name, *wanted, held, now)));
         }
-        let snapshot = self.subject.limiter.snapshot();
+        let snapshot = match &self.subject.keys {
+            Some(keys) => keys.snapshot(step.key.as_deref()),
+            None => self.subject.limiter.snapshot(),
+        };
+        let credit = step.expect.as_ref().and_then(|expect| expect.credit);
+        found.extend(credit.and_then(|wanted| check::credit(wanted, &snapshot)));
         for (gauge, wanted) in &step.gauges {
             found.extend(check::gauge(*gauge, *wanted, &snapshot));
         }
@@ -111,11 +119,59 @@ impl<'a> Session<'a> {
             Verb::Resize(limit) => self.resize(*limit)?,
             Verb::SetQueueBound(bound) => self.controls("set_queue_bound")?.set_queue_bound(*bound),
             Verb::Close => limiter.close(),
-            Verb::SetRate(_) => return Err(Stop::NotYet("set_rate")),
-            Verb::Replace { .. } => return Err(Stop::NotYet("replace")),
+            Verb::SetRate(rate) => self.set_rate(*rate)?,
+            Verb::Replace { limits, carry } => self.replace(limits, *carry)?,
             Verb::Forget(_) => return Err(Stop::NotYet("forget")),
         }
         Ok(None)
+    }
+
+    /// The verbs of a limiter with keys. What it has no verb for, no limiter of a key has yet.
+    fn act_on_key(
+        &mut self,
+        keys: &'a dyn Keys,
+        key: Option<&str>,
+        verb: &Verb,
+        step: &Step,
+    ) -> Result<Option<Answer>, Stop> {
+        let name = step.name.as_deref();
+        match (verb, key) {
+            (Verb::Try(ask), Some(key)) => {
+                let answer = keys.try_acquire(key, demand(*ask));
+                Ok(Some(
+                    self.keep(name, answer.map_or_else(denied, Held::Permit)),
+                ))
+            }
+            (Verb::Acquire(ask), Some(key)) => {
+                let mut held = Held::Waiting(keys.acquire(key, demand(*ask)));
+                held.settle();
+                Ok(Some(self.keep(name, held)))
+            }
+            (Verb::Estimate(ask), Some(key)) => {
+                let answer = keys.estimate(key, demand(*ask));
+                let refused = |denied: Denied| Answer::Denied(denied.into());
+                Ok(Some(answer.map_or_else(refused, |()| Answer::Granted)))
+            }
+            (Verb::TakeUpTo(cost), Some(key)) => {
+                let permit = keys.take_up_to(key, *cost);
+                let taken = permit.cost();
+                self.holdings.keep(name, Held::Permit(permit));
+                Ok(Some(Answer::Taken(taken)))
+            }
+            (Verb::Forget(key), _) => {
+                keys.forget(key);
+                Ok(None)
+            }
+            (
+                Verb::Release(_)
+                | Verb::Split { .. }
+                | Verb::Merge { .. }
+                | Verb::ForgetPermit(_)
+                | Verb::Cancel(_),
+                _,
+            ) => self.act(verb, name),
+            _ => Err(Stop::NotYet("keyed")),
+        }
     }
 
     fn keep(&mut self, name: Option<&str>, held: Held<'a>) -> Answer {
@@ -137,13 +193,31 @@ impl<'a> Session<'a> {
     }
 
     fn resize(&self, limit: u32) -> Result<(), Stop> {
-        let gate = self
-            .subject
-            .resizable
-            .as_ref()
-            .ok_or(Stop::NotYet("resize"))?;
-        let refused = |error: plimsoll::InvalidLimit| Mismatch::of("resize", limit, error);
+        let Change::Resize(gate) = &self.subject.change else {
+            return Err(Stop::NotYet("resize"));
+        };
+        let refused = |error: InvalidLimit| Mismatch::of("resize", limit, error);
         Ok(gate.resize(limit).map_err(refused)?)
+    }
+
+    fn set_rate(&self, rate: f64) -> Result<(), Stop> {
+        let Change::SetRate(gate, smooth) = &self.subject.change else {
+            return Err(Stop::NotYet("set_rate"));
+        };
+        let refused = |error: InvalidLimit| Mismatch::of("set_rate", rate, error);
+        let smooth = smooth.clone().at_rate(rate).map_err(refused)?;
+        gate.replace(smooth, plimsoll::Carry::Proportional);
+        Ok(())
+    }
+
+    fn replace(&self, limits: &[Bandwidth], carry: Carry) -> Result<(), Stop> {
+        let Change::Replace(gate) = &self.subject.change else {
+            return Err(Stop::NotYet("replace"));
+        };
+        let refused = |error: InvalidLimit| Mismatch::of("replace", "bandwidths", error);
+        let rule = limiters::bandwidths(limits).map_err(refused)?;
+        gate.replace(rule, limiters::carry(carry));
+        Ok(())
     }
 }
 

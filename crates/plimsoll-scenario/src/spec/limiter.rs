@@ -12,7 +12,6 @@ pub(crate) struct LimiterSpec {
     pub(crate) kind: Kind,
     pub(crate) queue: Option<QueueSpec>,
     pub(crate) keyed: bool,
-    #[expect(dead_code, reason = "for the keyed limiters, which do not exist yet")]
     pub(crate) max_keys: Option<u32>,
     pub(crate) name: Option<String>,
 }
@@ -104,10 +103,6 @@ impl LimiterSpec {
 
 /// The fields of a token bucket, which are also those of one of several bandwidths.
 #[derive(Debug)]
-#[expect(
-    dead_code,
-    reason = "`id` is for `bandwidths`, whose limiter does not exist yet"
-)]
 pub(crate) struct Bandwidth {
     pub(crate) burst: u32,
     pub(crate) refill: u32,

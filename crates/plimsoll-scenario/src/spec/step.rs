@@ -11,7 +11,6 @@ pub(crate) struct Step {
     pub(crate) place: Place,
     /// Virtual time in nanoseconds.
     pub(crate) at: u64,
-    #[expect(dead_code, reason = "for the keyed limiters, which do not exist yet")]
     pub(crate) key: Option<String>,
     pub(crate) verb: Option<Verb>,
     /// The name (`as`) under which what the verb gives is kept.
@@ -24,7 +23,6 @@ pub(crate) struct Step {
 
 /// What a step does.
 #[derive(Debug)]
-#[expect(dead_code, reason = "some verbs are read before a limiter has them")]
 pub(crate) enum Verb {
     Try(Ask),
     Acquire(Ask),

@@ -1,11 +1,8 @@
-use super::bookings::Bookings;
 use super::core::Core;
-use super::forecast::Forecast;
-use super::inside::{Inside, Tally};
-use crate::name::intern;
-use crate::queue::Waiters;
+use super::inside::Inside;
+use crate::name::Name;
 use crate::totals::Totals;
-use crate::{Clock, Gate, Moment, Queue, Rule};
+use crate::{Clock, Gate, Queue, Rule};
 
 /// Settings of a [`Gate`]. See [`Gate::builder`].
 #[derive(Debug)]
@@ -14,7 +11,7 @@ pub struct GateBuilder<R> {
     rule: R,
     clock: Clock,
     queue: Option<Queue>,
-    name: Option<&'static str>,
+    name: Option<Name>,
     totals: bool,
 }
 
@@ -43,7 +40,7 @@ impl<R: Rule> GateBuilder<R> {
 
     /// Gives the limiter a name, which its refusals carry. It is kept for the life of the process.
     pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(intern(name));
+        self.name = Some(Name::new(name));
         self
     }
 
@@ -57,18 +54,7 @@ impl<R: Rule> GateBuilder<R> {
     /// Builds the limiter. It starts at this moment of its clock.
     #[must_use]
     pub fn build(self) -> Gate<R> {
-        let inside = Inside {
-            state: None,
-            closed: false,
-            queue: self.queue,
-            waiters: Waiters::default(),
-            bookings: Bookings::default(),
-            forecast: Forecast::nothing(),
-            due: Moment::NEVER,
-            alarm: None,
-            alarm_at: Moment::NEVER,
-            counts: Tally::default(),
-        };
+        let inside = Inside::new(self.queue);
         let totals = Totals::new(self.totals);
         Gate::from_core(Core::new(self.rule, self.clock, totals, self.name, inside))
     }

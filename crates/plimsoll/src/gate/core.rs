@@ -23,8 +23,11 @@
 
 use std::sync::{Arc, Weak};
 
-use super::inside::{Inside, Turn, Woken};
+use super::inside::{Inside, Turn};
+use super::refused::charge;
+use super::woken::Woken;
 use crate::clock::{Clock, Ring};
+use crate::name::Name;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
 use crate::{Demand, Denied, Moment, Refusal, Rule, Short};
@@ -42,13 +45,14 @@ pub(crate) struct Core<R: Rule> {
     pub(super) word: AtomicU64,
     /// The number of the epoch for which the word is good.
     pub(super) epoch: AtomicU64,
-    pub(super) epoch_bits: u32,
+    pub(super) epoch_bits: u8,
     pub(super) rule: R,
     pub(super) clock: Clock,
     pub(super) totals: Totals,
-    pub(super) name: Option<&'static str>,
+    pub(super) name: Option<Name>,
+    /// Whether nobody who waits here ever gives up by the clock of the queue.
+    pub(super) patient: bool,
     pub(super) inside: Mutex<Inside<R>>,
-    pub(super) me: Weak<Self>,
 }
 
 /// What the short way came to.
@@ -65,27 +69,44 @@ impl<R: Rule> Core<R> {
         mut rule: R,
         clock: Clock,
         totals: Totals,
-        name: Option<&'static str>,
-        mut inside: Inside<R>,
+        name: Option<Name>,
+        inside: Inside<R>,
     ) -> Arc<Self> {
         let now = clock.precise_now();
         rule.begin(now);
         let state = rule.fresh(now);
+        Self::resumed(rule, state, now, clock, totals, name, inside)
+    }
+
+    /// A core that goes on from a state.
+    pub(super) fn resumed(
+        rule: R,
+        state: R::State,
+        now: Moment,
+        clock: Clock,
+        totals: Totals,
+        name: Option<Name>,
+        mut inside: Inside<R>,
+    ) -> Arc<Self> {
         let word = rule.pack(&state, now);
         if word.is_none() {
             inside.state = Some(state);
         }
-        let epoch_bits = rule.epoch_bits();
-        Arc::new_cyclic(|me| Self {
-            word: AtomicU64::new(word.unwrap_or(MARK)),
-            epoch: AtomicU64::new(now.as_nanos() >> epoch_bits),
-            epoch_bits,
-            rule,
-            clock,
-            totals,
-            name,
-            inside: Mutex::new(inside),
-            me: Weak::clone(me),
+        // At most 63.
+        let epoch_bits = u8::try_from(rule.epoch_bits()).unwrap_or(63).min(63);
+        Arc::new_cyclic(|me| {
+            inside.me = Weak::clone(me);
+            Self {
+                word: AtomicU64::new(word.unwrap_or(MARK)),
+                epoch: AtomicU64::new(now.as_nanos() >> epoch_bits),
+                epoch_bits,
+                rule,
+                clock,
+                totals,
+                name,
+                patient: inside.queue.is_none_or(|queue| queue.timeout.is_none()),
+                inside: Mutex::new(inside),
+            }
         })
     }
 
@@ -137,17 +158,20 @@ impl<R: Rule> Core<R> {
         if cost == 0 || inside.closed || !inside.waiters.is_empty() {
             return None;
         }
+        let changed = inside.changed.clone();
+        let rule = changed.as_deref().unwrap_or(&self.rule);
         let state = inside.state.as_mut()?;
-        if cost > self.rule.limit() {
+        if cost > rule.limit() {
             return None;
         }
-        match self.rule.take(state, now, cost) {
+        match rule.take(state, now, cost) {
             Ok(()) => {
                 inside.counts.granted += 1;
                 Some(Ok(()))
             }
             Err(refusal) => {
-                let denied = self.denied(refusal, state, now);
+                let refusal = charge(rule, state, now, cost, refusal);
+                let denied = self.denied(rule, refusal, state, now);
                 inside.counts.denied += 1;
                 Some(Err(denied))
             }
@@ -163,13 +187,24 @@ impl<R: Rule> Core<R> {
             }
             op(turn)
         });
-        self.wake(now, woken);
+        self.wake(now, &mut woken);
         output
     }
 
     /// Wakes those who were settled, and goes on serving if they were too many for one turn or the time
     /// of the next has come meanwhile.
-    pub(super) fn wake(&self, mut now: Moment, mut woken: Woken) {
+    #[inline]
+    pub(super) fn wake(&self, now: Moment, woken: &mut Woken) {
+        let more = woken.is_full() || woken.overdue;
+        if more {
+            self.wake_many(now, woken);
+        } else {
+            woken.wake();
+        }
+    }
+
+    #[cold]
+    fn wake_many(&self, mut now: Moment, woken: &mut Woken) {
         loop {
             let more = woken.is_full() || woken.overdue;
             if woken.overdue {
@@ -179,7 +214,7 @@ impl<R: Rule> Core<R> {
             if !more {
                 return;
             }
-            self.enter_once(now, &mut woken, |turn| turn.serve());
+            self.enter_once(now, woken, |turn| turn.serve());
         }
     }
 
@@ -206,15 +241,19 @@ impl<R: Rule> Core<R> {
         woken: &mut Woken,
         op: impl FnOnce(&mut Turn<'_, R>) -> T,
     ) -> T {
+        let changed = inside.changed.clone();
+        let rule = changed.as_deref().unwrap_or(&self.rule);
         let output = op(&mut Turn {
-            rule: &self.rule,
+            rule,
             inside,
             state: &mut state,
             now,
             woken: &mut *woken,
         });
-        woken.overdue = self.set_alarm(inside);
-        let free = inside.waiters.is_empty() && !inside.closed;
+        let rule = inside.changed.as_deref().unwrap_or(&self.rule);
+        let at = self.ringing_at(inside, rule, &state, now);
+        woken.overdue = self.set_alarm(inside, at);
+        let free = inside.waiters.is_empty() && !inside.closed && inside.changed.is_none();
         match self.rule.pack(&state, now).filter(|_| free) {
             // Swapped, not stored: additions that go astray are exchanges too, and in one order with
             // this one.
@@ -249,26 +288,51 @@ impl<R: Rule> Core<R> {
             .unpack(word, Moment::from_nanos(epoch << self.epoch_bits))
     }
 
-    /// Sees to it that the clock rings when the next waiter is served or gives up. Returns whether that
-    /// moment has passed already.
-    fn set_alarm(&self, inside: &mut Inside<R>) -> bool {
-        let mut at = Moment::NEVER;
-        if !inside.waiters.is_empty() {
-            let deadline = inside.waiters.first_deadline();
-            // A deadline is met until it has passed.
-            at = inside.due.min(deadline.plus_nanos(1));
-        }
+    /// Sees to it that the clock rings at `at`. Returns whether that moment has passed already.
+    fn set_alarm(&self, inside: &mut Inside<R>, at: Moment) -> bool {
         if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
             return false;
         }
         inside.alarm_at = at;
         let alarm = *inside.alarm.get_or_insert_with(|| {
-            let me: Weak<Self> = Weak::clone(&self.me);
+            let me: Weak<Self> = Weak::clone(&inside.me);
             self.clock.register(me)
         });
         self.clock.set(alarm, at)
     }
 }
+
+impl<R: Rule> Core<R> {
+    /// When the next waiter is served or gives up.
+    fn ringing_at(&self, inside: &Inside<R>, rule: &R, state: &R::State, now: Moment) -> Moment {
+        if inside.waiters.is_empty() {
+            return Moment::NEVER;
+        }
+        // A deadline is met until it has passed.
+        let deadline = inside.waiters.first_deadline().plus_nanos(1);
+        self.serving_at(inside, rule, state, now).min(deadline)
+    }
+
+    /// When to ring for the head of the queue.
+    ///
+    /// To the moment it is due, on a clock that somebody drives. On the machine's, ringing for each alone
+    /// would cost more than serving it, so the bell may wait for more to fall due: by a sixth of what
+    /// the head has waited, and never so long that anything is lost.
+    fn serving_at(&self, inside: &Inside<R>, rule: &R, state: &R::State, now: Moment) -> Moment {
+        let due = inside.due;
+        if R::GIVES_BACK || !due.is_known() || self.clock.is_driven() || due <= now {
+            return due;
+        }
+        let Some(joined) = inside.waiters.head_joined(inside.order()) else {
+            return due;
+        };
+        let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
+        late.min(rule.loses_from(state, now)).max(due)
+    }
+}
+
+/// Of what it has waited, so much longer may a waiter have to wait for its company.
+const PATIENCE: u64 = 6;
 
 impl<R: Rule> Ring for Core<R> {
     fn ring(&self, now: Moment) {
@@ -285,5 +349,41 @@ impl<R: Rule> Drop for Core<R> {
         if let Some(alarm) = lock(&self.inside).alarm.take() {
             self.clock.release(alarm);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::mem::size_of;
+
+    use super::{Core, Inside, Mutex};
+    use crate::{Concurrency, FixedWindow, Rule, SlidingWindow, TokenBucket};
+
+    fn without_queue<R: Rule>() -> usize {
+        size_of::<Core<R>>() - size_of::<Mutex<Inside<R>>>()
+    }
+
+    #[test]
+    fn a_limiter_fits_two_cache_lines_without_its_queue() {
+        assert!(
+            without_queue::<TokenBucket>() <= 128,
+            "{}",
+            without_queue::<TokenBucket>()
+        );
+        assert!(
+            without_queue::<FixedWindow>() <= 128,
+            "{}",
+            without_queue::<FixedWindow>()
+        );
+        assert!(
+            without_queue::<SlidingWindow>() <= 128,
+            "{}",
+            without_queue::<SlidingWindow>()
+        );
+        assert!(
+            without_queue::<Concurrency>() <= 128,
+            "{}",
+            without_queue::<Concurrency>()
+        );
     }
 }

@@ -12,15 +12,23 @@ mod refused;
 mod reservation;
 mod returns;
 mod view;
+mod woken;
 
 use std::fmt;
 use std::sync::Arc;
 
 use self::core::{Core, Shortly};
+use self::inside::Inside;
+use self::refused::charge;
+use crate::batched::TakeBack;
+use crate::name::Name;
+use crate::totals::Totals;
 use crate::{
-    Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Rule, Snapshot,
-    Source,
+    Carry, Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Queue, Rule,
+    Snapshot, Source,
 };
+
+pub(crate) use inside::take;
 
 pub use acquire::Acquire;
 pub use builder::GateBuilder;
@@ -83,8 +91,58 @@ impl<R: Rule> Gate<R> {
         Permit::new(&*self.core, cost, taken, R::GIVES_BACK)
     }
 
-    pub(crate) fn to_source(&self) -> Arc<dyn Source> {
-        Arc::clone(&self.core) as Arc<dyn Source>
+    pub(crate) fn to_take_back(&self) -> Arc<dyn TakeBack> {
+        Arc::clone(&self.core) as Arc<dyn TakeBack>
+    }
+
+    /// A gate that goes on from a state, for a key that needs one.
+    pub(crate) fn resumed(
+        rule: R,
+        state: R::State,
+        now: Moment,
+        clock: Clock,
+        queue: Option<Queue>,
+        name: Option<Name>,
+    ) -> Self {
+        let inside = Inside::new(queue);
+        Self::from_core(Core::resumed(
+            rule,
+            state,
+            now,
+            clock,
+            Totals::new(false),
+            name,
+            inside,
+        ))
+    }
+
+    /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
+    pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
+        self.change_at(now, |turn| {
+            rule.begin(turn.now);
+            *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);
+            turn.inside.changed = Some(Arc::new(rule));
+        });
+    }
+
+    /// Whether nobody else has this gate.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.core) == 1
+    }
+
+    /// From when on it is no worse than a new one; `None` while anybody uses it.
+    pub(crate) fn forgettable_from(&self, now: Moment) -> Option<Moment> {
+        if !self.is_alone() {
+            return None;
+        }
+        self.core.look(|rule, inside, state, _| {
+            let used = !inside.waiters.is_empty() || (R::GIVES_BACK && rule.in_use(state, now) > 0);
+            if used {
+                None
+            } else {
+                rule.forgettable_from(state, now)
+            }
+        })
     }
 
     fn from_core(core: Arc<Core<R>>) -> Self {
@@ -154,12 +212,13 @@ impl<R: Rule> Gate<R> {
         let core = &*self.core;
         core.enter(core.clock.precise_now(), |turn| {
             let before = turn.state.clone();
-            let answer = turn.take(demand);
-            *turn.state = before;
-            answer.map_err(|refusal| {
+            let answer = turn.take(demand).map_err(|refusal| {
                 let refusal = turn.explain(demand, refusal);
-                core.denied(refusal, turn.state, turn.now)
-            })
+                let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
+                core.denied(turn.rule, refusal, turn.state, turn.now)
+            });
+            *turn.state = before;
+            answer
         })
     }
 
@@ -197,15 +256,33 @@ impl<R: Rule> Gate<R> {
         self.change(|turn| *turn.state = turn.rule.fresh(turn.now));
     }
 
+    /// Changes the limit to that of `rule`, and serves who waits. `carry` says what becomes of what is there.
+    ///
+    /// From then on every decision takes the lock: the fast path is for limits that never change. Limits that
+    /// are given back to are [resized](Gate::resize) instead; replacing one is a compile-time error.
+    pub fn replace(&self, rule: R, carry: Carry) {
+        const {
+            assert!(
+                !R::GIVES_BACK,
+                "a limit that is given back to is resized, not replaced"
+            )
+        };
+        self.replace_rule(rule, self.core.clock.precise_now(), carry);
+    }
+
     fn change(&self, change: impl FnOnce(&mut inside::Turn<'_, R>)) {
-        if R::GIVES_BACK {
-            return;
+        if !R::GIVES_BACK {
+            self.change_at(self.core.clock.precise_now(), change);
         }
-        self.core.enter(self.core.clock.precise_now(), |turn| {
+    }
+
+    fn change_at(&self, now: Moment, change: impl FnOnce(&mut inside::Turn<'_, R>)) {
+        self.core.enter(now, |turn| {
             change(turn);
             turn.inside.forecast.forget();
-            turn.serve();
         });
+        // In a turn of its own, by the rule that holds then.
+        self.core.enter(now, |turn| turn.serve());
     }
 
     /// Changes how much may wait. Who already waits may stay. Without a queue it does nothing.
@@ -231,13 +308,7 @@ impl<R: Rule> Gate<R> {
     /// The name it was given.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.core.name
-    }
-
-    /// Its rule.
-    #[must_use]
-    pub fn rule(&self) -> &R {
-        &self.core.rule
+        self.core.name.map(Name::as_str)
     }
 }
 

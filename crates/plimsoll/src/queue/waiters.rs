@@ -41,6 +41,7 @@ pub(crate) struct Waiters {
 #[derive(Debug)]
 struct Node {
     cost: u32,
+    joined: Moment,
     class: usize,
     status: Status,
     waker: Option<Waker>,
@@ -76,8 +77,14 @@ impl Waiters {
     }
 
     /// Joins the end of its class.
-    pub(crate) fn push(&mut self, class: usize, cost: u32, deadline: Moment) -> Ticket {
-        let index = self.allocate(class, cost);
+    pub(crate) fn push(
+        &mut self,
+        class: usize,
+        cost: u32,
+        joined: Moment,
+        deadline: Moment,
+    ) -> Ticket {
+        let index = self.allocate(class, cost, joined);
         let list = &mut self.lists[class];
         let newest = list.newest.replace(index);
         match newest {
@@ -94,11 +101,12 @@ impl Waiters {
         ticket
     }
 
-    fn allocate(&mut self, class: usize, cost: u32) -> u32 {
+    fn allocate(&mut self, class: usize, cost: u32, joined: Moment) -> u32 {
         if let Some(index) = self.free {
             let node = &mut self.nodes[index as usize];
             self.free = node.newer.take();
             node.cost = cost;
+            node.joined = joined;
             node.class = class;
             node.status = Status::Waiting;
             return index;
@@ -106,6 +114,7 @@ impl Waiters {
         let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.nodes.push(Node {
             cost,
+            joined,
             class,
             status: Status::Waiting,
             waker: None,
@@ -130,6 +139,12 @@ impl Waiters {
             Order::Lifo => list.newest,
         })?;
         Some((self.ticket(index), self.nodes[index as usize].cost))
+    }
+
+    /// Since when the one who is served next has waited.
+    pub(crate) fn head_joined(&self, order: Order) -> Option<Moment> {
+        self.head(order)
+            .map(|(ticket, _)| self.nodes[ticket.index as usize].joined)
     }
 
     /// The costs of a class, from the oldest to the newest.
@@ -213,23 +228,22 @@ impl Waiters {
         lower.or_else(own).map(|index| self.ticket(index))
     }
 
-    /// When the first deadline passes: it is met until then.
-    pub(crate) fn first_deadline(&mut self) -> Moment {
-        while let Some(&Reverse((deadline, ticket))) = self.deadlines.peek() {
-            if self.status(ticket) == Some(Status::Waiting) {
-                return deadline;
-            }
-            self.deadlines.pop();
-        }
-        Moment::NEVER
+    /// When the first deadline passes: it is met until then. Possibly that of one who has left, which is
+    /// too early and does no harm.
+    pub(crate) fn first_deadline(&self) -> Moment {
+        let first = self.deadlines.peek();
+        first.map_or(Moment::NEVER, |&Reverse((deadline, _))| deadline)
     }
 
     /// Somebody whose deadline has passed at `now`.
     pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
-        if self.first_deadline() >= now {
-            return None;
+        while self.first_deadline() < now {
+            let Reverse((_, ticket)) = self.deadlines.pop()?;
+            if self.status(ticket) == Some(Status::Waiting) {
+                return Some(ticket);
+            }
         }
-        self.deadlines.pop().map(|Reverse((_, ticket))| ticket)
+        None
     }
 
     /// What has become of a place; `None` if it has another owner by now.

@@ -103,6 +103,14 @@ impl Rule for FixedWindow {
         }
     }
 
+    fn fresh_key(&self, now: Moment) -> Window {
+        Window {
+            index: self.window.index(now.nanos_since(self.origin)),
+            used: 0,
+            origin: self.origin,
+        }
+    }
+
     #[inline]
     fn take(&self, state: &mut Window, now: Moment, cost: u32) -> Result<(), Refusal> {
         let window = self.at(*state, now);

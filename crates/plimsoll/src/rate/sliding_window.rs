@@ -173,6 +173,14 @@ impl Rule for SlidingWindow {
         }
     }
 
+    fn fresh_key(&self, now: Moment) -> Segments {
+        Segments {
+            newest: self.index(now.nanos_since(self.origin)),
+            origin: self.origin,
+            ..self.fresh(now)
+        }
+    }
+
     fn take(&self, state: &mut Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
         self.advance(state, now);
         if cost > self.limit - state.used {

@@ -1,0 +1,134 @@
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use super::Keyed;
+use super::shared::{Shard, Shared};
+use super::table::Table;
+use crate::name::Name;
+use crate::totals::Totals;
+use crate::{Clock, Queue, Rule};
+
+/// What happens to a new key when all places are taken by keys that would gain by being forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WhenFull {
+    /// It is refused: nobody can buy back what it has used by bringing new keys.
+    Refuse,
+    /// It takes the place of the least recently used key of its shard. Each state then remembers when it was
+    /// used, and no longer fits 8 bytes.
+    EvictLeastRecent,
+}
+
+/// Settings of a [`Keyed`] limit. See [`Keyed::builder`].
+#[derive(Debug)]
+#[must_use]
+pub struct KeyedBuilder<K, R, S = RandomState> {
+    keys: PhantomData<fn() -> K>,
+    rule: R,
+    hasher: S,
+    clock: Clock,
+    queue: Option<Queue>,
+    name: Option<Name>,
+    max_keys: usize,
+    when_full: WhenFull,
+    totals: bool,
+}
+
+impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
+    pub(super) fn new(rule: R) -> Self {
+        Self {
+            keys: PhantomData,
+            rule,
+            hasher: RandomState::new(),
+            clock: Clock::system(),
+            queue: None,
+            name: None,
+            max_keys: 1_000_000,
+            when_full: WhenFull::Refuse,
+            totals: true,
+        }
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
+    /// Takes time from `clock` instead of [`Clock::system`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Lets callers of [`Keyed::acquire`] wait, each key in a queue of its own.
+    pub fn queue(mut self, queue: Queue) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+
+    /// Gives the limit a name, which its refusals carry. Keys are never part of it.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(Name::new(name));
+        self
+    }
+
+    /// Keeps at most so many keys.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// Chooses what happens to a new key when all places are taken.
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
+    }
+
+    /// Whether to count what is granted and refused, as by default.
+    pub fn totals(mut self, counted: bool) -> Self {
+        self.totals = counted;
+        self
+    }
+
+    /// Hashes keys with another hasher. It should be keyed, as the default is, where keys come from outside.
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedBuilder<K, R, T> {
+        KeyedBuilder {
+            keys: PhantomData,
+            rule: self.rule,
+            hasher,
+            clock: self.clock,
+            queue: self.queue,
+            name: self.name,
+            max_keys: self.max_keys,
+            when_full: self.when_full,
+            totals: self.totals,
+        }
+    }
+
+    /// Builds the limit. It starts at this moment of its clock.
+    #[must_use]
+    pub fn build(mut self) -> Keyed<K, R, S> {
+        let now = self.clock.precise_now();
+        self.rule.begin(now);
+        let rule = Arc::new(self.rule);
+        let compact = self.when_full == WhenFull::Refuse;
+        // So many that two threads rarely meet and that growing one is over in no time.
+        let shards = (self.max_keys / 512).next_power_of_two().clamp(1, 1024);
+        let table = || Table::new(Arc::clone(&rule), compact, now);
+        Keyed {
+            shared: Arc::new(Shared {
+                shards: (0..shards).map(|_| Shard(Mutex::new(table()))).collect(),
+                hasher: self.hasher,
+                clock: self.clock,
+                queue: self.queue,
+                name: self.name,
+                max_keys: self.max_keys,
+                when_full: self.when_full,
+                len: AtomicUsize::new(0),
+                forgettable_from: AtomicU64::new(u64::MAX),
+                next_swept: AtomicUsize::new(0),
+                next_sweep: AtomicU64::new(now.as_nanos()),
+                totals: Totals::new(self.totals),
+            }),
+        }
+    }
+}
