@@ -67,11 +67,18 @@ fn it_waits_where_it_is_refused_and_holds_nothing_meanwhile() {
 #[test]
 fn it_goes_on_to_wait_where_it_is_refused_by_then() {
     let time = ManualClock::new();
+    let rate = gate("rate", TokenBucket::greedy(TEN), &time);
     let (a, b) = (slots("a", &time), slots("b", &time));
-    // Waiting for the first member first, and for the last.
-    let orders: [[Arc<dyn Limiter>; 2]; 2] = [[a.clone(), b.clone()], [b.clone(), a.clone()]];
+    let left = || rate.snapshot().available();
+    // It waits for `a` first, then for one that is asked after it, or before.
+    let orders: [[Arc<dyn Limiter>; 3]; 3] = [
+        [a.clone(), rate.clone(), b.clone()],
+        [rate.clone(), a.clone(), b.clone()],
+        [rate.clone(), b.clone(), a.clone()],
+    ];
     for members in orders {
         let all = All::new(members);
+        let before = left();
         let held_a = a.try_acquire(1).unwrap();
         let mut waiter = Waiter::new(all.acquire(1));
         assert_eq!(waiters(&[&*a, &*b]), [1, 0]);
@@ -79,12 +86,13 @@ fn it_goes_on_to_wait_where_it_is_refused_by_then() {
         drop(held_a);
         assert!(waiter.look().is_pending());
         assert_eq!(waiters(&[&*a, &*b]), [0, 1]);
-        assert_eq!(a.snapshot().in_use(), 0);
+        assert_eq!((a.snapshot().in_use(), left()), (0, before));
         drop(held_b);
         let Poll::Ready(Ok(permit)) = waiter.look() else {
             panic!("all have something");
         };
         assert_eq!((a.snapshot().in_use(), b.snapshot().in_use()), (1, 1));
+        assert_eq!(left(), before - 1);
         drop(permit);
     }
 }
