@@ -1,0 +1,102 @@
+//! Everything is counted once, whichever way it went.
+
+mod poll;
+mod rules;
+
+use std::time::Duration;
+
+use plimsoll::{
+    Concurrency, Demand, FixedWindow, Gate, ManualClock, Queue, Quota, Rule, SlidingWindow,
+    Snapshot, TokenBucket,
+};
+use poll::poll;
+
+fn totals(seen: &Snapshot) -> [u64; 4] {
+    [
+        seen.granted_total(),
+        seen.denied_total(),
+        seen.evicted_total(),
+        seen.cancelled_total(),
+    ]
+}
+
+#[test]
+fn each_demand_is_counted_once() {
+    let time = ManualClock::new();
+    let queue = Some(Queue::lifo(2));
+    for limiter in rules::rates(Quota::per_second(2), queue, &time.clock()) {
+        let name = limiter.name();
+        let count = |expected: [u64; 4], what| {
+            assert_eq!(totals(&limiter.snapshot()), expected, "{what}: {name:?}");
+        };
+        //                                granted, denied, evicted, cancelled
+        drop(limiter.try_acquire(Demand::ONE));
+        count([1, 0, 0, 0], "granted at once");
+        assert!(poll(&mut limiter.acquire(Demand::ONE)).is_ready());
+        count([2, 0, 0, 0], "granted at once to one who would have waited");
+        drop(limiter.try_acquire(Demand::of(0)));
+        count([2, 1, 0, 0], "refused though it costs nothing");
+        drop(limiter.try_acquire(Demand::of(3)));
+        count([2, 2, 0, 0], "too large");
+        let _seen = limiter.estimate(Demand::ONE);
+        count([2, 2, 0, 0], "only asked about");
+        let mut waiters = [(); 3].map(|()| limiter.acquire(Demand::ONE));
+        for waiter in &mut waiters {
+            assert!(poll(waiter).is_pending());
+        }
+        count([2, 3, 1, 0], "the oldest of three evicted");
+        let [_evicted, second, _third] = waiters;
+        drop(second);
+        count([2, 3, 1, 1], "one left by itself");
+        time.advance(Duration::from_secs(1));
+        count([3, 3, 1, 1], "one served");
+        limiter.close();
+        drop(limiter.try_acquire(Demand::ONE));
+        count([3, 4, 1, 1], "closed");
+        time.advance(Duration::from_secs(9));
+    }
+}
+
+#[test]
+fn how_full_it_is_goes_from_0_to_1() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(Concurrency::new(4))
+        .clock(time.clock())
+        .build();
+    let mut held = Vec::new();
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let seen = gate.snapshot();
+        assert!((seen.saturation() - share).abs() < f64::EPSILON);
+        held.extend(gate.try_acquire(1));
+    }
+    gate.resize(1).unwrap();
+    assert!((gate.snapshot().saturation() - 1.0).abs() < f64::EPSILON);
+    let denied = gate.try_acquire(1).unwrap_err();
+    assert!((denied.percent_used() - 100.0).abs() < f64::EPSILON);
+}
+
+#[test]
+#[ignore = "bug: what is decided behind the lock is counted all the same"]
+fn a_limiter_told_not_to_count_does_not() {
+    fn counted<R: Rule>(rule: R) -> [u64; 2] {
+        let time = ManualClock::new();
+        let gate = Gate::builder(rule)
+            .clock(time.clock())
+            .totals(false)
+            .build();
+        drop(gate.try_acquire(1));
+        drop(gate.try_acquire(1));
+        drop(gate.try_acquire(0));
+        drop(gate.take_up_to(1));
+        let seen = gate.snapshot();
+        [seen.granted_total(), seen.denied_total()]
+    }
+    let one = Quota::per_second(1);
+    let counts = [
+        counted(TokenBucket::greedy(one)),
+        counted(FixedWindow::new(one)),
+        counted(SlidingWindow::new(one, 1)),
+        counted(Concurrency::new(1)),
+    ];
+    assert_eq!(counts, [[0, 0]; 4]);
+}
