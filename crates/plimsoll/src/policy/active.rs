@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::subject::Subject;
 use super::tiers::{TIERS, Tier};
 use super::tracked::Tracked;
-use crate::{Keyed, Moment, PenaltyBucket};
+use crate::{Clock, Keyed, Moment, PenaltyBucket};
 
 /// One limit for each of many.
 pub(super) struct Limits<K> {
@@ -86,10 +86,13 @@ impl Active {
         }
     }
 
-    pub(super) fn evaluate(&self, subject: &Subject, now: Moment) -> Decision {
-        // Read behind the write lock of the table, or for people.
-        self.last_used.fetch_max(now.as_nanos(), Ordering::Relaxed);
-        self.limits.evaluate(subject)
+    pub(super) fn evaluate(&self, subject: &Subject, clock: &Clock) -> Decision {
+        let decision = self.limits.evaluate(subject);
+        // Asked for afterwards, so that it is no earlier than anything that is remembered. Only sweeps depend on
+        // it, and they have the table for themselves.
+        let now = clock.now().as_nanos();
+        self.last_used.fetch_max(now, Ordering::Relaxed);
+        decision
     }
 
     pub(super) fn last_used(&self) -> Moment {

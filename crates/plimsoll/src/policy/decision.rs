@@ -125,7 +125,6 @@ impl fmt::Display for Decision {
 
 /// The policies were [closed](super::Policies::close): there is nobody left to decide.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
 pub struct Closed;
 
 impl fmt::Display for Closed {

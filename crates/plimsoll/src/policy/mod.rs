@@ -189,9 +189,8 @@ impl Shared {
             return Ok(Decision::NOT_NOW);
         };
         let subject = Subject { op, address };
-        let now = self.settings.clock.now();
         if let Some(active) = open.table.find(tier) {
-            return Ok(active.evaluate(&subject, now));
+            return Ok(active.evaluate(&subject, &self.settings.clock));
         }
         drop(guard);
         self.decide_first(tier, &subject)
@@ -203,7 +202,7 @@ impl Shared {
         let mut guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let open = guard.as_mut().ok_or(Closed)?;
         let active = open.table.find_or_begin(tier, &self.settings);
-        Ok(active.evaluate(subject, self.settings.clock.now()))
+        Ok(active.evaluate(subject, &self.settings.clock))
     }
 
     /// Counts an evaluation, and sweeps if it is time to and nobody is in the way.
