@@ -166,11 +166,9 @@ fn a_policy_is_never_swept_under_who_uses_it() {
         .clock(time.clock())
         .build()
         .unwrap();
-    let admitted = AtomicU64::new(0);
+    let (asked, admitted) = (AtomicU64::new(0), AtomicU64::new(0));
     let done = AtomicBool::new(false);
-    let steps = 20_000_u64;
-    // After each step the policy has been idle for longer than the second after which it may be swept.
-    let step = Duration::from_millis(1001);
+    let steps = 300;
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -179,12 +177,17 @@ fn a_policy_is_never_swept_under_who_uses_it() {
                         admitted.fetch_add(1, Ordering::Relaxed);
                     }
                     let _ = policies.evaluate(OpCode(1), HONEST).unwrap();
+                    asked.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         for _ in 0..steps {
-            time.advance(step);
-            thread::yield_now();
+            let enough = asked.load(Ordering::Relaxed) + 20;
+            while asked.load(Ordering::Relaxed) < enough {
+                thread::yield_now();
+            }
+            // The policy is now idle for longer than the second after which it may be swept.
+            time.advance(Duration::from_millis(1001));
         }
         done.store(true, Ordering::Release);
     });

@@ -6,6 +6,7 @@
 //! have used.
 
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -88,8 +89,8 @@ impl Active {
 
     pub(super) fn evaluate(&self, subject: &Subject, clock: &Clock) -> Decision {
         let decision = self.limits.evaluate(subject);
-        // Asked for afterwards, so that it is no earlier than anything that is remembered. Only sweeps depend on
-        // it, and they have the table for themselves.
+        // Asked for afterwards, so that it is no earlier than anything that is remembered. Sweeps depend on it,
+        // but do not look before this is let go.
         let now = clock.now().as_nanos();
         self.last_used.fetch_max(now, Ordering::Relaxed);
         decision
@@ -106,7 +107,7 @@ impl Active {
 
 pub(super) struct Table {
     served_by: [Option<Tier>; TIERS],
-    active: [Option<Active>; TIERS],
+    active: [Option<Arc<Active>>; TIERS],
 }
 
 impl Table {
@@ -118,13 +119,13 @@ impl Table {
     }
 
     /// What serves `tier`, if anything does yet.
-    pub(super) fn find(&self, tier: Tier) -> Option<&Active> {
+    pub(super) fn find(&self, tier: Tier) -> Option<Arc<Active>> {
         let serving = self.served_by[tier.index()]?;
-        self.active[serving.index()].as_ref()
+        self.active[serving.index()].clone()
     }
 
     /// What serves `tier` from now on.
-    pub(super) fn find_or_begin(&mut self, tier: Tier, settings: &Settings) -> &Active {
+    pub(super) fn find_or_begin(&mut self, tier: Tier, settings: &Settings) -> Arc<Active> {
         let known = self.served_by[tier.index()];
         let serving = known.unwrap_or_else(|| {
             if self.iter().count() < settings.max_policies {
@@ -133,7 +134,9 @@ impl Table {
             self.closest(tier).unwrap_or(tier)
         });
         self.served_by[tier.index()] = Some(serving);
-        self.active[serving.index()].get_or_insert_with(|| Active::new(serving, settings))
+        let active = &mut self.active[serving.index()];
+        let active = active.get_or_insert_with(|| Arc::new(Active::new(serving, settings)));
+        Arc::clone(active)
     }
 
     /// The policy closest to `tier`; of several, the one that admits least.
@@ -142,12 +145,15 @@ impl Table {
         others.min_by_key(|other| (other.distance(tier), *other))
     }
 
-    /// Takes out what nobody has used for `idle`, and that remembers nothing that matters.
-    pub(super) fn sweep(&mut self, now: Moment, idle: Duration) -> Vec<Active> {
+    /// Takes out what nobody uses now or has used for `idle`, and that remembers nothing that matters.
+    pub(super) fn sweep(&mut self, now: Moment, idle: Duration) -> Vec<Arc<Active>> {
         let mut swept = Vec::new();
         for place in &mut self.active {
-            let unused =
-                |active: &mut Active| now.since(active.last_used()) > idle.max(active.outlives);
+            // Who uses one now holds it too, and nobody else can come to hold it.
+            let unused = |active: &mut Arc<Active>| {
+                Arc::get_mut(active)
+                    .is_some_and(|active| now.since(active.last_used()) > idle.max(active.outlives))
+            };
             swept.extend(place.take_if(unused));
         }
         for serving in &mut self.served_by {
@@ -158,6 +164,28 @@ impl Table {
 
     /// The active policies, by rate and burst.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Active> {
-        self.active.iter().filter_map(Option::as_ref)
+        self.active.iter().filter_map(Option::as_deref)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+    use crate::policy::tiers::InForce;
+
+    #[test]
+    fn a_policy_that_somebody_holds_is_not_swept() {
+        let Ok(InForce::Limited(tier)) = Policy::per_second(1.0).in_force() else {
+            panic!("it is limited");
+        };
+        let mut table = Table::new();
+        let held = table.find_or_begin(tier, &Settings::default());
+        let (much_later, idle) = (Moment::from_nanos(1 << 62), Duration::from_secs(1));
+        assert!(table.sweep(much_later, idle).is_empty());
+        assert!(table.find(tier).is_some());
+        drop(held);
+        assert_eq!(table.sweep(much_later, idle).len(), 1);
+        assert!(table.find(tier).is_none());
     }
 }

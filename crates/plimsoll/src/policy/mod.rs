@@ -39,7 +39,7 @@
 //!
 //! # Subjects
 //!
-//! Each pair of an operation and an address has a [`PenaltyBucket`](crate::PenaltyBucket) of its own; see
+//! Each pair of an operation and an address has a [`PenaltyBucket`] of its own; see
 //! [`Remote`] for what counts as the same address. Packets for which no policy was declared, unknown operations
 //! included, share one limit for each address, the [fallback](PoliciesBuilder::fallback).
 //!
@@ -49,11 +49,12 @@
 //! ever taken from a subject that has something to gain from being forgotten, so nobody can wash off a debt, or a
 //! lockout, by sending from many addresses.
 //!
-//! A packet costs an index into the table of policies, under a lock that is shared by all who decide. Every so many
-//! evaluations somebody, after its own decision is made, looks for policies that nobody uses any more. If it cannot
-//! have the table for itself at once it leaves that to the next one: nobody waits for a sweep to begin, and no
-//! policy is swept while anybody decides by it. Sweeping one changes no decision, because only such are swept whose
-//! every subject is as good as new. What was swept is dropped after the table is free again.
+//! A packet finds its policy by an index into a table that all who decide may read at once, and holds the policy,
+//! not the table, while it is decided upon. Every so many evaluations somebody, after its own decision is made,
+//! looks for policies that nobody uses any more. If it cannot have the table for itself at once it leaves that to
+//! the next one: nobody waits for a sweep to begin, and none takes longer than to look at 56 places. A policy that
+//! somebody holds is not swept. Sweeping one changes no decision, because only such are swept whose every subject is
+//! as good as new. What was swept is dropped after the table is free again.
 
 mod active;
 mod decision;
@@ -68,7 +69,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
-use self::active::{Limits, Table};
+use self::active::{Active, Limits, Table};
 use self::settings::Settings;
 use self::subject::{Address, Subject};
 use self::tiers::{InForce, Tier};
@@ -100,7 +101,7 @@ struct Shared {
 
 struct Open {
     table: Table,
-    fallback: Option<Limits<Address>>,
+    fallback: Option<Arc<Limits<Address>>>,
 }
 
 impl Policies {
@@ -114,7 +115,8 @@ impl Policies {
         fallback: Option<TokenBucket>,
         settings: Settings,
     ) -> Self {
-        let fallback = fallback.map(|bucket| Limits::new(PenaltyBucket::new(bucket), &settings));
+        let limits = |bucket| Arc::new(Limits::new(PenaltyBucket::new(bucket), &settings));
+        let fallback = fallback.map(limits);
         Self {
             shared: Arc::new(Shared {
                 handlers,
@@ -177,32 +179,45 @@ impl Policies {
 impl Shared {
     fn decide(&self, op: OpCode, remote: Remote) -> Result<Decision, Closed> {
         let address = remote.address(self.settings.ipv6_prefix);
-        let guard = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let open = guard.as_ref().ok_or(Closed)?;
         let tier = match self.handlers.get(&op) {
-            Some(InForce::Unlimited) => return Ok(Decision::UNLIMITED),
-            Some(InForce::Refused) => return Ok(Decision::NEVER),
+            Some(InForce::Unlimited) => return self.look(|_| Decision::UNLIMITED),
+            Some(InForce::Refused) => return self.look(|_| Decision::NEVER),
             Some(InForce::Limited(tier)) => *tier,
-            None => return Ok(open.fall_back(address)),
+            None => return self.fall_back(address),
         };
         let Some(address) = address else {
-            return Ok(Decision::NOT_NOW);
+            return self.look(|_| Decision::NOT_NOW);
+        };
+        let active = match self.look(|open| open.table.find(tier))? {
+            Some(active) => active,
+            None => self.begin(tier)?,
         };
         let subject = Subject { op, address };
-        if let Some(active) = open.table.find(tier) {
-            return Ok(active.evaluate(&subject, &self.settings.clock));
-        }
-        drop(guard);
-        self.decide_first(tier, &subject)
+        Ok(active.evaluate(&subject, &self.settings.clock))
     }
 
-    /// Decides by a policy that is not active yet.
+    /// Decides upon what there is no policy for.
+    fn fall_back(&self, address: Option<Address>) -> Result<Decision, Closed> {
+        let limits = self.look(|open| open.fallback.clone())?;
+        Ok(match (limits, address) {
+            (None, _) => Decision::UNLIMITED,
+            (Some(_), None) => Decision::NOT_NOW,
+            (Some(limits), Some(address)) => limits.evaluate(&address),
+        })
+    }
+
+    /// Takes something out, quickly: others wait if they want to add to it.
+    fn look<T>(&self, see: impl FnOnce(&Open) -> T) -> Result<T, Closed> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().map(see).ok_or(Closed)
+    }
+
+    /// A policy that is not active yet.
     #[cold]
-    fn decide_first(&self, tier: Tier, subject: &Subject) -> Result<Decision, Closed> {
-        let mut guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let open = guard.as_mut().ok_or(Closed)?;
-        let active = open.table.find_or_begin(tier, &self.settings);
-        Ok(active.evaluate(subject, &self.settings.clock))
+    fn begin(&self, tier: Tier) -> Result<Arc<Active>, Closed> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let open = open.as_mut().ok_or(Closed)?;
+        Ok(open.table.find_or_begin(tier, &self.settings))
     }
 
     /// Counts an evaluation, and sweeps if it is time to and nobody is in the way.
@@ -227,16 +242,6 @@ impl Shared {
         let swept = guard.as_mut().map(|open| open.table.sweep(now, idle));
         drop(guard);
         drop(swept);
-    }
-}
-
-impl Open {
-    fn fall_back(&self, address: Option<Address>) -> Decision {
-        match (&self.fallback, address) {
-            (None, _) => Decision::UNLIMITED,
-            (Some(_), None) => Decision::NOT_NOW,
-            (Some(limits), Some(address)) => limits.evaluate(&address),
-        }
     }
 }
 

@@ -23,6 +23,24 @@ pub(super) struct Settings {
     pub(super) ipv6_prefix: u8,
 }
 
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            clock: Clock::system(),
+            max_policies: 64,
+            policy_idle: Duration::from_secs(1800),
+            cleanup_interval: 1024,
+            max_subjects: 10_000,
+            stale: Duration::from_secs(300),
+            max_soft_violations: 3,
+            soft_window: Duration::from_secs(5),
+            lockout: Duration::ZERO,
+            initial_tokens: None,
+            ipv6_prefix: 128,
+        }
+    }
+}
+
 /// Handlers with their policies, and settings for all of them. See [`Policies::builder`].
 ///
 /// Nothing is checked before [`build`](Self::build), which says what is wrong.
@@ -41,19 +59,7 @@ impl PoliciesBuilder {
         Self {
             handlers: Vec::new(),
             fallback: Some(TokenBucket::per_second(6).with_burst(12)),
-            settings: Settings {
-                clock: Clock::system(),
-                max_policies: 64,
-                policy_idle: Duration::from_secs(1800),
-                cleanup_interval: 1024,
-                max_subjects: 10_000,
-                stale: Duration::from_secs(300),
-                max_soft_violations: 3,
-                soft_window: Duration::from_secs(5),
-                lockout: Duration::ZERO,
-                initial_tokens: None,
-                ipv6_prefix: 128,
-            },
+            settings: Settings::default(),
             token_scale: 1000,
             shards: 32,
         }
