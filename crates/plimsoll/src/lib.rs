@@ -14,6 +14,7 @@ mod limiter;
 mod moment;
 mod name;
 mod permit;
+pub mod policy;
 mod queue;
 mod quota;
 pub mod rate;
@@ -34,6 +35,7 @@ pub use keyed::{Keyed, KeyedBuilder, WhenFull};
 pub use limiter::Limiter;
 pub use moment::Moment;
 pub use permit::{Outcome, Permit, Source};
+pub use policy::{Policies, Policy};
 pub use queue::{Counts, Full, Queue};
 pub use quota::Quota;
 pub use rate::{

@@ -1,0 +1,191 @@
+//! What policies look like from outside.
+
+use std::fmt;
+
+use crate::Moment;
+
+/// What the policies looked like at one moment: data, and as text for people by its [`Display`](fmt::Display).
+///
+/// ```
+/// use plimsoll::policy::OpCode;
+/// use plimsoll::{ManualClock, Policies, Policy};
+///
+/// let time = ManualClock::new();
+/// let policies = Policies::builder()
+///     .handler(OpCode(7), Policy::per_second(5.0).burst(2.5))
+///     .clock(time.clock())
+///     .build()?;
+/// let _ = policies.evaluate(OpCode(7), std::net::Ipv4Addr::LOCALHOST);
+///
+/// let report = policies.report();
+/// assert_eq!(report.rows()[0].rps(), 8);
+/// assert_eq!(
+///     report.to_string(),
+///     "1970-01-01T00:00:00Z: 1 of 64 policies active, 1 evaluations\n\
+///      \x20 rps  burst  subjects  last used\n\
+///      \x20   8      4         1  1970-01-01T00:00:00Z\n"
+/// );
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
+///
+/// Times are those of the policies' clock. The system's clock counts from 1970, UTC, and the text says so; on
+/// another clock it names the time as if that had started then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    pub(super) time: Moment,
+    pub(super) max_policies: usize,
+    pub(super) evaluations: u64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One active policy of a [`Report`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    pub(super) rps: u32,
+    pub(super) burst: u32,
+    pub(super) subjects: usize,
+    pub(super) last_used: Moment,
+}
+
+impl Report {
+    /// When this was.
+    #[must_use]
+    pub fn time(&self) -> Moment {
+        self.time
+    }
+
+    /// How many policies were active.
+    #[must_use]
+    pub fn active_policies(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many may be.
+    #[must_use]
+    pub fn max_policies(&self) -> usize {
+        self.max_policies
+    }
+
+    /// How many packets were decided upon so far.
+    #[must_use]
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    /// The active policies, the highest rate first, of equal rates the largest burst.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+impl Row {
+    /// Requests per second.
+    #[must_use]
+    pub fn rps(&self) -> u32 {
+        self.rps
+    }
+
+    /// Requests at once.
+    #[must_use]
+    pub fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// How many subjects it remembers.
+    #[must_use]
+    pub fn subjects(&self) -> usize {
+        self.subjects
+    }
+
+    /// When it was last used.
+    #[must_use]
+    pub fn last_used(&self) -> Moment {
+        self.last_used
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {} of {} policies active, {} evaluations",
+            Utc(self.time),
+            self.rows.len(),
+            self.max_policies,
+            self.evaluations
+        )?;
+        if !self.rows.is_empty() {
+            writeln!(f, "  rps  burst  subjects  last used")?;
+        }
+        for row in &self.rows {
+            let (rps, burst, subjects) = (row.rps, row.burst, row.subjects);
+            let last_used = Utc(row.last_used);
+            writeln!(f, "{rps:5}  {burst:5}  {subjects:8}  {last_used}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A moment as a date and a time, to the second.
+struct Utc(Moment);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_nanos() / 1_000_000_000;
+        let (year, month, day) = date(seconds / 86_400);
+        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
+        )
+    }
+}
+
+/// The date that is `days` after 1970-01-01.
+fn date(mut days: u64) -> (u64, usize, u64) {
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let mut year = 1970;
+    loop {
+        let length = 365 + u64::from(is_leap(year));
+        if days < length {
+            break;
+        }
+        days -= length;
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while month < 11 && days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    (year, month + 1, days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_dates() {
+        let cases = [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_704_067_199, "2023-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ];
+        for (seconds, expected) in cases {
+            let moment = Moment::from_nanos(seconds * 1_000_000_000);
+            assert_eq!(Utc(moment).to_string(), expected);
+        }
+        assert_eq!(
+            Utc(Moment::from_nanos(u64::MAX)).to_string(),
+            "2554-07-21T23:34:33Z"
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! Who is limited: an operation of an address, whatever the port.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The number by which a packet says which handler it is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OpCode(pub u32);
+
+impl From<u32> for OpCode {
+    fn from(code: u32) -> Self {
+        Self(code)
+    }
+}
+
+impl From<u16> for OpCode {
+    fn from(code: u16) -> Self {
+        Self(code.into())
+    }
+}
+
+impl fmt::Display for OpCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Where a packet comes from, as far as it matters: an address without its port, or nobody knows.
+///
+/// A client chooses its port, so a limit that looked at it could be escaped by connecting again. An IPv4
+/// address that came in through an IPv6 socket (`::ffff:192.0.2.1`) is the IPv4 address.
+///
+/// ```
+/// use plimsoll::policy::Remote;
+/// use std::net::SocketAddr;
+///
+/// let one: SocketAddr = "192.0.2.1:40000".parse()?;
+/// let same: SocketAddr = "[::ffff:192.0.2.1]:40001".parse()?;
+/// assert_eq!(Remote::from(one), Remote::from(same));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Remote(Option<IpAddr>);
+
+impl Remote {
+    /// A packet whose sender is not known. It is refused wherever there is a limit.
+    pub const UNKNOWN: Self = Self(None);
+
+    /// The part of the address that is limited as one.
+    pub(super) fn address(self, ipv6_prefix: u8) -> Option<Address> {
+        Some(match self.0? {
+            IpAddr::V4(address) => Address(address.to_ipv6_mapped().to_bits()),
+            IpAddr::V6(address) => {
+                let host_bits = 128 - u32::from(ipv6_prefix.min(128));
+                let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
+                Address(address.to_bits() & mask)
+            }
+        })
+    }
+}
+
+impl From<IpAddr> for Remote {
+    fn from(address: IpAddr) -> Self {
+        Self(Some(address.to_canonical()))
+    }
+}
+
+impl From<Ipv4Addr> for Remote {
+    fn from(address: Ipv4Addr) -> Self {
+        IpAddr::from(address).into()
+    }
+}
+
+impl From<Ipv6Addr> for Remote {
+    fn from(address: Ipv6Addr) -> Self {
+        IpAddr::from(address).into()
+    }
+}
+
+impl From<SocketAddr> for Remote {
+    fn from(address: SocketAddr) -> Self {
+        address.ip().into()
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Remote {
+    fn from(address: Option<T>) -> Self {
+        address.map_or(Self::UNKNOWN, Into::into)
+    }
+}
+
+/// An address as a key. IPv4 addresses are in their IPv6-mapped form, where no IPv6 address is, masked or
+/// not: [`Remote`] has unmapped those.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Address(u128);
+
+/// What a policy keeps a state for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Subject {
+    pub(super) op: OpCode,
+    pub(super) address: Address,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str, ipv6_prefix: u8) -> Option<Address> {
+        let address: IpAddr = text.parse().unwrap();
+        Remote::from(address).address(ipv6_prefix)
+    }
+
+    #[test]
+    fn a_prefix_is_for_ipv6_alone() {
+        let same = |one, other, prefix| address(one, prefix) == address(other, prefix);
+        assert!(same("2001:db8::1", "2001:db8::2", 64));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1", 64));
+        assert!(!same("2001:db8::1", "2001:db8::2", 128));
+        assert!(same("2001:db8::1", "fe80::1", 0));
+        assert!(!same("192.0.2.1", "192.0.2.2", 1));
+        assert!(same("192.0.2.1", "::ffff:192.0.2.1", 1));
+    }
+
+    #[test]
+    fn no_masked_ipv6_address_is_an_ipv4_address() {
+        for prefix in 0..=128 {
+            for v6 in ["::", "::1", "::fffe:0:0", "::7fff:c000:201", "ffff::"] {
+                for v4 in ["0.0.0.0", "192.0.2.1", "255.255.255.255"] {
+                    assert_ne!(address(v6, prefix), address(v4, prefix), "{v6}/{prefix}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What handlers declare, and the few limits it is rounded up to.
+
+use crate::{InvalidLimit, PenaltyBucket, TokenBucket};
+
+/// RPS tiers are 2^0 … 2^7, burst tiers 2^0 … 2^6.
+const RPS_TIERS: u8 = 8;
+const BURST_TIERS: u8 = 7;
+
+/// How many different limits there are.
+pub(super) const TIERS: usize = RPS_TIERS as usize * BURST_TIERS as usize;
+
+/// What a handler declares: how many requests per second one address may send it, and how many at once.
+///
+/// Both are rounded up to a power of two, the rate to at most 128 and the burst to at most 64, so that
+/// handlers that ask for about the same share their tables:
+///
+/// | declared | in force |
+/// |---|---|
+/// | `per_second(1.0)` | 1 per second, 1 at once |
+/// | `per_second(5.0).burst(2.5)` | 8 per second, 4 at once |
+/// | `per_second(200.0).burst(100.0)` | 128 per second, 64 at once |
+/// | a rate of 0 or less, −∞ included | unlimited, whatever the burst |
+/// | a burst of 0 or less, −∞ included | always refused |
+/// | +∞ | the highest tier |
+/// | NaN | refused by [`PoliciesBuilder::build`](super::PoliciesBuilder::build) |
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[must_use]
+pub struct Policy {
+    requests_per_second: f64,
+    burst: f64,
+}
+
+impl Policy {
+    /// So many requests per second, one at once. None or fewer: unlimited.
+    pub const fn per_second(requests: f64) -> Self {
+        Self {
+            requests_per_second: requests,
+            burst: 1.0,
+        }
+    }
+
+    /// As many as they like: the same as a rate of 0.
+    pub const fn unlimited() -> Self {
+        Self::per_second(0.0)
+    }
+
+    /// So many requests at once. None or fewer: always refused.
+    pub const fn burst(mut self, burst: f64) -> Self {
+        self.burst = burst;
+        self
+    }
+
+    /// What it comes to.
+    pub(super) fn in_force(self) -> Result<InForce, InvalidLimit> {
+        let number = |field, value: f64| {
+            if value.is_nan() {
+                return Err(InvalidLimit::new(field, value, "a number"));
+            }
+            Ok(value)
+        };
+        let rate = number("requests_per_second", self.requests_per_second)?;
+        let burst = number("burst", self.burst)?;
+        Ok(if rate <= 0.0 {
+            InForce::Unlimited
+        } else if burst <= 0.0 {
+            InForce::Refused
+        } else {
+            InForce::Limited(Tier {
+                rps: rounded_up(rate, RPS_TIERS),
+                burst: rounded_up(burst, BURST_TIERS),
+            })
+        })
+    }
+}
+
+/// The exponent of the least tier that is not below `wanted`, or of the highest.
+fn rounded_up(wanted: f64, tiers: u8) -> u8 {
+    (0..tiers)
+        .find(|exponent| f64::from(1_u32 << exponent) >= wanted)
+        .unwrap_or(tiers - 1)
+}
+
+/// What a declared policy comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum InForce {
+    Unlimited,
+    Refused,
+    Limited(Tier),
+}
+
+/// One of the limits there are, as powers of two. Ordered by rate, then by burst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Tier {
+    rps: u8,
+    burst: u8,
+}
+
+impl Tier {
+    /// Its place among all tiers.
+    pub(super) fn index(self) -> usize {
+        usize::from(self.rps) * usize::from(BURST_TIERS) + usize::from(self.burst)
+    }
+
+    pub(super) fn rps(self) -> u32 {
+        1 << self.rps
+    }
+
+    pub(super) fn burst(self) -> u32 {
+        1 << self.burst
+    }
+
+    /// How far two are apart.
+    pub(super) fn distance(self, other: Self) -> u32 {
+        self.rps().abs_diff(other.rps()) + self.burst().abs_diff(other.burst())
+    }
+
+    /// The rule of a subject, with `initial` tokens at first; all of them if there are not so many.
+    pub(super) fn bucket(self, initial: u32) -> PenaltyBucket {
+        let bucket = TokenBucket::per_second(self.rps()).with_burst(self.burst());
+        PenaltyBucket::new(bucket.with_initial(initial.min(self.burst())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_force(rate: f64, burst: f64) -> InForce {
+        Policy::per_second(rate).burst(burst).in_force().unwrap()
+    }
+
+    #[test]
+    fn what_is_declared_is_rounded_up_to_a_tier() {
+        let cases = [
+            ((1.0, 1.0), (1, 1)),
+            ((5.0, 2.5), (8, 4)),
+            ((200.0, 100.0), (128, 64)),
+            ((f64::MIN_POSITIVE, f64::MIN_POSITIVE), (1, 1)),
+            ((1.000_001, 1.000_001), (2, 2)),
+            ((64.0, 32.0), (64, 32)),
+            ((64.5, 32.5), (128, 64)),
+            ((128.0, 64.0), (128, 64)),
+            ((f64::INFINITY, f64::INFINITY), (128, 64)),
+            ((f64::MAX, 1.0), (128, 1)),
+        ];
+        for ((rate, burst), expected) in cases {
+            let InForce::Limited(tier) = in_force(rate, burst) else {
+                panic!("({rate}, {burst}) is limited");
+            };
+            assert_eq!((tier.rps(), tier.burst()), expected, "({rate}, {burst})");
+        }
+    }
+
+    #[test]
+    fn no_rate_is_no_limit_and_no_burst_is_refused() {
+        for none in [0.0, -0.0, -1.0, f64::NEG_INFINITY] {
+            assert_eq!(in_force(none, 1.0), InForce::Unlimited);
+            assert_eq!(in_force(none, none), InForce::Unlimited, "the rate decides");
+            assert_eq!(in_force(1.0, none), InForce::Refused);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_no_limit_anybody_meant() {
+        let invalid = Policy::per_second(f64::NAN).in_force().unwrap_err();
+        assert_eq!(
+            invalid.to_string(),
+            "`requests_per_second` is NaN: expected a number"
+        );
+        let invalid = Policy::per_second(1.0).burst(f64::NAN).in_force();
+        assert_eq!(invalid.unwrap_err().field(), "burst");
+    }
+
+    #[test]
+    fn every_tier_has_a_place_of_its_own() {
+        let tiers = (0..RPS_TIERS).flat_map(|rps| (0..BURST_TIERS).map(move |burst| (rps, burst)));
+        let places: Vec<usize> = tiers
+            .map(|(rps, burst)| Tier { rps, burst }.index())
+            .collect();
+        assert_eq!(places, (0..TIERS).collect::<Vec<_>>());
+    }
+}
