@@ -127,7 +127,7 @@ impl<R: Rule> Batched<R> {
         let demand = demand.into();
         let now = self.gate.now();
         let spent = STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost));
-        if spent {
+        if spent && !self.gate.is_closed() {
             return Ok(self.gate.permit(demand.cost, now));
         }
         self.restock(demand, now)

@@ -53,6 +53,16 @@ pub trait Limiter: Send + Sync {
     /// Where the permits of this limiter go back to.
     fn source(&self) -> &dyn Source;
 
+    /// [`try_acquire`](Self::try_acquire) by one who will wait if it is refused, so that a refusal need not be
+    /// counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why.
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.try_acquire(demand)
+    }
+
     /// Takes, blocking the thread while it waits. For threads outside of async runtimes; bound the wait
     /// with [`Demand::within`].
     ///

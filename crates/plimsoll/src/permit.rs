@@ -24,7 +24,8 @@ pub trait Source: Send + Sync {
 
     /// A permit of `cost`, granted at `taken`, was not used after all: as if it had not been granted,
     /// even by a limit that is not given back to.
-    fn undo(&self, cost: u32, taken: Moment);
+    /// `whole` says whether that takes a grant back, and not just a part of one.
+    fn undo(&self, cost: u32, taken: Moment, whole: bool);
 
     /// The same source, for permits that outlive the borrow of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
@@ -56,6 +57,8 @@ pub struct Permit<'a> {
     cost: u32,
     /// Whether dropping it gives anything back.
     returns: bool,
+    /// Whether it is what was granted, and not split off from it.
+    whole: bool,
     taken: Moment,
 }
 
@@ -86,6 +89,7 @@ impl<'a> Permit<'a> {
             source: Origin::Borrowed(source),
             cost,
             returns,
+            whole: true,
             taken,
         }
     }
@@ -111,6 +115,7 @@ impl<'a> Permit<'a> {
                 Origin::Shared(source) => Origin::Shared(Arc::clone(source)),
             },
             cost,
+            whole: false,
             ..*self
         })
     }
@@ -127,6 +132,7 @@ impl<'a> Permit<'a> {
                 self.cost = sum;
                 // The older moment: undoing the sum then never gives back more than was taken.
                 self.taken = self.taken.min(other.taken);
+                self.whole |= other.whole;
                 other.returns = false;
                 Ok(())
             }
@@ -149,7 +155,7 @@ impl<'a> Permit<'a> {
     /// Never makes more available than there would be without it.
     pub fn undo(mut self) {
         self.returns = false;
-        self.source.get().undo(self.cost, self.taken);
+        self.source.get().undo(self.cost, self.taken, self.whole);
     }
 
     /// The same permit, no longer tied to the borrow of its limiter.
@@ -158,6 +164,7 @@ impl<'a> Permit<'a> {
             source: Origin::Shared(self.source.get().to_shared()),
             cost: self.cost,
             returns: self.returns,
+            whole: self.whole,
             taken: self.taken,
         };
         self.returns = false;
@@ -193,7 +200,7 @@ pub(crate) struct Spent;
 impl Source for Spent {
     fn give_back(&self, _cost: u32, _taken: Moment, _outcome: Outcome) {}
 
-    fn undo(&self, _cost: u32, _taken: Moment) {}
+    fn undo(&self, _cost: u32, _taken: Moment, _whole: bool) {}
 
     fn to_shared(&self) -> Arc<dyn Source> {
         // Of no size, so nothing is allocated but the counts.

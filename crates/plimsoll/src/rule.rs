@@ -27,6 +27,12 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// The short form of such a rule must be a number to which the returned cost is added.
     const GIVES_BACK: bool = false;
 
+    /// Whether [`refused`](Self::refused) remembers anything.
+    const REMEMBERS_REFUSALS: bool = false;
+
+    /// Whether [`book`](Self::book) can take ahead of time.
+    const BOOKS: bool = false;
+
     /// The most that can be granted at once. A higher cost is too large.
     fn limit(&self) -> u32;
 
@@ -44,8 +50,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.fresh(now)
     }
 
-    /// From when on a state is no worse than that of a new key, so that it can be forgotten without
-    /// anybody gaining by it; `None` if nobody knows.
+    /// From when on a state can be forgotten without anybody gaining by it: when everything is available
+    /// again, and nothing else is held against its key; `None` if nobody knows.
     fn forgettable_from(&self, state: &Self::State, now: Moment) -> Option<Moment> {
         self.full_at(state, now)
     }
@@ -58,7 +64,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal>;
 
     /// Called once for a demand that is refused for want of room, with what [`take`](Self::take) said;
-    /// returns what the caller is told. For rules that remember refusals.
+    /// returns what the caller is told. For rules that say they [remember](Self::REMEMBERS_REFUSALS) refusals.
     ///
     /// Such a rule must not have a short form: refusals by the word are not told.
     fn refused(
@@ -70,6 +76,15 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     ) -> Refusal {
         let _ = (state, now, cost);
         refusal
+    }
+
+    /// What [`take`](Self::take) would answer.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    fn peek(&self, state: &Self::State, now: Moment, cost: u32) -> Result<(), Refusal> {
+        self.take(&mut state.clone(), now, cost)
     }
 
     /// How much could be taken now.

@@ -45,6 +45,10 @@ impl Totals {
         }
     }
 
+    pub(crate) fn are_counted(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Granted and denied so far.
     pub(crate) fn sum(&self) -> (u64, u64) {
         let cells = self.0.iter().flat_map(|cells| cells.iter());

@@ -236,7 +236,6 @@ fn closing_it_closes_its_members() {
 }
 
 #[test]
-#[ignore = "bug: the moment of the first member's clock is given to members on other clocks"]
 fn members_may_go_by_different_clocks() {
     let time = ManualClock::new();
     let here = gate(TokenBucket::greedy(TEN), &time);

@@ -153,7 +153,6 @@ fn a_timeout_runs_from_the_first_poll_whatever_it_waits_for() {
 }
 
 #[test]
-#[ignore = "bug: who comes to the next queue after its deadline is refused without being told"]
 fn a_timeout_that_passes_between_two_queues_is_told() {
     let time = ManualClock::new();
     let (a, b) = (slots("a", &time), slots("b", &time));
@@ -169,7 +168,6 @@ fn a_timeout_that_passes_between_two_queues_is_told() {
 }
 
 #[test]
-#[ignore = "bug: acquire passes on the refusal of one member as it is"]
 fn acquire_is_refused_in_the_same_words_as_try_acquire() {
     let time = ManualClock::new();
     let empty = |millis| {
@@ -193,7 +191,6 @@ fn acquire_is_refused_in_the_same_words_as_try_acquire() {
 }
 
 #[test]
-#[ignore = "bug: a cost too large for a later member waits for an earlier one first"]
 fn what_is_too_large_for_one_is_never_queued() {
     let time = ManualClock::new();
     let rate = gate("rate", TokenBucket::greedy(TEN).with_initial(0), &time);
@@ -206,7 +203,6 @@ fn what_is_too_large_for_one_is_never_queued() {
 }
 
 #[test]
-#[ignore = "bug: each wait for several counts as two refusals of the member it waits for"]
 fn one_who_waits_is_not_counted_as_refused() {
     let time = ManualClock::new();
     let busy = slots("busy", &time);

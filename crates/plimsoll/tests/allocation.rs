@@ -264,7 +264,6 @@ fn a_second_reservation_allocates_nothing() {
 }
 
 #[test]
-#[ignore = "bug: a sliding window copies its counts whenever it looks ahead"]
 fn a_sliding_window_looks_ahead_without_allocating() {
     let time = ManualClock::new();
     let gate = || {

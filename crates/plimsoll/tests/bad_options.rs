@@ -257,7 +257,6 @@ fn extreme_limits_answer_everything_at_every_time() {
 }
 
 #[test]
-#[ignore = "bug: the next window after the last nanosecond there is overflows"]
 fn extreme_limits_answer_everything_at_the_end_of_time() {
     let time = ManualClock::new();
     let old = extremes(&time);

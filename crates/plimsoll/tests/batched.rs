@@ -87,7 +87,6 @@ fn two_limiters_on_one_thread_do_not_mix() {
 }
 
 #[test]
-#[ignore = "bug: what a thread has in stock is granted after the limiter was closed"]
 fn a_closed_limiter_grants_nothing_from_stock() {
     let time = ManualClock::new();
     let batched = hundred(&time);

@@ -113,7 +113,6 @@ fn a_deadline_beyond_all_time_is_none() {
 }
 
 #[test]
-#[ignore = "bug: a waiter whose deadline has passed when it comes is refused without being told"]
 fn a_deadline_in_the_past_is_refused_at_once() {
     let time = ManualClock::starting_at(Moment::from_nanos(10));
     let gate = slots(1, Queue::fifo(1), &time);

@@ -250,7 +250,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "bug: what was cancelled last is forgotten, and no longer counts as reserved before others"]
     fn buckets_forgive_by_the_book_whoever_reserves_afterwards(
         kind in kind(),
         ops in some_of(prop_oneof![3 => reserve(), 2 => any::<usize>().prop_map(Op::Cancel)]),
@@ -260,7 +259,6 @@ proptest! {
 }
 
 #[test]
-#[ignore = "bug: what was cancelled last is forgotten, and no longer counts as reserved before others"]
 fn what_was_cancelled_before_the_last_that_stands_still_counts() {
     //  reserve (cost) or cancel (which), tokens after cancelling the first of all
     let cases: [(&[Result<u32, usize>], u64); 2] = [

@@ -28,7 +28,7 @@ impl Source for Ledger {
         self.write(Entry::GaveBack(cost, outcome));
     }
 
-    fn undo(&self, cost: u32, _taken: Moment) {
+    fn undo(&self, cost: u32, _taken: Moment, _whole: bool) {
         self.write(Entry::Undone(cost));
     }
 

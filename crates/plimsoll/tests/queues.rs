@@ -101,7 +101,6 @@ fn one_who_leaves_wakes_only_those_who_can_run_without_it() {
 }
 
 #[test]
-#[ignore = "bug: a future that is dropped while it waits wakes its own task"]
 fn one_who_leaves_does_not_wake_itself() {
     let time = ManualClock::new();
     let gate = slots(1, Queue::fifo(1), &time);
@@ -195,7 +194,6 @@ impl<F: Fn() + Send + Sync> Wake for Then<F> {
 }
 
 #[test]
-#[ignore = "bug: a newcomer is refused while a crowd before it is served in several goes"]
 fn a_newcomer_is_granted_what_is_left_when_a_crowd_before_it_is_served() {
     let time = ManualClock::new();
     let gate = |rule| {

@@ -267,7 +267,6 @@ fn all_are_reserved_for_the_latest_or_none_is() {
 }
 
 #[test]
-#[ignore = "bug: what one member of all has been polled for is not given back"]
 fn all_come_back_when_their_reservation_is_dropped_before_its_time() {
     let time = ManualClock::new();
     let fast = Arc::new(gate(TokenBucket::per_second(1), &time));
@@ -280,7 +279,6 @@ fn all_come_back_when_their_reservation_is_dropped_before_its_time() {
 }
 
 #[test]
-#[ignore = "bug: what was reserved before a reset is given back after it"]
 fn what_was_reserved_before_a_reset_does_not_come_back_after_it() {
     let time = ManualClock::new();
     let gate = gate(FIVE, &time);

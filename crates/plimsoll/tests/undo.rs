@@ -57,7 +57,6 @@ fn a_window_forgets_what_is_undone_after_it() {
 }
 
 #[test]
-#[ignore = "bug: a bucket gives back what time has given back already"]
 fn a_bucket_gives_back_only_what_time_has_not() {
     let quota = Quota::per_second(10);
     //     after ms, others take, left
@@ -69,7 +68,6 @@ fn a_bucket_gives_back_only_what_time_has_not() {
 }
 
 #[test]
-#[ignore = "bug: what was taken before a reset is given back after it"]
 fn what_was_taken_before_a_reset_does_not_come_back_after_it() {
     fn left<R: Rule>(rule: R) -> u64 {
         let time = ManualClock::new();
@@ -92,7 +90,6 @@ fn what_was_taken_before_a_reset_does_not_come_back_after_it() {
 }
 
 #[test]
-#[ignore = "bug: each part of a permit that is undone takes a whole grant off the total"]
 fn undoing_the_parts_of_a_permit_takes_back_one_grant() {
     let gate = Gate::new(Concurrency::new(10));
     let _other = gate.try_acquire(1).unwrap();
@@ -135,7 +132,6 @@ fn what_was_granted_and_never_read_goes_back() {
 }
 
 #[test]
-#[ignore = "bug: a bucket gives back what time has given back already"]
 fn what_was_granted_and_never_read_does_not_come_back_twice() {
     let one = Quota::per_second(1);
     let left = [

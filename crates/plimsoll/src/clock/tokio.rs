@@ -44,13 +44,14 @@ impl Driver {
     }
 
     pub(super) fn set(this: &Arc<Self>, alarm: AlarmId, at: Moment) {
-        if !this.alarms.set(alarm, at) {
+        // One that is taken back may have been all the task still waits for.
+        if !this.alarms.set(alarm, at) && at.is_known() {
             return;
         }
         let mut driven = this.driven.lock().unwrap_or_else(PoisonError::into_inner);
         if *driven {
             this.earlier.notify_one();
-        } else {
+        } else if at.is_known() {
             *driven = true;
             this.runtime.spawn(Arc::clone(this).drive());
         }

@@ -83,7 +83,7 @@ impl<'a> Future for Acquire<'a> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let stage = &mut self.0;
         if let Stage::All(members, demand) = *stage {
-            match members.try_acquire(demand) {
+            match members.attempt(demand) {
                 Ok(permit) => {
                     *stage = Stage::Done;
                     return Poll::Ready(Ok(permit));

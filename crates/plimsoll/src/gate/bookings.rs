@@ -17,7 +17,7 @@ pub(super) struct Bookings {
 
 struct Booking {
     id: u64,
-    cost: u32,
+    cost: u64,
     ready_at: Moment,
     waits: bool,
     stands: bool,
@@ -30,7 +30,7 @@ impl Bookings {
         self.next += 1;
         self.entries.push_back(Booking {
             id,
-            cost,
+            cost: u64::from(cost),
             ready_at,
             waits: ready_at > now,
             stands: true,
@@ -48,13 +48,14 @@ impl Bookings {
         if !std::mem::replace(&mut booking.stands, false) || now > booking.ready_at {
             return 0;
         }
-        let cost = u64::from(booking.cost);
+        let cost = booking.cost;
         let later = || self.entries.range(at + 1..).filter(|entry| entry.waits);
         let standing = later().rfind(|entry| entry.stands).map(|entry| entry.id);
         let behind: u64 = later()
             .take_while(|entry| standing.is_some_and(|last| entry.id <= last))
-            .map(|entry| u64::from(entry.cost))
+            .map(|entry| entry.cost)
             .sum();
+        self.merge_cancelled(at);
         u32::try_from(cost.saturating_sub(behind)).unwrap_or(u32::MAX)
     }
 
@@ -67,8 +68,28 @@ impl Bookings {
         {
             self.entries.pop_front();
         }
-        while self.entries.back().is_some_and(|entry| !entry.stands) {
-            self.entries.pop_back();
+    }
+
+    /// Makes one of two that were cancelled and stand beside each other: only their sum is of interest. So
+    /// there are never many more than those that stand.
+    fn merge_cancelled(&mut self, at: usize) {
+        for first in [Some(at), at.checked_sub(1)].into_iter().flatten() {
+            let (Some(one), Some(next)) = (self.entries.get(first), self.entries.get(first + 1))
+            else {
+                continue;
+            };
+            if one.stands || next.stands || one.waits != next.waits {
+                continue;
+            }
+            let (cost, ready_at) = (next.cost, next.ready_at);
+            self.entries[first].cost += cost;
+            self.entries[first].ready_at = ready_at;
+            self.entries.remove(first + 1);
         }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
     }
 }

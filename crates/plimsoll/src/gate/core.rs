@@ -21,12 +21,13 @@
 //! A word may keep only the low bits of a moment. It is good for a stretch of time, the epoch, after
 //! which the first to come refreshes it behind the lock. For common limits an epoch lasts for years.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use super::inside::{Inside, Turn};
 use super::refused::charge;
 use super::woken::Woken;
-use crate::clock::{Clock, Ring};
+use crate::clock::Clock;
 use crate::name::Name;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
@@ -50,6 +51,8 @@ pub(crate) struct Core<R: Rule> {
     pub(super) clock: Clock,
     pub(super) totals: Totals,
     pub(super) name: Option<Name>,
+    /// Set when it is closed, for those who do not look behind the lock.
+    pub(super) closed: AtomicBool,
     /// Whether nobody who waits here ever gives up by the clock of the queue.
     pub(super) patient: bool,
     pub(super) inside: Mutex<Inside<R>>,
@@ -104,6 +107,7 @@ impl<R: Rule> Core<R> {
                 clock,
                 totals,
                 name,
+                closed: AtomicBool::new(false),
                 patient: inside.queue.is_none_or(|queue| queue.timeout.is_none()),
                 inside: Mutex::new(inside),
             }
@@ -122,7 +126,16 @@ impl<R: Rule> Core<R> {
             }
             let next = match self.rule.take_short(word, now, cost) {
                 Short::Taken(next) => next,
-                Short::Refused(refusal) => return Shortly::Refused(refusal, word),
+                Short::Refused(refusal) => {
+                    // A word read before the epoch turned says nothing: only an exchange notices that by
+                    // itself.
+                    let current = self.word.load(Ordering::Acquire);
+                    if current == word {
+                        return Shortly::Refused(refusal, word);
+                    }
+                    word = current;
+                    continue;
+                }
                 Short::Unfit => return Shortly::Parked,
             };
             let exchanged =
@@ -183,7 +196,7 @@ impl<R: Rule> Core<R> {
         let mut woken = Woken::default();
         let output = self.enter_once(now, &mut woken, |turn| {
             if turn.inside.due <= now {
-                turn.serve();
+                turn.serve_all();
             }
             op(turn)
         });
@@ -286,61 +299,6 @@ impl<R: Rule> Core<R> {
         }
         self.rule
             .unpack(word, Moment::from_nanos(epoch << self.epoch_bits))
-    }
-
-    /// Sees to it that the clock rings at `at`. Returns whether that moment has passed already.
-    fn set_alarm(&self, inside: &mut Inside<R>, at: Moment) -> bool {
-        if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
-            return false;
-        }
-        inside.alarm_at = at;
-        let alarm = *inside.alarm.get_or_insert_with(|| {
-            let me: Weak<Self> = Weak::clone(&inside.me);
-            self.clock.register(me)
-        });
-        self.clock.set(alarm, at)
-    }
-}
-
-impl<R: Rule> Core<R> {
-    /// When the next waiter is served or gives up.
-    fn ringing_at(&self, inside: &Inside<R>, rule: &R, state: &R::State, now: Moment) -> Moment {
-        if inside.waiters.is_empty() {
-            return Moment::NEVER;
-        }
-        // A deadline is met until it has passed.
-        let deadline = inside.waiters.first_deadline().plus_nanos(1);
-        self.serving_at(inside, rule, state, now).min(deadline)
-    }
-
-    /// When to ring for the head of the queue.
-    ///
-    /// To the moment it is due, on a clock that somebody drives. On the machine's, ringing for each alone
-    /// would cost more than serving it, so the bell may wait for more to fall due: by a sixth of what
-    /// the head has waited, and never so long that anything is lost.
-    fn serving_at(&self, inside: &Inside<R>, rule: &R, state: &R::State, now: Moment) -> Moment {
-        let due = inside.due;
-        if R::GIVES_BACK || !due.is_known() || self.clock.is_driven() || due <= now {
-            return due;
-        }
-        let Some(joined) = inside.waiters.head_joined(inside.order()) else {
-            return due;
-        };
-        let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
-        late.min(rule.loses_from(state, now)).max(due)
-    }
-}
-
-/// Of what it has waited, so much longer may a waiter have to wait for its company.
-const PATIENCE: u64 = 6;
-
-impl<R: Rule> Ring for Core<R> {
-    fn ring(&self, now: Moment) {
-        self.enter(now, |turn| {
-            // It has rung: the same moment must be set anew.
-            turn.inside.alarm_at = Moment::NEVER;
-            turn.serve();
-        });
     }
 }
 

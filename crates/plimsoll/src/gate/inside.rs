@@ -20,6 +20,7 @@ pub(super) struct Inside<R: Rule> {
     /// here for good: the short way is for limits that never change.
     pub(super) changed: Option<Arc<R>>,
     pub(super) closed: bool,
+    pub(super) reset_at: Option<Moment>,
     pub(super) queue: Option<Queue>,
     pub(super) waiters: Waiters,
     pub(super) bookings: Bookings,
@@ -38,6 +39,7 @@ impl<R: Rule> Inside<R> {
             state: None,
             changed: None,
             closed: false,
+            reset_at: None,
             queue,
             waiters: Waiters::default(),
             bookings: Bookings::default(),
@@ -108,6 +110,15 @@ impl<R: Rule> Turn<'_, R> {
         Ok(())
     }
 
+    /// What [`take`](Self::take) would answer.
+    pub(super) fn peek(&self, demand: Demand) -> Result<(), Refusal> {
+        self.admissible(demand)?;
+        if !self.may_pass(demand) {
+            return Err(Refusal::until(Moment::NEVER));
+        }
+        peek(self.rule, self.state, self.now, demand.cost)
+    }
+
     /// Completes a refusal: while others wait, when it could be granted depends on them too.
     pub(super) fn explain(&mut self, demand: Demand, mut refusal: Refusal) -> Refusal {
         if !self.inside.waiters.is_empty() && refusal.reason.is_passing() {
@@ -135,26 +146,26 @@ impl<R: Rule> Turn<'_, R> {
             waiters, forecast, ..
         } = &mut *self.inside;
         let class = demand.priority.class();
+        if waiters.is_empty() {
+            let answer = peek(self.rule, self.state, self.now, demand.cost);
+            return answer.map_or_else(|refusal| refusal.ready_at, |()| self.now);
+        }
         if evicted.anybody() {
             // Those who are to go are part of what the forecast knows.
-            let before = waiters.costs_before(class, order, evicted);
-            let cost = demand.cost;
-            return Forecast::nothing().turn_of(
-                self.rule,
-                self.state,
-                self.now,
-                (class, cost),
-                || before,
-            );
+            forecast.forget();
         }
         let before = || waiters.costs_before(class, order, evicted);
-        forecast.turn_of(
+        let turn = forecast.turn_of(
             self.rule,
             self.state,
             self.now,
             (class, demand.cost),
             before,
-        )
+        );
+        if evicted.anybody() {
+            forecast.forget();
+        }
+        turn
     }
 
     /// Joins the queue, making room as the queue says, and serves whoever can then run.
@@ -177,6 +188,9 @@ impl<R: Rule> Turn<'_, R> {
         let deadline = queue
             .timeout
             .map_or(own, |timeout| own.min(self.now.plus(timeout)));
+        if deadline < self.now {
+            return Err(Refusal::until(self.hint(demand)).because(Reason::TimedOut));
+        }
         if deadline.is_known() && !R::GIVES_BACK {
             let turn = self.turn_of(demand, evicted);
             if turn > deadline {
@@ -237,12 +251,22 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// Serves everybody who can run now, then lets those give up whose time is over.
+    /// Serves everybody who can run now, then lets those give up whose time is over. A crowd is served in
+    /// several goes.
     pub(super) fn serve(&mut self) {
+        self.serve_until(Woken::is_full);
+    }
+
+    /// Serves everybody who can run now, however many, for a newcomer to find what they leave.
+    pub(super) fn serve_all(&mut self) {
+        self.serve_until(|_| false);
+    }
+
+    fn serve_until(&mut self, enough: impl Fn(&Woken) -> bool) {
         loop {
             self.inside.due = Moment::NEVER;
             while let Some((ticket, cost)) = self.inside.waiters.head(self.order()) {
-                if self.woken.is_full() {
+                if enough(self.woken) {
                     // The rest is served when these are awake; until then it is simply due.
                     self.inside.due = self.now;
                     return;
@@ -300,5 +324,15 @@ pub(crate) fn take<R: Rule>(
     if cost > 0 {
         return rule.take(state, now, cost);
     }
-    rule.take(&mut state.clone(), now, 1)
+    peek(rule, state, now, 0)
+}
+
+/// What [`take`] would answer.
+pub(super) fn peek<R: Rule>(
+    rule: &R,
+    state: &R::State,
+    now: Moment,
+    cost: u32,
+) -> Result<(), Refusal> {
+    rule.peek(state, now, cost.max(1))
 }

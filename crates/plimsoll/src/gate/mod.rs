@@ -1,11 +1,13 @@
 //! The one limiter behind all kinds: a rule, a clock, and a queue.
 
 mod acquire;
+mod alarm;
 mod bookings;
 mod builder;
 mod core;
 mod forecast;
 mod inside;
+mod limiter;
 #[cfg(all(test, loom))]
 mod model;
 mod refused;
@@ -16,6 +18,7 @@ mod woken;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use self::core::{Core, Shortly};
 use self::inside::Inside;
@@ -24,8 +27,7 @@ use crate::batched::TakeBack;
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{
-    Carry, Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Queue, Rule,
-    Snapshot, Source,
+    Carry, Clock, Concurrency, Demand, Denied, InvalidLimit, Moment, Permit, Queue, Rule, Snapshot,
 };
 
 pub(crate) use inside::take;
@@ -77,6 +79,12 @@ impl<R: Rule> Gate<R> {
     /// A limiter with other settings.
     pub fn builder(rule: R) -> GateBuilder<R> {
         GateBuilder::new(rule)
+    }
+
+    /// Whether it is closed.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.core.closed.load(Ordering::Relaxed)
     }
 
     /// The moment on its clock.
@@ -211,14 +219,14 @@ impl<R: Rule> Gate<R> {
         let demand = demand.into();
         let core = &*self.core;
         core.enter(core.clock.precise_now(), |turn| {
-            let before = turn.state.clone();
-            let answer = turn.take(demand).map_err(|refusal| {
-                let refusal = turn.explain(demand, refusal);
-                let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
+            turn.peek(demand).map_err(|refusal| {
+                let mut refusal = turn.explain(demand, refusal);
+                if R::REMEMBERS_REFUSALS {
+                    let mut state = turn.state.clone();
+                    refusal = charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
+                }
                 core.denied(turn.rule, refusal, turn.state, turn.now)
-            });
-            *turn.state = before;
-            answer
+            })
         })
     }
 
@@ -253,7 +261,11 @@ impl<R: Rule> Gate<R> {
     ///
     /// A limit that is given back to keeps count of the permits that are out: there it does nothing.
     pub fn reset(&self) {
-        self.change(|turn| *turn.state = turn.rule.fresh(turn.now));
+        self.change(|turn| {
+            *turn.state = turn.rule.fresh(turn.now);
+            turn.inside.bookings.clear();
+            turn.inside.reset_at = Some(turn.now);
+        });
     }
 
     /// Changes the limit to that of `rule`, and serves who waits. `carry` says what becomes of what is there.
@@ -343,43 +355,5 @@ impl<R: Rule> fmt::Debug for Gate<R> {
             .field("name", &self.core.name)
             .field("rule", &self.core.rule)
             .finish_non_exhaustive()
-    }
-}
-
-impl<R: Rule> Limiter for Gate<R> {
-    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        Self::try_acquire(self, demand)
-    }
-
-    fn acquire(&self, demand: Demand) -> Acquire<'_> {
-        Self::acquire(self, demand)
-    }
-
-    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        Self::reserve(self, demand)
-    }
-
-    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
-        Self::estimate(self, demand)
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Self::snapshot(self)
-    }
-
-    fn close(&self) {
-        Self::close(self);
-    }
-
-    fn name(&self) -> Option<&str> {
-        Self::name(self)
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.core.clock
-    }
-
-    fn source(&self) -> &dyn Source {
-        &*self.core
     }
 }

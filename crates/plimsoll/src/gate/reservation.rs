@@ -197,7 +197,7 @@ impl<R: Rule> Core<R> {
         turn.admissible(demand)?;
         let now = turn.now;
         // Ahead of those who wait nothing can be taken.
-        if demand.cost > 0 && turn.inside.waiters.is_empty() {
+        if R::BOOKS && demand.cost > 0 && turn.inside.waiters.is_empty() {
             let mut ahead = turn.state.clone();
             if let Some(ready_at) = turn.rule.book(&mut ahead, now, demand.cost) {
                 if ready_at > deadline {

@@ -21,8 +21,8 @@ impl<R: Rule> Source for Core<R> {
         }
     }
 
-    fn undo(&self, cost: u32, taken: Moment) {
-        lock(&self.inside).counts.undone += 1;
+    fn undo(&self, cost: u32, taken: Moment, whole: bool) {
+        lock(&self.inside).counts.undone += u64::from(whole);
         self.take_back(cost, taken);
     }
 
@@ -40,6 +40,14 @@ impl<R: Rule> TakeBack for Core<R> {
     fn take_back(&self, cost: u32, taken: Moment) {
         let now = self.clock.precise_now().max(taken);
         self.enter(now, |turn| {
+            // What was taken before a reset was made good by it.
+            if turn
+                .inside
+                .reset_at
+                .is_some_and(|reset_at| taken <= reset_at)
+            {
+                return;
+            }
             turn.rule.put_back(turn.state, now, taken, cost);
             turn.inside.forecast.forget();
             turn.serve();
@@ -74,10 +82,16 @@ impl<R: Rule> Core<R> {
     /// be given back until its time, as any reservation.
     pub(super) fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
         let now = self.clock.precise_now();
-        self.enter(now, |turn| {
+        // Its own waker is dropped when the lock is free, and not woken: nobody waits any more.
+        let _waker = self.enter(now, |turn| {
+            let mut waker = None;
             match turn.inside.waiters.status(ticket) {
                 Some(Status::Waiting) => {
-                    turn.settle(ticket, Status::Refused(Reason::Closed));
+                    turn.inside.forecast.forget();
+                    waker = turn
+                        .inside
+                        .waiters
+                        .settle(ticket, Status::Refused(Reason::Closed));
                     turn.inside.counts.cancelled += 1;
                 }
                 Some(Status::Granted(taken)) if reserved && !R::GIVES_BACK && now > taken => {}
@@ -88,16 +102,18 @@ impl<R: Rule> Core<R> {
                     turn.inside.counts.cancelled += 1;
                 }
                 Some(Status::Refused(_)) => {}
-                None => return,
+                None => return None,
             }
             turn.inside.waiters.free(ticket);
             turn.serve();
+            waker
         });
     }
 
     pub(super) fn close(&self) {
         self.enter(self.clock.precise_now(), |turn| {
             turn.inside.closed = true;
+            self.closed.store(true, Ordering::Relaxed);
             turn.serve();
         });
     }

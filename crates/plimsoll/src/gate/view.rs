@@ -29,14 +29,17 @@ impl<R: Rule> Core<R> {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.totals.sum();
+        let counted = |count: u64| if self.totals.are_counted() { count } else { 0 };
         self.look(|rule, inside, state, now| Snapshot {
             limit: u64::from(rule.limit()),
             available: u64::from(rule.available(state, now)),
             in_use: rule.in_use(state, now),
             queued: inside.waiters.queued(),
             waiters: inside.waiters.count() as u64,
-            granted: (granted + inside.counts.granted).saturating_sub(inside.counts.undone),
-            denied: denied + inside.counts.denied,
+            granted: counted(
+                (granted + inside.counts.granted).saturating_sub(inside.counts.undone),
+            ),
+            denied: counted(denied + inside.counts.denied),
             evicted: inside.counts.evicted,
             cancelled: inside.counts.cancelled,
         })

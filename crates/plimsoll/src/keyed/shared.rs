@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::WhenFull;
 use super::table::{Found, Table, What, Wide};
@@ -200,9 +200,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 return Ok(table);
             }
             if self.has_room(&mut table, now)
+                && self.claim_place()
                 && let Some(key) = owned.take()
             {
-                self.len.fetch_add(1, Ordering::Relaxed);
                 let state = table.rule.fresh_key(now);
                 table.insert(&self.hasher, hash, key, What::State(state), now);
                 let from = table.forgettable_from.as_nanos();
@@ -216,6 +216,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             }
         }
         Err(self.keys_full(&table.rule))
+    }
+
+    /// Takes one of the places, unless others have taken the last one meanwhile.
+    fn claim_place(&self) -> bool {
+        let claim = |len: usize| (len < self.max_keys).then_some(len + 1);
+        self.len
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
+            .is_ok()
     }
 
     /// Whether there is room for another key, if need be by forgetting one of this shard.
@@ -280,9 +288,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             return;
         }
         let shard = self.next_swept.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-        if let Ok(mut table) = self.shards[shard].0.try_lock()
-            && table.forgettable_from <= now
-        {
+        let table = match self.shards[shard].0.try_lock() {
+            Ok(table) => Some(table),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut table) = table.filter(|table| table.forgettable_from <= now) {
             self.sweep(&mut table, now);
         }
     }

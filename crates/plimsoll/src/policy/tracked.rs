@@ -48,6 +48,9 @@ impl Tracked {
 impl Rule for Tracked {
     type State = Track;
 
+    const REMEMBERS_REFUSALS: bool = true;
+    const BOOKS: bool = true;
+
     fn limit(&self) -> u32 {
         self.bucket.limit()
     }

@@ -93,6 +93,8 @@ impl Bandwidths {
 impl Rule for Bandwidths {
     type State = Fillings;
 
+    const BOOKS: bool = true;
+
     fn limit(&self) -> u32 {
         self.rules().map(TokenBucket::limit).min().unwrap_or(0)
     }
@@ -109,12 +111,6 @@ impl Rule for Bandwidths {
 
     fn fresh_key(&self, now: Moment) -> Fillings {
         self.rules().map(|bucket| bucket.fresh_key(now)).collect()
-    }
-
-    fn forgettable_from(&self, fillings: &Fillings, now: Moment) -> Option<Moment> {
-        let each = self.rules().zip(fillings);
-        each.filter_map(|(bucket, filling)| bucket.forgettable_from(filling, now))
-            .max()
     }
 
     fn take(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Result<(), Refusal> {

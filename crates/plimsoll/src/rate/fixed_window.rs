@@ -74,7 +74,8 @@ impl FixedWindow {
     }
 
     fn next(&self, state: Window) -> Moment {
-        self.window.start(state.origin, state.index + 1)
+        self.window
+            .start(state.origin, state.index.saturating_add(1))
     }
 }
 

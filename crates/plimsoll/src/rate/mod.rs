@@ -18,6 +18,7 @@
 //! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at
 //! once; see [`Concurrency`](crate::Concurrency).
 
+mod arithmetic;
 mod bandwidths;
 mod fixed_window;
 mod penalty_bucket;

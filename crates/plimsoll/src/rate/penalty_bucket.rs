@@ -64,6 +64,9 @@ impl PenaltyBucket {
 impl Rule for PenaltyBucket {
     type State = Penalty;
 
+    const REMEMBERS_REFUSALS: bool = true;
+    const BOOKS: bool = true;
+
     fn limit(&self) -> u32 {
         self.bucket.limit()
     }
@@ -89,7 +92,7 @@ impl Rule for PenaltyBucket {
     }
 
     fn forgettable_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
-        let mut from = self.bucket.forgettable_from(&penalty.filling, now)?;
+        let mut from = self.bucket.full_at(&penalty.filling, now)?;
         if penalty.refusals > 0 {
             from = from.max(penalty.last_refusal.plus(self.soft_window).plus_nanos(1));
         }

@@ -82,6 +82,8 @@ impl Refresh {
 impl Rule for Refresh {
     type State = Cycle;
 
+    const BOOKS: bool = true;
+
     fn limit(&self) -> u32 {
         self.limit
     }

@@ -153,6 +153,8 @@ impl SlidingLog {
 impl Rule for SlidingLog {
     type State = Log;
 
+    const REMEMBERS_REFUSALS: bool = true;
+
     fn limit(&self) -> u32 {
         self.limit
     }

@@ -25,12 +25,29 @@ pub struct SlidingWindow {
 }
 
 /// What a [`SlidingWindow`] remembers: a ring of counts, the newest of which is that of `newest`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub struct Segments {
     counts: Box<[u32]>,
     newest: u64,
     used: u32,
     origin: Moment,
+}
+
+impl Clone for Segments {
+    fn clone(&self) -> Self {
+        Self {
+            counts: self.counts.clone(),
+            ..*self
+        }
+    }
+
+    /// In place: a queue looks ahead again and again.
+    fn clone_from(&mut self, source: &Self) {
+        self.counts.clone_from(&source.counts);
+        self.newest = source.newest;
+        self.used = source.used;
+        self.origin = source.origin;
+    }
 }
 
 /// More would cost more memory than precision is worth.
@@ -133,6 +150,9 @@ impl SlidingWindow {
     fn used(&self, state: &Segments, now: Moment) -> u32 {
         let index = self.index(now.nanos_since(state.origin)).max(state.newest);
         let passed = index - state.newest;
+        if passed == 0 {
+            return state.used;
+        }
         if passed >= u64::from(self.segments) {
             return 0;
         }
@@ -144,7 +164,7 @@ impl SlidingWindow {
     fn down_to(&self, state: &Segments, most: u32) -> Moment {
         let mut used = state.used;
         let mut index = state.newest;
-        while used > most {
+        while used > most && index < u64::MAX {
             // Segment `index` pushes out the one a whole window before it.
             index += 1;
             used -= state.counts[self.slot(index)];
@@ -190,6 +210,15 @@ impl Rule for SlidingWindow {
         state.used += cost;
         state.counts[self.slot(state.newest)] += cost;
         Ok(())
+    }
+
+    fn peek(&self, state: &Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
+        if cost <= self.limit - self.used(state, now) {
+            return Ok(());
+        }
+        Err(Refusal::until(
+            self.down_to(state, self.limit.saturating_sub(cost)),
+        ))
     }
 
     fn available(&self, state: &Segments, now: Moment) -> u32 {

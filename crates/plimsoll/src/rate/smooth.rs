@@ -234,6 +234,8 @@ impl Smooth {
 impl Rule for Smooth {
     type State = Stored;
 
+    const BOOKS: bool = true;
+
     /// Nothing is too large.
     fn limit(&self) -> u32 {
         u32::MAX

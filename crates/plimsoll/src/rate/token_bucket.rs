@@ -21,6 +21,7 @@
 //! which restores the rest. What is decided by the word alone is decided in 64 bits, wrapping around;
 //! only buckets too deep for that use 128.
 
+use super::arithmetic::{bits, div_ceil, gcd};
 use super::period::Period;
 use crate::rule::{Carry, Short};
 use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
@@ -219,6 +220,8 @@ impl TokenBucket {
 impl Rule for TokenBucket {
     type State = Filling;
 
+    const BOOKS: bool = true;
+
     fn limit(&self) -> u32 {
         self.burst
     }
@@ -247,11 +250,6 @@ impl Rule for TokenBucket {
         }
     }
 
-    fn forgettable_from(&self, state: &Filling, _now: Moment) -> Option<Moment> {
-        let missing_at_first = self.price(self.burst - self.initial);
-        Some(self.reached(state.origin, state.full.saturating_sub(missing_at_first)))
-    }
-
     #[inline]
     fn take(&self, state: &mut Filling, now: Moment, cost: u32) -> Result<(), Refusal> {
         let supply = self.supply(state.origin, now);
@@ -277,9 +275,12 @@ impl Rule for TokenBucket {
         div_ceil(missing, self.token)
     }
 
-    fn put_back(&self, state: &mut Filling, now: Moment, _taken: Moment, cost: u32) {
+    fn put_back(&self, state: &mut Filling, now: Moment, taken: Moment, cost: u32) {
         let supply = self.supply(state.origin, now);
-        state.full = state.full.saturating_sub(self.price(cost)).max(supply);
+        // Had it not been taken, as much as has come since may have found no room.
+        let since = supply - self.supply(state.origin, taken.min(now));
+        let back = self.price(cost).saturating_sub(since);
+        state.full = state.full.saturating_sub(back).max(supply);
     }
 
     fn full_at(&self, state: &Filling, _now: Moment) -> Option<Moment> {
@@ -373,7 +374,8 @@ impl Rule for TokenBucket {
             Supply::Greedy { per_nano: 1 } => now.plus_nanos(amount),
             Supply::Greedy { per_nano } => now.plus_nanos(amount.div_ceil(per_nano)),
             Supply::Interval { period, refill } => {
-                period.start(self.origin, index + amount.div_ceil(u64::from(refill)))
+                let index = index.saturating_add(amount.div_ceil(u64::from(refill)));
+                period.start(self.origin, index)
             }
         };
         let ready_at = supplied(wanted - self.short_capacity);
@@ -386,26 +388,5 @@ impl Rule for TokenBucket {
             Supply::Greedy { per_nano } => 58_u32.saturating_sub(bits(per_nano)),
             Supply::Interval { refill, .. } => 58 - bits(u64::from(refill)),
         }
-    }
-}
-
-/// How many bits `number` has.
-const fn bits(number: u64) -> u32 {
-    64 - number.leading_zeros()
-}
-
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// ⌈a / b⌉, at most `u64::MAX`. Dividing 128 bits is slow, and rarely needed.
-#[inline]
-fn div_ceil(a: u128, b: u64) -> u64 {
-    match u64::try_from(a) {
-        Ok(a) => a.div_ceil(b),
-        Err(_) => u64::try_from(a.div_ceil(u128::from(b))).unwrap_or(u64::MAX),
     }
 }

@@ -1,10 +1,11 @@
+mod reserved;
+
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
+use self::reserved::Reserved;
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{
@@ -125,7 +126,16 @@ impl Members {
     }
 
     pub(crate) fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        match take_each(&self.members, demand) {
+        self.take_all(demand, |member, demand| member.try_acquire(demand))
+    }
+
+    /// [`try_acquire`](Self::try_acquire), by one who waits if it is refused.
+    pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.take_all(demand, |member, demand| member.attempt(demand))
+    }
+
+    fn take_all<'a>(&'a self, demand: Demand, ask: Ask<'a>) -> Result<Permit<'a>, Denied> {
+        match take_each(&self.members, demand, ask) {
             Ok(taken) => Ok(self.permit(demand.cost, taken)),
             Err((refuser, denied)) => Err(self.explain(refuser, denied, demand)),
         }
@@ -156,21 +166,39 @@ impl Members {
     }
 
     async fn wait_for_all(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let (mut refuser, _) = match take_each(&self.members, demand) {
+        let ask: Ask<'_> = |member, demand| member.attempt(demand);
+        let (mut refuser, _) = match take_each(&self.members, demand, ask) {
             Ok(taken) => return Ok(self.permit(demand.cost, taken)),
             Err(refused) => refused,
         };
+        // What can never be granted is not waited for.
+        for (index, member) in self.members.iter().enumerate() {
+            match member.estimate(demand) {
+                Err(denied) if !denied.reason().is_passing() => {
+                    return Err(self.explain(index, denied, demand));
+                }
+                _ => {}
+            }
+        }
         loop {
-            let permit = self.members[refuser].acquire(demand).await?;
+            let permit = match self.members[refuser].acquire(demand).await {
+                Ok(permit) => permit,
+                Err(denied) => return Err(self.explain(refuser, denied, demand)),
+            };
             let (before, after) = self.members.split_at(refuser);
-            let refused = match take_each(before, demand) {
-                Ok(taken) => match take_each(&after[1..], demand) {
+            let refused = match take_each(before, demand, ask) {
+                Ok(taken) => match take_each(&after[1..], demand, ask) {
                     Ok(_) => {
+                        let taken = if refuser == 0 {
+                            permit.granted_at()
+                        } else {
+                            taken
+                        };
                         permit.forget();
                         return Ok(self.permit(demand.cost, taken));
                     }
                     Err((index, _)) => {
-                        undo_each(before, demand.cost, taken);
+                        self.undo_each(before, demand.cost, taken, true);
                         refuser + 1 + index
                     }
                 },
@@ -180,15 +208,33 @@ impl Members {
             refuser = refused;
         }
     }
+
+    /// Takes back from each what was taken at `taken` by the clock of the first.
+    fn undo_each(&self, members: &[Arc<dyn Limiter>], cost: u32, taken: Moment, whole: bool) {
+        for member in members.iter().rev() {
+            // Each goes by its own clock. Read before the first one's, so that it is never too late a moment.
+            let now = member.clock().precise_now().as_nanos();
+            let ago = self.clock().precise_now().nanos_since(taken);
+            let taken = Moment::from_nanos(now.saturating_sub(ago));
+            member.source().undo(cost, taken, whole);
+        }
+    }
 }
 
+/// How a member is asked: so that its refusal counts, or not.
+type Ask<'a> = fn(&'a dyn Limiter, Demand) -> Result<Permit<'a>, Denied>;
+
 /// Takes from each, or from none; the index is that of the one that refused.
-fn take_each(members: &[Arc<dyn Limiter>], demand: Demand) -> Result<Moment, (usize, Denied)> {
+fn take_each<'a>(
+    members: &'a [Arc<dyn Limiter>],
+    demand: Demand,
+    ask: Ask<'a>,
+) -> Result<Moment, (usize, Denied)> {
     let Some((first, rest)) = members.split_first() else {
         return Ok(Moment::ORIGIN);
     };
-    let permit = first.try_acquire(demand).map_err(|denied| (0, denied))?;
-    match take_each(rest, demand) {
+    let permit = ask(&**first, demand).map_err(|denied| (0, denied))?;
+    match take_each(rest, demand, ask) {
         Ok(_) => {
             let taken = permit.granted_at();
             permit.forget();
@@ -201,12 +247,6 @@ fn take_each(members: &[Arc<dyn Limiter>], demand: Demand) -> Result<Moment, (us
     }
 }
 
-fn undo_each(members: &[Arc<dyn Limiter>], cost: u32, taken: Moment) {
-    for member in members.iter().rev() {
-        member.source().undo(cost, taken);
-    }
-}
-
 impl Source for Members {
     fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome) {
         for member in self.members.iter().rev() {
@@ -214,8 +254,8 @@ impl Source for Members {
         }
     }
 
-    fn undo(&self, cost: u32, taken: Moment) {
-        undo_each(&self.members, cost, taken);
+    fn undo(&self, cost: u32, taken: Moment, whole: bool) {
+        self.undo_each(&self.members, cost, taken, whole);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
@@ -239,26 +279,26 @@ impl Limiter for All {
         let members = &*self.members;
         let made_at = members.clock().precise_now();
         let mut held = Vec::with_capacity(members.members.len());
-        for member in &members.members {
-            // Dropping those already held cancels them.
-            held.push(member.reserve(demand)?);
+        for (index, member) in members.members.iter().enumerate() {
+            match member.reserve(demand) {
+                Ok(reservation) => held.push(reservation),
+                // Dropping those already held cancels them.
+                Err(denied) => {
+                    members.totals.denied();
+                    return Err(members.explain(index, denied, demand));
+                }
+            }
         }
         let waits = held.iter().map(Reservation::wait);
         let wait = waits
             .reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)))
             .flatten();
         let ready_at = wait.map(|wait: Duration| made_at.plus(wait));
-        let mut permits: Vec<Permit<'_>> = Vec::with_capacity(held.len());
+        let mut reserved = Reserved::new(held);
         let permit = poll_fn(move |cx| {
-            while let Some(next) = held.get_mut(permits.len()) {
-                match Pin::new(next).poll(cx) {
-                    Poll::Ready(Ok(permit)) => permits.push(permit),
-                    Poll::Ready(Err(denied)) => return Poll::Ready(Err(denied)),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            permits.drain(..).for_each(Permit::forget);
-            Poll::Ready(Ok(members.permit(demand.cost, members.clock().now())))
+            reserved
+                .poll(cx)
+                .map_ok(|()| members.permit(demand.cost, members.clock().now()))
         });
         Ok(Reservation::from_future(made_at, ready_at, permit))
     }

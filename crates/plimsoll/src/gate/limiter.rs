@@ -1,0 +1,56 @@
+use super::Gate;
+use super::core::Shortly;
+use crate::{Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Rule, Snapshot, Source};
+
+impl<R: Rule> Limiter for Gate<R> {
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        Self::try_acquire(self, demand)
+    }
+
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let core = &*self.core;
+        let now = core.clock.now();
+        if demand.cost > 0 && matches!(core.take_short(now, demand.cost), Shortly::Granted) {
+            core.totals.granted();
+        } else {
+            core.enter(now, |turn| {
+                turn.take(demand)
+                    .map(|()| turn.inside.counts.granted += 1)
+                    .map_err(|refusal| core.denied(turn.rule, refusal, turn.state, turn.now))
+            })?;
+        }
+        Ok(self.permit(demand.cost, now))
+    }
+
+    fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        Self::acquire(self, demand)
+    }
+
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
+        Self::reserve(self, demand)
+    }
+
+    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        Self::estimate(self, demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+
+    fn name(&self) -> Option<&str> {
+        Self::name(self)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
+    fn source(&self) -> &dyn Source {
+        &*self.core
+    }
+}
