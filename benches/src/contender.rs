@@ -6,6 +6,22 @@
 
 use crate::report::Series;
 
+/// How often everybody runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds {
+    pub(crate) count: usize,
+    /// What the name of a contender must contain.
+    pub(crate) who: String,
+}
+
+impl Rounds {
+    /// So many rounds, with everybody.
+    pub(crate) fn of(count: usize) -> Self {
+        let who = String::new();
+        Self { count, who }
+    }
+}
+
 /// What a contender is to us.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Role {
@@ -32,12 +48,14 @@ impl<C: Copy, S> Contender<C, S> {
     }
 
     /// Runs every contender once in each round.
-    pub(crate) fn in_turns(contenders: &[Self], rounds: usize, conditions: C) -> Vec<Series<S>> {
+    pub(crate) fn in_turns(mut all: Vec<Self>, rounds: &Rounds, conditions: C) -> Vec<Series<S>> {
+        all.retain(|contender| contender.name.contains(&rounds.who));
+        let contenders = &all;
         let mut series: Vec<Series<S>> = contenders
             .iter()
             .map(|contender| Series::new(contender.role, contender.name))
             .collect();
-        for round in 0..rounds {
+        for round in 0..rounds.count {
             for turn in 0..contenders.len() {
                 let place = (turn + round * 5) % contenders.len();
                 let sample = (contenders[place].run)(conditions);

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::asking::now;
 use crate::contender::Role::{Floor, Ours, Peer};
-use crate::contender::{Contender, Role};
+use crate::contender::{Contender, Role, Rounds};
 use crate::permits::{CONCURRENCY, SEMAPHORE};
 use crate::report::Case;
 
@@ -99,7 +99,7 @@ fn runtime(workers: usize) -> io::Result<Runtime> {
 }
 
 /// Runs the cases whose name `wanted` accepts, with so many turns for each task.
-pub(crate) fn run(rounds: usize, turns: u32, wanted: impl Fn(&str) -> bool) -> Vec<Case> {
+pub(crate) fn run(rounds: &Rounds, turns: u32, wanted: impl Fn(&str) -> bool) -> Vec<Case> {
     let cases = [
         (
             ONE_WORKER,
@@ -114,7 +114,7 @@ pub(crate) fn run(rounds: usize, turns: u32, wanted: impl Fn(&str) -> bool) -> V
             id,
             title,
             unit: "ns",
-            series: Contender::in_turns(&contenders(), rounds, Trial { workers, turns }),
+            series: Contender::in_turns(contenders(), rounds, Trial { workers, turns }),
             compared: &[CONCURRENCY],
         })
         .collect()

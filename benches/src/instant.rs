@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::asking::{Answer, Trial};
-use crate::contender::Contender;
+use crate::contender::{Contender, Rounds};
 use crate::report::Case;
 use crate::{floors, limiters, permits};
 
@@ -83,19 +83,19 @@ fn limiters_and<const N: usize>(floors: [Vec<Contender<Trial>>; N]) -> Vec<Conte
 }
 
 /// Runs the cases whose name `wanted` accepts.
-pub(crate) fn run(rounds: usize, span: Duration, wanted: impl Fn(&str) -> bool) -> Vec<Case> {
+pub(crate) fn run(rounds: &Rounds, span: Duration, wanted: impl Fn(&str) -> bool) -> Vec<Case> {
     let plans = PLANS.iter().filter(|plan| wanted(plan.id));
     plans.map(|plan| plan.run(rounds, span)).collect()
 }
 
 impl Plan {
-    fn run(&self, rounds: usize, span: Duration) -> Case {
+    fn run(&self, rounds: &Rounds, span: Duration) -> Case {
         let trial = Trial {
             answer: self.answer,
             threads: self.threads,
             span,
         };
-        let series = Contender::in_turns(&(self.contenders)(), rounds, trial);
+        let series = Contender::in_turns((self.contenders)(), rounds, trial);
         Case {
             id: self.id,
             title: self.title,

@@ -22,9 +22,9 @@ pub(crate) fn description(options: &Options) -> String {
          The machine is virtual and shared, so figures come and go with its neighbours: compare the \
          ratios, which are medians of ratios within a round, not the nanoseconds. The spread is over \
          rounds.\n",
-        rounds = options.rounds,
+        rounds = options.rounds.count,
         span = options.span.as_millis(),
-        waiting_rounds = options.waiting_rounds,
+        waiting_rounds = options.waiting_rounds.count,
         waiting = options.waiting_span.as_secs_f64(),
         kernel = output_of("uname", &["-sr"]),
         rustc = output_of("rustc", &["--version"]),

@@ -47,10 +47,10 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> String {
     let wanted = |case: &str| options.wants(case);
     let sizes = wanted("sizes").then(sizes::measure);
-    let mut cases = instant::run(options.rounds, options.span, wanted);
-    cases.extend(handoff::run(options.rounds, options.turns, wanted));
+    let mut cases = instant::run(&options.rounds, options.span, wanted);
+    cases.extend(handoff::run(&options.rounds, options.turns, wanted));
     let waits = if wanted("waiting") {
-        waiting::run(options.waiting_rounds, options.waiting_span)
+        waiting::run(&options.waiting_rounds, options.waiting_span)
     } else {
         Vec::new()
     };

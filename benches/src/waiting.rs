@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 
 use crate::asking::{now, process_time};
 use crate::contender::Role::{Ours, Peer};
-use crate::contender::{Contender, Role};
+use crate::contender::{Contender, Role, Rounds};
 use crate::report::{Series, Table, marked, quantile};
 
 pub(crate) const OURS: &str = "plimsoll";
@@ -210,10 +210,10 @@ fn summary(rate: u32, span: Duration, waits: &[Vec<f64>], cpu: Duration) -> Wait
 }
 
 /// Runs every rate.
-pub(crate) fn run(rounds: usize, span: Duration) -> Vec<(u32, Vec<Series<Waited>>)> {
+pub(crate) fn run(rounds: &Rounds, span: Duration) -> Vec<(u32, Vec<Series<Waited>>)> {
     let run = |rate| {
         let trial = Trial { rate, span };
-        (rate, Contender::in_turns(&contenders(), rounds, trial))
+        (rate, Contender::in_turns(contenders(), rounds, trial))
     };
     RATES.into_iter().map(run).collect()
 }
