@@ -6,7 +6,7 @@ pub(crate) const USAGE: &str = "\
 usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--markdown FILE]
 
   --quick          few short rounds, to see that everything works
-  --rounds N       how often everybody runs in each case (15; a fifth of it for waiting)
+  --rounds N       how often everybody runs in each case (31; a tenth of it for waiting)
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
                    permit, permit-two, handoff, handoff-two, waiting, sizes
   --who TEXT       only contenders with this in their name, for a profile
@@ -29,10 +29,10 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
-            rounds: Rounds::of(15),
-            span: Duration::from_millis(30),
+            rounds: Rounds::of(31),
+            span: Duration::from_millis(20),
             turns: 600,
-            waiting_rounds: Rounds::of(3),
+            waiting_rounds: Rounds::of(4),
             waiting_span: Duration::from_secs(2),
             only: Vec::new(),
             markdown: None,
@@ -64,7 +64,7 @@ impl Options {
         match value.parse() {
             Ok(count) if count > 0 => {
                 self.rounds.count = count;
-                self.waiting_rounds.count = count.div_ceil(5);
+                self.waiting_rounds.count = count.div_ceil(10);
                 Ok(())
             }
             _ => Err(format!("--rounds is {value}, not a number of rounds")),

@@ -133,7 +133,7 @@ fn at_most(what: &str, measured: f64, bound: f64, unit: &str) -> Target {
     Target {
         what: what.to_owned(),
         wanted: format!("≤ {bound}{unit}"),
-        measured: format!("{measured:.2}{unit}"),
+        measured: format!("{measured:.3}{unit}"),
         met: measured <= bound,
     }
 }

@@ -166,7 +166,7 @@ where
                             if served > end {
                                 return waits;
                             }
-                            waits.push((served - asked).as_nanos() as f64);
+                            waits.push(served - asked);
                             asked = served;
                         }
                     })
@@ -191,17 +191,17 @@ where
     })
 }
 
-fn summary(rate: u32, span: Duration, waits: &[Vec<f64>], cpu: Duration) -> Waited {
+fn summary(rate: u32, span: Duration, waits: &[Vec<Duration>], cpu: Duration) -> Waited {
     let counts = || waits.iter().map(|waits| waits.len() as f64);
     let granted: f64 = counts().sum();
     let mean = granted / f64::from(TASKS);
-    let all = waits.concat();
+    let all: Vec<f64> = waits.iter().flatten().map(Duration::as_secs_f64).collect();
     let p99 = quantile(&all, 0.99);
-    let fair = f64::from(TASKS) / f64::from(rate) * 1e9;
+    let fair = f64::from(TASKS) / f64::from(rate);
     Waited {
         reached: granted / (f64::from(rate) * span.as_secs_f64()),
-        p50: quantile(&all, 0.5) / 1e3,
-        p99: p99 / 1e3,
+        p50: quantile(&all, 0.5) * 1e6,
+        p99: p99 * 1e6,
         p99_over_queue: p99 / fair,
         fewest: counts().fold(f64::INFINITY, f64::min) / mean,
         most: counts().fold(0.0, f64::max) / mean,
