@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::name::intern;
 use crate::totals::Totals;
 use crate::{
     Acquire, Clock, Demand, Denied, InvalidLimit, Limiter, Moment, Outcome, Permit, Reservation,
@@ -45,7 +46,7 @@ pub struct All {
 pub(crate) struct Members {
     members: Box<[Arc<dyn Limiter>]>,
     totals: Totals,
-    name: Option<Arc<str>>,
+    name: Option<&'static str>,
     me: Weak<Self>,
 }
 
@@ -78,7 +79,7 @@ impl All {
         Ok(Self::with(members, None))
     }
 
-    fn with(members: Box<[Arc<dyn Limiter>]>, name: Option<Arc<str>>) -> Self {
+    fn with(members: Box<[Arc<dyn Limiter>]>, name: Option<&'static str>) -> Self {
         let members = Arc::new_cyclic(|me| Members {
             members,
             totals: Totals::new(true),
@@ -90,8 +91,8 @@ impl All {
 
     /// Gives it a name. Refusals name the member that refused if it has a name, otherwise this one.
     #[must_use]
-    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
-        Self::with(self.members.members.clone(), Some(name.into()))
+    pub fn named(self, name: &str) -> Self {
+        Self::with(self.members.members.clone(), Some(intern(name)))
     }
 
     /// Takes from all now, or from none. See [`Limiter::try_acquire`].
@@ -139,9 +140,9 @@ impl Members {
             }
         }
         let denied = denied.with_retry_after(latest);
-        match denied.limiter() {
-            Some(_) => denied,
-            None => denied.with_limiter(self.name.clone()),
+        match self.name {
+            Some(name) if denied.limiter().is_none() => denied.with_limiter(name),
+            _ => denied,
         }
     }
 
@@ -303,7 +304,7 @@ impl Limiter for All {
     }
 
     fn name(&self) -> Option<&str> {
-        self.members.name.as_deref()
+        self.members.name
     }
 
     fn clock(&self) -> &Clock {

@@ -1,4 +1,5 @@
-use crate::sync::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::{InvalidLimit, Moment, Refusal, Rule};
 
 /// At most so much at once; what is taken is given back.
@@ -19,7 +20,7 @@ use crate::{InvalidLimit, Moment, Refusal, Rule};
 pub struct Concurrency {
     /// Changed by `resize` under the gate's lock. A reader that races with it sees the limit before
     /// or after; what may be taken is decided by the state alone.
-    limit: AtomicU64,
+    limit: AtomicU32,
 }
 
 /// What a [`Concurrency`] limit remembers: how much is left, below 0 after the limit has shrunk.
@@ -41,7 +42,7 @@ impl Concurrency {
     pub fn new(limit: u32) -> Self {
         assert!(limit > 0, "a concurrency limit must be at least 1");
         Self {
-            limit: AtomicU64::new(u64::from(limit)),
+            limit: AtomicU32::new(limit),
         }
     }
 
@@ -60,8 +61,8 @@ impl Concurrency {
     /// Changes the limit. What is taken stays taken: after a shrink nothing is granted until enough
     /// has come back.
     pub(crate) fn resize(&self, state: &mut Slots, limit: u32) {
-        let old = self.limit.swap(u64::from(limit), Ordering::Relaxed);
-        state.left += i64::from(limit) - old.cast_signed();
+        let old = self.limit.swap(limit, Ordering::Relaxed);
+        state.left += i64::from(limit) - i64::from(old);
     }
 }
 
@@ -71,7 +72,7 @@ impl Rule for Concurrency {
     const GIVES_BACK: bool = true;
 
     fn limit(&self) -> u32 {
-        u32::try_from(self.limit.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+        self.limit.load(Ordering::Relaxed)
     }
 
     fn fresh(&self, _now: Moment) -> Slots {

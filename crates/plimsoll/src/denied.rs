@@ -1,9 +1,9 @@
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Moment;
+use crate::name::intern;
+use crate::{Moment, Refusal};
 
 /// Why a limiter refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -112,7 +112,7 @@ pub struct Denied {
     /// `u64::MAX`: nobody knows. An `Option<Duration>` would make every refusal slower to build.
     retry_after: u64,
     reset: u64,
-    limiter: Option<Arc<str>>,
+    limiter: Option<&'static str>,
 }
 
 impl Denied {
@@ -126,6 +126,31 @@ impl Denied {
             retry_after: u64::MAX,
             reset: u64::MAX,
             limiter: None,
+        }
+    }
+
+    /// What a gate says: all at once, because most refusals are built to be looked at by nobody.
+    #[inline]
+    pub(crate) fn from_rule(
+        refusal: Refusal,
+        now: Moment,
+        (limit, remaining): (u32, u32),
+        limiter: Option<&'static str>,
+    ) -> Self {
+        let until = |moment: Moment| {
+            if moment.is_known() {
+                moment.nanos_since(now)
+            } else {
+                u64::MAX
+            }
+        };
+        Self {
+            reason: refusal.reason,
+            limit,
+            remaining,
+            retry_after: until(refusal.ready_at),
+            reset: until(refusal.full_at),
+            limiter,
         }
     }
 
@@ -152,9 +177,12 @@ impl Denied {
     }
 
     /// Says which limiter refused.
+    ///
+    /// Names are kept for the life of the process, once each, so that a refusal need not own one: give
+    /// names to limiters, not to callers.
     #[must_use]
-    pub fn with_limiter(mut self, name: Option<Arc<str>>) -> Self {
-        self.limiter = name;
+    pub fn with_limiter(mut self, name: &str) -> Self {
+        self.limiter = Some(intern(name));
         self
     }
 
@@ -209,13 +237,13 @@ impl Denied {
     /// The name of the limiter that refused, if it has one.
     #[must_use]
     pub fn limiter(&self) -> Option<&str> {
-        self.limiter.as_deref()
+        self.limiter
     }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = &self.limiter {
+        if let Some(name) = self.limiter {
             write!(f, "{name}: ")?;
         }
         f.write_str(self.reason.phrase())?;

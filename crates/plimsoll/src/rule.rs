@@ -82,10 +82,35 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.fresh(now)
     }
 
+    /// [`take`](Self::take) on the short form. Rules whose state is wider than a word may have a
+    /// shorter way than to unpack it. `cost` is at least 1.
+    #[inline]
+    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
+        let mut state = self.unpack(word, now);
+        match self.take(&mut state, now, cost) {
+            Ok(()) => self.pack(&state, now).map_or(Short::Unfit, Short::Taken),
+            Err(refusal) => {
+                let full_at = self.full_at(&state, now).unwrap_or(Moment::NEVER);
+                Short::Refused(refusal.full_at(full_at))
+            }
+        }
+    }
+
     /// For how long a short form is good, as a power of two in nanoseconds.
     fn epoch_bits(&self) -> u32 {
         63
     }
+}
+
+/// What [`Rule::take_short`] comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Short {
+    /// Taken; this is the new short form.
+    Taken(u64),
+    /// Refused.
+    Refused(Refusal),
+    /// The new state has no short form.
+    Unfit,
 }
 
 /// Why a rule does not grant now, and when it would.
@@ -93,6 +118,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
 pub struct Refusal {
     pub(crate) reason: Reason,
     pub(crate) ready_at: Moment,
+    pub(crate) full_at: Moment,
 }
 
 impl Refusal {
@@ -102,6 +128,7 @@ impl Refusal {
         Self {
             reason: Reason::Exhausted,
             ready_at,
+            full_at: Moment::NEVER,
         }
     }
 
@@ -115,6 +142,14 @@ impl Refusal {
     #[must_use]
     pub const fn because(mut self, reason: Reason) -> Self {
         self.reason = reason;
+        self
+    }
+
+    /// Says too when everything is available again. A rule that refuses in [`Rule::take_short`] should:
+    /// nobody asks it again.
+    #[must_use]
+    pub const fn full_at(mut self, full_at: Moment) -> Self {
+        self.full_at = full_at;
         self
     }
 

@@ -77,13 +77,19 @@ impl ManualClock {
     /// Moves the clock to `moment`, passing through every instant at which somebody falls due on
     /// the way. A clock that would step back stands still.
     pub fn advance_to(&self, moment: Moment) {
+        self.ring_until(moment);
+        self.0.now.fetch_max(moment.as_nanos(), Ordering::AcqRel);
+        // Whoever set an alarm meanwhile either sees the new time or is seen here.
+        self.ring_until(moment);
+    }
+
+    fn ring_until(&self, moment: Moment) {
         while let Some((at, target)) = self.0.alarms.pop_due(moment) {
             self.0.now.fetch_max(at.as_nanos(), Ordering::AcqRel);
             if let Some(target) = target.upgrade() {
                 target.ring(self.now());
             }
         }
-        self.0.now.fetch_max(moment.as_nanos(), Ordering::AcqRel);
     }
 }
 

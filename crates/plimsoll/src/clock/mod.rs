@@ -124,15 +124,20 @@ impl Clock {
     }
 
     /// Sets the alarm, replacing its former time. It rings once, not before `at`.
-    pub(crate) fn set(&self, alarm: AlarmId, at: Moment) {
+    ///
+    /// Returns whether the moment has passed already and nobody else will ring: the hand that moved the
+    /// clock has gone by.
+    pub(crate) fn set(&self, alarm: AlarmId, at: Moment) -> bool {
         match &self.0 {
             Kind::System | Kind::Precise => system::set(alarm, at),
             Kind::Manual(hand) => {
                 hand.alarms().set(alarm, at);
+                return hand.now() >= at;
             }
             #[cfg(feature = "tokio")]
             Kind::Tokio(driver) => tokio::Driver::set(driver, alarm, at),
         }
+        false
     }
 
     /// Gives the alarm up.

@@ -54,9 +54,9 @@ impl Future for Sleep {
         let mut waker = sleeper.0.lock().unwrap_or_else(PoisonError::into_inner);
         *waker = Some(cx.waker().clone());
         drop(waker);
-        // Set anew at each poll: the moment may have come between reading the clock and storing the
-        // waker.
-        this.clock.set(*alarm, this.until);
+        if this.clock.set(*alarm, this.until) {
+            return Poll::Ready(());
+        }
         Poll::Pending
     }
 }

@@ -3,7 +3,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::core::{Core, Short};
+use super::core::{Core, Shortly};
 use crate::all::Members;
 use crate::queue::{Status, Ticket};
 use crate::{Demand, Denied, Moment, Permit, Reason, Refusal, Rule, Source};
@@ -28,9 +28,9 @@ pub(super) trait Turnstile: Source {
     /// Takes at once or joins the queue.
     fn ask(&self, demand: Demand, waker: &Waker) -> Result<Asked, Denied>;
     /// What has become of a place in the queue.
-    fn poll(&self, ticket: Ticket, cost: u32, waker: &Waker) -> Poll<Result<Moment, Denied>>;
+    fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Moment, Denied>>;
     /// Gives a place in the queue up.
-    fn leave(&self, ticket: Ticket, cost: u32);
+    fn leave(&self, ticket: Ticket, cost: u32, reserved: bool);
     /// Gives back what was taken ahead of time.
     fn cancel(&self, booking: u64);
     /// Whether permits are given back.
@@ -48,12 +48,13 @@ pub(super) struct Place<'a> {
     pub(super) gate: &'a dyn Turnstile,
     pub(super) ticket: Ticket,
     pub(super) cost: u32,
+    pub(super) reserved: bool,
 }
 
 impl<'a> Place<'a> {
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
         let gate = self.gate;
-        gate.poll(self.ticket, self.cost, waker)
+        gate.poll(self.ticket, waker)
             .map_ok(|taken| Permit::new(gate, self.cost, taken, gate.gives_back()))
     }
 }
@@ -97,8 +98,13 @@ impl<'a> Future for Acquire<'a> {
                         Ok(Permit::new(gate, demand.cost, taken, gate.gives_back()))
                     }
                     Ok(Asked::Queued(ticket)) => {
-                        let cost = demand.cost;
-                        *stage = Stage::Queued(Place { gate, ticket, cost });
+                        let (cost, reserved) = (demand.cost, false);
+                        *stage = Stage::Queued(Place {
+                            gate,
+                            ticket,
+                            cost,
+                            reserved,
+                        });
                         return Poll::Pending;
                     }
                     Err(denied) => Err(denied),
@@ -136,7 +142,7 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.gate.leave(self.ticket, self.cost);
+        self.gate.leave(self.ticket, self.cost, self.reserved);
     }
 }
 
@@ -154,7 +160,7 @@ impl fmt::Debug for Acquire<'_> {
 impl<R: Rule> Turnstile for Core<R> {
     fn ask(&self, demand: Demand, waker: &Waker) -> Result<Asked, Denied> {
         let now = self.clock.now();
-        if demand.cost > 0 && matches!(self.take_short(now, demand.cost), Short::Granted) {
+        if demand.cost > 0 && matches!(self.take_short(now, demand.cost), Shortly::Granted) {
             self.totals.granted();
             return Ok(Asked::Granted(now));
         }
@@ -189,19 +195,19 @@ impl<R: Rule> Turnstile for Core<R> {
         })
     }
 
-    fn poll(&self, ticket: Ticket, cost: u32, waker: &Waker) -> Poll<Result<Moment, Denied>> {
+    fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Moment, Denied>> {
         match self.look_at(ticket, waker) {
             Status::Waiting => Poll::Pending,
             Status::Granted(taken) => Poll::Ready(Ok(taken)),
             Status::Refused(reason) => Poll::Ready(Err(self.look(|_, state, now| {
                 let refusal = Refusal::until_given_back().because(reason);
-                self.denied(refusal, state, now, cost)
+                self.denied(refusal, state, now)
             }))),
         }
     }
 
-    fn leave(&self, ticket: Ticket, cost: u32) {
-        Self::leave(self, ticket, cost);
+    fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
+        Self::leave(self, ticket, cost, reserved);
     }
 
     fn cancel(&self, booking: u64) {

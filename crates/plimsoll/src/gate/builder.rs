@@ -1,9 +1,8 @@
-use std::sync::Arc;
-
 use super::bookings::Bookings;
 use super::core::Core;
 use super::forecast::Forecast;
 use super::inside::{Inside, Tally};
+use crate::name::intern;
 use crate::queue::Waiters;
 use crate::totals::Totals;
 use crate::{Clock, Gate, Moment, Queue, Rule};
@@ -15,7 +14,7 @@ pub struct GateBuilder<R> {
     rule: R,
     clock: Clock,
     queue: Option<Queue>,
-    name: Option<Arc<str>>,
+    name: Option<&'static str>,
     totals: bool,
 }
 
@@ -42,9 +41,9 @@ impl<R: Rule> GateBuilder<R> {
         self
     }
 
-    /// Gives the limiter a name, which its refusals carry.
-    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
+    /// Gives the limiter a name, which its refusals carry. It is kept for the life of the process.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(intern(name));
         self
     }
 

@@ -28,12 +28,16 @@ use crate::clock::{Clock, Ring};
 use crate::queue::{Status, Ticket};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
-use crate::{Demand, Denied, Moment, Outcome, Reason, Refusal, Rule, Snapshot, Source};
+use crate::{Demand, Denied, Moment, Outcome, Reason, Refusal, Rule, Short, Snapshot, Source};
 
 /// Set in a word that holds no state.
 const PARKED: u64 = 1 << 63;
 /// A parked word, with room above and below for additions that went astray.
 const MARK: u64 = PARKED | 1 << 62;
+
+/// When so much has gone astray, the mark is renewed. A limiter with a queue that never empties may get
+/// there after years.
+const ASTRAY: u64 = 1 << 60;
 
 pub(crate) struct Core<R: Rule> {
     word: AtomicU64,
@@ -43,15 +47,16 @@ pub(crate) struct Core<R: Rule> {
     pub(super) rule: R,
     pub(super) clock: Clock,
     pub(super) totals: Totals,
-    pub(super) name: Option<Arc<str>>,
+    pub(super) name: Option<&'static str>,
     inside: Mutex<Inside<R>>,
     me: Weak<Self>,
 }
 
 /// What the short way came to.
-pub(super) enum Short<S> {
+pub(super) enum Shortly {
     Granted,
-    Refused(Refusal, S),
+    /// Refused, by this word.
+    Refused(Refusal, u64),
     /// The short way is closed.
     Parked,
 }
@@ -61,7 +66,7 @@ impl<R: Rule> Core<R> {
         mut rule: R,
         clock: Clock,
         totals: Totals,
-        name: Option<Arc<str>>,
+        name: Option<&'static str>,
         mut inside: Inside<R>,
     ) -> Arc<Self> {
         let now = clock.precise_now();
@@ -86,36 +91,33 @@ impl<R: Rule> Core<R> {
     }
 
     /// Decides by the word alone, if the state is there. `cost` is at least 1.
-    #[inline]
-    pub(super) fn take_short(&self, now: Moment, cost: u32) -> Short<R::State> {
+    #[inline(always)]
+    pub(super) fn take_short(&self, now: Moment, cost: u32) -> Shortly {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             // The epoch is read after the word, so a word of a later epoch is noticed.
             let epoch = self.epoch.load(Ordering::Relaxed);
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
-                return Short::Parked;
+                return Shortly::Parked;
             }
-            let mut state = self.rule.unpack(word, now);
-            if let Err(refusal) = self.rule.take(&mut state, now, cost) {
-                return Short::Refused(refusal, state);
-            }
-            let Some(next) = self.rule.pack(&state, now) else {
-                return Short::Parked;
+            let next = match self.rule.take_short(word, now, cost) {
+                Short::Taken(next) => next,
+                Short::Refused(refusal) => return Shortly::Refused(refusal, word),
+                Short::Unfit => return Shortly::Parked,
             };
             let exchanged =
                 self.word
                     .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire);
             match exchanged {
-                Ok(_) => {
-                    self.totals.granted();
-                    return Short::Granted;
-                }
+                Ok(_) => return Shortly::Granted,
                 Err(other) => word = other,
             }
         }
     }
 
-    /// Takes behind the lock; a refusal is counted and explained.
+    /// Takes behind the lock; a refusal is counted and explained. Kept apart so that the short way
+    /// stays small enough to be inlined.
+    #[inline(never)]
     pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
         if let Some(answer) = self.take_parked(now, demand.cost) {
             return answer;
@@ -137,13 +139,16 @@ impl<R: Rule> Core<R> {
             return None;
         }
         let state = inside.state.as_mut()?;
+        if cost > self.rule.limit() {
+            return None;
+        }
         match self.rule.take(state, now, cost) {
             Ok(()) => {
                 inside.counts.granted += 1;
                 Some(Ok(()))
             }
             Err(refusal) => {
-                let denied = self.denied(refusal, state, now, cost);
+                let denied = self.denied(refusal, state, now);
                 inside.counts.denied += 1;
                 Some(Err(denied))
             }
@@ -159,37 +164,45 @@ impl<R: Rule> Core<R> {
     ) -> Denied {
         turn.inside.counts.denied += 1;
         let refusal = turn.explain(demand, refusal);
-        self.denied(refusal, turn.state, turn.now, demand.cost)
+        self.denied(refusal, turn.state, turn.now)
     }
 
-    /// What a refusal tells the caller.
+    /// Counts a refusal of the short way, and tells the caller about it.
     #[inline]
-    pub(super) fn denied(
+    pub(super) fn denied_shortly(
         &self,
         refusal: Refusal,
-        state: &R::State,
+        word: u64,
         now: Moment,
         cost: u32,
     ) -> Denied {
-        let limit = self.rule.limit();
-        let too_large = cost > limit && refusal.reason == Reason::Exhausted;
-        let (reason, ready_at) = if too_large {
-            (Reason::TooLarge, None)
-        } else {
-            (refusal.reason, refusal.ready_at())
-        };
+        self.totals.denied();
+        if cost > self.rule.limit() {
+            let refusal = Refusal::until_given_back().because(Reason::TooLarge);
+            return self.denied(refusal, &self.rule.unpack(word, now), now);
+        }
         // Whoever asked for one and did not get it knows that there is nothing.
-        let nothing_left = cost == 1 && reason == Reason::Exhausted;
-        let remaining = if nothing_left {
+        let remaining = if cost == 1 {
             0
         } else {
-            self.rule.available(state, now)
+            self.rule.available(&self.rule.unpack(word, now), now)
         };
-        Denied::new(reason)
-            .with_limit(limit, remaining)
-            .with_ready_at(now, ready_at)
-            .with_reset_at(now, self.rule.full_at(state, now))
-            .with_limiter(self.name.clone())
+        self.refusal(refusal, now, remaining)
+    }
+
+    /// What a refusal tells the caller.
+    pub(super) fn denied(&self, refusal: Refusal, state: &R::State, now: Moment) -> Denied {
+        let full_at = self.rule.full_at(state, now).unwrap_or(Moment::NEVER);
+        self.refusal(
+            refusal.full_at(full_at),
+            now,
+            self.rule.available(state, now),
+        )
+    }
+
+    #[inline]
+    fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
+        Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
     }
 
     /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
@@ -205,13 +218,20 @@ impl<R: Rule> Core<R> {
         output
     }
 
-    /// Wakes those who were settled, and goes on serving if they were too many for one turn.
-    fn wake(&self, now: Moment, mut woken: Woken) {
-        while woken.is_full() {
+    /// Wakes those who were settled, and goes on serving if they were too many for one turn or the time
+    /// of the next has come meanwhile.
+    fn wake(&self, mut now: Moment, mut woken: Woken) {
+        loop {
+            let more = woken.is_full() || woken.overdue;
+            if woken.overdue {
+                now = self.clock.precise_now();
+            }
             woken.wake();
+            if !more {
+                return;
+            }
             self.enter_once(now, &mut woken, |turn| turn.serve());
         }
-        woken.wake();
     }
 
     fn enter_once<T>(
@@ -242,19 +262,24 @@ impl<R: Rule> Core<R> {
             inside,
             state: &mut state,
             now,
-            woken,
+            woken: &mut *woken,
         });
-        self.set_alarm(inside);
+        woken.overdue = self.set_alarm(inside);
         let free = inside.waiters.is_empty() && !inside.closed;
         match self.rule.pack(&state, now).filter(|_| free) {
-            Some(word) => self.word.store(word, Ordering::Release),
-            None => {
-                inside.state = Some(state);
-                if R::GIVES_BACK {
-                    // Makes room again for additions that go astray.
-                    self.word.store(MARK, Ordering::Release);
-                }
+            // Swapped, not stored: additions that go astray are exchanges too, and in one order with
+            // this one.
+            Some(word) => {
+                // What is known of a state behind the lock says nothing about a state in the word.
+                inside.forecast.forget();
+                let epoch = self
+                    .epoch
+                    .load(Ordering::Relaxed)
+                    .max(now.as_nanos() >> self.epoch_bits);
+                self.epoch.store(epoch, Ordering::Relaxed);
+                self.word.swap(word, Ordering::AcqRel);
             }
+            None => inside.state = Some(state),
         }
         output
     }
@@ -271,13 +296,13 @@ impl<R: Rule> Core<R> {
         if current == epoch {
             return self.rule.unpack(word, now);
         }
-        self.epoch.store(current.max(epoch), Ordering::Relaxed);
         self.rule
             .unpack(word, Moment::from_nanos(epoch << self.epoch_bits))
     }
 
-    /// Sees to it that the clock rings when the next waiter is served or gives up.
-    fn set_alarm(&self, inside: &mut Inside<R>) {
+    /// Sees to it that the clock rings when the next waiter is served or gives up. Returns whether that
+    /// moment has passed already.
+    fn set_alarm(&self, inside: &mut Inside<R>) -> bool {
         let mut at = Moment::NEVER;
         if !inside.waiters.is_empty() {
             let deadline = inside.waiters.first_deadline();
@@ -285,14 +310,14 @@ impl<R: Rule> Core<R> {
             at = inside.due.min(deadline.plus_nanos(1));
         }
         if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
-            return;
+            return false;
         }
         inside.alarm_at = at;
         let alarm = *inside.alarm.get_or_insert_with(|| {
             let me: Weak<Self> = Weak::clone(&self.me);
             self.clock.register(me)
         });
-        self.clock.set(alarm, at);
+        self.clock.set(alarm, at)
     }
 
     /// Looks at the gate without changing it.
@@ -322,7 +347,7 @@ impl<R: Rule> Core<R> {
             in_use: self.rule.in_use(state, now),
             queued: inside.waiters.queued(),
             waiters: inside.waiters.count() as u64,
-            granted: granted.wrapping_add(inside.counts.granted),
+            granted: (granted + inside.counts.granted).saturating_sub(inside.counts.undone),
             denied: denied + inside.counts.denied,
             evicted: inside.counts.evicted,
             cancelled: inside.counts.cancelled,
@@ -342,8 +367,9 @@ impl<R: Rule> Core<R> {
         status
     }
 
-    /// Gives up a place in the queue, or what was granted to it and never read.
-    pub(super) fn leave(&self, ticket: Ticket, cost: u32) {
+    /// Gives up a place in the queue, or what was granted to it and never read. What was reserved can
+    /// be given back until its time, as any reservation.
+    pub(super) fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
         let now = self.clock.precise_now();
         self.enter(now, |turn| {
             match turn.inside.waiters.status(ticket) {
@@ -351,10 +377,11 @@ impl<R: Rule> Core<R> {
                     turn.settle(ticket, Status::Refused(Reason::Closed));
                     turn.inside.counts.cancelled += 1;
                 }
+                Some(Status::Granted(taken)) if reserved && !R::GIVES_BACK && now > taken => {}
                 Some(Status::Granted(taken)) => {
                     turn.rule.put_back(turn.state, now, taken, cost);
                     turn.inside.forecast.forget();
-                    turn.inside.counts.granted = turn.inside.counts.granted.wrapping_sub(1);
+                    turn.inside.counts.undone += 1;
                     turn.inside.counts.cancelled += 1;
                 }
                 Some(Status::Refused(_)) => {}
@@ -380,7 +407,7 @@ impl<R: Rule> Source for Core<R> {
             // Released to whoever takes next: what was done under the permit happened before.
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
-                self.give_back_long(cost, taken);
+                self.give_back_long(cost, taken, word);
             }
         }
     }
@@ -389,8 +416,7 @@ impl<R: Rule> Source for Core<R> {
         let now = self.clock.precise_now().max(taken);
         self.enter(now, |turn| {
             turn.rule.put_back(turn.state, now, taken, cost);
-            // The grant may have been counted elsewhere; only the sum matters.
-            turn.inside.counts.granted = turn.inside.counts.granted.wrapping_sub(1);
+            turn.inside.counts.undone += 1;
             turn.inside.forecast.forget();
             turn.serve();
         });
@@ -407,7 +433,7 @@ impl<R: Rule> Source for Core<R> {
 
 impl<R: Rule> Core<R> {
     #[cold]
-    fn give_back_long(&self, cost: u32, taken: Moment) {
+    fn give_back_long(&self, cost: u32, taken: Moment, word: u64) {
         let now = self.clock.precise_now();
         let mut woken = Woken::default();
         let mut inside = lock(&self.inside);
@@ -421,6 +447,9 @@ impl<R: Rule> Core<R> {
             turn.inside.forecast.forget();
             turn.serve();
         });
+        if inside.state.is_some() && word > MARK + ASTRAY {
+            self.word.swap(MARK, Ordering::AcqRel);
+        }
         drop(inside);
         self.wake(now, woken);
     }

@@ -28,6 +28,8 @@ pub(super) struct Inside<R: Rule> {
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) granted: u64,
+    /// Grants that were taken back, wherever they had been counted.
+    pub(super) undone: u64,
     pub(super) denied: u64,
     pub(super) evicted: u64,
     pub(super) cancelled: u64,
@@ -40,6 +42,8 @@ pub(super) struct Woken {
     count: usize,
     /// For those who are evicted all at once.
     more: Vec<Waker>,
+    /// Whether the next waiter is due by now.
+    pub(super) overdue: bool,
 }
 
 impl Woken {
@@ -185,9 +189,9 @@ impl<R: Rule> Turn<'_, R> {
         let deadline = queue
             .timeout
             .map_or(own, |timeout| own.min(self.now.plus(timeout)));
-        if deadline.is_known() {
+        if deadline.is_known() && !R::GIVES_BACK {
             let turn = self.turn_of(demand, evicted);
-            if turn.is_known() && turn > deadline {
+            if turn > deadline {
                 return Err(Refusal::until(turn).because(Reason::TimedOut));
             }
         }
@@ -256,13 +260,14 @@ impl<R: Rule> Turn<'_, R> {
                     }
                 }
             }
-            if self.woken.is_full() {
-                self.inside.due = self.now;
-                return;
+            // All at once: nobody whose time is over profits from another's giving up.
+            let mut anybody = false;
+            while let Some(ticket) = self.inside.waiters.expired(self.now) {
+                self.refuse(ticket, Reason::TimedOut);
+                anybody = true;
             }
-            match self.inside.waiters.expired(self.now) {
-                Some(ticket) => self.refuse(ticket, Reason::TimedOut),
-                None => return,
+            if !anybody {
+                return;
             }
         }
     }

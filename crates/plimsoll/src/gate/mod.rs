@@ -6,12 +6,14 @@ mod builder;
 mod core;
 mod forecast;
 mod inside;
+#[cfg(all(test, loom))]
+mod model;
 mod reservation;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::core::{Core, Short};
+use self::core::{Core, Shortly};
 use crate::{
     Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Permit, Rule, Snapshot, Source,
 };
@@ -74,22 +76,21 @@ impl<R: Rule> Gate<R> {
     /// # Errors
     ///
     /// [`Denied`] says why, and when to try again.
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
         let core = &*self.core;
         let now = core.clock.now();
         if demand.cost > 0 {
             match core.take_short(now, demand.cost) {
-                Short::Granted => {
+                Shortly::Granted => {
                     core.totals.granted();
                     return Ok(Permit::new(core, demand.cost, now, R::GIVES_BACK));
                 }
-                Short::Refused(refusal, state) => {
-                    core.totals.denied();
-                    return Err(core.denied(refusal, &state, now, demand.cost));
+                Shortly::Refused(refusal, word) => {
+                    return Err(core.denied_shortly(refusal, word, now, demand.cost));
                 }
-                Short::Parked => {}
+                Shortly::Parked => {}
             }
         }
         core.take_long(now, demand)?;
@@ -137,7 +138,7 @@ impl<R: Rule> Gate<R> {
             *turn.state = before;
             answer.map_err(|refusal| {
                 let refusal = turn.explain(demand, refusal);
-                core.denied(refusal, turn.state, turn.now, demand.cost)
+                core.denied(refusal, turn.state, turn.now)
             })
         })
     }
@@ -210,7 +211,7 @@ impl<R: Rule> Gate<R> {
     /// The name it was given.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.core.name.as_deref()
+        self.core.name
     }
 
     /// Its rule.

@@ -238,7 +238,15 @@ impl<R: Rule> Core<R> {
             turn.inside.waiters.free(ticket);
             return Ok(taken(at));
         }
-        let (gate, cost) = (self, demand.cost);
-        Ok((Hold::Queued(Place { gate, ticket, cost }), ready_at))
+        let (gate, cost, reserved) = (self, demand.cost, true);
+        Ok((
+            Hold::Queued(Place {
+                gate,
+                ticket,
+                cost,
+                reserved,
+            }),
+            ready_at,
+        ))
     }
 }

@@ -17,10 +17,12 @@
 //! max(full, S(t)) + c·token ≤ S(t) + burst·token, and becomes due at the least t with
 //! S(t) ≥ full + (c − burst)·token.
 //!
-//! In a word only the low 62 bits of the point are kept: it is never far from the supply of the moment,
-//! which restores the rest.
+//! In a word only the low 63 bits of the point are kept: it is never far from the supply of the moment,
+//! which restores the rest. What is decided by the word alone is decided in 64 bits, wrapping around;
+//! only buckets too deep for that use 128.
 
 use super::period::Period;
+use crate::rule::Short;
 use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
 
 /// A bucket of tokens that is refilled at a steady rate and holds at most `burst`.
@@ -49,6 +51,8 @@ pub struct TokenBucket {
     token: u64,
     /// The whole bucket on the supply scale.
     capacity: u128,
+    /// The same in short, 0 if it is too deep for that.
+    short_capacity: u64,
     origin: Moment,
     quota: Quota,
 }
@@ -70,9 +74,9 @@ pub struct Filling {
 }
 
 /// The bits of the point that a word keeps.
-const KEPT: u32 = 62;
+const KEPT: u32 = 63;
 /// The farthest a packed point may lie from the supply.
-const REACH: u128 = 1 << 60;
+const REACH: u128 = 1 << 61;
 
 impl TokenBucket {
     /// Tokens drip in continuously at the quota's rate; the burst is the quota's units.
@@ -101,10 +105,12 @@ impl TokenBucket {
             initial: burst,
             supply,
             token,
-            capacity: token as u128 * burst as u128,
+            capacity: 0,
+            short_capacity: 0,
             origin: Moment::ORIGIN,
             quota,
         }
+        .with_burst(burst)
     }
 
     /// A greedy bucket of `tokens` per second.
@@ -128,6 +134,13 @@ impl TokenBucket {
         self.burst = burst;
         self.initial = burst;
         self.capacity = self.token as u128 * burst as u128;
+        #[expect(clippy::cast_possible_truncation, reason = "checked in the same line")]
+        let short = if self.capacity < REACH {
+            self.capacity as u64
+        } else {
+            0
+        };
+        self.short_capacity = short;
         self
     }
 
@@ -274,7 +287,9 @@ impl Rule for TokenBucket {
     #[inline]
     fn pack(&self, state: &Filling, now: Moment) -> Option<u64> {
         let supply = self.supply(self.origin, now);
-        let packable = state.origin == self.origin && state.full.saturating_sub(supply) < REACH;
+        let packable = state.origin == self.origin
+            && self.short_capacity > 0
+            && state.full.saturating_sub(supply) < REACH;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "only the low bits are kept"
@@ -297,6 +312,36 @@ impl Rule for TokenBucket {
             full: supply.saturating_add_signed(i128::from(ahead)),
             origin: self.origin,
         }
+    }
+
+    #[inline(always)]
+    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
+        if cost > self.burst || self.short_capacity == 0 {
+            return Short::Unfit;
+        }
+        let elapsed = now.nanos_since(self.origin);
+        let (supply, index) = match self.supply {
+            Supply::Greedy { per_nano } => (elapsed.wrapping_mul(per_nano), 0),
+            Supply::Interval { period, refill } => {
+                let index = period.index(elapsed);
+                (index.wrapping_mul(u64::from(refill)), index)
+            }
+        };
+        let missing = (word.wrapping_sub(supply) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
+        let missing = missing.max(0).cast_unsigned();
+        let wanted = missing + u64::from(cost) * self.token;
+        if wanted <= self.short_capacity {
+            return Short::Taken(supply.wrapping_add(wanted) & ((1 << KEPT) - 1));
+        }
+        let supplied = |amount: u64| match self.supply {
+            Supply::Greedy { per_nano: 1 } => now.plus_nanos(amount),
+            Supply::Greedy { per_nano } => now.plus_nanos(amount.div_ceil(per_nano)),
+            Supply::Interval { period, refill } => {
+                period.start(self.origin, index + amount.div_ceil(u64::from(refill)))
+            }
+        };
+        let ready_at = supplied(wanted - self.short_capacity);
+        Short::Refused(Refusal::until(ready_at).full_at(supplied(missing)))
     }
 
     fn epoch_bits(&self) -> u32 {

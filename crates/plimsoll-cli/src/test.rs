@@ -1,0 +1,57 @@
+//! `plimsoll test`: runs scenario files and says what came of them.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use plimsoll_scenario::{Tally, run_file};
+
+/// Run scenario files against the real limiters, in virtual time
+///
+/// A scenario says what is asked of a limiter, step by step, and what it must
+/// answer. Prints one line for each scenario that fails, then how many passed
+/// and failed. A scenario that needs a limiter this version does not have is
+/// counted apart: it neither passes nor fails.
+///
+/// Exit status: 0 if no scenario failed, 1 if some failed, 2 if a file could not
+/// be read.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Scenario files, in YAML or JSON
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Print a line for every scenario, not only for those that fail
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// Runs the files one after the other. One that cannot be read does not keep the others from running.
+pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
+    let mut tally = Tally::default();
+    let mut unreadable = false;
+    for file in &args.files {
+        match run_file(file) {
+            Ok(report) => {
+                let mut print = |line| writeln!(out, "{line}");
+                if args.verbose {
+                    report.lines().try_for_each(&mut print)?;
+                } else {
+                    report.failures().try_for_each(&mut print)?;
+                }
+                tally += report.tally();
+            }
+            Err(error) => {
+                unreadable = true;
+                writeln!(err, "{error}")?;
+            }
+        }
+    }
+    writeln!(out, "{tally}")?;
+    Ok(match (unreadable, tally.failed()) {
+        (true, _) => ExitCode::from(2),
+        (false, 0) => ExitCode::SUCCESS,
+        (false, _) => ExitCode::from(1),
+    })
+}

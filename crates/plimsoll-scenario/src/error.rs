@@ -1,0 +1,178 @@
+//! Why a file could not be read: which file, where in it, which field, what was found and what was expected.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::tree::Place;
+
+/// What reading a part of a file gives.
+pub(crate) type Read<T> = Result<T, Problem>;
+
+/// Something wrong in a file's text. The path of the field is put together from the inside out, while the error
+/// travels up through the readers of the maps and lists around it: reading a correct file costs nothing for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    place: Place,
+    field: String,
+    scenario: Option<String>,
+    message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
+        Self {
+            place,
+            field: String::new(),
+            scenario: None,
+            message: message.into(),
+        }
+    }
+
+    /// The same problem, seen from the map that holds it in the field `key`.
+    pub(crate) fn under_key(mut self, key: &str) -> Self {
+        let dot = if self.field.is_empty() || self.field.starts_with('[') {
+            ""
+        } else {
+            "."
+        };
+        self.field = format!("{key}{dot}{}", self.field);
+        self
+    }
+
+    /// The same problem, seen from the list that holds it as item `index`.
+    pub(crate) fn under_index(self, index: usize) -> Self {
+        self.under_key(&format!("[{index}]"))
+    }
+
+    /// The same problem, seen from the file: one that is a list is the list of its `scenarios`.
+    pub(crate) fn at_top(self) -> Self {
+        if self.field.starts_with('[') {
+            self.under_key("scenarios")
+        } else {
+            self
+        }
+    }
+
+    pub(crate) fn in_scenario(mut self, name: Option<String>) -> Self {
+        self.scenario = name;
+        self
+    }
+}
+
+/// A field's name as part of a path. An unknown one can be of any length and hold anything; a message is one
+/// readable line.
+pub(crate) fn label(key: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-".contains(c);
+    if !key.is_empty() && key.chars().count() <= 40 && key.chars().all(plain) {
+        return key.to_owned();
+    }
+    quote(key)
+}
+
+/// Text from a file, on one line and not longer than is useful.
+pub(crate) fn quote(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+/// A file that could not be read, or that says something that has no meaning.
+///
+/// Its message is one line: `limits.yaml:7:34: scenarios[0].steps[2].expect.retry_after: expected …, found …`.
+/// Indices count from 0, lines and columns from 1.
+#[derive(Debug)]
+pub struct FileError {
+    path: PathBuf,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Io(io::Error),
+    Problem(Problem),
+}
+
+impl FileError {
+    pub(crate) fn io(path: &Path, error: io::Error) -> Self {
+        Self {
+            path: path.to_owned(),
+            cause: Cause::Io(error),
+        }
+    }
+
+    pub(crate) fn problem(path: &Path, problem: Problem) -> Self {
+        Self {
+            path: path.to_owned(),
+            cause: Cause::Problem(problem),
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The line, from 1; `None` if the file could not even be opened.
+    #[must_use]
+    pub fn line(&self) -> Option<usize> {
+        self.as_problem().map(|problem| problem.place.line)
+    }
+
+    /// The column, from 1, counted in characters.
+    #[must_use]
+    pub fn column(&self) -> Option<usize> {
+        self.as_problem().map(|problem| problem.place.column)
+    }
+
+    /// The path of the field, such as `scenarios[3].steps[2].at`; `None` if no field is to blame.
+    #[must_use]
+    pub fn field(&self) -> Option<&str> {
+        self.as_problem()
+            .map(|problem| problem.field.as_str())
+            .filter(|field| !field.is_empty())
+    }
+
+    fn as_problem(&self) -> Option<&Problem> {
+        match &self.cause {
+            Cause::Io(_) => None,
+            Cause::Problem(problem) => Some(problem),
+        }
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        match &self.cause {
+            Cause::Io(error) => write!(f, ": cannot be read: {error}"),
+            Cause::Problem(Problem {
+                place,
+                field,
+                scenario,
+                message,
+            }) => {
+                write!(f, ":{}:{}: ", place.line, place.column)?;
+                if !field.is_empty() {
+                    write!(f, "{field}: ")?;
+                }
+                f.write_str(message)?;
+                match scenario {
+                    Some(name) => write!(f, " (in the scenario {name:?})"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::Io(error) => Some(error),
+            Cause::Problem(_) => None,
+        }
+    }
+}

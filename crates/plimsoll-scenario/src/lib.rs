@@ -1,0 +1,133 @@
+//! Tests for limits, written as scenarios: what is asked of a limiter, step by step, and what it must answer.
+//!
+//! A scenario file is YAML or JSON. It runs against the real limiters of [`plimsoll`] on a clock that is moved by
+//! hand, so an hour takes no time and the outcome never depends on the machine.
+//!
+//! ```
+//! let text = "
+//! - name: a burst of three is smoothed
+//!   limiter: { kind: token_bucket, burst: 1, refill: 1, every: 1s, queue: { bound: 2 } }
+//!   steps:
+//!     - { try: 1, expect: granted }
+//!     - { acquire: 1, as: a, expect: pending }
+//!     - { acquire: 1, as: b, expect: pending }
+//!     - { acquire: 1, expect: { result: denied, reason: queue_full, retry_after: 3s } }
+//!     - { at: 1s, settled: { a: granted, b: pending } }
+//!     - { at: 2s, settled: { b: granted }, available: 0, queued: 0 }
+//! ";
+//! let report = plimsoll_scenario::run_str("limits.yaml", text)?;
+//! assert_eq!(report.to_string(), "1 passed, 0 failed");
+//! # Ok::<(), plimsoll_scenario::FileError>(())
+//! ```
+//!
+//! In a test of one's own, [`assert_file`] is all that is needed. The program `plimsoll test` runs the same files.
+//!
+//! A file is read strictly. An unknown field, a unit that does not exist, a name that no step defined, an expectation
+//! that could never be met: each is a [`FileError`] that says where it is, instead of a scenario that passes
+//! for the wrong reason. The format knows more than the library can do yet; such scenarios are read,
+//! counted as not supported, and never as passed.
+
+mod error;
+mod read;
+mod report;
+mod run;
+mod spec;
+mod tree;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+pub use error::FileError;
+pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
+
+use error::Problem;
+use tree::Place;
+
+/// No scenario is this long; what is, is something else that was named by mistake.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Runs every scenario of a file.
+///
+/// # Errors
+///
+/// If the file cannot be opened or is not a scenario file. No scenario that fails is an error: see
+/// [`Report::tally`].
+pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
+    let path = path.as_ref();
+    let bytes = read_bytes(path).map_err(|error| FileError::io(path, error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let text = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()])
+            .into_owned();
+        FileError::problem(path, Problem::new(end_of(&text), "this is not UTF-8 text"))
+    })?;
+    run_str(path, &text)
+}
+
+/// Runs every scenario of `text`; `path` is only for the messages.
+///
+/// # Errors
+///
+/// If the text is not that of a scenario file.
+pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> {
+    let path = path.as_ref();
+    let scenarios = read::scenarios(text).map_err(|problem| FileError::problem(path, problem))?;
+    let results = scenarios.iter().enumerate().map(|(index, scenario)| {
+        let verdict = run::run(scenario).map_err(|problem| {
+            let problem = problem.under_index(index).at_top();
+            FileError::problem(path, problem.in_scenario(Some(scenario.name.clone())))
+        })?;
+        Ok(ScenarioResult::new(
+            &scenario.name,
+            scenario.place.line,
+            verdict,
+        ))
+    });
+    Ok(Report::new(path, results.collect::<Result<_, _>>()?))
+}
+
+/// Runs a file in a test, and panics with the report unless every scenario passed.
+///
+/// ```no_run
+/// #[test]
+/// fn the_limits_hold() {
+///     plimsoll_scenario::assert_file("tests/limits.yaml");
+/// }
+/// ```
+///
+/// # Panics
+///
+/// If the file cannot be read, a scenario failed, or one is not supported yet: a scenario that was not run has shown
+/// nothing.
+#[track_caller]
+pub fn assert_file(path: impl AsRef<Path>) {
+    let report = match run_file(path) {
+        Ok(report) => report,
+        Err(error) => panic!("{error}"),
+    };
+    let tally = report.tally();
+    assert!(tally.failed() + tally.not_supported() == 0, "{report}");
+}
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!(
+            "larger than {} MiB",
+            MAX_BYTES >> 20
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Where `text` ends.
+fn end_of(text: &str) -> Place {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    Place {
+        line: text.matches('\n').count() + 1,
+        column: last.chars().count() + 1,
+    }
+}

@@ -1,0 +1,93 @@
+//! From text to [`Scenario`]s, or to the first thing that is wrong with it.
+//!
+//! One module per part of the format. Each reader takes a node of the [tree] and gives a type of
+//! [`spec`](crate::spec); lists and maps add to an error where it happened. Nothing here knows the limiters.
+
+mod algorithm;
+mod expect;
+mod fields;
+mod limiter;
+mod scalar;
+mod step;
+mod verb;
+
+use fields::{Fields, each};
+use scalar::{nanos, text};
+
+use crate::error::{Problem, Read};
+use crate::spec::{Body, Gate, Scenario};
+use crate::tree::{self, Node, Place, Value};
+
+/// Reads all scenarios of a file: a list of them, or a map with `about` and `scenarios`.
+pub(crate) fn scenarios(text: &str) -> Read<Vec<Scenario>> {
+    read(text).map_err(Problem::at_top)
+}
+
+fn read(text: &str) -> Read<Vec<Scenario>> {
+    const WHAT: &str = "a list of scenarios";
+    let Some(root) = tree::parse(text)? else {
+        let message = format!("expected {WHAT}, found nothing");
+        return Err(Problem::new(Place { line: 1, column: 1 }, message));
+    };
+    match &root.value {
+        Value::List(_) => each(&root, WHAT, scenario),
+        _ => {
+            let fields = Fields::any(&root, WHAT)?;
+            fields.only("a scenario file", &["about", "scenarios"])?;
+            fields.optional("about", scalar::text)?;
+            fields.required("scenarios", |node| each(node, WHAT, scenario))
+        }
+    }
+}
+
+fn scenario(node: &Node) -> Read<Scenario> {
+    let name = Fields::any(node, "a scenario: a map with a `name`")?.get("name");
+    let name = name.and_then(|entry| text(&entry.value).ok());
+    read_scenario(node).map_err(|problem| problem.in_scenario(name))
+}
+
+fn read_scenario(node: &Node) -> Read<Scenario> {
+    const KNOWN: [&str; 7] = [
+        "name", "start", "limiter", "steps", "limit", "columns", "samples",
+    ];
+    let fields = Fields::of(node, "a scenario", &KNOWN)?;
+    let name = fields.required("name", text)?;
+    let trace = fields.get("limit").is_some();
+    let strangers: &[&str] = if trace {
+        &["limiter", "steps", "start"]
+    } else {
+        &["columns", "samples"]
+    };
+    if let Some(stranger) = strangers
+        .iter()
+        .find(|stranger| fields.get(stranger).is_some())
+    {
+        let message = if trace {
+            "this does not go with `limit`"
+        } else {
+            "this goes with `limit`, not with `limiter`"
+        };
+        return Err(fields.problem(stranger, message));
+    }
+    let body = if trace {
+        Body::Trace(algorithm::trace(&fields)?)
+    } else {
+        Body::Gate(gate(&fields)?)
+    };
+    Ok(Scenario {
+        name,
+        place: fields.place,
+        body,
+    })
+}
+
+fn gate(fields: &Fields<'_>) -> Read<Gate> {
+    let start = fields.optional("start", nanos)?.unwrap_or(0);
+    let limiter = fields.required("limiter", limiter::limiter)?;
+    let steps = fields.required("steps", |node| step::steps(node, &limiter, start))?;
+    Ok(Gate {
+        limiter,
+        start,
+        steps,
+    })
+}

@@ -1,0 +1,190 @@
+//! Single values: words, numbers, durations.
+
+use std::time::Duration;
+
+use crate::error::{Problem, Read, quote};
+use crate::tree::{Node, Value};
+
+const SECOND: u64 = 1_000_000_000;
+const UNITS: [(&str, u64); 5] = [
+    ("ms", SECOND / 1000),
+    ("s", SECOND),
+    ("m", 60 * SECOND),
+    ("h", 3600 * SECOND),
+    ("d", 86_400 * SECOND),
+];
+/// More words than this help nobody.
+const FEW: usize = 20;
+const A_DURATION: &str =
+    "a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds";
+
+/// The problem that `node` is not `what`.
+pub(crate) fn expected(what: &str, node: &Node) -> Problem {
+    Problem::new(
+        node.place,
+        format!("expected {what}, found {}", found(node)),
+    )
+}
+
+fn found(node: &Node) -> String {
+    match &node.value {
+        Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a map".to_owned(),
+        _ if node.is_null() => "nothing".to_owned(),
+        Value::Scalar { text, quoted: true } => format!("the text {}", quote(text)),
+        Value::Scalar {
+            text,
+            quoted: false,
+        } => quote(text),
+    }
+}
+
+/// Said of an unknown word: the one that was probably meant, or else all there are if they are few.
+pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let close = |word: &&str| {
+        let distance = strsim::osa_distance(word, unknown);
+        let far = (word.len() / 3).max(1).min(unknown.len().saturating_sub(1));
+        (distance <= far).then_some(distance)
+    };
+    if unknown.len() <= 40
+        && let Some(word) = known
+            .clone()
+            .filter(|word| close(word).is_some())
+            .min_by_key(close)
+    {
+        return format!(", did you mean `{word}`?");
+    }
+    let known: Vec<&str> = known.collect();
+    match known.len() {
+        0 | FEW.. => String::new(),
+        _ => format!(", known are {}", known.join(", ")),
+    }
+}
+
+/// Text that is not empty. Plain numbers are text too: `as: 1` is a name.
+pub(crate) fn text(node: &Node) -> Read<String> {
+    match &node.value {
+        Value::Scalar { text, .. } if !node.is_null() && !text.is_empty() => Ok(text.clone()),
+        _ => Err(expected("a word or a text", node)),
+    }
+}
+
+/// One of the words of `table`.
+pub(crate) fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
+    let unknown = text(node)?;
+    match table.iter().find(|(word, _)| *word == unknown) {
+        Some((_, value)) => Ok(*value),
+        None => {
+            let hint = nearest(&unknown, table.iter().map(|(word, _)| *word));
+            Err(Problem::new(
+                node.place,
+                format!("unknown word {}{hint}", quote(&unknown)),
+            ))
+        }
+    }
+}
+
+pub(crate) fn flag(node: &Node) -> Read<bool> {
+    match plain(node) {
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        _ => Err(expected("true or false", node)),
+    }
+}
+
+/// A cost or a bound: zero is allowed.
+pub(crate) fn count(node: &Node) -> Read<u32> {
+    whole(node, 0)
+}
+
+/// A limit or a number of tokens: at least one.
+pub(crate) fn positive(node: &Node) -> Read<u32> {
+    whole(node, 1)
+}
+
+fn whole(node: &Node, least: u32) -> Read<u32> {
+    let number = digits(node).and_then(|number| u32::try_from(number).ok());
+    let wanted = || {
+        expected(
+            &format!("a whole number from {least} to {}", u32::MAX),
+            node,
+        )
+    };
+    number.filter(|number| *number >= least).ok_or_else(wanted)
+}
+
+/// A number that only grows, such as a total.
+pub(crate) fn total(node: &Node) -> Read<u64> {
+    digits(node).ok_or_else(|| expected("a whole number, 0 or more", node))
+}
+
+/// A finite number, 0 or more.
+pub(crate) fn fraction(node: &Node) -> Read<f64> {
+    let number =
+        plain(node).filter(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
+    let number = number.and_then(|text| text.parse::<f64>().ok());
+    number
+        .filter(|number| number.is_finite())
+        .ok_or_else(|| expected("a number, 0 or more", node))
+}
+
+/// A finite number above 0.
+pub(crate) fn rate(node: &Node) -> Read<f64> {
+    fraction(node)
+        .ok()
+        .filter(|rate| *rate > 0.0)
+        .ok_or_else(|| expected("a number above 0", node))
+}
+
+/// A duration of at least a nanosecond.
+pub(crate) fn period(node: &Node) -> Read<Duration> {
+    let period = duration(node)?;
+    if period.is_zero() {
+        return Err(expected("a duration above 0", node));
+    }
+    Ok(period)
+}
+
+pub(crate) fn duration(node: &Node) -> Read<Duration> {
+    nanos(node).map(Duration::from_nanos)
+}
+
+/// A duration or a moment, in nanoseconds.
+pub(crate) fn nanos(node: &Node) -> Read<u64> {
+    if let Some(nanos) = digits(node) {
+        return Ok(nanos);
+    }
+    let Value::Scalar { text, .. } = &node.value else {
+        return Err(expected(A_DURATION, node));
+    };
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = &text[..text.len() - unit.len()];
+    if number.is_empty() {
+        return Err(expected(A_DURATION, node));
+    }
+    let Some((_, scale)) = UNITS.iter().find(|(known, _)| *known == unit) else {
+        return Err(expected(A_DURATION, node));
+    };
+    let longest = || expected("a duration of at most 213503d", node);
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(*scale))
+        .ok_or_else(longest)
+}
+
+/// A plain (unquoted) scalar.
+fn plain(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Scalar {
+            text,
+            quoted: false,
+        } => Some(text),
+        _ => None,
+    }
+}
+
+fn digits(node: &Node) -> Option<u64> {
+    let text = plain(node).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok()
+}

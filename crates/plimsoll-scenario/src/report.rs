@@ -1,0 +1,266 @@
+//! What came of a file: scenario by scenario, and counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
+
+use crate::error::label;
+
+/// What came of the scenarios of one file.
+///
+/// Its `Display` is what `plimsoll test` prints of a file: one line per scenario that failed, then the counts.
+#[derive(Debug)]
+pub struct Report {
+    path: PathBuf,
+    results: Vec<ScenarioResult>,
+}
+
+/// What came of one scenario.
+#[derive(Debug)]
+pub struct ScenarioResult {
+    name: String,
+    line: usize,
+    verdict: Verdict,
+}
+
+/// How a scenario ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Everything came as expected.
+    Passed,
+    /// A step did not.
+    Failed(Failure),
+    /// The format has this, and no limiter can do it yet. The word says what: a kind, an algorithm, a verb.
+    NotSupported(&'static str),
+}
+
+/// The step at which a scenario failed, and what differed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    step: usize,
+    line: usize,
+    mismatches: Vec<Mismatch>,
+}
+
+/// One thing that was expected, and what came instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    expected: String,
+    got: String,
+}
+
+impl Mismatch {
+    pub(crate) fn new(expected: impl fmt::Display, got: impl fmt::Display) -> Self {
+        Self {
+            expected: expected.to_string(),
+            got: got.to_string(),
+        }
+    }
+
+    /// A difference in one field of an answer or of the limiter's state.
+    pub(crate) fn of(what: &str, expected: impl fmt::Display, got: impl fmt::Display) -> Self {
+        Self::new(format_args!("{what} {expected}"), got)
+    }
+
+    /// A difference in what became of the request with this name.
+    pub(crate) fn named(name: &str, expected: impl fmt::Display, got: impl fmt::Display) -> Self {
+        Self::of(&format!("`{}`", label(name)), expected, got)
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(step: usize, line: usize, mismatches: Vec<Mismatch>) -> Self {
+        Self {
+            step,
+            line,
+            mismatches,
+        }
+    }
+
+    /// The number of the step, from 1.
+    #[must_use]
+    pub fn step(&self) -> usize {
+        self.step
+    }
+
+    /// The line of the file in which the step begins.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        self.line
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}: ", self.step)?;
+        for (index, Mismatch { expected, got }) in self.mismatches.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}expected {expected}, got {got}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ScenarioResult {
+    pub(crate) fn new(name: &str, line: usize, verdict: Verdict) -> Self {
+        // A name is part of one line of output, whatever it holds.
+        let name = name.replace(char::is_control, " ");
+        Self {
+            name,
+            line,
+            verdict,
+        }
+    }
+
+    /// The scenario's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it ended.
+    #[must_use]
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The one line that says it.
+    fn show(&self, path: &Path) -> String {
+        let path = path.display();
+        let (name, line) = (&self.name, self.line);
+        match &self.verdict {
+            Verdict::Passed => format!("{path}:{line}: {name}: passed"),
+            Verdict::Failed(failure) => format!("{path}:{}: {name}: {failure}", failure.line),
+            Verdict::NotSupported(what) => {
+                format!("{path}:{line}: {name}: not supported yet: {what}")
+            }
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(path: &Path, results: Vec<ScenarioResult>) -> Self {
+        Self {
+            path: path.to_owned(),
+            results,
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every scenario, in the order of the file.
+    #[must_use]
+    pub fn results(&self) -> &[ScenarioResult] {
+        &self.results
+    }
+
+    /// How many passed, failed, or are not supported yet.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for result in &self.results {
+            match &result.verdict {
+                Verdict::Passed => tally.passed += 1,
+                Verdict::Failed(_) => tally.failed += 1,
+                Verdict::NotSupported(what) => *tally.not_supported.entry(what).or_default() += 1,
+            }
+        }
+        tally
+    }
+
+    /// One line per scenario.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.results.iter().map(|result| result.show(&self.path))
+    }
+
+    /// One line per scenario that failed.
+    pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
+        let failed = |result: &&ScenarioResult| matches!(result.verdict, Verdict::Failed(_));
+        self.results
+            .iter()
+            .filter(failed)
+            .map(|result| result.show(&self.path))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in self.failures() {
+            writeln!(f, "{line}")?;
+        }
+        self.tally().fmt(f)
+    }
+}
+
+/// Counts of scenarios, of one file or of several added up.
+///
+/// ```
+/// let text = "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: granted }] }";
+/// let mut tally = plimsoll_scenario::run_str("limits.yaml", text)?.tally();
+/// tally += tally.clone();
+/// assert_eq!(tally.to_string(), "2 passed, 0 failed");
+/// # Ok::<(), plimsoll_scenario::FileError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    passed: usize,
+    failed: usize,
+    not_supported: BTreeMap<&'static str, usize>,
+}
+
+impl Tally {
+    /// How many went as expected.
+    #[must_use]
+    pub fn passed(&self) -> usize {
+        self.passed
+    }
+
+    /// How many did not.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.failed
+    }
+
+    /// How many were not run, as no limiter can do yet what they need.
+    #[must_use]
+    pub fn not_supported(&self) -> usize {
+        self.not_supported.values().sum()
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        for (what, count) in other.not_supported {
+            *self.not_supported.entry(what).or_default() += count;
+        }
+    }
+}
+
+/// `N passed, M failed`, after a line about what is not supported yet if there is any.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.not_supported.is_empty() {
+            let mut kinds: Vec<_> = self.not_supported.iter().collect();
+            kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            let kinds: Vec<_> = kinds
+                .iter()
+                .map(|(what, count)| format!("{what} {count}"))
+                .collect();
+            writeln!(
+                f,
+                "{} not supported yet: {}",
+                self.not_supported(),
+                kinds.join(", ")
+            )?;
+        }
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}

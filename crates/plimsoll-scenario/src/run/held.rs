@@ -1,0 +1,212 @@
+//! What a scenario holds on to: permits, requests that wait, reservations, and what became of them.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use plimsoll::{Acquire, Denied, Moment, Permit, Reservation};
+
+use crate::report::Mismatch;
+use crate::spec::Outcome;
+
+/// A refusal, in the words of the format.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    pub(crate) reason: &'static str,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) by: Option<String>,
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        Self {
+            reason: denied.reason().as_str(),
+            retry_after: denied.retry_after(),
+            by: denied.limiter().map(str::to_owned),
+        }
+    }
+}
+
+/// What became of one request.
+pub(crate) enum Held<'a> {
+    Permit(Permit<'a>),
+    /// A permit that a reservation turned into: cancelling it is still possible.
+    Used(Permit<'a>),
+    Waiting(Acquire<'a>),
+    Reserved(Reservation<'a>),
+    Denied(Refusal),
+    Cancelled,
+    /// It was granted, and the permit has been released, merged into another or forgotten.
+    Gone,
+}
+
+impl<'a> Held<'a> {
+    /// Asks a waiting request whether its turn has come. A reservation with a known time is left alone: asking
+    /// could use it, and a scenario may still want to cancel it.
+    pub(crate) fn settle(&mut self) {
+        match self {
+            Self::Waiting(acquire) => {
+                if let Some(answer) = poll(acquire) {
+                    *self = answer.map_or_else(|denied| Self::Denied(denied.into()), Self::Permit);
+                }
+            }
+            Self::Reserved(reservation) if reservation.ready_at().is_none() => {
+                self.use_reservation();
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes a reservation whose time has come a permit.
+    fn use_reservation(&mut self) {
+        if let Self::Reserved(reservation) = self
+            && let Some(answer) = poll(reservation)
+        {
+            *self = answer.map_or_else(|denied| Self::Denied(denied.into()), Self::Used);
+        }
+    }
+
+    /// What has become of it by `now`. At its very time a reservation can still be cancelled, so it is only asked
+    /// before and after.
+    pub(crate) fn outcome(&mut self, now: Moment) -> Outcome {
+        if let Self::Reserved(reservation) = self
+            && reservation.ready_at() == Some(now)
+        {
+            return Outcome::Granted;
+        }
+        self.use_reservation();
+        match self {
+            Self::Permit(_) | Self::Used(_) | Self::Gone => Outcome::Granted,
+            Self::Waiting(_) | Self::Reserved(_) => Outcome::Pending,
+            Self::Denied(_) => Outcome::Denied,
+            Self::Cancelled => Outcome::Cancelled,
+        }
+    }
+
+    /// The permit, if it holds one; a reservation whose time has come is made one.
+    fn permit(&mut self) -> Option<&mut Permit<'a>> {
+        self.use_reservation();
+        match self {
+            Self::Permit(permit) | Self::Used(permit) => Some(permit),
+            _ => None,
+        }
+    }
+
+    /// Takes the permit out.
+    fn take_permit(&mut self) -> Option<Permit<'a>> {
+        self.permit()?;
+        match std::mem::replace(self, Self::Gone) {
+            Self::Permit(permit) | Self::Used(permit) => Some(permit),
+            _ => None,
+        }
+    }
+
+    /// Drops a request that waits, or a reservation. For any other there is nothing to drop any more.
+    fn cancel(&mut self) {
+        if matches!(self, Self::Waiting(_) | Self::Reserved(_) | Self::Used(_)) {
+            *self = Self::Cancelled;
+        }
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    // Nobody needs to be woken: whoever moves the clock asks again.
+    match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Everything a scenario holds, until it ends: what has no name is kept too, since dropping gives back.
+#[derive(Default)]
+pub(crate) struct Holdings<'a> {
+    held: Vec<Held<'a>>,
+    names: HashMap<String, usize>,
+}
+
+impl<'a> Holdings<'a> {
+    /// Keeps `held`. A name that is used again stands for the new one; the old one is kept without a name.
+    pub(crate) fn keep(&mut self, name: Option<&str>, held: Held<'a>) {
+        if let Some(name) = name {
+            self.names.insert(name.to_owned(), self.held.len());
+        }
+        self.held.push(held);
+    }
+
+    pub(crate) fn get(&mut self, name: &str) -> Option<&mut Held<'a>> {
+        let index = *self.names.get(name)?;
+        self.held.get_mut(index)
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.held.iter_mut().for_each(Held::settle);
+    }
+
+    /// Drops a permit. Dropping it again is harmless.
+    pub(crate) fn release(&mut self, name: &str) -> Result<(), Mismatch> {
+        match self.get(name) {
+            Some(Held::Gone) => Ok(()),
+            _ => self.take_permit(name).map(drop),
+        }
+    }
+
+    pub(crate) fn forget_permit(&mut self, name: &str) -> Result<(), Mismatch> {
+        self.take_permit(name).map(Permit::forget)
+    }
+
+    pub(crate) fn cancel(&mut self, name: &str) {
+        if let Some(held) = self.get(name) {
+            held.cancel();
+        }
+    }
+
+    /// Makes `cost` of the permit `name` a permit of its own, `part`.
+    pub(crate) fn split(&mut self, name: &str, cost: u32, part: &str) -> Result<(), Mismatch> {
+        let permit = self.permit(name)?;
+        let whole = permit.cost();
+        let split = permit.split(cost);
+        let split = split.ok_or_else(|| Mismatch::named(name, format!("to hold {cost}"), whole))?;
+        self.keep(Some(part), Held::Permit(split));
+        Ok(())
+    }
+
+    /// Makes the permit `other` a part of the permit `name`.
+    pub(crate) fn merge(&mut self, name: &str, other: &str) -> Result<(), Mismatch> {
+        self.permit(name)?;
+        let permit = self.take_permit(other)?;
+        let Err(permit) = self.permit(name)?.merge(permit) else {
+            return Ok(());
+        };
+        self.keep(None, Held::Permit(permit));
+        Err(Mismatch::named(
+            other,
+            "to be of the same limiter",
+            "another",
+        ))
+    }
+
+    fn permit(&mut self, name: &str) -> Result<&mut Permit<'a>, Mismatch> {
+        let got = self.describe(name);
+        self.get(name)
+            .and_then(Held::permit)
+            .ok_or_else(|| Mismatch::named(name, "to hold a permit", got))
+    }
+
+    fn take_permit(&mut self, name: &str) -> Result<Permit<'a>, Mismatch> {
+        let got = self.describe(name);
+        self.get(name)
+            .and_then(Held::take_permit)
+            .ok_or_else(|| Mismatch::named(name, "to hold a permit", got))
+    }
+
+    fn describe(&mut self, name: &str) -> &'static str {
+        match self.get(name) {
+            Some(Held::Waiting(_) | Held::Reserved(_)) => "pending",
+            Some(Held::Denied(_)) => "denied",
+            Some(Held::Cancelled) => "cancelled",
+            _ => "one that is gone",
+        }
+    }
+}

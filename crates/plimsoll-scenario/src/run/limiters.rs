@@ -1,0 +1,201 @@
+//! From a description to the limiter itself: the one place that knows which limiters exist.
+//!
+//! A kind becomes available by one more arm in [`build`]. Until then a scenario of it is reported as not supported
+//! yet, and is neither passed nor failed.
+
+use std::sync::Arc;
+
+use plimsoll::{
+    All, Clock, Concurrency, FixedWindow, Gate, InvalidLimit, Limiter, Permit, Quota, Rule,
+    SlidingWindow, TokenBucket,
+};
+
+use crate::error::Problem;
+use crate::spec::{Align, Bandwidth, Counts, Full, Kind, LimiterSpec, Order, QueueSpec, Style};
+
+/// A limiter under test, with the handles a `dyn Limiter` does not have.
+pub(crate) struct Subject {
+    pub(crate) limiter: Arc<dyn Limiter>,
+    /// Not for `all`, which is no gate.
+    pub(crate) controls: Option<Box<dyn Controls>>,
+    /// Only for `concurrency`.
+    pub(crate) resizable: Option<Gate<Concurrency>>,
+}
+
+/// What every gate can do, whatever its rule.
+pub(crate) trait Controls {
+    fn take_up_to(&self, cost: u32) -> Permit<'_>;
+    fn add(&self, tokens: u32);
+    fn reset(&self);
+    fn set_queue_bound(&self, bound: u32);
+}
+
+impl<R: Rule> Controls for Gate<R> {
+    fn take_up_to(&self, cost: u32) -> Permit<'_> {
+        Self::take_up_to(self, cost)
+    }
+
+    fn add(&self, tokens: u32) {
+        Self::add(self, tokens);
+    }
+
+    fn reset(&self) {
+        Self::reset(self);
+    }
+
+    fn set_queue_bound(&self, bound: u32) {
+        Self::set_queue_bound(self, bound);
+    }
+}
+
+/// Why there is no limiter.
+#[derive(Debug)]
+pub(crate) enum Unbuilt {
+    /// It does not exist yet: the word under which such scenarios are counted.
+    NotYet(&'static str),
+    /// The limiter refuses its numbers.
+    Invalid(Problem),
+}
+
+/// Builds the limiter a scenario describes, on the clock of the scenario.
+pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuilt> {
+    let invalid = |error: InvalidLimit| invalid(spec, &error);
+    match &spec.kind {
+        Kind::FixedWindow {
+            limit,
+            window,
+            align,
+        } => {
+            let window = FixedWindow::new(Quota::try_new(*limit, *window).map_err(invalid)?);
+            let window = match align {
+                Align::Start => window,
+                Align::Epoch => window.aligned_to_epoch(),
+            };
+            gate(window, spec, clock).map(Subject::from)
+        }
+        Kind::SlidingWindow {
+            limit,
+            window,
+            segments,
+        } => {
+            let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
+            gate(
+                SlidingWindow::try_new(quota, *segments).map_err(invalid)?,
+                spec,
+                clock,
+            )
+            .map(Subject::from)
+        }
+        Kind::TokenBucket(bucket) => {
+            gate(token_bucket(bucket).map_err(invalid)?, spec, clock).map(Subject::from)
+        }
+        Kind::Concurrency { limit } => {
+            let gate = gate(Concurrency::try_new(*limit).map_err(invalid)?, spec, clock)?;
+            Ok(Subject {
+                resizable: Some(gate.clone()),
+                ..Subject::from(gate)
+            })
+        }
+        Kind::All(of) => all(of, spec, clock),
+        other => Err(Unbuilt::NotYet(other.word())),
+    }
+}
+
+impl<R: Rule> From<Gate<R>> for Subject {
+    fn from(gate: Gate<R>) -> Self {
+        Self {
+            limiter: Arc::new(gate.clone()),
+            controls: Some(Box::new(gate)),
+            resizable: None,
+        }
+    }
+}
+
+fn token_bucket(spec: &Bandwidth) -> Result<TokenBucket, InvalidLimit> {
+    let quota = Quota::try_new(spec.refill, spec.every)?;
+    let bucket = match spec.style {
+        Style::Interval => TokenBucket::interval(quota),
+        Style::Greedy => TokenBucket::greedy(quota),
+    };
+    bucket
+        .try_with_burst(spec.burst)?
+        .try_with_initial(spec.initial.unwrap_or(spec.burst))
+}
+
+fn gate<R: Rule>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Result<Gate<R>, Unbuilt> {
+    if spec.keyed {
+        return Err(Unbuilt::NotYet("keyed"));
+    }
+    let mut builder = Gate::builder(rule).clock(clock.clone());
+    if let Some(spec) = &spec.queue {
+        builder = builder.queue(queue(spec));
+    }
+    if let Some(name) = &spec.name {
+        builder = builder.name(name.as_str());
+    }
+    Ok(builder.build())
+}
+
+fn queue(spec: &QueueSpec) -> plimsoll::Queue {
+    let queue = match spec.order {
+        Order::Fifo => plimsoll::Queue::fifo(spec.bound),
+        Order::Lifo => plimsoll::Queue::lifo(spec.bound),
+    };
+    let queue = match spec.full {
+        None => queue,
+        Some(Full::Incoming) => queue.full(plimsoll::Full::Incoming),
+        Some(Full::Oldest) => queue.full(plimsoll::Full::Oldest),
+        Some(Full::Newest) => queue.full(plimsoll::Full::Newest),
+    };
+    let queue = queue.counts(match spec.counts {
+        Counts::Excess => plimsoll::Counts::Excess,
+        Counts::Waiting => plimsoll::Counts::Waiting,
+    });
+    match spec.timeout {
+        None => queue,
+        Some(timeout) => queue.timeout(timeout),
+    }
+}
+
+fn all(of: &[LimiterSpec], spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuilt> {
+    let member = |(index, member)| match build(member, clock) {
+        Ok(subject) => Ok(subject.limiter),
+        Err(Unbuilt::Invalid(problem)) => {
+            Err(Unbuilt::Invalid(problem.under_index(index).under_key("of")))
+        }
+        Err(not_yet) => Err(not_yet),
+    };
+    let members = of
+        .iter()
+        .enumerate()
+        .map(member)
+        .collect::<Result<Vec<_>, _>>()?;
+    if spec.keyed {
+        return Err(Unbuilt::NotYet("keyed"));
+    }
+    if spec.queue.is_some() {
+        return Err(Unbuilt::NotYet("queue of all"));
+    }
+    let all = All::try_new(members).map_err(|error| invalid(spec, &error))?;
+    let all = match &spec.name {
+        None => all,
+        Some(name) => all.named(name.as_str()),
+    };
+    Ok(Subject {
+        limiter: Arc::new(all),
+        controls: None,
+        resizable: None,
+    })
+}
+
+/// A limiter that refuses its numbers, said in the words of the file.
+fn invalid(spec: &LimiterSpec, error: &InvalidLimit) -> Unbuilt {
+    let field = match (&spec.kind, error.field()) {
+        (Kind::TokenBucket(_), "limit") => "refill",
+        (Kind::TokenBucket(_), "period") => "every",
+        (_, "period") => "window",
+        (_, field) => field,
+    };
+    let message = format!("expected {}, found {}", error.rule(), error.value());
+    Unbuilt::Invalid(Problem::new(spec.place, message).under_key(field))
+}

@@ -1,0 +1,164 @@
+//! One run of a scenario: a limiter, its clock, and what has been taken so far.
+
+use plimsoll::{Demand, Denied, ManualClock, Moment};
+
+use super::check::{self, Answer};
+use super::held::{Held, Holdings};
+use super::limiters::{Controls, Subject};
+use crate::report::Mismatch;
+use crate::spec::{Ask, Priority, Step, Verb};
+
+/// Why a verb could not be done at all.
+pub(crate) enum Stop {
+    /// No limiter has it yet.
+    NotYet(&'static str),
+    /// Not in this state of the scenario, such as the release of a permit that was never granted.
+    Impossible(Mismatch),
+}
+
+impl From<Mismatch> for Stop {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Impossible(mismatch)
+    }
+}
+
+pub(crate) struct Session<'a> {
+    subject: &'a Subject,
+    clock: &'a ManualClock,
+    holdings: Holdings<'a>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(subject: &'a Subject, clock: &'a ManualClock) -> Self {
+        Self {
+            subject,
+            clock,
+            holdings: Holdings::default(),
+        }
+    }
+
+    /// Takes one step, and says what did not come as expected.
+    pub(crate) fn step(&mut self, step: &Step) -> Result<Vec<Mismatch>, Stop> {
+        self.clock.advance_to(Moment::from_nanos(step.at));
+        self.holdings.settle();
+        let answer = match &step.verb {
+            Some(verb) => self.act(verb, step.name.as_deref())?,
+            None => None,
+        };
+        self.holdings.settle();
+        Ok(self.check(step, answer.as_ref()))
+    }
+
+    fn check(&mut self, step: &Step, answer: Option<&Answer>) -> Vec<Mismatch> {
+        let mut found = Vec::new();
+        if let (Some(expect), Some(answer)) = (&step.expect, answer) {
+            found.extend(check::answer(expect, answer));
+        }
+        let now = self.clock.now();
+        for (name, wanted) in &step.settled {
+            let held = self.holdings.get(name);
+            found.extend(held.and_then(|held| check::settled(name, *wanted, held, now)));
+        }
+        let snapshot = self.subject.limiter.snapshot();
+        for (gauge, wanted) in &step.gauges {
+            found.extend(check::gauge(*gauge, *wanted, &snapshot));
+        }
+        let saturation = step.saturation;
+        found.extend(saturation.and_then(|wanted| check::saturation(wanted, &snapshot)));
+        found
+    }
+
+    /// Does what the verb says. The verbs that ask for something have an answer.
+    fn act(&mut self, verb: &Verb, name: Option<&str>) -> Result<Option<Answer>, Stop> {
+        let limiter = &self.subject.limiter;
+        match verb {
+            Verb::Try(ask) => {
+                let held = limiter
+                    .try_acquire(demand(*ask))
+                    .map_or_else(denied, Held::Permit);
+                return Ok(Some(self.keep(name, held)));
+            }
+            Verb::Acquire(ask) => {
+                let mut held = Held::Waiting(limiter.acquire(demand(*ask)));
+                held.settle();
+                return Ok(Some(self.keep(name, held)));
+            }
+            Verb::Reserve(ask) => {
+                let reserved = limiter.reserve(demand(*ask));
+                let held = reserved.map_or_else(denied, Held::Reserved);
+                return Ok(Some(self.keep(name, held)));
+            }
+            Verb::Estimate(ask) => {
+                let answer = limiter.estimate(demand(*ask));
+                return Ok(Some(answer.map_or_else(
+                    |denied| Answer::Denied(denied.into()),
+                    |()| Answer::Granted,
+                )));
+            }
+            Verb::TakeUpTo(cost) => {
+                let permit = self.controls("take_up_to")?.take_up_to(*cost);
+                let taken = permit.cost();
+                self.holdings.keep(name, Held::Permit(permit));
+                return Ok(Some(Answer::Taken(taken)));
+            }
+            Verb::Release(name) => self.holdings.release(name)?,
+            Verb::Split { name, cost, part } => self.holdings.split(name, *cost, part)?,
+            Verb::Merge { name, other } => self.holdings.merge(name, other)?,
+            Verb::ForgetPermit(name) => self.holdings.forget_permit(name)?,
+            Verb::Cancel(name) => self.holdings.cancel(name),
+            Verb::Add(tokens) => self.controls("add")?.add(*tokens),
+            Verb::Reset => self.controls("reset")?.reset(),
+            Verb::Resize(limit) => self.resize(*limit)?,
+            Verb::SetQueueBound(bound) => self.controls("set_queue_bound")?.set_queue_bound(*bound),
+            Verb::Close => limiter.close(),
+            Verb::SetRate(_) => return Err(Stop::NotYet("set_rate")),
+            Verb::Replace { .. } => return Err(Stop::NotYet("replace")),
+            Verb::Forget(_) => return Err(Stop::NotYet("forget")),
+        }
+        Ok(None)
+    }
+
+    fn keep(&mut self, name: Option<&str>, held: Held<'a>) -> Answer {
+        let answer = match &held {
+            Held::Denied(refusal) => Answer::Denied(refusal.clone()),
+            Held::Waiting(_) => Answer::Pending,
+            Held::Reserved(reservation) => {
+                reservation.wait().map_or(Answer::Pending, Answer::Reserved)
+            }
+            _ => Answer::Granted,
+        };
+        self.holdings.keep(name, held);
+        answer
+    }
+
+    /// The file was read with the limiter in mind, so a verb it does not have never comes this far.
+    fn controls(&self, verb: &'static str) -> Result<&'a dyn Controls, Stop> {
+        self.subject.controls.as_deref().ok_or(Stop::NotYet(verb))
+    }
+
+    fn resize(&self, limit: u32) -> Result<(), Stop> {
+        let gate = self
+            .subject
+            .resizable
+            .as_ref()
+            .ok_or(Stop::NotYet("resize"))?;
+        let refused = |error: plimsoll::InvalidLimit| Mismatch::of("resize", limit, error);
+        Ok(gate.resize(limit).map_err(refused)?)
+    }
+}
+
+fn denied<'a>(denied: Denied) -> Held<'a> {
+    Held::Denied(denied.into())
+}
+
+fn demand(ask: Ask) -> Demand {
+    let demand = Demand::of(ask.cost).priority(match ask.priority {
+        Priority::Critical => plimsoll::Priority::Critical,
+        Priority::Normal => plimsoll::Priority::Normal,
+        Priority::NonCritical => plimsoll::Priority::NonCritical,
+    });
+    match ask.within {
+        Some(within) => demand.within(within),
+        None => demand,
+    }
+}

@@ -1,0 +1,42 @@
+//! What a scenario file says, as types: the vocabulary of the format with nothing left to misread.
+//!
+//! These types know nothing of the limiters that exist today. A kind or a verb is added here and in
+//! [`read`](crate::read) when the format gains it, and in [`run`](crate::run) when a limiter can do it.
+
+mod algorithm;
+mod limiter;
+mod step;
+
+pub(crate) use algorithm::{Algorithm, Finished, LimitRule, Sample, Samples, Tick, Trace};
+pub(crate) use limiter::{
+    Align, Bandwidth, Counts, Full, Kind, LimiterSpec, Order, QueueSpec, Style,
+};
+pub(crate) use step::{Ask, Carry, Expect, Gauge, Hint, Outcome, Priority, Settled, Step, Verb};
+
+use crate::tree::Place;
+
+/// One scenario of a file.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) body: Body,
+}
+
+/// The two sorts of scenario.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Steps taken against a limiter.
+    Gate(Gate),
+    /// Samples fed to a limit algorithm.
+    Trace(Trace),
+}
+
+/// A limiter and what is done with it.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) limiter: LimiterSpec,
+    /// Virtual time, in nanoseconds, at which the limiter is built.
+    pub(crate) start: u64,
+    pub(crate) steps: Vec<Step>,
+}

@@ -1,0 +1,166 @@
+//! Steps: what is done with a limiter, and what must come of it.
+
+use std::time::Duration;
+
+use super::Bandwidth;
+use crate::tree::Place;
+
+/// One step, with its time already absolute.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) place: Place,
+    /// Virtual time in nanoseconds.
+    pub(crate) at: u64,
+    #[expect(dead_code, reason = "for the keyed limiters, which do not exist yet")]
+    pub(crate) key: Option<String>,
+    pub(crate) verb: Option<Verb>,
+    /// The name (`as`) under which what the verb gives is kept.
+    pub(crate) name: Option<String>,
+    pub(crate) expect: Option<Expect>,
+    pub(crate) gauges: Vec<(Gauge, u64)>,
+    pub(crate) saturation: Option<f64>,
+    pub(crate) settled: Vec<(String, Settled)>,
+}
+
+/// What a step does.
+#[derive(Debug)]
+#[expect(dead_code, reason = "some verbs are read before a limiter has them")]
+pub(crate) enum Verb {
+    Try(Ask),
+    Acquire(Ask),
+    Reserve(Ask),
+    Estimate(Ask),
+    TakeUpTo(u32),
+    Release(String),
+    Split {
+        name: String,
+        cost: u32,
+        part: String,
+    },
+    Merge {
+        name: String,
+        other: String,
+    },
+    ForgetPermit(String),
+    Cancel(String),
+    Add(u32),
+    Reset,
+    SetRate(f64),
+    Resize(u32),
+    SetQueueBound(u32),
+    Replace {
+        limits: Vec<Bandwidth>,
+        carry: Carry,
+    },
+    Forget(String),
+    Close,
+}
+
+/// What is asked of the limiter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask {
+    pub(crate) cost: u32,
+    pub(crate) priority: Priority,
+    /// `timeout` of an acquire, `max_wait` of a reserve.
+    pub(crate) within: Option<Duration>,
+}
+
+/// The class of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Priority {
+    Critical,
+    Normal,
+    NonCritical,
+}
+
+/// What becomes of the tokens when bandwidths are replaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Carry {
+    AsIs,
+    Proportional,
+    Reset,
+}
+
+/// What a verb must answer. Everything that is `None` is not checked.
+#[derive(Debug, Default)]
+pub(crate) struct Expect {
+    pub(crate) result: Option<Outcome>,
+    pub(crate) reason: Option<&'static str>,
+    pub(crate) retry_after: Option<Hint>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) taken: Option<u32>,
+    /// For `penalty_bucket`, whose limiter does not exist yet.
+    pub(crate) credit: Option<u32>,
+    pub(crate) refused_by: Option<String>,
+    /// Tolerance of `retry_after` and `wait`.
+    pub(crate) within: Duration,
+    /// `retry_after` may be later by the tolerance, never earlier.
+    pub(crate) sufficient: bool,
+}
+
+/// The expected `retry_after`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hint {
+    None,
+    After(Duration),
+}
+
+/// What has become of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Granted,
+    Denied,
+    Pending,
+    Cancelled,
+}
+
+impl Outcome {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Denied => "denied",
+            Self::Pending => "pending",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What must have become of an earlier request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settled {
+    pub(crate) result: Outcome,
+    pub(crate) reason: Option<&'static str>,
+}
+
+/// The numbers of a snapshot that are whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gauge {
+    Available,
+    Queued,
+    Waiters,
+    InUse,
+    Limit,
+    GrantedTotal,
+    DeniedTotal,
+    EvictedTotal,
+    CancelledTotal,
+}
+
+impl Gauge {
+    pub(crate) fn word(self) -> &'static str {
+        let row = Self::EVERY.iter().find(|(_, gauge)| *gauge == self);
+        row.map_or("", |(word, _)| word)
+    }
+
+    pub(crate) const EVERY: [(&'static str, Self); 9] = [
+        ("available", Self::Available),
+        ("queued", Self::Queued),
+        ("waiters", Self::Waiters),
+        ("in_use", Self::InUse),
+        ("limit", Self::Limit),
+        ("granted_total", Self::GrantedTotal),
+        ("denied_total", Self::DeniedTotal),
+        ("evicted_total", Self::EvictedTotal),
+        ("cancelled_total", Self::CancelledTotal),
+    ];
+}

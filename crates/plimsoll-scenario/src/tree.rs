@@ -1,0 +1,288 @@
+//! The text of a file as a tree in which every node knows its line and column.
+//!
+//! Many mistakes show only when the meaning of a value is known: a name that no step defined, a verb this limiter does
+//! not have. A deserialiser that fills Rust types directly has forgotten by then where the value stood, unless every
+//! field of every type carries its place along. So the events of the YAML parser become a small tree first, and
+//! all meaning is read from the tree. JSON needs nothing of its own: a JSON document is a YAML document.
+//!
+//! What could be used to exhaust memory or the stack is refused here, once: depth, number of nodes (aliases
+//! count as often as they are used), duplicate keys, tags, several documents.
+
+use std::collections::HashMap;
+
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError};
+
+use crate::error::{Problem, Read, label};
+
+/// Far deeper than any scenario; shallow enough to walk the tree recursively on any thread.
+const MAX_DEPTH: usize = 64;
+/// More than ten times what the largest file of the project's own suite holds.
+const MAX_NODES: usize = 1_000_000;
+
+/// A position in a file, both numbers counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+/// A value and where it begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    pub(crate) value: Value,
+}
+
+/// What a node holds. Scalars stay text: whether `1` is a cost or a name depends on the field.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Scalar { text: String, quoted: bool },
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// One field of a map.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) place: Place,
+    pub(crate) value: Node,
+}
+
+impl Node {
+    /// `~`, `null` or nothing at all.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
+    }
+
+    /// Number of nodes and depth of this subtree.
+    fn extent(&self) -> (usize, usize) {
+        let fold = |(nodes, depth): (usize, usize), child: &Self| {
+            let (n, d) = child.extent();
+            (nodes + n, depth.max(d + 1))
+        };
+        match &self.value {
+            Value::Scalar { .. } => (1, 1),
+            Value::List(items) => items.iter().fold((1, 1), fold),
+            Value::Map(entries) => entries.iter().map(|entry| &entry.value).fold((1, 1), fold),
+        }
+    }
+}
+
+/// Reads the one document of `text`; `None` if there is nothing in it.
+pub(crate) fn parse(text: &str) -> Read<Option<Node>> {
+    let mut builder = Builder::default();
+    let options = granit_parser::options! {
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    for next in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = next.map_err(|error| syntax(&error))?;
+        let place = Place {
+            line: span.start.line(),
+            column: span.start.col() + 1,
+        };
+        builder
+            .event(event, place)
+            .map_err(|problem| builder.locate(problem))?;
+    }
+    Ok(builder.root.filter(|root| !root.is_null()))
+}
+
+fn syntax(error: &ScanError) -> Problem {
+    let mark = error.marker();
+    let place = Place {
+        line: mark.line().max(1),
+        column: mark.col() + 1,
+    };
+    match error.kind() {
+        ErrorKind::RecursionLimitExceeded => Problem::new(place, too_deep()),
+        kind => Problem::new(place, format!("not YAML: {kind}")),
+    }
+}
+
+fn too_deep() -> String {
+    format!("nested more than {MAX_DEPTH} deep")
+}
+
+/// Nodes that are still open, innermost last, and what has been completed. A stack of its own instead of
+/// recursion, so that no input decides how deep the program's stack goes.
+#[derive(Default)]
+struct Builder {
+    open: Vec<OpenNode>,
+    root: Option<Node>,
+    anchored: HashMap<usize, Node>,
+    nodes: usize,
+    documents: usize,
+}
+
+struct OpenNode {
+    place: Place,
+    anchor: usize,
+    inside: Inside,
+}
+
+enum Inside {
+    List(Vec<Node>),
+    Map(MapInside),
+}
+
+#[derive(Default)]
+struct MapInside {
+    entries: Vec<Entry>,
+    seen: HashMap<String, Place>,
+    key: Option<(String, Place)>,
+}
+
+impl Builder {
+    fn event(&mut self, event: Event<'_>, place: Place) -> Read<()> {
+        let tag = match &event {
+            Event::Scalar(.., tag)
+            | Event::SequenceStart(.., tag)
+            | Event::MappingStart(.., tag) => tag.is_some(),
+            _ => false,
+        };
+        if tag {
+            return Err(Problem::new(
+                place,
+                "YAML tags (`!…`) have no meaning in a scenario file",
+            ));
+        }
+        match event {
+            Event::Scalar(text, style, anchor, _) => {
+                let quoted = style != ScalarStyle::Plain;
+                let value = Value::Scalar {
+                    text: text.into_owned(),
+                    quoted,
+                };
+                self.add(Node { place, value }, anchor)
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                self.open(place, anchor, Inside::List(Vec::new()))
+            }
+            Event::MappingStart(_, anchor, _) => {
+                self.open(place, anchor, Inside::Map(MapInside::default()))
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(id) => self.alias(id, place),
+            Event::DocumentStart(..) if self.documents > 0 => Err(Problem::new(
+                place,
+                "a file holds one document: a second one begins here",
+            )),
+            Event::DocumentStart(..) => {
+                self.documents += 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds to a problem the path of the innermost open node.
+    fn locate(&self, problem: Problem) -> Problem {
+        self.open
+            .iter()
+            .rev()
+            .fold(problem, |problem, open| match &open.inside {
+                Inside::List(items) => problem.under_index(items.len()),
+                Inside::Map(MapInside {
+                    key: Some((key, _)),
+                    ..
+                }) => problem.under_key(&label(key)),
+                Inside::Map(_) => problem,
+            })
+    }
+
+    fn open(&mut self, place: Place, anchor: usize, inside: Inside) -> Read<()> {
+        self.check_depth(1, place)?;
+        self.open.push(OpenNode {
+            place,
+            anchor,
+            inside,
+        });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Read<()> {
+        let Some(OpenNode {
+            place,
+            anchor,
+            inside,
+        }) = self.open.pop()
+        else {
+            return Ok(());
+        };
+        let value = match inside {
+            Inside::List(items) => Value::List(items),
+            Inside::Map(map) => Value::Map(map.entries),
+        };
+        self.add(Node { place, value }, anchor)
+    }
+
+    fn alias(&mut self, id: usize, place: Place) -> Read<()> {
+        let Some(node) = self.anchored.get(&id).cloned() else {
+            return Err(Problem::new(
+                place,
+                "this alias is inside the value it stands for",
+            ));
+        };
+        let (nodes, depth) = node.extent();
+        self.check_depth(depth, place)?;
+        self.count(nodes, place)?;
+        self.add(node, 0)
+    }
+
+    /// Puts a finished node where it belongs: into the innermost open one, as key or as value.
+    fn add(&mut self, node: Node, anchor: usize) -> Read<()> {
+        self.count(1, node.place)?;
+        if anchor != 0 {
+            self.count(node.extent().0, node.place)?;
+            self.anchored.insert(anchor, node.clone());
+        }
+        match self.open.last_mut().map(|open| &mut open.inside) {
+            None => self.root = Some(node),
+            Some(Inside::List(items)) => items.push(node),
+            Some(Inside::Map(map)) => map.add(node)?,
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, nodes: usize, place: Place) -> Read<()> {
+        self.nodes += nodes;
+        if self.nodes > MAX_NODES {
+            return Err(Problem::new(
+                place,
+                format!("more than {MAX_NODES} values in one file"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_depth(&self, more: usize, place: Place) -> Read<()> {
+        if self.open.len() + more > MAX_DEPTH {
+            return Err(Problem::new(place, too_deep()));
+        }
+        Ok(())
+    }
+}
+
+impl MapInside {
+    fn add(&mut self, node: Node) -> Read<()> {
+        if let Some((key, place)) = self.key.take() {
+            self.entries.push(Entry {
+                key,
+                place,
+                value: node,
+            });
+            return Ok(());
+        }
+        let Value::Scalar { text, .. } = node.value else {
+            return Err(Problem::new(node.place, "a field's name must be a word"));
+        };
+        if let Some(first) = self.seen.insert(text.clone(), node.place) {
+            let message = format!("this field is here twice: first in line {}", first.line);
+            return Err(Problem::new(node.place, message).under_key(&label(&text)));
+        }
+        self.key = Some((text, node.place));
+        Ok(())
+    }
+}

@@ -1,0 +1,502 @@
+//! Random operations on the real limiters and on the naive ones of `reference`: the same answers, the
+//! same hints to the nanosecond, the same counts, after every single step.
+
+mod reference;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use plimsoll::{
+    Concurrency, Counts, Demand, Denied, FixedWindow, Full, Gate, Limiter, ManualClock, Moment,
+    Permit, Priority, Queue, Quota, SlidingWindow, TokenBucket,
+};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use reference::{Answer, Nanos};
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Greedy {
+        burst: u32,
+        refill: u32,
+        every: Nanos,
+        initial: u32,
+    },
+    Interval {
+        burst: u32,
+        refill: u32,
+        every: Nanos,
+        initial: u32,
+    },
+    Fixed {
+        limit: u32,
+        window: Nanos,
+    },
+    Sliding {
+        limit: u32,
+        window: Nanos,
+        segments: u32,
+    },
+    Slots {
+        limit: u32,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Try {
+        class: usize,
+        cost: u32,
+    },
+    Acquire {
+        class: usize,
+        cost: u32,
+        patience: Option<u32>,
+    },
+    Cancel(usize),
+    Release(usize),
+    /// By so many quarters of a period, and so many nanoseconds.
+    Advance {
+        quarters: u32,
+        nanos: u32,
+    },
+    StepBack(u32),
+    Resize(u32),
+    Bound(u32),
+    Close,
+}
+
+/// Small limits mostly, where everything happens; sometimes the largest there are.
+fn limit() -> impl Strategy<Value = u32> {
+    prop_oneof![9 => 1u32..9, 1 => Just(u32::MAX)]
+}
+
+fn period() -> impl Strategy<Value = Nanos> {
+    const CENTURY: Nanos = 36_500 * 86_400 * 1_000_000_000;
+    prop_oneof![
+        Just(1),
+        2u64..20,
+        Just(1000),
+        Just(1_000_000_007),
+        Just(CENTURY)
+    ]
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    let bucket = || {
+        (limit(), limit(), period()).prop_flat_map(|(burst, refill, every)| {
+            (
+                Just(burst),
+                Just(refill),
+                Just(every),
+                prop_oneof![3 => Just(burst), 1 => 0..=burst],
+            )
+        })
+    };
+    prop_oneof![
+        bucket().prop_map(|(burst, refill, every, initial)| Kind::Greedy {
+            burst,
+            refill,
+            every,
+            initial
+        }),
+        bucket().prop_map(|(burst, refill, every, initial)| Kind::Interval {
+            burst,
+            refill,
+            every,
+            initial
+        }),
+        (limit(), period()).prop_map(|(limit, window)| Kind::Fixed { limit, window }),
+        (limit(), period(), 1u32..6).prop_map(|(limit, window, segments)| Kind::Sliding {
+            limit,
+            window: window.max(u64::from(segments)),
+            segments,
+        }),
+        limit().prop_map(|limit| Kind::Slots { limit }),
+    ]
+}
+
+fn queue() -> impl Strategy<Value = Option<reference::Queue>> {
+    let full = prop_oneof![
+        Just(reference::Full::Incoming),
+        Just(reference::Full::Oldest),
+        Just(reference::Full::Newest)
+    ];
+    let timeout = proptest::option::weighted(0.2, 0u64..2000);
+    let queue = (0u32..10, any::<bool>(), full, any::<bool>(), timeout).prop_map(
+        |(bound, lifo, full, excess, timeout)| reference::Queue {
+            bound,
+            lifo,
+            full,
+            excess,
+            timeout,
+        },
+    );
+    proptest::option::weighted(0.9, queue)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let class = prop_oneof![Just(1usize), 0..3usize];
+    let cost = || prop_oneof![6 => 1u32..4, 2 => 0u32..9, 1 => Just(u32::MAX)];
+    prop_oneof![
+        4 => (class.clone(), cost()).prop_map(|(class, cost)| Op::Try { class, cost }),
+        8 => (class, cost(), proptest::option::weighted(0.3, 0u32..3000))
+            .prop_map(|(class, cost, patience)| Op::Acquire { class, cost, patience }),
+        2 => any::<usize>().prop_map(Op::Cancel),
+        4 => any::<usize>().prop_map(Op::Release),
+        4 => (0u32..6, 0u32..3).prop_map(|(quarters, nanos)| Op::Advance { quarters, nanos }),
+        1 => any::<u32>().prop_map(Op::StepBack),
+        1 => (1u32..9).prop_map(Op::Resize),
+        1 => (0u32..10).prop_map(Op::Bound),
+        1 => Just(Op::Close),
+    ]
+}
+
+impl Kind {
+    fn period(&self) -> Nanos {
+        match *self {
+            Self::Greedy { every, .. } | Self::Interval { every, .. } => every,
+            Self::Fixed { window, .. } | Self::Sliding { window, .. } => window,
+            Self::Slots { .. } => 1000,
+        }
+    }
+
+    fn reference(&self, start: Nanos) -> reference::Rule {
+        match *self {
+            Self::Greedy {
+                burst,
+                refill,
+                every,
+                initial,
+            } => {
+                let level = i128::from(initial) * i128::from(every);
+                reference::Rule::Greedy {
+                    burst,
+                    refill,
+                    every,
+                    level,
+                    at: start,
+                }
+            }
+            Self::Interval {
+                burst,
+                refill,
+                every,
+                initial,
+            } => {
+                let tokens = i128::from(initial);
+                reference::Rule::Interval {
+                    burst,
+                    refill,
+                    every,
+                    tokens,
+                    at: start,
+                    start,
+                }
+            }
+            Self::Fixed { limit, window } => reference::Rule::Fixed {
+                limit,
+                window,
+                start,
+                grants: Vec::new(),
+            },
+            Self::Sliding {
+                limit,
+                window,
+                segments,
+            } => reference::Rule::Sliding {
+                limit,
+                window,
+                segments,
+                start,
+                grants: Vec::new(),
+            },
+            Self::Slots { limit } => reference::Rule::Slots { limit, used: 0 },
+        }
+    }
+}
+
+/// A gate of any rule, with the two operations that only some have.
+trait Subject: Limiter {
+    fn resize_if_possible(&self, limit: u32) -> bool;
+    fn set_bound(&self, bound: u32);
+}
+
+macro_rules! subject {
+    ($($rule:ty, $gate:ident, $limit:ident => $resize:expr;)*) => {$(
+        impl Subject for Gate<$rule> {
+            fn resize_if_possible(&self, $limit: u32) -> bool {
+                let $gate = self;
+                $resize
+            }
+            fn set_bound(&self, bound: u32) {
+                self.set_queue_bound(bound);
+            }
+        }
+    )*};
+}
+
+subject! {
+    TokenBucket, _gate, _limit => false;
+    FixedWindow, _gate, _limit => false;
+    SlidingWindow, _gate, _limit => false;
+    Concurrency, gate, limit => gate.resize(limit).is_ok();
+}
+
+fn build(kind: &Kind, queue: Option<reference::Queue>, time: &ManualClock) -> &'static dyn Subject {
+    fn gate<R: plimsoll::Rule>(rule: R, queue: Option<Queue>, time: &ManualClock) -> Gate<R> {
+        let builder = Gate::builder(rule).clock(time.clock());
+        match queue {
+            Some(queue) => builder.queue(queue).build(),
+            None => builder.build(),
+        }
+    }
+    let queue = queue.map(|queue| {
+        let real = if queue.lifo {
+            Queue::lifo(queue.bound)
+        } else {
+            Queue::fifo(queue.bound)
+        };
+        let real = real
+            .full(match queue.full {
+                reference::Full::Incoming => Full::Incoming,
+                reference::Full::Oldest => Full::Oldest,
+                reference::Full::Newest => Full::Newest,
+            })
+            .counts(if queue.excess {
+                Counts::Excess
+            } else {
+                Counts::Waiting
+            });
+        queue
+            .timeout
+            .map_or(real, |timeout| real.timeout(Duration::from_nanos(timeout)))
+    });
+    let quota = |units, nanos| Quota::new(units, Duration::from_nanos(nanos));
+    // Leaked: the futures under test borrow from it, and a test may.
+    match *kind {
+        Kind::Greedy {
+            burst,
+            refill,
+            every,
+            initial,
+        } => {
+            let rule = TokenBucket::greedy(quota(refill, every))
+                .with_burst(burst)
+                .with_initial(initial);
+            Box::leak(Box::new(gate(rule, queue, time)))
+        }
+        Kind::Interval {
+            burst,
+            refill,
+            every,
+            initial,
+        } => {
+            let rule = TokenBucket::interval(quota(refill, every))
+                .with_burst(burst)
+                .with_initial(initial);
+            Box::leak(Box::new(gate(rule, queue, time)))
+        }
+        Kind::Fixed { limit, window } => Box::leak(Box::new(gate(
+            FixedWindow::new(quota(limit, window)),
+            queue,
+            time,
+        ))),
+        Kind::Sliding {
+            limit,
+            window,
+            segments,
+        } => {
+            let rule = SlidingWindow::new(quota(limit, window), segments);
+            Box::leak(Box::new(gate(rule, queue, time)))
+        }
+        Kind::Slots { limit } => Box::leak(Box::new(gate(Concurrency::new(limit), queue, time))),
+    }
+}
+
+/// One acquire on the real side.
+enum Real {
+    Waiting(Pin<Box<plimsoll::Acquire<'static>>>),
+    Granted(Permit<'static>),
+    Denied(Denied),
+    Gone,
+}
+
+impl Real {
+    fn poll(&mut self) {
+        if let Self::Waiting(future) = self {
+            let mut cx = Context::from_waker(Waker::noop());
+            match future.as_mut().poll(&mut cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(permit)) => *self = Self::Granted(permit),
+                Poll::Ready(Err(denied)) => *self = Self::Denied(denied),
+            }
+        }
+    }
+}
+
+fn demand(class: usize, cost: u32) -> Demand {
+    Demand::of(cost).priority([Priority::NonCritical, Priority::Normal, Priority::Critical][class])
+}
+
+fn run(kind: &Kind, queue: Option<reference::Queue>, start: Nanos, ops: &[Op]) {
+    let time = ManualClock::starting_at(Moment::from_nanos(start));
+    let real = build(kind, queue, &time);
+    let mut naive = reference::Limiter::new(kind.reference(start), queue, start);
+    let mut acquires: Vec<Real> = Vec::new();
+    let mut tries: Vec<Permit<'static>> = Vec::new();
+    let hint =
+        |naive: &reference::Limiter, class, cost| naive.hint(class, cost).map(Duration::from_nanos);
+    for (step, op) in ops.iter().enumerate() {
+        match *op {
+            Op::Try { class, cost } => {
+                let expected_hint = hint(&naive, class, cost);
+                let estimate = real.estimate(demand(class, cost));
+                let expected = naive.try_acquire(class, cost);
+                match real.try_acquire(demand(class, cost)) {
+                    Ok(permit) => {
+                        assert_eq!(expected, Answer::Granted, "step {step}: {op:?}");
+                        assert!(estimate.is_ok(), "step {step}: {op:?}");
+                        tries.push(permit);
+                    }
+                    Err(denied) => {
+                        let reason = denied.reason().as_str();
+                        assert_eq!(expected, Answer::Denied(reason), "step {step}: {op:?}");
+                        assert_eq!(denied.retry_after(), expected_hint, "step {step}: {op:?}");
+                        assert_eq!(estimate, Err(denied), "step {step}: {op:?}");
+                    }
+                }
+            }
+            Op::Acquire {
+                class,
+                cost,
+                patience,
+            } => {
+                let demand = demand(class, cost);
+                let demand = match patience {
+                    Some(nanos) => demand.within(Duration::from_nanos(u64::from(nanos))),
+                    None => demand,
+                };
+                naive.acquire(class, cost, patience.map(u64::from));
+                acquires.push(Real::Waiting(Box::pin(real.acquire(demand))));
+                if let Some(new) = acquires.last_mut() {
+                    new.poll();
+                    if let Real::Denied(denied) = &*new
+                        && denied.reason().as_str() == "queue_full"
+                    {
+                        assert_eq!(
+                            denied.retry_after(),
+                            hint(&naive, class, cost),
+                            "step {step}: {op:?}"
+                        );
+                    }
+                }
+            }
+            Op::Cancel(which) => {
+                let pending: Vec<usize> = (0..acquires.len())
+                    .filter(|&id| naive.answers[id] == Answer::Pending)
+                    .filter(|&id| matches!(acquires[id], Real::Waiting(_)))
+                    .collect();
+                if let Some(&id) = pending.get(which % pending.len().max(1)) {
+                    acquires[id] = Real::Gone;
+                    naive.cancel(id);
+                }
+            }
+            Op::Release(which) => {
+                let held: Vec<usize> = (0..acquires.len())
+                    .filter(|&id| matches!(acquires[id], Real::Granted(_)))
+                    .collect();
+                let all = held.len() + tries.len();
+                if all == 0 {
+                    continue;
+                }
+                let which = which % all;
+                let permit = if which < held.len() {
+                    std::mem::replace(&mut acquires[held[which]], Real::Gone)
+                } else {
+                    Real::Granted(tries.swap_remove(which - held.len()))
+                };
+                if let Real::Granted(permit) = permit {
+                    naive.release(permit.cost());
+                    drop(permit);
+                }
+            }
+            Op::Advance { quarters, nanos } => {
+                let span = kind.period() / 4 * u64::from(quarters) + u64::from(nanos);
+                let to = naive.now.saturating_add(span).min(1 << 62);
+                naive.advance(to);
+                time.advance_to(Moment::from_nanos(to));
+            }
+            Op::StepBack(by) => {
+                time.advance_to(Moment::from_nanos(naive.now.saturating_sub(u64::from(by))));
+            }
+            Op::Resize(limit) => {
+                if real.resize_if_possible(limit) {
+                    naive.resize(limit);
+                }
+            }
+            Op::Bound(bound) => {
+                real.set_bound(bound);
+                naive.set_queue_bound(bound);
+            }
+            Op::Close => {
+                // Rarely: nothing much happens afterwards.
+                if step % 7 == 0 {
+                    real.close();
+                    naive.close();
+                }
+            }
+        }
+        for (id, acquire) in acquires.iter_mut().enumerate() {
+            acquire.poll();
+            let answer = match acquire {
+                Real::Waiting(_) => Answer::Pending,
+                Real::Granted(_) => Answer::Granted,
+                Real::Denied(denied) => Answer::Denied(denied.reason().as_str()),
+                Real::Gone => continue,
+            };
+            assert_eq!(
+                answer, naive.answers[id],
+                "acquire {id} after step {step}: {op:?}"
+            );
+        }
+        let snapshot = real.snapshot();
+        assert_eq!(
+            snapshot.available(),
+            naive.rule.available(naive.now),
+            "step {step}: {op:?}"
+        );
+        assert_eq!(
+            snapshot.in_use(),
+            naive.rule.used(naive.now),
+            "step {step}: {op:?}"
+        );
+        assert_eq!(snapshot.queued(), naive.queued(), "step {step}: {op:?}");
+        assert_eq!(
+            snapshot.waiters(),
+            naive.waiting() as u64,
+            "step {step}: {op:?}"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        // More with PROPTEST_CASES.
+        cases: ProptestConfig::default().cases.max(2000),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn the_real_limiters_answer_as_the_naive_ones(
+        kind in kind(),
+        queue in queue(),
+        start in prop_oneof![Just(0u64), Just(1_700_000_000_000_000_000)],
+        ops in proptest::collection::vec(op(), 1..60),
+    ) {
+        run(&kind, queue, start, &ops);
+    }
+}

@@ -1,0 +1,475 @@
+//! The limiters again, as simply as they can be written: lists instead of arithmetic, search instead of
+//! formulas. Slow and obviously right, to compare the real ones with.
+
+pub(crate) type Nanos = u64;
+
+/// The rule: what is remembered, and how much is left of it at a time.
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    Greedy {
+        burst: u32,
+        refill: u32,
+        every: Nanos,
+        level: i128,
+        at: Nanos,
+    },
+    Interval {
+        burst: u32,
+        refill: u32,
+        every: Nanos,
+        tokens: i128,
+        at: Nanos,
+        start: Nanos,
+    },
+    Fixed {
+        limit: u32,
+        window: Nanos,
+        start: Nanos,
+        grants: Vec<(Nanos, u32)>,
+    },
+    Sliding {
+        limit: u32,
+        window: Nanos,
+        segments: u32,
+        start: Nanos,
+        grants: Vec<(Nanos, u32)>,
+    },
+    Slots {
+        limit: u32,
+        used: u64,
+    },
+}
+
+impl Rule {
+    pub(crate) fn limit(&self) -> u32 {
+        match *self {
+            Self::Greedy { burst, .. } | Self::Interval { burst, .. } => burst,
+            Self::Fixed { limit, .. } | Self::Sliding { limit, .. } | Self::Slots { limit, .. } => {
+                limit
+            }
+        }
+    }
+
+    pub(crate) fn gives_back(&self) -> bool {
+        matches!(self, Self::Slots { .. })
+    }
+
+    /// Tokens of a bucket at `t`, in units of one `every`th for the greedy one.
+    fn level(&self, t: Nanos) -> i128 {
+        match *self {
+            Self::Greedy {
+                burst,
+                refill,
+                every,
+                level,
+                at,
+            } => {
+                let full = i128::from(burst) * i128::from(every);
+                let gained = i128::from(t.saturating_sub(at)) * i128::from(refill);
+                full.min(level + gained)
+            }
+            Self::Interval {
+                burst,
+                refill,
+                every,
+                tokens,
+                at,
+                start,
+            } => {
+                let period = |t: Nanos| i128::from((t - start) / every);
+                let gained = (period(t.max(at)) - period(at)) * i128::from(refill);
+                i128::from(burst).min(tokens + gained)
+            }
+            _ => unreachable!("only buckets have a level"),
+        }
+    }
+
+    /// What is used at `t`.
+    pub(crate) fn used(&self, t: Nanos) -> u64 {
+        let sum = |grants: &[(Nanos, u32)], counts: &dyn Fn(Nanos) -> bool| {
+            grants
+                .iter()
+                .filter(|(at, _)| counts(*at))
+                .map(|(_, cost)| u64::from(*cost))
+                .sum()
+        };
+        match self {
+            Self::Greedy { burst, every, .. } => {
+                let missing = i128::from(*burst) * i128::from(*every) - self.level(t);
+                missing.unsigned_abs().div_ceil(u128::from(*every)) as u64
+            }
+            Self::Interval { burst, .. } => (i128::from(*burst) - self.level(t)) as u64,
+            Self::Fixed {
+                window,
+                start,
+                grants,
+                ..
+            } => sum(grants, &|at| (at - start) / window == (t - start) / window),
+            Self::Sliding {
+                window,
+                segments,
+                start,
+                grants,
+                ..
+            } => {
+                let index = |at: Nanos| {
+                    u128::from(at - start) * u128::from(*segments) / u128::from(*window)
+                };
+                sum(grants, &|at| index(at) + u128::from(*segments) > index(t))
+            }
+            Self::Slots { used, .. } => *used,
+        }
+    }
+
+    pub(crate) fn available(&self, t: Nanos) -> u64 {
+        u64::from(self.limit()).saturating_sub(self.used(t))
+    }
+
+    pub(crate) fn fits(&self, t: Nanos, cost: u32) -> bool {
+        self.available(t) >= u64::from(cost.max(1))
+    }
+
+    pub(crate) fn take(&mut self, t: Nanos, cost: u32) {
+        match self {
+            Self::Greedy { every, .. } => {
+                let spent = i128::from(cost) * i128::from(*every);
+                let now = self.level(t) - spent;
+                let Self::Greedy { level, at, .. } = self else {
+                    unreachable!()
+                };
+                (*level, *at) = (now, t);
+            }
+            Self::Interval { .. } => {
+                let now = self.level(t) - i128::from(cost);
+                let Self::Interval { tokens, at, .. } = self else {
+                    unreachable!()
+                };
+                (*tokens, *at) = (now, t);
+            }
+            Self::Fixed { grants, .. } | Self::Sliding { grants, .. } => grants.push((t, cost)),
+            Self::Slots { used, .. } => *used += u64::from(cost),
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, cost: u32) {
+        if let Self::Slots { used, .. } = self {
+            *used -= u64::from(cost);
+        }
+    }
+
+    /// The least time from `t` on at which `cost` fits if nobody else comes: found by halving.
+    pub(crate) fn earliest(&self, t: Nanos, cost: u32) -> Option<Nanos> {
+        if self.gives_back() {
+            return self.fits(t, cost).then_some(t);
+        }
+        let (mut no, mut yes) = (t, u64::MAX - 1);
+        if self.fits(t, cost) {
+            return Some(t);
+        }
+        if !self.fits(yes, cost) {
+            return None; // Not in the next 584 years.
+        }
+        while yes - no > 1 {
+            let middle = no + (yes - no) / 2;
+            if self.fits(middle, cost) {
+                yes = middle
+            } else {
+                no = middle
+            }
+        }
+        Some(yes)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Full {
+    Incoming,
+    Oldest,
+    Newest,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub(crate) bound: u32,
+    pub(crate) lifo: bool,
+    pub(crate) full: Full,
+    pub(crate) excess: bool,
+    pub(crate) timeout: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    id: usize,
+    class: usize,
+    cost: u32,
+    deadline: Option<Nanos>,
+}
+
+/// What became of a demand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    Granted,
+    Pending,
+    Denied(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Limiter {
+    pub(crate) rule: Rule,
+    pub(crate) queue: Option<Queue>,
+    pub(crate) now: Nanos,
+    /// From the oldest to the newest.
+    waiters: Vec<Waiter>,
+    /// The answers so far, by id.
+    pub(crate) answers: Vec<Answer>,
+    closed: bool,
+}
+
+fn weight(cost: u32) -> u64 {
+    u64::from(cost.max(1))
+}
+
+impl Limiter {
+    pub(crate) fn new(rule: Rule, queue: Option<Queue>, now: Nanos) -> Self {
+        Self {
+            rule,
+            queue,
+            now,
+            waiters: Vec::new(),
+            answers: Vec::new(),
+            closed: false,
+        }
+    }
+
+    fn lifo(&self) -> bool {
+        self.queue.is_some_and(|queue| queue.lifo)
+    }
+
+    /// The waiters in the order in which they are served.
+    fn line(&self) -> Vec<Waiter> {
+        let mut line = self.waiters.clone();
+        if self.lifo() {
+            line.reverse();
+        }
+        line.sort_by_key(|waiter| std::cmp::Reverse(waiter.class));
+        line
+    }
+
+    pub(crate) fn queued(&self) -> u64 {
+        self.waiters.iter().map(|waiter| weight(waiter.cost)).sum()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Serves who can run, then lets those give up whose time is over, and again.
+    fn settle(&mut self) {
+        loop {
+            if let Some(head) = self.line().first().copied() {
+                if self.rule.fits(self.now, head.cost) {
+                    self.rule.take(self.now, head.cost);
+                    self.leave(head.id, Answer::Granted);
+                    continue;
+                }
+                if head.cost > self.rule.limit() {
+                    self.leave(head.id, Answer::Denied("too_large"));
+                    continue;
+                }
+            }
+            let over =
+                |waiter: &&Waiter| waiter.deadline.is_some_and(|deadline| deadline < self.now);
+            let late: Vec<usize> = self.waiters.iter().filter(over).map(|w| w.id).collect();
+            if late.is_empty() {
+                return;
+            }
+            for id in late {
+                self.leave(id, Answer::Denied("timed_out"));
+            }
+        }
+    }
+
+    fn leave(&mut self, id: usize, answer: Answer) {
+        self.waiters.retain(|waiter| waiter.id != id);
+        self.answers[id] = answer;
+    }
+
+    /// Moves on, stopping at every instant at which anything happens.
+    pub(crate) fn advance(&mut self, to: Nanos) {
+        while self.now < to {
+            let due = self
+                .line()
+                .first()
+                .and_then(|head| self.rule.earliest(self.now, head.cost));
+            let deadline = self
+                .waiters
+                .iter()
+                .filter_map(|waiter| waiter.deadline)
+                .min();
+            let next = [due, deadline.map(|deadline| deadline + 1), Some(to)];
+            let next = next.into_iter().flatten().filter(|&t| t > self.now).min();
+            self.now = next.unwrap_or(to).min(to);
+            self.settle();
+        }
+    }
+
+    /// When it would be the turn of `cost` behind `before`.
+    fn turn(&self, before: &[Waiter], cost: u32) -> Option<Nanos> {
+        if self.rule.gives_back() {
+            return None;
+        }
+        let mut rule = self.rule.clone();
+        let mut at = self.now;
+        for waiter in before {
+            at = rule.earliest(at, waiter.cost)?;
+            rule.take(at, waiter.cost);
+        }
+        rule.earliest(at, cost)
+    }
+
+    /// Who is served before a newcomer.
+    fn before(&self, class: usize, without: &[usize]) -> Vec<Waiter> {
+        let lifo = self.lifo();
+        let mut line = self.line();
+        line.retain(|w| w.class > class || (w.class == class && !lifo));
+        line.retain(|w| !without.contains(&w.id));
+        line
+    }
+
+    fn may_pass(&self, class: usize) -> bool {
+        self.lifo() || self.waiters.iter().all(|waiter| waiter.class < class)
+    }
+
+    /// The hint for one who is refused now.
+    pub(crate) fn hint(&self, class: usize, cost: u32) -> Option<Nanos> {
+        if self.closed || cost > self.rule.limit() || (self.lifo() && !self.waiters.is_empty()) {
+            return None;
+        }
+        self.turn(&self.before(class, &[]), cost)
+            .map(|at| at - self.now)
+    }
+
+    fn decide(&mut self, class: usize, cost: u32) -> Option<Answer> {
+        if self.closed {
+            return Some(Answer::Denied("closed"));
+        }
+        if cost > self.rule.limit() {
+            return Some(Answer::Denied("too_large"));
+        }
+        if self.may_pass(class) && self.rule.fits(self.now, cost) {
+            self.rule.take(self.now, cost);
+            return Some(Answer::Granted);
+        }
+        None
+    }
+
+    pub(crate) fn try_acquire(&mut self, class: usize, cost: u32) -> Answer {
+        self.decide(class, cost)
+            .unwrap_or(Answer::Denied("exhausted"))
+    }
+
+    pub(crate) fn acquire(&mut self, class: usize, cost: u32, patience: Option<Nanos>) -> usize {
+        let id = self.answers.len();
+        self.answers.push(Answer::Pending);
+        self.answers[id] = match self.decide(class, cost) {
+            Some(answer) => answer,
+            None => self.enqueue(id, class, cost, patience),
+        };
+        self.settle();
+        id
+    }
+
+    fn enqueue(&mut self, id: usize, class: usize, cost: u32, patience: Option<Nanos>) -> Answer {
+        let Some(queue) = self.queue else {
+            return Answer::Denied("exhausted");
+        };
+        let limit = u64::from(self.rule.limit());
+        let room = |queued: u64, used: u64| {
+            if queue.excess {
+                used + queued + weight(cost) <= limit + u64::from(queue.bound)
+            } else {
+                queued + weight(cost) <= u64::from(queue.bound)
+            }
+        };
+        let used = self.rule.used(self.now);
+        let mut candidates = Vec::new();
+        for lower in 0..class {
+            candidates.extend(
+                self.waiters
+                    .iter()
+                    .rev()
+                    .filter(|w| w.class == lower)
+                    .copied(),
+            );
+        }
+        let own = self.waiters.iter().filter(|w| w.class == class).copied();
+        match queue.full {
+            Full::Incoming => {}
+            Full::Oldest => candidates.extend(own),
+            Full::Newest => candidates.extend(own.rev()),
+        }
+        let mut queued = self.queued();
+        let mut evicted = Vec::new();
+        for candidate in candidates {
+            if room(queued, used) {
+                break;
+            }
+            queued -= weight(candidate.cost);
+            evicted.push(candidate.id);
+        }
+        if !room(queued, used) {
+            return Answer::Denied("queue_full");
+        }
+        let patience = [patience, queue.timeout].into_iter().flatten().min();
+        let deadline = patience.map(|patience| self.now.saturating_add(patience));
+        if let Some(deadline) = deadline
+            && !self.rule.gives_back()
+            && self
+                .turn(&self.before(class, &evicted), cost)
+                .is_none_or(|turn| turn > deadline)
+        {
+            return Answer::Denied("timed_out");
+        }
+        for gone in evicted {
+            self.leave(gone, Answer::Denied("evicted"));
+        }
+        self.waiters.push(Waiter {
+            id,
+            class,
+            cost,
+            deadline,
+        });
+        Answer::Pending
+    }
+
+    /// The caller no longer waits.
+    pub(crate) fn cancel(&mut self, id: usize) {
+        self.waiters.retain(|waiter| waiter.id != id);
+        self.settle();
+    }
+
+    pub(crate) fn release(&mut self, cost: u32) {
+        self.rule.give_back(cost);
+        self.settle();
+    }
+
+    pub(crate) fn resize(&mut self, to: u32) {
+        if let Rule::Slots { limit, .. } = &mut self.rule {
+            *limit = to;
+        }
+        self.settle();
+    }
+
+    pub(crate) fn set_queue_bound(&mut self, bound: u32) {
+        if let Some(queue) = &mut self.queue {
+            queue.bound = bound;
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        for waiter in std::mem::take(&mut self.waiters) {
+            self.answers[waiter.id] = Answer::Denied("closed");
+        }
+    }
+}
