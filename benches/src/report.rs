@@ -54,9 +54,10 @@ impl Series {
     }
 }
 
-/// The value below which a share of the samples lies.
+/// The value below which a share of the samples lies; those that are none do not count.
 pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
+    sorted.retain(|sample| !sample.is_nan());
     sorted.sort_by(f64::total_cmp);
     let place = share * (sorted.len().saturating_sub(1)) as f64;
     let (low, part) = (place.floor(), place.fract());
