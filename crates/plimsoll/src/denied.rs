@@ -130,7 +130,7 @@ impl Denied {
     }
 
     /// What a gate says: all at once, because most refusals are built to be looked at by nobody.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn from_rule(
         refusal: Refusal,
         now: Moment,

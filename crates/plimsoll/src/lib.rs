@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod all;
+mod batched;
 mod blocking;
 mod clock;
 mod concurrency;
@@ -21,6 +22,7 @@ mod sync;
 mod totals;
 
 pub use all::All;
+pub use batched::Batched;
 pub use clock::{Clock, ManualClock, Sleep};
 pub use concurrency::{Concurrency, Slots};
 pub use demand::{Demand, Priority};

@@ -57,10 +57,18 @@ fn start() -> Precise {
     }
 }
 
+#[cold]
+fn started() -> &'static Precise {
+    PRECISE.get_or_init(start)
+}
+
 /// The processor's time. Two cores may disagree by a little; rules take that as standing still.
 #[inline]
 pub(super) fn precise_now() -> Moment {
-    let precise = PRECISE.get_or_init(start);
+    let precise = match PRECISE.get() {
+        Some(precise) => precise,
+        None => started(),
+    };
     let raw = precise.clock.raw().max(precise.raw_start);
     let elapsed = precise.clock.delta_as_nanos(precise.raw_start, raw);
     Moment::from_nanos(precise.epoch + elapsed)

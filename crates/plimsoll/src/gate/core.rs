@@ -25,31 +25,30 @@ use std::sync::{Arc, Weak};
 
 use super::inside::{Inside, Turn, Woken};
 use crate::clock::{Clock, Ring};
-use crate::queue::{Status, Ticket};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
-use crate::{Demand, Denied, Moment, Outcome, Reason, Refusal, Rule, Short, Snapshot, Source};
+use crate::{Demand, Denied, Moment, Refusal, Rule, Short};
 
 /// Set in a word that holds no state.
-const PARKED: u64 = 1 << 63;
+pub(super) const PARKED: u64 = 1 << 63;
 /// A parked word, with room above and below for additions that went astray.
-const MARK: u64 = PARKED | 1 << 62;
+pub(super) const MARK: u64 = PARKED | 1 << 62;
 
 /// When so much has gone astray, the mark is renewed. A limiter with a queue that never empties may get
 /// there after years.
-const ASTRAY: u64 = 1 << 60;
+pub(super) const ASTRAY: u64 = 1 << 60;
 
 pub(crate) struct Core<R: Rule> {
-    word: AtomicU64,
+    pub(super) word: AtomicU64,
     /// The number of the epoch for which the word is good.
-    epoch: AtomicU64,
-    epoch_bits: u32,
+    pub(super) epoch: AtomicU64,
+    pub(super) epoch_bits: u32,
     pub(super) rule: R,
     pub(super) clock: Clock,
     pub(super) totals: Totals,
     pub(super) name: Option<&'static str>,
-    inside: Mutex<Inside<R>>,
-    me: Weak<Self>,
+    pub(super) inside: Mutex<Inside<R>>,
+    pub(super) me: Weak<Self>,
 }
 
 /// What the short way came to.
@@ -155,56 +154,6 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// Counts and explains a refusal at once.
-    pub(super) fn refused(
-        &self,
-        turn: &mut Turn<'_, R>,
-        demand: Demand,
-        refusal: Refusal,
-    ) -> Denied {
-        turn.inside.counts.denied += 1;
-        let refusal = turn.explain(demand, refusal);
-        self.denied(refusal, turn.state, turn.now)
-    }
-
-    /// Counts a refusal of the short way, and tells the caller about it.
-    #[inline]
-    pub(super) fn denied_shortly(
-        &self,
-        refusal: Refusal,
-        word: u64,
-        now: Moment,
-        cost: u32,
-    ) -> Denied {
-        self.totals.denied();
-        if cost > self.rule.limit() {
-            let refusal = Refusal::until_given_back().because(Reason::TooLarge);
-            return self.denied(refusal, &self.rule.unpack(word, now), now);
-        }
-        // Whoever asked for one and did not get it knows that there is nothing.
-        let remaining = if cost == 1 {
-            0
-        } else {
-            self.rule.available(&self.rule.unpack(word, now), now)
-        };
-        self.refusal(refusal, now, remaining)
-    }
-
-    /// What a refusal tells the caller.
-    pub(super) fn denied(&self, refusal: Refusal, state: &R::State, now: Moment) -> Denied {
-        let full_at = self.rule.full_at(state, now).unwrap_or(Moment::NEVER);
-        self.refusal(
-            refusal.full_at(full_at),
-            now,
-            self.rule.available(state, now),
-        )
-    }
-
-    #[inline]
-    fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
-        Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
-    }
-
     /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
     pub(super) fn enter<T>(&self, now: Moment, op: impl FnOnce(&mut Turn<'_, R>) -> T) -> T {
         let mut woken = Woken::default();
@@ -220,7 +169,7 @@ impl<R: Rule> Core<R> {
 
     /// Wakes those who were settled, and goes on serving if they were too many for one turn or the time
     /// of the next has come meanwhile.
-    fn wake(&self, mut now: Moment, mut woken: Woken) {
+    pub(super) fn wake(&self, mut now: Moment, mut woken: Woken) {
         loop {
             let more = woken.is_full() || woken.overdue;
             if woken.overdue {
@@ -249,7 +198,7 @@ impl<R: Rule> Core<R> {
     }
 
     /// Runs `op`, then puts the state where it belongs.
-    fn run<T>(
+    pub(super) fn run<T>(
         &self,
         inside: &mut Inside<R>,
         mut state: R::State,
@@ -318,140 +267,6 @@ impl<R: Rule> Core<R> {
             self.clock.register(me)
         });
         self.clock.set(alarm, at)
-    }
-
-    /// Looks at the gate without changing it.
-    pub(super) fn look<T>(&self, see: impl FnOnce(&Inside<R>, &R::State, Moment) -> T) -> T {
-        let now = self.clock.precise_now();
-        let inside = lock(&self.inside);
-        match &inside.state {
-            Some(state) => see(&inside, state, now),
-            None => {
-                let word = self.word.load(Ordering::Acquire);
-                let epoch = self.epoch.load(Ordering::Relaxed);
-                let near = if now.as_nanos() >> self.epoch_bits == epoch {
-                    now
-                } else {
-                    Moment::from_nanos(epoch << self.epoch_bits)
-                };
-                see(&inside, &self.rule.unpack(word, near), now)
-            }
-        }
-    }
-
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let (granted, denied) = self.totals.sum();
-        self.look(|inside, state, now| Snapshot {
-            limit: u64::from(self.rule.limit()),
-            available: u64::from(self.rule.available(state, now)),
-            in_use: self.rule.in_use(state, now),
-            queued: inside.waiters.queued(),
-            waiters: inside.waiters.count() as u64,
-            granted: (granted + inside.counts.granted).saturating_sub(inside.counts.undone),
-            denied: denied + inside.counts.denied,
-            evicted: inside.counts.evicted,
-            cancelled: inside.counts.cancelled,
-        })
-    }
-
-    /// Looks at a place in the queue; see [`Waiters::poll`](crate::queue::Waiters::poll).
-    pub(super) fn look_at(&self, ticket: Ticket, waker: &std::task::Waker) -> Status {
-        let mut inside = lock(&self.inside);
-        let (status, former) = inside.waiters.poll(ticket, waker);
-        let status = status.unwrap_or(Status::Refused(Reason::Closed));
-        if status != Status::Waiting {
-            inside.waiters.free(ticket);
-        }
-        drop(inside);
-        drop(former);
-        status
-    }
-
-    /// Gives up a place in the queue, or what was granted to it and never read. What was reserved can
-    /// be given back until its time, as any reservation.
-    pub(super) fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
-        let now = self.clock.precise_now();
-        self.enter(now, |turn| {
-            match turn.inside.waiters.status(ticket) {
-                Some(Status::Waiting) => {
-                    turn.settle(ticket, Status::Refused(Reason::Closed));
-                    turn.inside.counts.cancelled += 1;
-                }
-                Some(Status::Granted(taken)) if reserved && !R::GIVES_BACK && now > taken => {}
-                Some(Status::Granted(taken)) => {
-                    turn.rule.put_back(turn.state, now, taken, cost);
-                    turn.inside.forecast.forget();
-                    turn.inside.counts.undone += 1;
-                    turn.inside.counts.cancelled += 1;
-                }
-                Some(Status::Refused(_)) => {}
-                None => return,
-            }
-            turn.inside.waiters.free(ticket);
-            turn.serve();
-        });
-    }
-
-    pub(super) fn close(&self) {
-        self.enter(self.clock.precise_now(), |turn| {
-            turn.inside.closed = true;
-            turn.serve();
-        });
-    }
-}
-
-impl<R: Rule> Source for Core<R> {
-    #[inline]
-    fn give_back(&self, cost: u32, taken: Moment, _outcome: Outcome) {
-        if R::GIVES_BACK {
-            // Released to whoever takes next: what was done under the permit happened before.
-            let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
-            if word & PARKED != 0 {
-                self.give_back_long(cost, taken, word);
-            }
-        }
-    }
-
-    fn undo(&self, cost: u32, taken: Moment) {
-        let now = self.clock.precise_now().max(taken);
-        self.enter(now, |turn| {
-            turn.rule.put_back(turn.state, now, taken, cost);
-            turn.inside.counts.undone += 1;
-            turn.inside.forecast.forget();
-            turn.serve();
-        });
-    }
-
-    fn to_shared(&self) -> Arc<dyn Source> {
-        // Whoever holds a reference to a core holds it through an `Arc`.
-        match self.me.upgrade() {
-            Some(me) => me,
-            None => unreachable!("a core lives in an Arc"),
-        }
-    }
-}
-
-impl<R: Rule> Core<R> {
-    #[cold]
-    fn give_back_long(&self, cost: u32, taken: Moment, word: u64) {
-        let now = self.clock.precise_now();
-        let mut woken = Woken::default();
-        let mut inside = lock(&self.inside);
-        let Some(state) = inside.state.take() else {
-            // The state went back into the word before this addition could be repeated.
-            self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
-            return;
-        };
-        self.run(&mut inside, state, now, &mut woken, |turn| {
-            turn.rule.put_back(turn.state, now, taken, cost);
-            turn.inside.forecast.forget();
-            turn.serve();
-        });
-        if inside.state.is_some() && word > MARK + ASTRAY {
-            self.word.swap(MARK, Ordering::AcqRel);
-        }
-        drop(inside);
-        self.wake(now, woken);
     }
 }
 

@@ -8,14 +8,18 @@ mod forecast;
 mod inside;
 #[cfg(all(test, loom))]
 mod model;
+mod refused;
 mod reservation;
+mod returns;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
 
 use self::core::{Core, Shortly};
 use crate::{
-    Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Permit, Rule, Snapshot, Source,
+    Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Rule, Snapshot,
+    Source,
 };
 
 pub use acquire::Acquire;
@@ -65,6 +69,22 @@ impl<R: Rule> Gate<R> {
     /// A limiter with other settings.
     pub fn builder(rule: R) -> GateBuilder<R> {
         GateBuilder::new(rule)
+    }
+
+    /// The moment on its clock.
+    #[inline]
+    pub(crate) fn now(&self) -> Moment {
+        self.core.clock.now()
+    }
+
+    /// A permit for what was taken by other means.
+    #[inline]
+    pub(crate) fn permit(&self, cost: u32, taken: Moment) -> Permit<'_> {
+        Permit::new(&*self.core, cost, taken, R::GIVES_BACK)
+    }
+
+    pub(crate) fn to_source(&self) -> Arc<dyn Source> {
+        Arc::clone(&self.core) as Arc<dyn Source>
     }
 
     fn from_core(core: Arc<Core<R>>) -> Self {

@@ -51,8 +51,10 @@ pub struct TokenBucket {
     token: u64,
     /// The whole bucket on the supply scale.
     capacity: u128,
-    /// The same in short, 0 if it is too deep for that.
+    /// The same in 64 bits.
     short_capacity: u64,
+    /// The largest cost that can be decided in 64 bits: the burst, or 0 if the bucket is too deep.
+    short_burst: u32,
     origin: Moment,
     quota: Quota,
 }
@@ -107,6 +109,7 @@ impl TokenBucket {
             token,
             capacity: 0,
             short_capacity: 0,
+            short_burst: 0,
             origin: Moment::ORIGIN,
             quota,
         }
@@ -134,13 +137,14 @@ impl TokenBucket {
         self.burst = burst;
         self.initial = burst;
         self.capacity = self.token as u128 * burst as u128;
-        #[expect(clippy::cast_possible_truncation, reason = "checked in the same line")]
-        let short = if self.capacity < REACH {
-            self.capacity as u64
+        if self.capacity < REACH {
+            #[expect(clippy::cast_possible_truncation, reason = "checked in the line above")]
+            let short = self.capacity as u64;
+            self.short_capacity = short;
+            self.short_burst = burst;
         } else {
-            0
-        };
-        self.short_capacity = short;
+            self.short_burst = 0;
+        }
         self
     }
 
@@ -288,7 +292,7 @@ impl Rule for TokenBucket {
     fn pack(&self, state: &Filling, now: Moment) -> Option<u64> {
         let supply = self.supply(self.origin, now);
         let packable = state.origin == self.origin
-            && self.short_capacity > 0
+            && self.short_burst > 0
             && state.full.saturating_sub(supply) < REACH;
         #[expect(
             clippy::cast_possible_truncation,
@@ -316,7 +320,7 @@ impl Rule for TokenBucket {
 
     #[inline(always)]
     fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
-        if cost > self.burst || self.short_capacity == 0 {
+        if cost > self.short_burst {
             return Short::Unfit;
         }
         let elapsed = now.nanos_since(self.origin);

@@ -1,0 +1,309 @@
+//! # How it works
+//!
+//! Below the cost of one exchange on a shared word there is only not touching the word. A thread takes
+//! a batch of permits at once and spends them by itself: a few loads and stores on memory that is its
+//! own. Each thread has a small table of stocks, one for each limiter it uses this way; a limiter's
+//! number says where. Two limiters that fall on the same place push each other out, which costs time
+//! and nothing else.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::{Demand, Denied, Gate, InvalidLimit, Moment, Permit, Rule, Snapshot, Source};
+
+/// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
+/// bottleneck.
+///
+/// What is taken is spent by the thread alone, without touching shared memory, for at most the `hold`
+/// time (10 ms unless set). After that, and when the thread ends, the rest goes back. A runtime that
+/// tells when a thread goes idle can return it at once:
+///
+/// ```
+/// use plimsoll::{Batched, Gate, TokenBucket};
+///
+/// let api = Batched::new(Gate::new(TokenBucket::per_second(1_000_000)), 32);
+/// assert!(api.try_acquire(1).is_ok());
+///
+/// let idle = api.clone();
+/// let runtime = tokio::runtime::Builder::new_multi_thread()
+///     .on_thread_park(move || idle.return_stock())
+///     .build();
+/// ```
+///
+/// # What it costs in exactness
+///
+/// With n threads and a batch of b,
+///
+/// - at most n·(b − 1) permits are *stranded* with threads at any time: taken, and not to be had by
+///   others;
+/// - over any stretch of time at most n·(b − 1) permits more are used than the limiter itself allows for
+///   that stretch: those taken up to `hold` before it and used within it.
+///
+/// Nothing is ever minted: every permit used was granted by the limiter once.
+pub struct Batched<R: Rule> {
+    gate: Gate<R>,
+    shared: Arc<Shared>,
+    id: u64,
+    batch: u32,
+    hold: Duration,
+}
+
+struct Shared {
+    /// Demands that were granted from stocks, as far as threads have told.
+    granted: AtomicU64,
+    gate: Arc<dyn Source>,
+}
+
+impl<R: Rule> Batched<R> {
+    /// Lets each thread take `batch` permits at once from `gate`.
+    ///
+    /// Limits that are given back to cannot be batched; that is a compile-time error.
+    ///
+    /// # Panics
+    ///
+    /// If `batch` is 0 or above the limit.
+    #[track_caller]
+    pub fn new(gate: Gate<R>, batch: u32) -> Self {
+        match Self::try_new(gate, batch) {
+            Ok(batched) => batched,
+            Err(invalid) => panic!("{invalid}"),
+        }
+    }
+
+    /// Lets each thread take `batch` permits at once from `gate`.
+    ///
+    /// # Errors
+    ///
+    /// If `batch` is 0 or above the limit.
+    pub fn try_new(gate: Gate<R>, batch: u32) -> Result<Self, InvalidLimit> {
+        const {
+            assert!(
+                !R::GIVES_BACK,
+                "permits that are given back cannot be batched"
+            )
+        };
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if batch == 0 || batch > gate.rule().limit() {
+            return Err(InvalidLimit::new(
+                "batch",
+                batch,
+                "at least 1 and at most the limit",
+            ));
+        }
+        Ok(Self {
+            shared: Arc::new(Shared {
+                granted: AtomicU64::new(0),
+                gate: gate.to_source(),
+            }),
+            gate,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            batch,
+            hold: Duration::from_millis(10),
+        })
+    }
+
+    /// Lets a thread hold what it took for at most `hold`.
+    #[must_use]
+    pub fn with_hold(mut self, hold: Duration) -> Self {
+        self.hold = hold;
+        self
+    }
+
+    /// Takes from this thread's stock, from the limiter if that does not suffice, or is refused.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of the limiter. What other threads have in stock may be back earlier than its hint.
+    #[inline]
+    pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
+        let demand = demand.into();
+        let now = self.gate.now();
+        let spent = STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost));
+        if spent {
+            return Ok(self.gate.permit(demand.cost, now));
+        }
+        self.restock(demand, now)
+    }
+
+    fn slot(&self) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "only the low bits matter")]
+        let id = self.id as usize;
+        id % SLOTS
+    }
+
+    #[inline(never)]
+    fn restock(&self, demand: Demand, now: Moment) -> Result<Permit<'_>, Denied> {
+        let slot = self.slot();
+        // A thread that is being torn down keeps no stock.
+        let keeps = OWNERS.try_with(|owners| owners.settle(slot)).is_ok();
+        if keeps && demand.cost > 0 && demand.cost < self.batch {
+            let owner: Weak<Shared> = Arc::downgrade(&self.shared);
+            if let Ok(permit) = self.gate.try_acquire(Demand {
+                cost: self.batch,
+                ..demand
+            }) {
+                permit.forget();
+                let stock = Stock {
+                    id: self.id,
+                    batch: self.batch,
+                    left: self.batch - demand.cost,
+                    surplus: demand.cost - 1,
+                    taken: now,
+                    until: now.plus(self.hold),
+                };
+                STOCKS.with(|stocks| stocks[slot].set(stock));
+                let _kept = OWNERS.try_with(|owners| owners.set(slot, owner));
+                return Ok(self.gate.permit(demand.cost, now));
+            }
+        }
+        let permit = self.gate.try_acquire(demand)?;
+        self.shared.granted.fetch_add(1, Ordering::Relaxed);
+        Ok(permit)
+    }
+
+    /// Gives back what this thread has in stock.
+    pub fn return_stock(&self) {
+        let slot = self.slot();
+        if STOCKS.with(|stocks| stocks[slot].id.get()) == self.id {
+            let _settled = OWNERS.try_with(|owners| owners.settle(slot));
+        }
+    }
+
+    /// What the limiter looks like now. What threads have in stock is in use; what they granted from it
+    /// is counted when it runs out or is returned.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            granted: self.shared.granted.load(Ordering::Relaxed),
+            ..self.gate.snapshot()
+        }
+    }
+
+    /// The limiter that the batches are taken from.
+    #[must_use]
+    pub fn gate(&self) -> &Gate<R> {
+        &self.gate
+    }
+}
+
+impl<R: Rule> Clone for Batched<R> {
+    fn clone(&self) -> Self {
+        Self {
+            gate: self.gate.clone(),
+            shared: Arc::clone(&self.shared),
+            ..*self
+        }
+    }
+}
+
+impl<R: Rule> fmt::Debug for Batched<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batched")
+            .field("gate", &self.gate)
+            .field("batch", &self.batch)
+            .field("hold", &self.hold)
+            .finish_non_exhaustive()
+    }
+}
+
+const SLOTS: usize = 16;
+
+thread_local! {
+    /// Without destructors, so that reaching it is a single addition.
+    static STOCKS: [Slot; SLOTS] = const { [const { Slot::empty() }; SLOTS] };
+    /// Who the stocks belong to; gives them back when the thread ends.
+    static OWNERS: Owners = const { Owners([const { RefCell::new(None) }; SLOTS]) };
+}
+
+/// What a thread has in stock of one limiter.
+#[derive(Clone, Copy, Default)]
+struct Stock {
+    id: u64,
+    batch: u32,
+    left: u32,
+    surplus: u32,
+    taken: Moment,
+    until: Moment,
+}
+
+struct Slot {
+    id: Cell<u64>,
+    left: Cell<u32>,
+    /// How much more than their number the granted demands have cost.
+    surplus: Cell<u32>,
+    batch: Cell<u32>,
+    taken: Cell<Moment>,
+    until: Cell<Moment>,
+}
+
+impl Slot {
+    const fn empty() -> Self {
+        Self {
+            id: Cell::new(0),
+            batch: Cell::new(0),
+            left: Cell::new(0),
+            surplus: Cell::new(0),
+            taken: Cell::new(Moment::ORIGIN),
+            until: Cell::new(Moment::ORIGIN),
+        }
+    }
+
+    #[inline]
+    fn spend(&self, id: u64, now: Moment, cost: u32) -> bool {
+        let left = self.left.get();
+        let enough = self.id.get() == id && now < self.until.get() && cost > 0 && cost <= left;
+        if enough {
+            self.left.set(left - cost);
+            if cost > 1 {
+                self.surplus.set(self.surplus.get() + cost - 1);
+            }
+        }
+        enough
+    }
+
+    fn set(&self, stock: Stock) {
+        self.id.set(stock.id);
+        self.batch.set(stock.batch);
+        self.left.set(stock.left);
+        self.surplus.set(stock.surplus);
+        self.taken.set(stock.taken);
+        self.until.set(stock.until);
+    }
+}
+
+struct Owners([RefCell<Option<Weak<Shared>>>; SLOTS]);
+
+impl Owners {
+    fn set(&self, slot: usize, owner: Weak<Shared>) {
+        self.0[slot].replace(Some(owner));
+    }
+
+    /// Empties a slot: tells what was granted from it, and gives the rest back.
+    fn settle(&self, slot: usize) {
+        let owner = self.0[slot].take();
+        STOCKS.with(|stocks| {
+            let stock = &stocks[slot];
+            if let Some(owner) = owner.and_then(|owner| owner.upgrade()) {
+                let served = stock.batch.get() - stock.left.get() - stock.surplus.get();
+                owner
+                    .granted
+                    .fetch_add(u64::from(served), Ordering::Relaxed);
+                if stock.left.get() > 0 {
+                    owner.gate.undo(stock.left.get(), stock.taken.get());
+                }
+            }
+            stock.set(Stock::default());
+        });
+    }
+}
+
+impl Drop for Owners {
+    fn drop(&mut self) {
+        for slot in 0..SLOTS {
+            self.settle(slot);
+        }
+    }
+}

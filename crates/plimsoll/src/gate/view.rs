@@ -1,0 +1,56 @@
+//! Looking at a gate.
+
+use super::core::Core;
+use super::inside::Inside;
+use crate::queue::{Status, Ticket};
+use crate::sync::{Ordering, lock};
+use crate::{Moment, Reason, Rule, Snapshot};
+
+impl<R: Rule> Core<R> {
+    /// Looks at the gate without changing it.
+    pub(super) fn look<T>(&self, see: impl FnOnce(&Inside<R>, &R::State, Moment) -> T) -> T {
+        let now = self.clock.precise_now();
+        let inside = lock(&self.inside);
+        match &inside.state {
+            Some(state) => see(&inside, state, now),
+            None => {
+                let word = self.word.load(Ordering::Acquire);
+                let epoch = self.epoch.load(Ordering::Relaxed);
+                let near = if now.as_nanos() >> self.epoch_bits == epoch {
+                    now
+                } else {
+                    Moment::from_nanos(epoch << self.epoch_bits)
+                };
+                see(&inside, &self.rule.unpack(word, near), now)
+            }
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let (granted, denied) = self.totals.sum();
+        self.look(|inside, state, now| Snapshot {
+            limit: u64::from(self.rule.limit()),
+            available: u64::from(self.rule.available(state, now)),
+            in_use: self.rule.in_use(state, now),
+            queued: inside.waiters.queued(),
+            waiters: inside.waiters.count() as u64,
+            granted: (granted + inside.counts.granted).saturating_sub(inside.counts.undone),
+            denied: denied + inside.counts.denied,
+            evicted: inside.counts.evicted,
+            cancelled: inside.counts.cancelled,
+        })
+    }
+
+    /// Looks at a place in the queue; see [`Waiters::poll`](crate::queue::Waiters::poll).
+    pub(super) fn look_at(&self, ticket: Ticket, waker: &std::task::Waker) -> Status {
+        let mut inside = lock(&self.inside);
+        let (status, former) = inside.waiters.poll(ticket, waker);
+        let status = status.unwrap_or(Status::Refused(Reason::Closed));
+        if status != Status::Waiting {
+            inside.waiters.free(ticket);
+        }
+        drop(inside);
+        drop(former);
+        status
+    }
+}
