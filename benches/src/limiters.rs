@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use governor::clock::QuantaUpkeepClock;
-use plimsoll::{Clock, FixedWindow, Gate, Quota, Rule, SlidingWindow, TokenBucket};
+use plimsoll::{Batched, Clock, FixedWindow, Gate, Quota, Rule, SlidingWindow, TokenBucket};
 use rate_net::{CoarseClock, DirectLimiter};
 
 use crate::asking::{Answer, Trial, asked};
@@ -22,6 +22,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const TICK: Duration = Duration::from_millis(1);
 
 pub(crate) const BUCKET: &str = "plimsoll TokenBucket";
+pub(crate) const BATCHED: &str = "plimsoll TokenBucket, in batches of 32";
 pub(crate) const PRECISE: &str = "plimsoll TokenBucket, precise clock";
 pub(crate) const UNCOUNTED: &str = "plimsoll TokenBucket, no totals";
 pub(crate) const FIXED: &str = "plimsoll FixedWindow";
@@ -31,7 +32,9 @@ pub(crate) const GOVERNOR: &str = "governor";
 pub(crate) fn ours() -> Vec<Contender<Trial>> {
     vec![
         ours_is(BUCKET, |answer| Gate::new(bucket(answer))),
-        // Opt-in batches for each thread, once they exist: one more line here, on `plimsoll::Batched`.
+        asked(Ours, BATCHED, batched, |batched| {
+            black_box(&batched.try_acquire(1)).is_ok()
+        }),
         ours_is(PRECISE, |answer| {
             Gate::builder(bucket(answer))
                 .clock(Clock::precise())
@@ -62,6 +65,16 @@ fn ours_is<R: Rule>(
     asked(Ours, name, make, |gate| {
         black_box(&gate.try_acquire(1)).is_ok()
     })
+}
+
+fn batched(answer: Answer) -> Batched<TokenBucket> {
+    let batch = match answer {
+        Answer::Granted => 32,
+        Answer::Denied => 1,
+    };
+    let batched = Batched::new(Gate::new(bucket(answer)), batch);
+    assert!(batched.try_acquire(1).is_ok(), "one to take");
+    batched
 }
 
 fn bucket(answer: Answer) -> TokenBucket {

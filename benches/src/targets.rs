@@ -68,7 +68,7 @@ fn ratios(cases: &[Case]) -> Vec<Target> {
     use floors::BY_COUNTER;
     use handoff::{ONE_WORKER, TWO_WORKERS};
     use instant::{DENIED, GRANTED, GRANTED_TWO, PERMIT, PERMIT_TWO};
-    use limiters::{BUCKET, FIXED, GOVERNOR, PRECISE, SLIDING};
+    use limiters::{BATCHED, BUCKET, FIXED, GOVERNOR, PRECISE, SLIDING};
     use permits::{CONCURRENCY, SEMAPHORE};
     let ratios = [
         ratio("granted ÷ governor", GRANTED, [BUCKET, GOVERNOR], 0.7),
@@ -91,6 +91,13 @@ fn ratios(cases: &[Case]) -> Vec<Target> {
             [BUCKET, GOVERNOR],
             0.7,
         ),
+        ratio(
+            "batches, granted ÷ governor",
+            GRANTED,
+            [BATCHED, GOVERNOR],
+            0.15,
+        ),
+        ratio("… two threads", GRANTED_TWO, [BATCHED, GOVERNOR], 0.1),
         ratio(
             "take and give back ÷ Semaphore",
             PERMIT,
