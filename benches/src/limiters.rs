@@ -1,8 +1,7 @@
 //! Limiters that answer at once: ours and the peers'.
 //!
 //! To be granted every time, a limiter has a billion a second and a burst of as many, more than anybody
-//! can ask for; to be denied every time, it has one an hour, and that one is gone. What a limiter
-//! answers is kept, not only whether it is a yes: a caller who is refused wants to know for how long.
+//! can ask for; to be denied every time, it has one an hour, and that one is gone.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -33,7 +32,7 @@ pub(crate) fn ours() -> Vec<Contender<Trial>> {
     vec![
         ours_is(BUCKET, |answer| Gate::new(bucket(answer))),
         asked(Ours, BATCHED, batched, |batched| {
-            black_box(&batched.try_acquire(1)).is_ok()
+            granted(batched.try_acquire(1))
         }),
         ours_is(PRECISE, |answer| {
             Gate::builder(bucket(answer))
@@ -62,9 +61,7 @@ fn ours_is<R: Rule>(
         assert!(gate.try_acquire(1).is_ok(), "one to take");
         gate
     };
-    asked(Ours, name, make, |gate| {
-        black_box(&gate.try_acquire(1)).is_ok()
-    })
+    asked(Ours, name, make, |gate| granted(gate.try_acquire(1)))
 }
 
 fn batched(answer: Answer) -> Batched<TokenBucket> {
@@ -110,7 +107,7 @@ pub(crate) fn peers() -> Vec<Contender<Trial>> {
                 assert!(limiter.check().is_ok(), "one to take");
                 limiter
             },
-            |limiter| black_box(&limiter.check()).is_ok(),
+            |limiter| granted(limiter.check()),
         ),
         asked(
             Peer,
@@ -122,22 +119,22 @@ pub(crate) fn peers() -> Vec<Contender<Trial>> {
                 assert!(limiter.check().is_ok(), "one to take");
                 limiter
             },
-            |limiter| black_box(&limiter.check()).is_ok(),
+            |limiter| granted(limiter.check()),
         ),
         asked(
             Peer,
             "leaky-bucket",
             |answer| leaky_bucket(answer).build(),
-            |limiter| black_box(limiter.try_acquire(1)),
+            |limiter| limiter.try_acquire(1),
         ),
         asked(
             Peer,
             "leaky-bucket, unfair",
             |answer| leaky_bucket(answer).fair(false).build(),
-            |limiter| black_box(limiter.try_acquire(1)),
+            |limiter| limiter.try_acquire(1),
         ),
         asked(Peer, "ratelimit", ratelimit, |limiter| {
-            black_box(&limiter.try_wait()).is_ok()
+            granted(limiter.try_wait())
         }),
         asked(
             Peer,
@@ -147,7 +144,7 @@ pub(crate) fn peers() -> Vec<Contender<Trial>> {
                 assert!(limiter.check().is_allow(), "one to take");
                 limiter
             },
-            |limiter| black_box(&limiter.check()).is_allow(),
+            |limiter| allowed(limiter.check()),
         ),
         asked(
             Peer,
@@ -159,7 +156,7 @@ pub(crate) fn peers() -> Vec<Contender<Trial>> {
                 assert!(limiter.check().is_allow(), "one to take");
                 limiter
             },
-            |limiter| black_box(&limiter.check()).is_allow(),
+            |limiter| allowed(limiter.check()),
         ),
         asked(
             Peer,
@@ -171,7 +168,7 @@ pub(crate) fn peers() -> Vec<Contender<Trial>> {
                     Answer::Denied => builder.rate(1, HOUR).initial(0).build(),
                 }
             },
-            |limiter| black_box(limiter.try_acquire()),
+            |limiter| limiter.try_acquire(),
         ),
         // Its slowest rate is one a second, longer than a trial lasts.
         asked(
@@ -185,9 +182,28 @@ pub(crate) fn peers() -> Vec<Contender<Trial>> {
                     limiter
                 }
             },
-            |limiter| black_box(&limiter.try_acquire()).is_ok(),
+            |limiter| granted(limiter.try_acquire()),
         ),
     ]
+}
+
+/// A grant of a rate says yes and no more. A refusal is kept whole: who is refused wants to know for how
+/// long.
+fn granted<P, D>(answer: Result<P, D>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(denied) => {
+            black_box(&denied);
+            false
+        }
+    }
+}
+
+fn allowed(decision: rate_net::Decision) -> bool {
+    if decision.is_deny() {
+        black_box(&decision);
+    }
+    decision.is_allow()
 }
 
 fn governor_quota(answer: Answer) -> governor::Quota {
