@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::name::intern;
+use crate::name::Name;
 use crate::totals::Totals;
 use crate::{
     Acquire, Clock, Demand, Denied, InvalidLimit, Limiter, Moment, Outcome, Permit, Reservation,
@@ -46,7 +46,7 @@ pub struct All {
 pub(crate) struct Members {
     members: Box<[Arc<dyn Limiter>]>,
     totals: Totals,
-    name: Option<&'static str>,
+    name: Option<Name>,
     me: Weak<Self>,
 }
 
@@ -79,7 +79,7 @@ impl All {
         Ok(Self::with(members, None))
     }
 
-    fn with(members: Box<[Arc<dyn Limiter>]>, name: Option<&'static str>) -> Self {
+    fn with(members: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
         let members = Arc::new_cyclic(|me| Members {
             members,
             totals: Totals::new(true),
@@ -92,7 +92,7 @@ impl All {
     /// Gives it a name. Refusals name the member that refused if it has a name, otherwise this one.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self::with(self.members.members.clone(), Some(intern(name)))
+        Self::with(self.members.members.clone(), Some(Name::new(name)))
     }
 
     /// Takes from all now, or from none. See [`Limiter::try_acquire`].
@@ -141,7 +141,7 @@ impl Members {
         }
         let denied = denied.with_retry_after(latest);
         match self.name {
-            Some(name) if denied.limiter().is_none() => denied.with_limiter(name),
+            Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),
             _ => denied,
         }
     }
@@ -304,7 +304,7 @@ impl Limiter for All {
     }
 
     fn name(&self) -> Option<&str> {
-        self.members.name
+        self.members.name.map(Name::as_str)
     }
 
     fn clock(&self) -> &Clock {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::{Demand, Denied, Gate, InvalidLimit, Moment, Permit, Rule, Snapshot, Source};
+use crate::{Demand, Denied, Gate, InvalidLimit, Moment, Permit, Rule, Snapshot};
 
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
@@ -54,7 +54,12 @@ pub struct Batched<R: Rule> {
 struct Shared {
     /// Demands that were granted from stocks, as far as threads have told.
     granted: AtomicU64,
-    gate: Arc<dyn Source>,
+    gate: Arc<dyn TakeBack>,
+}
+
+/// A gate, whatever its rule, to which a thread returns the rest of its stock.
+pub(crate) trait TakeBack: Send + Sync {
+    fn take_back(&self, cost: u32, taken: Moment);
 }
 
 impl<R: Rule> Batched<R> {
@@ -96,7 +101,7 @@ impl<R: Rule> Batched<R> {
         Ok(Self {
             shared: Arc::new(Shared {
                 granted: AtomicU64::new(0),
-                gate: gate.to_source(),
+                gate: gate.to_take_back(),
             }),
             gate,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -292,7 +297,7 @@ impl Owners {
                     .granted
                     .fetch_add(u64::from(served), Ordering::Relaxed);
                 if stock.left.get() > 0 {
-                    owner.gate.undo(stock.left.get(), stock.taken.get());
+                    owner.gate.take_back(stock.left.get(), stock.taken.get());
                 }
             }
             stock.set(Stock::default());

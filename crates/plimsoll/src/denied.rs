@@ -2,7 +2,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::name::intern;
+use crate::name::Name;
 use crate::{Moment, Refusal};
 
 /// Why a limiter refused.
@@ -112,7 +112,7 @@ pub struct Denied {
     /// `u64::MAX`: nobody knows. An `Option<Duration>` would make every refusal slower to build.
     retry_after: u64,
     reset: u64,
-    limiter: Option<&'static str>,
+    limiter: Option<Name>,
 }
 
 impl Denied {
@@ -135,7 +135,7 @@ impl Denied {
         refusal: Refusal,
         now: Moment,
         (limit, remaining): (u32, u32),
-        limiter: Option<&'static str>,
+        limiter: Option<Name>,
     ) -> Self {
         let until = |moment: Moment| {
             if moment.is_known() {
@@ -182,7 +182,7 @@ impl Denied {
     /// names to limiters, not to callers.
     #[must_use]
     pub fn with_limiter(mut self, name: &str) -> Self {
-        self.limiter = Some(intern(name));
+        self.limiter = Some(Name::new(name));
         self
     }
 
@@ -237,13 +237,13 @@ impl Denied {
     /// The name of the limiter that refused, if it has one.
     #[must_use]
     pub fn limiter(&self) -> Option<&str> {
-        self.limiter
+        self.limiter.map(Name::as_str)
     }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = self.limiter {
+        if let Some(name) = self.limiter() {
             write!(f, "{name}: ")?;
         }
         f.write_str(self.reason.phrase())?;

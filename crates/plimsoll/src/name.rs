@@ -4,29 +4,43 @@
 //! would cost an atomic count up and down for each; so names are kept for good, each once. There are as
 //! many as somebody has written down.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+/// A name, in the space of a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Name(&'static &'static str);
 
-/// The one copy of `name`.
-pub(crate) fn intern(name: &str) -> &'static str {
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name) {
-        return known;
+static NAMES: LazyLock<Mutex<HashMap<&'static str, Name>>> = LazyLock::new(Mutex::default);
+
+impl Name {
+    /// The one copy of `name`.
+    pub(crate) fn new(name: &str) -> Self {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(name) {
+            return *known;
+        }
+        let text: &'static str = Box::leak(name.into());
+        let kept = Self(Box::leak(Box::new(text)));
+        names.insert(text, kept);
+        kept
     }
-    let kept: &'static str = Box::leak(name.into());
-    names.insert(kept);
-    kept
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        self.0
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::intern;
+    use super::Name;
 
     #[test]
     fn a_name_is_kept_once() {
-        let first = intern("twice");
-        assert!(std::ptr::eq(first, intern(&String::from("twice"))));
+        let first = Name::new("twice");
+        assert!(std::ptr::eq(
+            first.as_str(),
+            Name::new(&String::from("twice")).as_str()
+        ));
     }
 }

@@ -63,6 +63,13 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// When everything is available again if nobody else comes; `None` if nobody knows.
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
 
+    /// From when on anything that comes is lost if nobody takes any before. A rule that cannot tell says
+    /// `now`; its waiters are then served to the moment.
+    fn loses_from(&self, state: &Self::State, now: Moment) -> Moment {
+        let _ = state;
+        now
+    }
+
     /// Takes `cost` ahead of time and says when it may be used. `None`, the default, if this rule
     /// cannot go into debt; a reservation then takes a place in the queue.
     fn book(&self, state: &mut Self::State, now: Moment, cost: u32) -> Option<Moment> {

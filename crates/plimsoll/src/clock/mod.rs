@@ -120,6 +120,11 @@ impl Clock {
         }
     }
 
+    /// Whether it stands still unless somebody drives it.
+    pub(crate) fn is_driven(&self) -> bool {
+        !matches!(self.0, Kind::System | Kind::Precise)
+    }
+
     /// Waits until the clock shows `moment`.
     pub fn sleep_until(&self, moment: Moment) -> Sleep {
         Sleep::new(self.clone(), moment)

@@ -20,8 +20,8 @@ use super::alarms::Alarms;
 use crate::Moment;
 
 /// How often the coarse word is refreshed while anybody reads it.
-const TICK: Duration = Duration::from_micros(500);
-const TICK_NANOS: u64 = 500_000;
+const TICK: Duration = Duration::from_millis(1);
+const TICK_NANOS: u64 = 1_000_000;
 /// After so many ticks without a reader the ticking stops.
 const QUIET_TICKS: u32 = 8;
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::core::{Core, Shortly};
 use crate::all::Members;
+use crate::demand::Patience;
 use crate::queue::{Status, Ticket};
 use crate::{Demand, Denied, Moment, Permit, Reason, Refusal, Rule, Source};
 
@@ -164,8 +165,13 @@ impl<R: Rule> Turnstile for Core<R> {
             self.totals.granted();
             return Ok(Asked::Granted(now));
         }
-        // To wait, know the time.
-        let now = self.clock.precise_now();
+        // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
+        let timeless = R::GIVES_BACK && self.patient && demand.patience == Patience::Unlimited;
+        let now = if timeless {
+            now
+        } else {
+            self.clock.precise_now()
+        };
         // Cloned and dropped outside of the lock: either may run anything.
         let mut waker = Some(waker.clone());
         self.enter(now, |turn| {

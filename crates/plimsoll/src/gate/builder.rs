@@ -1,8 +1,10 @@
+use std::sync::Weak;
+
 use super::bookings::Bookings;
 use super::core::Core;
 use super::forecast::Forecast;
 use super::inside::{Inside, Tally};
-use crate::name::intern;
+use crate::name::Name;
 use crate::queue::Waiters;
 use crate::totals::Totals;
 use crate::{Clock, Gate, Moment, Queue, Rule};
@@ -14,7 +16,7 @@ pub struct GateBuilder<R> {
     rule: R,
     clock: Clock,
     queue: Option<Queue>,
-    name: Option<&'static str>,
+    name: Option<Name>,
     totals: bool,
 }
 
@@ -43,7 +45,7 @@ impl<R: Rule> GateBuilder<R> {
 
     /// Gives the limiter a name, which its refusals carry. It is kept for the life of the process.
     pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(intern(name));
+        self.name = Some(Name::new(name));
         self
     }
 
@@ -58,6 +60,7 @@ impl<R: Rule> GateBuilder<R> {
     #[must_use]
     pub fn build(self) -> Gate<R> {
         let inside = Inside {
+            me: Weak::new(),
             state: None,
             closed: false,
             queue: self.queue,

@@ -23,8 +23,10 @@
 
 use std::sync::{Arc, Weak};
 
-use super::inside::{Inside, Turn, Woken};
+use super::inside::{Inside, Turn};
+use super::woken::Woken;
 use crate::clock::{Clock, Ring};
+use crate::name::Name;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
 use crate::{Demand, Denied, Moment, Refusal, Rule, Short};
@@ -42,13 +44,14 @@ pub(crate) struct Core<R: Rule> {
     pub(super) word: AtomicU64,
     /// The number of the epoch for which the word is good.
     pub(super) epoch: AtomicU64,
-    pub(super) epoch_bits: u32,
+    pub(super) epoch_bits: u8,
     pub(super) rule: R,
     pub(super) clock: Clock,
     pub(super) totals: Totals,
-    pub(super) name: Option<&'static str>,
+    pub(super) name: Option<Name>,
+    /// Whether nobody who waits here ever gives up by the clock of the queue.
+    pub(super) patient: bool,
     pub(super) inside: Mutex<Inside<R>>,
-    pub(super) me: Weak<Self>,
 }
 
 /// What the short way came to.
@@ -65,7 +68,7 @@ impl<R: Rule> Core<R> {
         mut rule: R,
         clock: Clock,
         totals: Totals,
-        name: Option<&'static str>,
+        name: Option<Name>,
         mut inside: Inside<R>,
     ) -> Arc<Self> {
         let now = clock.precise_now();
@@ -75,17 +78,21 @@ impl<R: Rule> Core<R> {
         if word.is_none() {
             inside.state = Some(state);
         }
-        let epoch_bits = rule.epoch_bits();
-        Arc::new_cyclic(|me| Self {
-            word: AtomicU64::new(word.unwrap_or(MARK)),
-            epoch: AtomicU64::new(now.as_nanos() >> epoch_bits),
-            epoch_bits,
-            rule,
-            clock,
-            totals,
-            name,
-            inside: Mutex::new(inside),
-            me: Weak::clone(me),
+        // At most 63.
+        let epoch_bits = u8::try_from(rule.epoch_bits()).unwrap_or(63).min(63);
+        Arc::new_cyclic(|me| {
+            inside.me = Weak::clone(me);
+            Self {
+                word: AtomicU64::new(word.unwrap_or(MARK)),
+                epoch: AtomicU64::new(now.as_nanos() >> epoch_bits),
+                epoch_bits,
+                rule,
+                clock,
+                totals,
+                name,
+                patient: inside.queue.is_none_or(|queue| queue.timeout.is_none()),
+                inside: Mutex::new(inside),
+            }
         })
     }
 
@@ -163,13 +170,24 @@ impl<R: Rule> Core<R> {
             }
             op(turn)
         });
-        self.wake(now, woken);
+        self.wake(now, &mut woken);
         output
     }
 
     /// Wakes those who were settled, and goes on serving if they were too many for one turn or the time
     /// of the next has come meanwhile.
-    pub(super) fn wake(&self, mut now: Moment, mut woken: Woken) {
+    #[inline]
+    pub(super) fn wake(&self, now: Moment, woken: &mut Woken) {
+        let more = woken.is_full() || woken.overdue;
+        if more {
+            self.wake_many(now, woken);
+        } else {
+            woken.wake();
+        }
+    }
+
+    #[cold]
+    fn wake_many(&self, mut now: Moment, woken: &mut Woken) {
         loop {
             let more = woken.is_full() || woken.overdue;
             if woken.overdue {
@@ -179,7 +197,7 @@ impl<R: Rule> Core<R> {
             if !more {
                 return;
             }
-            self.enter_once(now, &mut woken, |turn| turn.serve());
+            self.enter_once(now, woken, |turn| turn.serve());
         }
     }
 
@@ -213,7 +231,7 @@ impl<R: Rule> Core<R> {
             now,
             woken: &mut *woken,
         });
-        woken.overdue = self.set_alarm(inside);
+        woken.overdue = self.set_alarm(inside, &state, now);
         let free = inside.waiters.is_empty() && !inside.closed;
         match self.rule.pack(&state, now).filter(|_| free) {
             // Swapped, not stored: additions that go astray are exchanges too, and in one order with
@@ -251,24 +269,48 @@ impl<R: Rule> Core<R> {
 
     /// Sees to it that the clock rings when the next waiter is served or gives up. Returns whether that
     /// moment has passed already.
-    fn set_alarm(&self, inside: &mut Inside<R>) -> bool {
+    fn set_alarm(&self, inside: &mut Inside<R>, state: &R::State, now: Moment) -> bool {
         let mut at = Moment::NEVER;
         if !inside.waiters.is_empty() {
             let deadline = inside.waiters.first_deadline();
             // A deadline is met until it has passed.
-            at = inside.due.min(deadline.plus_nanos(1));
+            at = self
+                .serving_at(inside, state, now)
+                .min(deadline.plus_nanos(1));
         }
         if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
             return false;
         }
         inside.alarm_at = at;
         let alarm = *inside.alarm.get_or_insert_with(|| {
-            let me: Weak<Self> = Weak::clone(&self.me);
+            let me: Weak<Self> = Weak::clone(&inside.me);
             self.clock.register(me)
         });
         self.clock.set(alarm, at)
     }
 }
+
+impl<R: Rule> Core<R> {
+    /// When to ring for the head of the queue.
+    ///
+    /// To the moment it is due, on a clock that somebody drives. On the machine's, ringing for each alone
+    /// would cost more than serving it, so the bell may wait for more to fall due: by a sixth of what
+    /// the head has waited, and never so long that anything is lost.
+    fn serving_at(&self, inside: &Inside<R>, state: &R::State, now: Moment) -> Moment {
+        let due = inside.due;
+        if R::GIVES_BACK || !due.is_known() || self.clock.is_driven() || due <= now {
+            return due;
+        }
+        let Some(joined) = inside.waiters.head_joined(inside.order()) else {
+            return due;
+        };
+        let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
+        late.min(self.rule.loses_from(state, now)).max(due)
+    }
+}
+
+/// Of what it has waited, so much longer may a waiter have to wait for its company.
+const PATIENCE: u64 = 6;
 
 impl<R: Rule> Ring for Core<R> {
     fn ring(&self, now: Moment) {
@@ -285,5 +327,41 @@ impl<R: Rule> Drop for Core<R> {
         if let Some(alarm) = lock(&self.inside).alarm.take() {
             self.clock.release(alarm);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::mem::size_of;
+
+    use super::{Core, Inside, Mutex};
+    use crate::{Concurrency, FixedWindow, Rule, SlidingWindow, TokenBucket};
+
+    fn without_queue<R: Rule>() -> usize {
+        size_of::<Core<R>>() - size_of::<Mutex<Inside<R>>>()
+    }
+
+    #[test]
+    fn a_limiter_fits_two_cache_lines_without_its_queue() {
+        assert!(
+            without_queue::<TokenBucket>() <= 128,
+            "{}",
+            without_queue::<TokenBucket>()
+        );
+        assert!(
+            without_queue::<FixedWindow>() <= 128,
+            "{}",
+            without_queue::<FixedWindow>()
+        );
+        assert!(
+            without_queue::<SlidingWindow>() <= 128,
+            "{}",
+            without_queue::<SlidingWindow>()
+        );
+        assert!(
+            without_queue::<Concurrency>() <= 128,
+            "{}",
+            without_queue::<Concurrency>()
+        );
     }
 }

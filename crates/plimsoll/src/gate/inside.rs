@@ -1,15 +1,19 @@
 //! What is behind the lock of a gate: the state while it is there, those who wait, and every decision
 //! that concerns them.
 
-use std::task::Waker;
+use std::sync::Weak;
 
 use super::bookings::Bookings;
+use super::core::Core;
 use super::forecast::Forecast;
+use super::woken::Woken;
 use crate::clock::AlarmId;
 use crate::queue::{Counts, Evicted, Order, Queue, Status, Ticket, Waiters};
 use crate::{Demand, Moment, Reason, Refusal, Rule};
 
 pub(super) struct Inside<R: Rule> {
+    /// The gate itself, for those who need it for longer than a call.
+    pub(super) me: Weak<Core<R>>,
     /// The state, while it is here and not in the word.
     pub(super) state: Option<R::State>,
     pub(super) closed: bool,
@@ -24,6 +28,12 @@ pub(super) struct Inside<R: Rule> {
     pub(super) counts: Tally,
 }
 
+impl<R: Rule> Inside<R> {
+    pub(super) fn order(&self) -> Order {
+        self.queue.map_or(Order::Fifo, |queue| queue.order)
+    }
+}
+
 /// What is counted behind the lock.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -33,48 +43,6 @@ pub(super) struct Tally {
     pub(super) denied: u64,
     pub(super) evicted: u64,
     pub(super) cancelled: u64,
-}
-
-/// The tasks to wake once the lock is free. There is room for some; whoever fills it comes back.
-#[derive(Default)]
-pub(super) struct Woken {
-    wakers: [Option<Waker>; Self::ROOM],
-    count: usize,
-    /// For those who are evicted all at once.
-    more: Vec<Waker>,
-    /// Whether the next waiter is due by now.
-    pub(super) overdue: bool,
-}
-
-impl Woken {
-    const ROOM: usize = 16;
-
-    fn push(&mut self, waker: Option<Waker>) {
-        let Some(waker) = waker else { return };
-        if self.is_full() {
-            self.more.push(waker);
-        } else {
-            self.wakers[self.count] = Some(waker);
-            self.count += 1;
-        }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.count == Self::ROOM
-    }
-
-    /// Wakes all. Not under the lock: waking may run anything.
-    pub(super) fn wake(&mut self) {
-        for waker in &mut self.wakers[..self.count] {
-            if let Some(waker) = waker.take() {
-                waker.wake();
-            }
-        }
-        self.count = 0;
-        for waker in self.more.drain(..) {
-            waker.wake();
-        }
-    }
 }
 
 /// The part of a gate that an operation behind the lock works on.
@@ -88,7 +56,7 @@ pub(super) struct Turn<'a, R: Rule> {
 
 impl<R: Rule> Turn<'_, R> {
     fn order(&self) -> Order {
-        self.inside.queue.map_or(Order::Fifo, |queue| queue.order)
+        self.inside.order()
     }
 
     /// Whether a newcomer may be served before those who wait.
@@ -195,6 +163,19 @@ impl<R: Rule> Turn<'_, R> {
                 return Err(Refusal::until(turn).because(Reason::TimedOut));
             }
         }
+        if excess == 0 {
+            let ticket = self.join(demand, deadline);
+            // Nothing has changed for those who wait, and the newcomer has just been refused.
+            if self
+                .inside
+                .waiters
+                .head(self.order())
+                .is_some_and(|(head, _)| head == ticket)
+            {
+                self.inside.due = refusal.ready_at;
+            }
+            return Ok(ticket);
+        }
         while self.excess(queue, demand.weight()) > 0 {
             let Some(ticket) = self.inside.waiters.next_to_evict(class, queue.full) else {
                 break;
@@ -218,7 +199,7 @@ impl<R: Rule> Turn<'_, R> {
         let Inside {
             waiters, forecast, ..
         } = &mut *self.inside;
-        let ticket = waiters.push(class, demand.cost, deadline);
+        let ticket = waiters.push(class, demand.cost, self.now, deadline);
         forecast.joined(self.rule, class, demand.cost, order);
         ticket
     }

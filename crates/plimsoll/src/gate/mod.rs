@@ -12,11 +12,14 @@ mod refused;
 mod reservation;
 mod returns;
 mod view;
+mod woken;
 
 use std::fmt;
 use std::sync::Arc;
 
 use self::core::{Core, Shortly};
+use crate::batched::TakeBack;
+use crate::name::Name;
 use crate::{
     Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Rule, Snapshot,
     Source,
@@ -83,8 +86,8 @@ impl<R: Rule> Gate<R> {
         Permit::new(&*self.core, cost, taken, R::GIVES_BACK)
     }
 
-    pub(crate) fn to_source(&self) -> Arc<dyn Source> {
-        Arc::clone(&self.core) as Arc<dyn Source>
+    pub(crate) fn to_take_back(&self) -> Arc<dyn TakeBack> {
+        Arc::clone(&self.core) as Arc<dyn TakeBack>
     }
 
     fn from_core(core: Arc<Core<R>>) -> Self {
@@ -231,7 +234,7 @@ impl<R: Rule> Gate<R> {
     /// The name it was given.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.core.name
+        self.core.name.map(Name::as_str)
     }
 
     /// Its rule.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::core::{ASTRAY, Core, MARK, PARKED};
-use super::inside::Woken;
+use super::woken::Woken;
+use crate::batched::TakeBack;
 use crate::queue::{Status, Ticket};
 use crate::sync::{Ordering, lock};
 use crate::{Moment, Outcome, Reason, Rule, Source};
@@ -21,28 +22,35 @@ impl<R: Rule> Source for Core<R> {
     }
 
     fn undo(&self, cost: u32, taken: Moment) {
-        let now = self.clock.precise_now().max(taken);
-        self.enter(now, |turn| {
-            turn.rule.put_back(turn.state, now, taken, cost);
-            turn.inside.counts.undone += 1;
-            turn.inside.forecast.forget();
-            turn.serve();
-        });
+        lock(&self.inside).counts.undone += 1;
+        self.take_back(cost, taken);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
         // Whoever holds a reference to a core holds it through an `Arc`.
-        match self.me.upgrade() {
+        match lock(&self.inside).me.upgrade() {
             Some(me) => me,
             None => unreachable!("a core lives in an Arc"),
         }
     }
 }
 
+impl<R: Rule> TakeBack for Core<R> {
+    /// As if so much had not been taken.
+    fn take_back(&self, cost: u32, taken: Moment) {
+        let now = self.clock.precise_now().max(taken);
+        self.enter(now, |turn| {
+            turn.rule.put_back(turn.state, now, taken, cost);
+            turn.inside.forecast.forget();
+            turn.serve();
+        });
+    }
+}
+
 impl<R: Rule> Core<R> {
     #[cold]
     fn give_back_long(&self, cost: u32, taken: Moment, word: u64) {
-        let now = self.clock.precise_now();
+        let now = self.clock.now();
         let mut woken = Woken::default();
         let mut inside = lock(&self.inside);
         let Some(state) = inside.state.take() else {
@@ -59,7 +67,7 @@ impl<R: Rule> Core<R> {
             self.word.swap(MARK, Ordering::AcqRel);
         }
         drop(inside);
-        self.wake(now, woken);
+        self.wake(now, &mut woken);
     }
 
     /// Gives up a place in the queue, or what was granted to it and never read. What was reserved can

@@ -41,6 +41,7 @@ pub(crate) struct Waiters {
 #[derive(Debug)]
 struct Node {
     cost: u32,
+    joined: Moment,
     class: usize,
     status: Status,
     waker: Option<Waker>,
@@ -76,8 +77,14 @@ impl Waiters {
     }
 
     /// Joins the end of its class.
-    pub(crate) fn push(&mut self, class: usize, cost: u32, deadline: Moment) -> Ticket {
-        let index = self.allocate(class, cost);
+    pub(crate) fn push(
+        &mut self,
+        class: usize,
+        cost: u32,
+        joined: Moment,
+        deadline: Moment,
+    ) -> Ticket {
+        let index = self.allocate(class, cost, joined);
         let list = &mut self.lists[class];
         let newest = list.newest.replace(index);
         match newest {
@@ -94,11 +101,12 @@ impl Waiters {
         ticket
     }
 
-    fn allocate(&mut self, class: usize, cost: u32) -> u32 {
+    fn allocate(&mut self, class: usize, cost: u32, joined: Moment) -> u32 {
         if let Some(index) = self.free {
             let node = &mut self.nodes[index as usize];
             self.free = node.newer.take();
             node.cost = cost;
+            node.joined = joined;
             node.class = class;
             node.status = Status::Waiting;
             return index;
@@ -106,6 +114,7 @@ impl Waiters {
         let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.nodes.push(Node {
             cost,
+            joined,
             class,
             status: Status::Waiting,
             waker: None,
@@ -130,6 +139,12 @@ impl Waiters {
             Order::Lifo => list.newest,
         })?;
         Some((self.ticket(index), self.nodes[index as usize].cost))
+    }
+
+    /// Since when the one who is served next has waited.
+    pub(crate) fn head_joined(&self, order: Order) -> Option<Moment> {
+        self.head(order)
+            .map(|(ticket, _)| self.nodes[ticket.index as usize].joined)
     }
 
     /// The costs of a class, from the oldest to the newest.

@@ -49,14 +49,11 @@ pub struct TokenBucket {
     supply: Supply,
     /// What a token costs on the supply scale.
     token: u64,
-    /// The whole bucket on the supply scale.
-    capacity: u128,
-    /// The same in 64 bits.
+    /// The whole bucket on the supply scale, as far as it fits 64 bits.
     short_capacity: u64,
     /// The largest cost that can be decided in 64 bits: the burst, or 0 if the bucket is too deep.
     short_burst: u32,
     origin: Moment,
-    quota: Quota,
 }
 
 /// How the supply grows with time.
@@ -87,7 +84,7 @@ impl TokenBucket {
         let supply = Supply::Greedy {
             per_nano: quota.units() as u64 / shared,
         };
-        Self::with_supply(quota, supply, quota.nanos() / shared)
+        Self::with_supply(quota.units(), supply, quota.nanos() / shared)
     }
 
     /// All of the quota's units arrive at the end of each of its periods, counted from the start of
@@ -97,21 +94,18 @@ impl TokenBucket {
             period: Period::new(quota.nanos()),
             refill: quota.units(),
         };
-        Self::with_supply(quota, supply, 1)
+        Self::with_supply(quota.units(), supply, 1)
     }
 
-    const fn with_supply(quota: Quota, supply: Supply, token: u64) -> Self {
-        let burst = quota.units();
+    const fn with_supply(burst: u32, supply: Supply, token: u64) -> Self {
         Self {
             burst,
             initial: burst,
             supply,
             token,
-            capacity: 0,
             short_capacity: 0,
             short_burst: 0,
             origin: Moment::ORIGIN,
-            quota,
         }
         .with_burst(burst)
     }
@@ -136,10 +130,9 @@ impl TokenBucket {
         assert!(burst > 0, "a bucket must hold at least 1 token");
         self.burst = burst;
         self.initial = burst;
-        self.capacity = self.token as u128 * burst as u128;
-        if self.capacity < REACH {
+        if self.capacity() < REACH {
             #[expect(clippy::cast_possible_truncation, reason = "checked in the line above")]
-            let short = self.capacity as u64;
+            let short = self.capacity() as u64;
             self.short_capacity = short;
             self.short_burst = burst;
         } else {
@@ -187,9 +180,9 @@ impl TokenBucket {
         Ok(self.with_initial(initial))
     }
 
-    /// The rate at which tokens come.
-    pub const fn quota(&self) -> Quota {
-        self.quota
+    /// The whole bucket on the supply scale.
+    const fn capacity(&self) -> u128 {
+        self.token as u128 * self.burst as u128
     }
 
     /// S(now).
@@ -251,19 +244,19 @@ impl Rule for TokenBucket {
     fn take(&self, state: &mut Filling, now: Moment, cost: u32) -> Result<(), Refusal> {
         let supply = self.supply(state.origin, now);
         let full = state.full.max(supply) + self.price(cost);
-        if full <= supply + self.capacity {
+        if full <= supply + self.capacity() {
             state.full = full;
             Ok(())
         } else {
             Err(Refusal::until(
-                self.reached(state.origin, full - self.capacity),
+                self.reached(state.origin, full - self.capacity()),
             ))
         }
     }
 
     fn available(&self, state: &Filling, now: Moment) -> u32 {
         let missing = state.full.saturating_sub(self.supply(state.origin, now));
-        let held = self.capacity.saturating_sub(missing) / u128::from(self.token);
+        let held = self.capacity().saturating_sub(missing) / u128::from(self.token);
         u32::try_from(held).unwrap_or(self.burst)
     }
 
@@ -281,10 +274,14 @@ impl Rule for TokenBucket {
         Some(self.reached(state.origin, state.full))
     }
 
+    fn loses_from(&self, state: &Filling, _now: Moment) -> Moment {
+        self.reached(state.origin, state.full)
+    }
+
     fn book(&self, state: &mut Filling, now: Moment, cost: u32) -> Option<Moment> {
         let supply = self.supply(state.origin, now);
         state.full = state.full.max(supply).saturating_add(self.price(cost));
-        let ready = self.reached(state.origin, state.full.saturating_sub(self.capacity));
+        let ready = self.reached(state.origin, state.full.saturating_sub(self.capacity()));
         Some(ready.max(now))
     }
 

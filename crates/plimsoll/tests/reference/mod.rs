@@ -96,9 +96,11 @@ impl Rule {
         match self {
             Self::Greedy { burst, every, .. } => {
                 let missing = i128::from(*burst) * i128::from(*every) - self.level(t);
-                missing.unsigned_abs().div_ceil(u128::from(*every)) as u64
+                whole(missing.unsigned_abs().div_ceil(u128::from(*every)))
             }
-            Self::Interval { burst, .. } => (i128::from(*burst) - self.level(t)) as u64,
+            Self::Interval { burst, .. } => {
+                whole((i128::from(*burst) - self.level(t)).unsigned_abs())
+            }
             Self::Fixed {
                 window,
                 start,
@@ -223,6 +225,10 @@ pub(crate) struct Limiter {
     /// The answers so far, by id.
     pub(crate) answers: Vec<Answer>,
     closed: bool,
+}
+
+fn whole(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn weight(cost: u32) -> u64 {

@@ -1,0 +1,57 @@
+use std::cell::Cell;
+use std::task::Waker;
+
+/// The tasks to wake once the lock is free.
+///
+/// Mostly it is one. More are kept in a list that the thread uses again and again.
+#[derive(Default)]
+pub(super) struct Woken {
+    first: Option<Waker>,
+    more: Vec<Waker>,
+    /// Whether the next waiter is due by now.
+    pub(super) overdue: bool,
+}
+
+thread_local! {
+    static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
+}
+
+impl Woken {
+    /// So many are served in one go; then others get a chance to take the lock.
+    const ENOUGH: usize = 32;
+
+    pub(super) fn push(&mut self, waker: Option<Waker>) {
+        let Some(waker) = waker else { return };
+        if self.first.is_none() {
+            self.first = Some(waker);
+            return;
+        }
+        if self.more.capacity() == 0 {
+            self.more = SPARE.try_with(Cell::take).unwrap_or_default();
+        }
+        self.more.push(waker);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.more.len() >= Self::ENOUGH
+    }
+
+    /// Wakes all. Not under the lock: waking may run anything.
+    #[inline]
+    pub(super) fn wake(&mut self) {
+        if let Some(first) = self.first.take() {
+            first.wake();
+            if !self.more.is_empty() {
+                self.wake_more();
+            }
+        }
+    }
+
+    fn wake_more(&mut self) {
+        for waker in self.more.drain(..) {
+            waker.wake();
+        }
+        let spare = std::mem::take(&mut self.more);
+        let _kept = SPARE.try_with(|kept| kept.set(spare));
+    }
+}
