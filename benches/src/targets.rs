@@ -140,7 +140,11 @@ fn at_most(what: &str, measured: f64, bound: f64, unit: &str) -> Target {
     Target {
         what: what.to_owned(),
         wanted: format!("≤ {bound}{unit}"),
-        measured: format!("{measured:.3}{unit}"),
+        measured: if measured.is_nan() {
+            "nothing: the machine was too busy".to_owned()
+        } else {
+            format!("{measured:.3}{unit}")
+        },
         met: measured <= bound,
     }
 }
