@@ -91,7 +91,7 @@ impl<R: Rule> Batched<R> {
             )
         };
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        if batch == 0 || batch > gate.rule().limit() {
+        if batch == 0 || u64::from(batch) > gate.snapshot().limit() {
             return Err(InvalidLimit::new(
                 "batch",
                 batch,

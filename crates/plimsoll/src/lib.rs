@@ -34,6 +34,9 @@ pub use moment::Moment;
 pub use permit::{Outcome, Permit, Source};
 pub use queue::{Counts, Full, Queue};
 pub use quota::Quota;
-pub use rate::{FixedWindow, SlidingWindow, TokenBucket};
-pub use rule::{Refusal, Rule, Short};
+pub use rate::{
+    Bandwidths, FixedWindow, PenaltyBucket, Refresh, SlidingCounter, SlidingLog, SlidingWindow,
+    Smooth, TokenBucket,
+};
+pub use rule::{Carry, Refusal, Rule, Short};
 pub use snapshot::Snapshot;

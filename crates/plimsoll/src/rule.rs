@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use crate::{Moment, Reason};
 
@@ -44,6 +45,21 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// If it does not fit now. The state is then as good as before.
     fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal>;
 
+    /// Called once for a demand that is refused for want of room, with what [`take`](Self::take) said;
+    /// returns what the caller is told. For rules that remember refusals.
+    ///
+    /// Such a rule must not have a short form: refusals by the word are not told.
+    fn refused(
+        &self,
+        state: &mut Self::State,
+        now: Moment,
+        cost: u32,
+        refusal: Refusal,
+    ) -> Refusal {
+        let _ = (state, now, cost);
+        refusal
+    }
+
     /// How much could be taken now.
     fn available(&self, state: &Self::State, now: Moment) -> u32;
 
@@ -77,6 +93,25 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// Whether what is in use is compared with one limit. Where it is not, a queue counts only what waits.
+    fn has_one_limit(&self) -> bool {
+        true
+    }
+
+    /// The longest wait of a reservation that does not say itself how long it may be.
+    fn longest_wait(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The state with which this rule takes over from `old`, so that a limit can be changed while it is used.
+    fn adopt(&self, old: &Self, state: &Self::State, now: Moment, carry: Carry) -> Self::State
+    where
+        Self: Sized,
+    {
+        let _ = (old, state, carry);
+        self.fresh(now)
+    }
+
     /// The short form of `state`, below 2^63, if it has one now.
     fn pack(&self, state: &Self::State, now: Moment) -> Option<u64> {
         let _ = (state, now);
@@ -107,6 +142,17 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     fn epoch_bits(&self) -> u32 {
         63
     }
+}
+
+/// What becomes of what is there when a limit [changes](crate::Gate::replace).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Carry {
+    /// It stays, as far as there is room for it.
+    AsIs,
+    /// It stays in proportion to the room there is for it.
+    Proportional,
+    /// It is forgotten: the limit starts anew.
+    Reset,
 }
 
 /// What [`Rule::take_short`] comes to.

@@ -52,6 +52,12 @@ impl Answer {
     }
 }
 
+/// The whole tokens left after the answer, as far as 16 bits can say.
+pub(crate) fn credit(wanted: u32, snapshot: &Snapshot) -> Option<Mismatch> {
+    let credit = snapshot.available().min(u64::from(u16::MAX));
+    (credit != u64::from(wanted)).then(|| Mismatch::of("credit", wanted, credit))
+}
+
 /// What differs between an answer and what was expected of it.
 pub(crate) fn answer(expect: &Expect, answer: &Answer) -> Vec<Mismatch> {
     if let Some(result) = expect.result.or_else(|| implied(expect))

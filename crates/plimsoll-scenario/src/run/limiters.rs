@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use plimsoll::{
-    All, Clock, Concurrency, FixedWindow, Gate, InvalidLimit, Limiter, Permit, Quota, Rule,
-    SlidingWindow, TokenBucket,
+    All, Bandwidths, Carry, Clock, Concurrency, FixedWindow, Gate, InvalidLimit, Limiter,
+    PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth,
+    TokenBucket,
 };
 
 use crate::error::Problem;
@@ -18,8 +19,15 @@ pub(crate) struct Subject {
     pub(crate) limiter: Arc<dyn Limiter>,
     /// Not for `all`, which is no gate.
     pub(crate) controls: Option<Box<dyn Controls>>,
-    /// Only for `concurrency`.
-    pub(crate) resizable: Option<Gate<Concurrency>>,
+    pub(crate) change: Change,
+}
+
+/// The change that only this kind of limiter knows.
+pub(crate) enum Change {
+    None,
+    Resize(Gate<Concurrency>),
+    SetRate(Gate<Smooth>, Smooth),
+    Replace(Gate<Bandwidths>),
 }
 
 /// What every gate can do, whatever its rule.
@@ -91,10 +99,62 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
         }
         Kind::Concurrency { limit } => {
             let gate = gate(Concurrency::try_new(*limit).map_err(invalid)?, spec, clock)?;
-            Ok(Subject {
-                resizable: Some(gate.clone()),
-                ..Subject::from(gate)
-            })
+            Ok(Subject::from(gate.clone()).with(Change::Resize(gate)))
+        }
+        Kind::SlidingLog {
+            limit,
+            window,
+            min_gap,
+            count_denied,
+        } => {
+            let log = SlidingLog::new(Quota::try_new(*limit, *window).map_err(invalid)?);
+            let log = log.try_with_min_gap(*min_gap).map_err(invalid)?;
+            let log = if *count_denied {
+                log.counting_refusals()
+            } else {
+                log
+            };
+            gate(log, spec, clock).map(Subject::from)
+        }
+        Kind::SlidingCounter { limit, window } => {
+            let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
+            gate(SlidingCounter::new(quota), spec, clock).map(Subject::from)
+        }
+        Kind::Refresh {
+            limit,
+            period,
+            max_wait,
+        } => {
+            let refresh = Refresh::new(Quota::try_new(*limit, *period).map_err(invalid)?);
+            gate(refresh.with_max_wait(*max_wait), spec, clock).map(Subject::from)
+        }
+        Kind::Bandwidths(limits) => {
+            let gate = gate(bandwidths(limits).map_err(invalid)?, spec, clock)?;
+            Ok(Subject::from(gate.clone()).with(Change::Replace(gate)))
+        }
+        Kind::SmoothBursty { rate, max_burst } => smooth(
+            Smooth::try_bursty(*rate, *max_burst).map_err(invalid)?,
+            spec,
+            clock,
+        ),
+        Kind::SmoothWarmup {
+            rate,
+            warmup,
+            cold_factor,
+        } => {
+            let rule = Smooth::try_warm_up(*rate, *warmup, *cold_factor).map_err(invalid)?;
+            smooth(rule, spec, clock)
+        }
+        Kind::PenaltyBucket {
+            bucket,
+            soft_limit,
+            soft_window,
+            lockout,
+        } => {
+            let rule = PenaltyBucket::new(token_bucket(bucket).map_err(invalid)?)
+                .with_lockout(*soft_limit, *lockout)
+                .with_soft_window(*soft_window);
+            gate(rule, spec, clock).map(Subject::from)
         }
         Kind::All(of) => all(of, spec, clock),
         other => Err(Unbuilt::NotYet(other.word())),
@@ -106,8 +166,38 @@ impl<R: Rule> From<Gate<R>> for Subject {
         Self {
             limiter: Arc::new(gate.clone()),
             controls: Some(Box::new(gate)),
-            resizable: None,
+            change: Change::None,
         }
+    }
+}
+
+impl Subject {
+    fn with(mut self, change: Change) -> Self {
+        self.change = change;
+        self
+    }
+}
+
+fn smooth(rule: Smooth, spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuilt> {
+    let gate = gate(rule.clone(), spec, clock)?;
+    Ok(Subject::from(gate.clone()).with(Change::SetRate(gate, rule)))
+}
+
+/// Several bandwidths, also when they take the place of others.
+pub(crate) fn bandwidths(limits: &[Bandwidth]) -> Result<Bandwidths, InvalidLimit> {
+    let buckets = limits
+        .iter()
+        .map(|limit| Ok((limit.id.as_deref(), token_bucket(limit)?)))
+        .collect::<Result<Vec<_>, InvalidLimit>>()?;
+    Bandwidths::try_new(buckets)
+}
+
+/// The word of the format for what becomes of what is there.
+pub(crate) fn carry(carry: crate::spec::Carry) -> Carry {
+    match carry {
+        crate::spec::Carry::AsIs => Carry::AsIs,
+        crate::spec::Carry::Proportional => Carry::Proportional,
+        crate::spec::Carry::Reset => Carry::Reset,
     }
 }
 
@@ -184,7 +274,7 @@ fn all(of: &[LimiterSpec], spec: &LimiterSpec, clock: &Clock) -> Result<Subject,
     Ok(Subject {
         limiter: Arc::new(all),
         controls: None,
-        resizable: None,
+        change: Change::None,
     })
 }
 

@@ -1,12 +1,12 @@
 //! One run of a scenario: a limiter, its clock, and what has been taken so far.
 
-use plimsoll::{Demand, Denied, ManualClock, Moment};
+use plimsoll::{Demand, Denied, InvalidLimit, ManualClock, Moment};
 
 use super::check::{self, Answer};
 use super::held::{Held, Holdings};
-use super::limiters::{Controls, Subject};
+use super::limiters::{self, Change, Controls, Subject};
 use crate::report::Mismatch;
-use crate::spec::{Ask, Priority, Step, Verb};
+use crate::spec::{Ask, Bandwidth, Carry, Priority, Step, Verb};
 
 /// Why a verb could not be done at all.
 pub(crate) enum Stop {
@@ -60,6 +60,8 @@ impl<'a> Session<'a> {
             found.extend(held.and_then(|held| check::settled(name, *wanted, held, now)));
         }
         let snapshot = self.subject.limiter.snapshot();
+        let credit = step.expect.as_ref().and_then(|expect| expect.credit);
+        found.extend(credit.and_then(|wanted| check::credit(wanted, &snapshot)));
         for (gauge, wanted) in &step.gauges {
             found.extend(check::gauge(*gauge, *wanted, &snapshot));
         }
@@ -111,8 +113,8 @@ impl<'a> Session<'a> {
             Verb::Resize(limit) => self.resize(*limit)?,
             Verb::SetQueueBound(bound) => self.controls("set_queue_bound")?.set_queue_bound(*bound),
             Verb::Close => limiter.close(),
-            Verb::SetRate(_) => return Err(Stop::NotYet("set_rate")),
-            Verb::Replace { .. } => return Err(Stop::NotYet("replace")),
+            Verb::SetRate(rate) => self.set_rate(*rate)?,
+            Verb::Replace { limits, carry } => self.replace(limits, *carry)?,
             Verb::Forget(_) => return Err(Stop::NotYet("forget")),
         }
         Ok(None)
@@ -137,13 +139,31 @@ impl<'a> Session<'a> {
     }
 
     fn resize(&self, limit: u32) -> Result<(), Stop> {
-        let gate = self
-            .subject
-            .resizable
-            .as_ref()
-            .ok_or(Stop::NotYet("resize"))?;
-        let refused = |error: plimsoll::InvalidLimit| Mismatch::of("resize", limit, error);
+        let Change::Resize(gate) = &self.subject.change else {
+            return Err(Stop::NotYet("resize"));
+        };
+        let refused = |error: InvalidLimit| Mismatch::of("resize", limit, error);
         Ok(gate.resize(limit).map_err(refused)?)
+    }
+
+    fn set_rate(&self, rate: f64) -> Result<(), Stop> {
+        let Change::SetRate(gate, smooth) = &self.subject.change else {
+            return Err(Stop::NotYet("set_rate"));
+        };
+        let refused = |error: InvalidLimit| Mismatch::of("set_rate", rate, error);
+        let smooth = smooth.clone().at_rate(rate).map_err(refused)?;
+        gate.replace(smooth, plimsoll::Carry::Proportional);
+        Ok(())
+    }
+
+    fn replace(&self, limits: &[Bandwidth], carry: Carry) -> Result<(), Stop> {
+        let Change::Replace(gate) = &self.subject.change else {
+            return Err(Stop::NotYet("replace"));
+        };
+        let refused = |error: InvalidLimit| Mismatch::of("replace", "bandwidths", error);
+        let rule = limiters::bandwidths(limits).map_err(refused)?;
+        gate.replace(rule, limiters::carry(carry));
+        Ok(())
     }
 }
 

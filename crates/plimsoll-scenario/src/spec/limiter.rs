@@ -104,10 +104,6 @@ impl LimiterSpec {
 
 /// The fields of a token bucket, which are also those of one of several bandwidths.
 #[derive(Debug)]
-#[expect(
-    dead_code,
-    reason = "`id` is for `bandwidths`, whose limiter does not exist yet"
-)]
 pub(crate) struct Bandwidth {
     pub(crate) burst: u32,
     pub(crate) refill: u32,

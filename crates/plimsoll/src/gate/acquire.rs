@@ -205,9 +205,9 @@ impl<R: Rule> Turnstile for Core<R> {
         match self.look_at(ticket, waker) {
             Status::Waiting => Poll::Pending,
             Status::Granted(taken) => Poll::Ready(Ok(taken)),
-            Status::Refused(reason) => Poll::Ready(Err(self.look(|_, state, now| {
+            Status::Refused(reason) => Poll::Ready(Err(self.look(|rule, _, state, now| {
                 let refusal = Refusal::until_given_back().because(reason);
-                self.denied(refusal, state, now)
+                self.denied(rule, refusal, state, now)
             }))),
         }
     }

@@ -62,6 +62,7 @@ impl<R: Rule> GateBuilder<R> {
         let inside = Inside {
             me: Weak::new(),
             state: None,
+            changed: None,
             closed: false,
             queue: self.queue,
             waiters: Waiters::default(),

@@ -24,6 +24,7 @@
 use std::sync::{Arc, Weak};
 
 use super::inside::{Inside, Turn};
+use super::refused::charge;
 use super::woken::Woken;
 use crate::clock::{Clock, Ring};
 use crate::name::Name;
@@ -144,17 +145,20 @@ impl<R: Rule> Core<R> {
         if cost == 0 || inside.closed || !inside.waiters.is_empty() {
             return None;
         }
+        let changed = inside.changed.clone();
+        let rule = changed.as_deref().unwrap_or(&self.rule);
         let state = inside.state.as_mut()?;
-        if cost > self.rule.limit() {
+        if cost > rule.limit() {
             return None;
         }
-        match self.rule.take(state, now, cost) {
+        match rule.take(state, now, cost) {
             Ok(()) => {
                 inside.counts.granted += 1;
                 Some(Ok(()))
             }
             Err(refusal) => {
-                let denied = self.denied(refusal, state, now);
+                let refusal = charge(rule, state, now, cost, refusal);
+                let denied = self.denied(rule, refusal, state, now);
                 inside.counts.denied += 1;
                 Some(Err(denied))
             }
@@ -224,15 +228,19 @@ impl<R: Rule> Core<R> {
         woken: &mut Woken,
         op: impl FnOnce(&mut Turn<'_, R>) -> T,
     ) -> T {
+        let changed = inside.changed.clone();
+        let rule = changed.as_deref().unwrap_or(&self.rule);
         let output = op(&mut Turn {
-            rule: &self.rule,
+            rule,
             inside,
             state: &mut state,
             now,
             woken: &mut *woken,
         });
-        woken.overdue = self.set_alarm(inside, &state, now);
-        let free = inside.waiters.is_empty() && !inside.closed;
+        let rule = inside.changed.as_deref().unwrap_or(&self.rule);
+        let at = self.ringing_at(inside, rule, &state, now);
+        woken.overdue = self.set_alarm(inside, at);
+        let free = inside.waiters.is_empty() && !inside.closed && inside.changed.is_none();
         match self.rule.pack(&state, now).filter(|_| free) {
             // Swapped, not stored: additions that go astray are exchanges too, and in one order with
             // this one.
@@ -267,17 +275,8 @@ impl<R: Rule> Core<R> {
             .unpack(word, Moment::from_nanos(epoch << self.epoch_bits))
     }
 
-    /// Sees to it that the clock rings when the next waiter is served or gives up. Returns whether that
-    /// moment has passed already.
-    fn set_alarm(&self, inside: &mut Inside<R>, state: &R::State, now: Moment) -> bool {
-        let mut at = Moment::NEVER;
-        if !inside.waiters.is_empty() {
-            let deadline = inside.waiters.first_deadline();
-            // A deadline is met until it has passed.
-            at = self
-                .serving_at(inside, state, now)
-                .min(deadline.plus_nanos(1));
-        }
+    /// Sees to it that the clock rings at `at`. Returns whether that moment has passed already.
+    fn set_alarm(&self, inside: &mut Inside<R>, at: Moment) -> bool {
         if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
             return false;
         }
@@ -291,12 +290,22 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Core<R> {
+    /// When the next waiter is served or gives up.
+    fn ringing_at(&self, inside: &Inside<R>, rule: &R, state: &R::State, now: Moment) -> Moment {
+        if inside.waiters.is_empty() {
+            return Moment::NEVER;
+        }
+        // A deadline is met until it has passed.
+        let deadline = inside.waiters.first_deadline().plus_nanos(1);
+        self.serving_at(inside, rule, state, now).min(deadline)
+    }
+
     /// When to ring for the head of the queue.
     ///
     /// To the moment it is due, on a clock that somebody drives. On the machine's, ringing for each alone
     /// would cost more than serving it, so the bell may wait for more to fall due: by a sixth of what
     /// the head has waited, and never so long that anything is lost.
-    fn serving_at(&self, inside: &Inside<R>, state: &R::State, now: Moment) -> Moment {
+    fn serving_at(&self, inside: &Inside<R>, rule: &R, state: &R::State, now: Moment) -> Moment {
         let due = inside.due;
         if R::GIVES_BACK || !due.is_known() || self.clock.is_driven() || due <= now {
             return due;
@@ -305,7 +314,7 @@ impl<R: Rule> Core<R> {
             return due;
         };
         let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
-        late.min(self.rule.loses_from(state, now)).max(due)
+        late.min(rule.loses_from(state, now)).max(due)
     }
 }
 

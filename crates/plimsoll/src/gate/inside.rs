@@ -1,7 +1,7 @@
 //! What is behind the lock of a gate: the state while it is there, those who wait, and every decision
 //! that concerns them.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::bookings::Bookings;
 use super::core::Core;
@@ -16,6 +16,9 @@ pub(super) struct Inside<R: Rule> {
     pub(super) me: Weak<Core<R>>,
     /// The state, while it is here and not in the word.
     pub(super) state: Option<R::State>,
+    /// The rule that has taken the place of the gate's own. A gate whose limit was changed keeps its state
+    /// here for good: the short way is for limits that never change.
+    pub(super) changed: Option<Arc<R>>,
     pub(super) closed: bool,
     pub(super) queue: Option<Queue>,
     pub(super) waiters: Waiters,
@@ -209,11 +212,11 @@ impl<R: Rule> Turn<'_, R> {
         let wanted = self.inside.waiters.queued() + weight;
         let bound = u64::from(queue.bound);
         match queue.counts {
-            Counts::Waiting => wanted.saturating_sub(bound),
-            Counts::Excess => {
+            Counts::Excess if self.rule.has_one_limit() => {
                 let in_use = self.rule.in_use(self.state, self.now);
                 (in_use + wanted).saturating_sub(u64::from(self.rule.limit()) + bound)
             }
+            Counts::Waiting | Counts::Excess => wanted.saturating_sub(bound),
         }
     }
 

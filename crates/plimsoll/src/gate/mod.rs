@@ -18,11 +18,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::core::{Core, Shortly};
+use self::refused::charge;
 use crate::batched::TakeBack;
 use crate::name::Name;
 use crate::{
-    Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Rule, Snapshot,
-    Source,
+    Carry, Clock, Concurrency, Demand, Denied, InvalidLimit, Limiter, Moment, Permit, Rule,
+    Snapshot, Source,
 };
 
 pub use acquire::Acquire;
@@ -157,12 +158,13 @@ impl<R: Rule> Gate<R> {
         let core = &*self.core;
         core.enter(core.clock.precise_now(), |turn| {
             let before = turn.state.clone();
-            let answer = turn.take(demand);
-            *turn.state = before;
-            answer.map_err(|refusal| {
+            let answer = turn.take(demand).map_err(|refusal| {
                 let refusal = turn.explain(demand, refusal);
-                core.denied(refusal, turn.state, turn.now)
-            })
+                let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
+                core.denied(turn.rule, refusal, turn.state, turn.now)
+            });
+            *turn.state = before;
+            answer
         })
     }
 
@@ -200,15 +202,35 @@ impl<R: Rule> Gate<R> {
         self.change(|turn| *turn.state = turn.rule.fresh(turn.now));
     }
 
+    /// Changes the limit to that of `rule`, and serves who waits. `carry` says what becomes of what is there.
+    ///
+    /// From then on every decision takes the lock: the fast path is for limits that never change. Limits that
+    /// are given back to are [resized](Gate::resize) instead; replacing one is a compile-time error.
+    pub fn replace(&self, mut rule: R, carry: Carry) {
+        const {
+            assert!(
+                !R::GIVES_BACK,
+                "a limit that is given back to is resized, not replaced"
+            )
+        };
+        self.change(|turn| {
+            rule.begin(turn.now);
+            *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);
+            turn.inside.changed = Some(Arc::new(rule));
+        });
+    }
+
     fn change(&self, change: impl FnOnce(&mut inside::Turn<'_, R>)) {
         if R::GIVES_BACK {
             return;
         }
-        self.core.enter(self.core.clock.precise_now(), |turn| {
+        let now = self.core.clock.precise_now();
+        self.core.enter(now, |turn| {
             change(turn);
             turn.inside.forecast.forget();
-            turn.serve();
         });
+        // In a turn of its own, by the rule that holds then.
+        self.core.enter(now, |turn| turn.serve());
     }
 
     /// Changes how much may wait. Who already waits may stay. Without a queue it does nothing.
@@ -235,12 +257,6 @@ impl<R: Rule> Gate<R> {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.core.name.map(Name::as_str)
-    }
-
-    /// Its rule.
-    #[must_use]
-    pub fn rule(&self) -> &R {
-        &self.core.rule
     }
 }
 

@@ -14,7 +14,8 @@ impl<R: Rule> Core<R> {
     ) -> Denied {
         turn.inside.counts.denied += 1;
         let refusal = turn.explain(demand, refusal);
-        self.denied(refusal, turn.state, turn.now)
+        let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
+        self.denied(turn.rule, refusal, turn.state, turn.now)
     }
 
     /// Counts a refusal of the short way, and tells the caller about it.
@@ -40,27 +41,41 @@ impl<R: Rule> Core<R> {
     fn denied_larger(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
         let state = self.rule.unpack(word, now);
         if cost > self.rule.limit() {
-            return self.denied(
-                Refusal::until_given_back().because(Reason::TooLarge),
-                &state,
-                now,
-            );
+            let refusal = Refusal::until_given_back().because(Reason::TooLarge);
+            return self.denied(&self.rule, refusal, &state, now);
         }
         self.refusal(refusal, now, self.rule.available(&state, now))
     }
 
     /// What a refusal tells the caller.
-    pub(super) fn denied(&self, refusal: Refusal, state: &R::State, now: Moment) -> Denied {
-        let full_at = self.rule.full_at(state, now).unwrap_or(Moment::NEVER);
-        self.refusal(
-            refusal.full_at(full_at),
-            now,
-            self.rule.available(state, now),
-        )
+    pub(super) fn denied(
+        &self,
+        rule: &R,
+        refusal: Refusal,
+        state: &R::State,
+        now: Moment,
+    ) -> Denied {
+        let full_at = rule.full_at(state, now).unwrap_or(Moment::NEVER);
+        let room = (rule.limit(), rule.available(state, now));
+        Denied::from_rule(refusal.full_at(full_at), now, room, self.name)
     }
 
     #[inline(always)]
     fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
         Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
+    }
+}
+
+/// Lets the rule remember a refusal, if there was not enough room.
+pub(super) fn charge<R: Rule>(
+    rule: &R,
+    state: &mut R::State,
+    now: Moment,
+    cost: u32,
+    refusal: Refusal,
+) -> Refusal {
+    match refusal.reason {
+        Reason::TooLarge | Reason::Closed => refusal,
+        _ => rule.refused(state, now, cost, refusal),
     }
 }

@@ -8,6 +8,7 @@ use super::acquire::{Place, Turnstile};
 use super::core::Core;
 use super::inside::Turn;
 use crate::clock::Sleep;
+use crate::demand::Patience;
 use crate::queue::{Evicted, Status};
 use crate::{Demand, Denied, Moment, Permit, Reason, Refusal, Rule};
 
@@ -172,7 +173,10 @@ impl<R: Rule> Core<R> {
     pub(super) fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         let now = self.clock.precise_now();
         let (hold, ready_at) = self.enter(now, |turn| {
-            let deadline = demand.patience.deadline(now);
+            let deadline = match (demand.patience, turn.rule.longest_wait()) {
+                (Patience::Unlimited, Some(longest)) => now.plus(longest),
+                (patience, _) => patience.deadline(now),
+            };
             self.hold(turn, demand, deadline)
                 .map_err(|refusal| self.refused(turn, demand, refusal))
         })?;

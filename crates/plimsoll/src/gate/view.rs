@@ -8,11 +8,12 @@ use crate::{Moment, Reason, Rule, Snapshot};
 
 impl<R: Rule> Core<R> {
     /// Looks at the gate without changing it.
-    pub(super) fn look<T>(&self, see: impl FnOnce(&Inside<R>, &R::State, Moment) -> T) -> T {
+    pub(super) fn look<T>(&self, see: impl FnOnce(&R, &Inside<R>, &R::State, Moment) -> T) -> T {
         let now = self.clock.precise_now();
         let inside = lock(&self.inside);
+        let rule = inside.changed.as_deref().unwrap_or(&self.rule);
         match &inside.state {
-            Some(state) => see(&inside, state, now),
+            Some(state) => see(rule, &inside, state, now),
             None => {
                 let word = self.word.load(Ordering::Acquire);
                 let epoch = self.epoch.load(Ordering::Relaxed);
@@ -21,17 +22,17 @@ impl<R: Rule> Core<R> {
                 } else {
                     Moment::from_nanos(epoch << self.epoch_bits)
                 };
-                see(&inside, &self.rule.unpack(word, near), now)
+                see(rule, &inside, &rule.unpack(word, near), now)
             }
         }
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.totals.sum();
-        self.look(|inside, state, now| Snapshot {
-            limit: u64::from(self.rule.limit()),
-            available: u64::from(self.rule.available(state, now)),
-            in_use: self.rule.in_use(state, now),
+        self.look(|rule, inside, state, now| Snapshot {
+            limit: u64::from(rule.limit()),
+            available: u64::from(rule.available(state, now)),
+            in_use: rule.in_use(state, now),
             queued: inside.waiters.queued(),
             waiters: inside.waiters.count() as u64,
             granted: (granted + inside.counts.granted).saturating_sub(inside.counts.undone),

@@ -228,23 +228,22 @@ impl Waiters {
         lower.or_else(own).map(|index| self.ticket(index))
     }
 
-    /// When the first deadline passes: it is met until then.
-    pub(crate) fn first_deadline(&mut self) -> Moment {
-        while let Some(&Reverse((deadline, ticket))) = self.deadlines.peek() {
-            if self.status(ticket) == Some(Status::Waiting) {
-                return deadline;
-            }
-            self.deadlines.pop();
-        }
-        Moment::NEVER
+    /// When the first deadline passes: it is met until then. Possibly that of one who has left, which is
+    /// too early and does no harm.
+    pub(crate) fn first_deadline(&self) -> Moment {
+        let first = self.deadlines.peek();
+        first.map_or(Moment::NEVER, |&Reverse((deadline, _))| deadline)
     }
 
     /// Somebody whose deadline has passed at `now`.
     pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
-        if self.first_deadline() >= now {
-            return None;
+        while self.first_deadline() < now {
+            let Reverse((_, ticket)) = self.deadlines.pop()?;
+            if self.status(ticket) == Some(Status::Waiting) {
+                return Some(ticket);
+            }
         }
-        self.deadlines.pop().map(|Reverse((_, ticket))| ticket)
+        None
     }
 
     /// What has become of a place; `None` if it has another owner by now.

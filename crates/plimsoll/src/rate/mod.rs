@@ -6,17 +6,35 @@
 //! | rule | remembers | lets through at once | bytes |
 //! |---|---|---|---|
 //! | [`TokenBucket`] | one point in time | its burst | 8 |
+//! | [`Bandwidths`] | the same for each of several | the least of their bursts | 32 each |
+//! | [`PenaltyBucket`] | the same, and refusals | its burst, or nothing to the importunate | 64 |
+//! | [`Smooth`] | permits stored and the time of the next | what it stored, and one | 32 |
 //! | [`FixedWindow`] | what was taken in this window | its limit, twice around a border | 8 |
 //! | [`SlidingWindow`] | what was taken, by segment | its limit | 4 a segment |
+//! | [`SlidingCounter`] | what was taken in this window and the last | its limit, about | 16 |
+//! | [`SlidingLog`] | every time in the window | its limit, exactly | 16 a time |
+//! | [`Refresh`] | what is left in this cycle, or owed to the next | its limit, twice around a border | 16 |
 //!
 //! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at
 //! once; see [`Concurrency`](crate::Concurrency).
 
+mod bandwidths;
 mod fixed_window;
+mod penalty_bucket;
 mod period;
+mod refresh;
+mod sliding_counter;
+mod sliding_log;
 mod sliding_window;
+mod smooth;
 mod token_bucket;
 
+pub use bandwidths::{Bandwidths, Fillings};
 pub use fixed_window::{FixedWindow, Window};
+pub use penalty_bucket::{Penalty, PenaltyBucket};
+pub use refresh::{Cycle, Refresh};
+pub use sliding_counter::{Counts, SlidingCounter};
+pub use sliding_log::{Log, SlidingLog};
 pub use sliding_window::{Segments, SlidingWindow};
+pub use smooth::{Smooth, Stored};
 pub use token_bucket::{Filling, TokenBucket};

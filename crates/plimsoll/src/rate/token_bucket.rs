@@ -22,7 +22,7 @@
 //! only buckets too deep for that use 128.
 
 use super::period::Period;
-use crate::rule::Short;
+use crate::rule::{Carry, Short};
 use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
 
 /// A bucket of tokens that is refilled at a steady rate and holds at most `burst`.
@@ -283,6 +283,29 @@ impl Rule for TokenBucket {
         state.full = state.full.max(supply).saturating_add(self.price(cost));
         let ready = self.reached(state.origin, state.full.saturating_sub(self.capacity()));
         Some(ready.max(now))
+    }
+
+    fn adopt(&self, old: &Self, filling: &Filling, now: Moment, carry: Carry) -> Filling {
+        let missing = filling.full.saturating_sub(old.supply(filling.origin, now));
+        // What it holds, on the old supply scale; below 0 if it is in debt.
+        let held = old.capacity().cast_signed() - missing.cast_signed();
+        let held = match carry {
+            Carry::Reset => return self.fresh(now),
+            Carry::AsIs => held,
+            Carry::Proportional => held * i128::from(self.burst) / i128::from(old.burst),
+        };
+        // Whole tokens and the rest apart, so that no product is too large.
+        let (token, old_token) = (i128::from(self.token), i128::from(old.token));
+        let (whole, rest) = (held.div_euclid(old_token), held.rem_euclid(old_token));
+        let held = whole * token + rest * token / old_token;
+        let missing = (self.capacity().cast_signed() - held)
+            .max(0)
+            .cast_unsigned();
+        let fresh = self.fresh(now);
+        Filling {
+            full: self.supply(fresh.origin, now) + missing,
+            ..fresh
+        }
     }
 
     #[inline]

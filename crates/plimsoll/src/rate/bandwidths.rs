@@ -1,0 +1,190 @@
+use super::token_bucket::{Filling, TokenBucket};
+use crate::rule::Carry;
+use crate::{InvalidLimit, Moment, Refusal, Rule};
+
+/// Several token buckets that must all grant: 10 a second *and* 500 an hour.
+///
+/// All or none is taken, under one lock, so that none of them is ever charged for a refusal of another.
+///
+/// ```
+/// use plimsoll::{Bandwidths, Gate, Quota, TokenBucket};
+///
+/// let rule = Bandwidths::new([
+///     TokenBucket::greedy(Quota::per_second(10)),
+///     TokenBucket::greedy(Quota::per_hour(500)),
+/// ]);
+/// let gate = Gate::new(rule);
+/// assert_eq!(gate.take_up_to(100).cost(), 10);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Bandwidths {
+    buckets: Box<[Bandwidth]>,
+}
+
+#[derive(Clone, Debug)]
+struct Bandwidth {
+    id: Option<Box<str>>,
+    bucket: TokenBucket,
+}
+
+/// What [`Bandwidths`] remember: the filling of each bucket.
+pub type Fillings = Box<[Filling]>;
+
+impl Bandwidths {
+    /// All of `buckets`.
+    ///
+    /// # Panics
+    ///
+    /// If there are none.
+    #[track_caller]
+    pub fn new(buckets: impl IntoIterator<Item = TokenBucket>) -> Self {
+        match Self::try_new(buckets.into_iter().map(|bucket| (None, bucket))) {
+            Ok(bandwidths) => bandwidths,
+            Err(invalid) => panic!("{invalid}"),
+        }
+    }
+
+    /// All of `buckets`, each with an id or without: on a [change](crate::Gate::replace), buckets of the
+    /// same id carry over what they hold.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, or an id is used twice.
+    pub fn try_new<'a>(
+        buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>,
+    ) -> Result<Self, InvalidLimit> {
+        let mut known: Vec<Bandwidth> = Vec::new();
+        for (id, bucket) in buckets {
+            let id: Option<Box<str>> = id.map(Into::into);
+            if id.is_some() && known.iter().any(|other| other.id == id) {
+                return Err(InvalidLimit::new(
+                    "id",
+                    id.unwrap_or_default(),
+                    "each id once",
+                ));
+            }
+            known.push(Bandwidth { id, bucket });
+        }
+        if known.is_empty() {
+            return Err(InvalidLimit::new("limits", "empty", "at least 1 bucket"));
+        }
+        Ok(Self {
+            buckets: known.into(),
+        })
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &TokenBucket> {
+        self.buckets.iter().map(|bandwidth| &bandwidth.bucket)
+    }
+
+    /// The one that `bandwidth` of another configuration goes on from: that of the same id; without an
+    /// id only if neither has another one without.
+    fn predecessor(&self, bandwidth: &Bandwidth, alone: bool) -> Option<usize> {
+        let same = |known: &Bandwidth| known.id == bandwidth.id;
+        let unique = self.buckets.iter().filter(|known| same(known)).count() == 1;
+        let matched = unique && (bandwidth.id.is_some() || alone);
+        matched
+            .then(|| self.buckets.iter().position(same))
+            .flatten()
+    }
+}
+
+impl Rule for Bandwidths {
+    type State = Fillings;
+
+    fn limit(&self) -> u32 {
+        self.rules().map(TokenBucket::limit).min().unwrap_or(0)
+    }
+
+    fn begin(&mut self, start: Moment) {
+        for bandwidth in &mut self.buckets {
+            bandwidth.bucket.begin(start);
+        }
+    }
+
+    fn fresh(&self, now: Moment) -> Fillings {
+        self.rules().map(|bucket| bucket.fresh(now)).collect()
+    }
+
+    fn take(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Result<(), Refusal> {
+        let mut refused: Option<Refusal> = None;
+        for (bucket, filling) in self.rules().zip(fillings.iter()) {
+            if let Err(refusal) = bucket.take(&mut filling.clone(), now, cost) {
+                let latest = refused.map_or(refusal.ready_at, |other| {
+                    other.ready_at.max(refusal.ready_at)
+                });
+                refused = Some(Refusal::until(latest));
+            }
+        }
+        if let Some(refusal) = refused {
+            return Err(refusal);
+        }
+        for (bucket, filling) in self.rules().zip(fillings) {
+            bucket.take(filling, now, cost)?;
+        }
+        Ok(())
+    }
+
+    fn available(&self, fillings: &Fillings, now: Moment) -> u32 {
+        let each = self
+            .rules()
+            .zip(fillings)
+            .map(|(bucket, filling)| bucket.available(filling, now));
+        each.min().unwrap_or(0)
+    }
+
+    fn in_use(&self, fillings: &Fillings, now: Moment) -> u64 {
+        let each = self
+            .rules()
+            .zip(fillings)
+            .map(|(bucket, filling)| bucket.in_use(filling, now));
+        each.max().unwrap_or(0)
+    }
+
+    fn put_back(&self, fillings: &mut Fillings, now: Moment, taken: Moment, cost: u32) {
+        for (bucket, filling) in self.rules().zip(fillings) {
+            bucket.put_back(filling, now, taken, cost);
+        }
+    }
+
+    fn full_at(&self, fillings: &Fillings, now: Moment) -> Option<Moment> {
+        let each = self
+            .rules()
+            .zip(fillings)
+            .filter_map(|(bucket, filling)| bucket.full_at(filling, now));
+        each.max()
+    }
+
+    fn book(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Option<Moment> {
+        let each = self
+            .rules()
+            .zip(fillings)
+            .filter_map(|(bucket, filling)| bucket.book(filling, now, cost));
+        each.max()
+    }
+
+    fn has_one_limit(&self) -> bool {
+        false
+    }
+
+    fn adopt(&self, old: &Self, fillings: &Fillings, now: Moment, carry: Carry) -> Fillings {
+        let alone = self
+            .buckets
+            .iter()
+            .filter(|bandwidth| bandwidth.id.is_none())
+            .count()
+            == 1;
+        let each = self
+            .buckets
+            .iter()
+            .map(|bandwidth| match old.predecessor(bandwidth, alone) {
+                Some(index) => {
+                    let bucket = &old.buckets[index].bucket;
+                    bandwidth.bucket.adopt(bucket, &fillings[index], now, carry)
+                }
+                None => bandwidth.bucket.fresh(now),
+            });
+        each.collect()
+    }
+}

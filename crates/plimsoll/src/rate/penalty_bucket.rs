@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use super::token_bucket::{Filling, TokenBucket};
+use crate::{Moment, Reason, Refusal, Rule};
+
+/// A token bucket that locks out those who do not stop asking.
+///
+/// A refusal soon after the one before counts; after so many the door is closed for a while, whatever the
+/// bucket holds by then. Being granted anything starts the count anew.
+///
+/// ```
+/// use plimsoll::{Gate, PenaltyBucket, Reason, TokenBucket};
+/// use std::time::Duration;
+///
+/// let rule = PenaltyBucket::new(TokenBucket::per_second(1)).with_lockout(2, Duration::from_secs(30));
+/// let gate = Gate::new(rule);
+/// assert!(gate.try_acquire(1).is_ok());
+/// assert_eq!(gate.try_acquire(1).unwrap_err().reason(), Reason::SoftThrottle);
+/// assert_eq!(gate.try_acquire(1).unwrap_err().reason(), Reason::LockedOut);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PenaltyBucket {
+    bucket: TokenBucket,
+    soft_limit: u32,
+    soft_window: Duration,
+    lockout: Duration,
+}
+
+/// What a [`PenaltyBucket`] remembers: its filling, its refusals, and until when it is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Penalty {
+    filling: Filling,
+    refusals: u32,
+    last_refusal: Moment,
+    locked_until: Moment,
+}
+
+impl PenaltyBucket {
+    /// Like `bucket`; nobody is locked out.
+    pub const fn new(bucket: TokenBucket) -> Self {
+        Self {
+            bucket,
+            soft_limit: 3,
+            soft_window: Duration::from_secs(5),
+            lockout: Duration::ZERO,
+        }
+    }
+
+    /// Locks out for `lockout` at the `soft_limit`th refusal in a row. A lockout of zero never locks.
+    pub const fn with_lockout(mut self, soft_limit: u32, lockout: Duration) -> Self {
+        self.soft_limit = soft_limit;
+        self.lockout = lockout;
+        self
+    }
+
+    /// Counts refusals as in a row if each comes within `soft_window` of the one before.
+    pub const fn with_soft_window(mut self, soft_window: Duration) -> Self {
+        self.soft_window = soft_window;
+        self
+    }
+}
+
+impl Rule for PenaltyBucket {
+    type State = Penalty;
+
+    fn limit(&self) -> u32 {
+        self.bucket.limit()
+    }
+
+    fn begin(&mut self, start: Moment) {
+        self.bucket.begin(start);
+    }
+
+    fn fresh(&self, now: Moment) -> Penalty {
+        Penalty {
+            filling: self.bucket.fresh(now),
+            refusals: 0,
+            last_refusal: Moment::ORIGIN,
+            locked_until: Moment::ORIGIN,
+        }
+    }
+
+    fn take(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Result<(), Refusal> {
+        if now < penalty.locked_until {
+            let token = self.bucket.take(&mut penalty.filling.clone(), now, cost);
+            let ready_at = token.err().map_or(now, |refusal| refusal.ready_at);
+            return Err(
+                Refusal::until(ready_at.max(penalty.locked_until)).because(Reason::LockedOut)
+            );
+        }
+        let taken = self.bucket.take(&mut penalty.filling, now, cost);
+        taken.map_err(|refusal| refusal.because(Reason::SoftThrottle))?;
+        penalty.refusals = 0;
+        Ok(())
+    }
+
+    fn refused(&self, penalty: &mut Penalty, now: Moment, _cost: u32, refusal: Refusal) -> Refusal {
+        if refusal.reason == Reason::LockedOut {
+            return refusal;
+        }
+        let in_a_row = penalty.refusals > 0 && now.since(penalty.last_refusal) <= self.soft_window;
+        penalty.refusals = if in_a_row { penalty.refusals + 1 } else { 1 };
+        penalty.last_refusal = now;
+        if penalty.refusals < self.soft_limit || self.lockout.is_zero() {
+            return refusal;
+        }
+        penalty.refusals = 0;
+        penalty.locked_until = now.plus(self.lockout);
+        Refusal {
+            ready_at: refusal.ready_at.max(penalty.locked_until),
+            ..refusal
+        }
+        .because(Reason::LockedOut)
+    }
+
+    fn available(&self, penalty: &Penalty, now: Moment) -> u32 {
+        self.bucket.available(&penalty.filling, now)
+    }
+
+    fn in_use(&self, penalty: &Penalty, now: Moment) -> u64 {
+        self.bucket.in_use(&penalty.filling, now)
+    }
+
+    fn put_back(&self, penalty: &mut Penalty, now: Moment, taken: Moment, cost: u32) {
+        self.bucket.put_back(&mut penalty.filling, now, taken, cost);
+    }
+
+    fn full_at(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
+        let full_at = self.bucket.full_at(&penalty.filling, now)?;
+        Some(full_at.max(penalty.locked_until))
+    }
+
+    fn book(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Option<Moment> {
+        self.bucket.book(&mut penalty.filling, now, cost)
+    }
+}

@@ -1,0 +1,142 @@
+use std::time::Duration;
+
+use super::period::Period;
+use crate::{Moment, Quota, Refusal, Rule};
+
+/// So many in each cycle, and a reservation may reach into cycles to come.
+///
+/// Like a [`FixedWindow`](crate::FixedWindow) in debt: what was reserved ahead is missing from the
+/// cycles it was reserved in. Idle cycles add nothing.
+///
+/// ```
+/// use plimsoll::{Gate, ManualClock, Quota, Refresh};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let rule = Refresh::new(Quota::per_second(5)).with_max_wait(Duration::from_secs(2));
+/// let gate = Gate::builder(rule).clock(time.clock()).build();
+/// let first = gate.reserve(5)?;
+/// assert_eq!(gate.reserve(5)?.wait(), Some(Duration::from_secs(1)));
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Refresh {
+    limit: u32,
+    period: Period,
+    max_wait: Duration,
+}
+
+/// What a [`Refresh`] limit remembers: how much is left in which cycle, below 0 if reserved ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cycle {
+    index: u64,
+    left: i64,
+    origin: Moment,
+}
+
+impl Refresh {
+    /// As many as the quota's units in each of its periods; nothing is reserved ahead.
+    pub const fn new(quota: Quota) -> Self {
+        Self {
+            limit: quota.units(),
+            period: Period::new(quota.nanos()),
+            max_wait: Duration::ZERO,
+        }
+    }
+
+    /// Lets reservations wait for up to `max_wait`.
+    pub const fn with_max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = max_wait;
+        self
+    }
+
+    /// The cycle that `now` lies in.
+    fn at(&self, cycle: Cycle, now: Moment) -> Cycle {
+        let index = self.period.index(now.nanos_since(cycle.origin));
+        let Some(passed @ 1..) = index.checked_sub(cycle.index) else {
+            return cycle;
+        };
+        let added = i64::try_from(passed)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(i64::from(self.limit));
+        let left = cycle.left.saturating_add(added).min(i64::from(self.limit));
+        Cycle {
+            index,
+            left,
+            ..cycle
+        }
+    }
+
+    /// When `cost` is there, if it is not now.
+    fn ready_at(&self, cycle: Cycle, cost: u32) -> Moment {
+        let missing = (i64::from(cost) - cycle.left).max(0).cast_unsigned();
+        let cycles = missing.div_ceil(u64::from(self.limit));
+        self.period
+            .start(cycle.origin, cycle.index.saturating_add(cycles))
+    }
+}
+
+impl Rule for Refresh {
+    type State = Cycle;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn fresh(&self, now: Moment) -> Cycle {
+        Cycle {
+            index: 0,
+            left: i64::from(self.limit),
+            origin: now,
+        }
+    }
+
+    fn take(&self, cycle: &mut Cycle, now: Moment, cost: u32) -> Result<(), Refusal> {
+        let at = self.at(*cycle, now);
+        if at.left < i64::from(cost) {
+            return Err(Refusal::until(self.ready_at(at, cost)));
+        }
+        *cycle = Cycle {
+            left: at.left - i64::from(cost),
+            ..at
+        };
+        Ok(())
+    }
+
+    fn available(&self, cycle: &Cycle, now: Moment) -> u32 {
+        u32::try_from(self.at(*cycle, now).left.max(0)).unwrap_or(self.limit)
+    }
+
+    fn in_use(&self, cycle: &Cycle, now: Moment) -> u64 {
+        (i64::from(self.limit) - self.at(*cycle, now).left).cast_unsigned()
+    }
+
+    fn put_back(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u32) {
+        let at = self.at(*cycle, now);
+        // What was taken in an earlier cycle has been made up for already.
+        if self.period.index(taken.nanos_since(at.origin)) >= at.index {
+            let left = (at.left + i64::from(cost)).min(i64::from(self.limit));
+            *cycle = Cycle { left, ..at };
+        }
+    }
+
+    fn full_at(&self, cycle: &Cycle, now: Moment) -> Option<Moment> {
+        let at = self.at(*cycle, now);
+        Some(self.ready_at(at, self.limit).max(now))
+    }
+
+    fn book(&self, cycle: &mut Cycle, now: Moment, cost: u32) -> Option<Moment> {
+        let at = self.at(*cycle, now);
+        let ready_at = self.ready_at(at, cost).max(now);
+        *cycle = Cycle {
+            left: at.left.saturating_sub(i64::from(cost)),
+            ..at
+        };
+        Some(ready_at)
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        Some(self.max_wait)
+    }
+}

@@ -1,0 +1,163 @@
+use super::period::Period;
+use crate::{Moment, Quota, Refusal, Rule};
+
+/// So many in a sliding window, estimated from two counts.
+///
+/// What was taken in the window before the current one is taken to have been spread evenly, and fades as the
+/// current window passes. Two numbers instead of a log; the error is how uneven the traffic really was.
+///
+/// ```
+/// use plimsoll::{Gate, Quota, SlidingCounter};
+///
+/// let gate = Gate::new(SlidingCounter::new(Quota::per_minute(100)));
+/// assert!(gate.try_acquire(100).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SlidingCounter {
+    limit: u32,
+    window: Period,
+    origin: Moment,
+}
+
+/// What a [`SlidingCounter`] remembers: what was taken in the current window and in the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counts {
+    index: u64,
+    current: u32,
+    previous: u32,
+    origin: Moment,
+}
+
+impl SlidingCounter {
+    /// As many as the quota's units in a window of its period.
+    pub const fn new(quota: Quota) -> Self {
+        Self {
+            limit: quota.units(),
+            window: Period::new(quota.nanos()),
+            origin: Moment::ORIGIN,
+        }
+    }
+
+    /// The counts as they are at `now`, and the time that has passed of the current window.
+    fn at(&self, counts: Counts, now: Moment) -> (Counts, u64) {
+        let elapsed = now.nanos_since(counts.origin);
+        let index = self.window.index(elapsed);
+        let counts = match index.checked_sub(counts.index) {
+            // Time that steps back stands still, at the beginning of the window it had reached.
+            None => return (counts, 0),
+            Some(0) => counts,
+            Some(1) => Counts {
+                index,
+                current: 0,
+                previous: counts.current,
+                ..counts
+            },
+            Some(_) => Counts {
+                index,
+                current: 0,
+                previous: 0,
+                ..counts
+            },
+        };
+        (counts, elapsed - index * self.window.nanos())
+    }
+
+    /// What the window before still counts for after `passed`, times the length of a window.
+    fn faded(&self, previous: u32, passed: u64) -> u128 {
+        u128::from(previous) * u128::from(self.window.nanos() - passed)
+    }
+
+    /// How much fits beside what is used, rounded down.
+    fn room(&self, counts: Counts, passed: u64) -> u32 {
+        let window = u128::from(self.window.nanos());
+        let free = u128::from(self.limit - counts.current) * window;
+        let room = free.saturating_sub(self.faded(counts.previous, passed)) / window;
+        u32::try_from(room).unwrap_or(self.limit)
+    }
+
+    /// The least time into a window after which `cost` fits beside `current`, or the whole window.
+    fn passed_when_fits(&self, current: u32, previous: u32, cost: u32) -> Option<u64> {
+        let room = self.limit.checked_sub(current)?.checked_sub(cost)?;
+        if previous <= room {
+            return Some(0);
+        }
+        // previous · (w − e) ≤ room · w, so e ≥ w · (previous − room) / previous
+        let window = u128::from(self.window.nanos());
+        let passed = (window * u128::from(previous - room)).div_ceil(u128::from(previous));
+        u64::try_from(passed)
+            .ok()
+            .filter(|&passed| passed < self.window.nanos())
+    }
+
+    fn ready_at(&self, counts: Counts, now: Moment, passed: u64, cost: u32) -> Moment {
+        let start = |index| self.window.start(counts.origin, index);
+        if let Some(then) = self.passed_when_fits(counts.current, counts.previous, cost) {
+            return start(counts.index).plus_nanos(then.max(passed)).max(now);
+        }
+        // In the next window what is current now fades; after that nothing is left of it.
+        match self.passed_when_fits(0, counts.current, cost) {
+            Some(then) => start(counts.index + 1).plus_nanos(then),
+            None => start(counts.index + 2),
+        }
+    }
+}
+
+impl Rule for SlidingCounter {
+    type State = Counts;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn begin(&mut self, start: Moment) {
+        self.origin = start;
+    }
+
+    fn fresh(&self, now: Moment) -> Counts {
+        Counts {
+            index: 0,
+            current: 0,
+            previous: 0,
+            origin: now,
+        }
+    }
+
+    fn take(&self, counts: &mut Counts, now: Moment, cost: u32) -> Result<(), Refusal> {
+        let (at, passed) = self.at(*counts, now);
+        if cost > self.room(at, passed) {
+            return Err(Refusal::until(self.ready_at(at, now, passed, cost)));
+        }
+        *counts = Counts {
+            current: at.current + cost,
+            ..at
+        };
+        Ok(())
+    }
+
+    fn available(&self, counts: &Counts, now: Moment) -> u32 {
+        let (at, passed) = self.at(*counts, now);
+        self.room(at, passed)
+    }
+
+    fn put_back(&self, counts: &mut Counts, now: Moment, taken: Moment, cost: u32) {
+        let (mut at, _) = self.at(*counts, now);
+        let taken = self.window.index(taken.nanos_since(counts.origin));
+        if taken >= at.index {
+            at.current = at.current.saturating_sub(cost);
+        } else if taken + 1 == at.index {
+            at.previous = at.previous.saturating_sub(cost);
+        }
+        *counts = at;
+    }
+
+    fn full_at(&self, counts: &Counts, now: Moment) -> Option<Moment> {
+        let (at, _) = self.at(*counts, now);
+        let windows = match (at.current, at.previous) {
+            (0, 0) => return Some(now),
+            (0, _) => 1,
+            _ => 2,
+        };
+        Some(self.window.start(at.origin, at.index + windows))
+    }
+}

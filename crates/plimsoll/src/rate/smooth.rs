@@ -1,0 +1,355 @@
+//! # How it works
+//!
+//! The simplest smooth limiter remembers when it last let anybody through and makes the next one wait for an
+//! interval after that. It forgets how long nothing happened before: after an idle hour it should either
+//! allow a burst, because there is room, or start carefully, because caches are cold. So idle time is kept as
+//! *stored permits*, up to a maximum, and taking stored permits has a price of its own, in time.
+//!
+//! - Bursty: stored permits are free.
+//! - Warm-up: the more are stored, the colder the system, the dearer each: the price falls in a straight line
+//!   from `cold factor` intervals at the maximum to one interval at the threshold, and stays there. Taking
+//!   several costs the area under that line.
+//!
+//! ```text
+//!   price of a permit
+//!    cold ┤                 ╱
+//!         │              ╱
+//!  stable ┤───────────╱
+//!         └──────────┼─────┼── stored permits
+//!                threshold max
+//! ```
+//!
+//! What remains is to remember not the time of the last permit but of the *next*: a caller is let through at
+//! that time and pays by moving it on. Nobody pays for itself; the next one waits. So one that is large is
+//! granted at once if the time has come, and nothing is too large.
+//!
+//! Prices are computed in floating point and rounded to 2^-16 ns before they move the time, which is a whole
+//! number of those: no sum ever loses anything.
+
+use std::time::Duration;
+
+use crate::rule::Carry;
+use crate::{InvalidLimit, Moment, Refusal, Rule};
+
+/// A steady rate at which each caller makes the next one wait.
+///
+/// ```
+/// use plimsoll::{Gate, ManualClock, Smooth};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(Smooth::bursty(5.0)).clock(time.clock()).build();
+/// assert!(gate.try_acquire(10).is_ok());
+/// let next = gate.reserve(1)?;
+/// assert_eq!(next.wait(), Some(Duration::from_secs(2)));
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[must_use]
+pub struct Smooth {
+    profile: Profile,
+    /// Nanoseconds from one permit to the next.
+    interval: f64,
+    /// The most permits that are stored.
+    max: f64,
+    /// Nanoseconds of idling that store a permit.
+    cool: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Profile {
+    Bursty {
+        max_burst: f64,
+    },
+    WarmUp {
+        warmup: f64,
+        cold_factor: f64,
+        threshold: f64,
+        slope: f64,
+    },
+}
+
+/// What a [`Smooth`] limit remembers: the permits stored, and the time of the next.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Stored {
+    permits: f64,
+    /// In parts of a nanosecond.
+    next: u128,
+}
+
+/// Into so many parts a nanosecond is divided.
+const PARTS: u128 = 1 << 16;
+const PARTS_F: f64 = 65536.0;
+
+impl Smooth {
+    /// `rate` permits a second; what is not used in a second of idling can be taken at once.
+    ///
+    /// # Panics
+    ///
+    /// If `rate` is not above 0 and at most 10^12.
+    #[track_caller]
+    pub fn bursty(rate: f64) -> Self {
+        unwrap(Self::try_bursty(rate, Duration::from_secs(1)))
+    }
+
+    /// `rate` permits a second; what is not used in `max_burst` of idling can be taken at once.
+    ///
+    /// # Errors
+    ///
+    /// If `rate` is not above 0 and at most 10^12.
+    pub fn try_bursty(rate: f64, max_burst: Duration) -> Result<Self, InvalidLimit> {
+        let max_burst = max_burst.as_secs_f64() * 1e9;
+        Self {
+            profile: Profile::Bursty { max_burst },
+            interval: 1.0,
+            max: 0.0,
+            cool: 1.0,
+        }
+        .at_rate(rate)
+    }
+
+    /// `rate` permits a second once it is warm, which takes `warmup`; a third of that when it is cold.
+    ///
+    /// # Panics
+    ///
+    /// If `rate` is not above 0 and at most 10^12.
+    #[track_caller]
+    pub fn warm_up(rate: f64, warmup: Duration) -> Self {
+        unwrap(Self::try_warm_up(rate, warmup, 3.0))
+    }
+
+    /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes
+    /// `cold_factor` times as long. Without warm-up nothing is stored.
+    ///
+    /// # Errors
+    ///
+    /// If `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
+    pub fn try_warm_up(
+        rate: f64,
+        warmup: Duration,
+        cold_factor: f64,
+    ) -> Result<Self, InvalidLimit> {
+        if !(1.0..=1e6).contains(&cold_factor) {
+            return Err(InvalidLimit::new(
+                "cold_factor",
+                cold_factor,
+                "1 to 1000000",
+            ));
+        }
+        let warmup = warmup.as_secs_f64() * 1e9;
+        let profile = Profile::WarmUp {
+            warmup,
+            cold_factor,
+            threshold: 0.0,
+            slope: 0.0,
+        };
+        Self {
+            profile,
+            interval: 1.0,
+            max: 0.0,
+            cool: 1.0,
+        }
+        .at_rate(rate)
+    }
+
+    /// The same limit at another rate, to [change](crate::Gate::replace) to.
+    ///
+    /// # Errors
+    ///
+    /// If `rate` is not above 0 and at most 10^12.
+    pub fn at_rate(mut self, rate: f64) -> Result<Self, InvalidLimit> {
+        if !(rate > 0.0 && rate <= 1e12) {
+            return Err(InvalidLimit::new("rate", rate, "above 0 and at most 10^12"));
+        }
+        self.interval = 1e9 / rate;
+        match &mut self.profile {
+            Profile::Bursty { max_burst } => {
+                self.max = *max_burst / self.interval;
+                self.cool = self.interval;
+            }
+            Profile::WarmUp {
+                warmup,
+                cold_factor,
+                threshold,
+                slope,
+            } => {
+                let cold = self.interval * *cold_factor;
+                *threshold = 0.5 * *warmup / self.interval;
+                self.max = *threshold + 2.0 * *warmup / (self.interval + cold);
+                let above = self.max - *threshold;
+                *slope = if above > 0.0 {
+                    (cold - self.interval) / above
+                } else {
+                    0.0
+                };
+                self.cool = if self.max > 0.0 {
+                    *warmup / self.max
+                } else {
+                    1.0
+                };
+            }
+        }
+        Ok(self)
+    }
+
+    /// The price in nanoseconds of taking `spent` of the `stored` permits.
+    fn price_of_stored(&self, stored: f64, spent: f64) -> f64 {
+        let Profile::WarmUp {
+            threshold, slope, ..
+        } = self.profile
+        else {
+            return 0.0;
+        };
+        let above = (stored - threshold).max(0.0);
+        let dear = above.min(spent);
+        let first = self.interval + above * slope;
+        let last = self.interval + (above - dear) * slope;
+        dear * (first + last) / 2.0 + self.interval * (spent - dear)
+    }
+
+    /// What idling until `now` has stored.
+    fn idled(&self, stored: Stored, now: u128) -> Stored {
+        if now <= stored.next {
+            return stored;
+        }
+        let idle = to_nanos(now - stored.next);
+        Stored {
+            permits: (stored.permits + idle / self.cool).min(self.max),
+            next: now,
+        }
+    }
+
+    /// Lets `cost` through at the next time and moves it on.
+    fn charge(&self, stored: Stored, cost: u32) -> Stored {
+        let cost = f64::from(cost);
+        let spent = cost.min(stored.permits);
+        let price = self.price_of_stored(stored.permits, spent) + (cost - spent) * self.interval;
+        Stored {
+            permits: stored.permits - spent,
+            next: stored.next.saturating_add(to_parts(price)),
+        }
+    }
+}
+
+impl Rule for Smooth {
+    type State = Stored;
+
+    /// Nothing is too large.
+    fn limit(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn fresh(&self, now: Moment) -> Stored {
+        Stored {
+            permits: match self.profile {
+                Profile::Bursty { .. } => 0.0,
+                Profile::WarmUp { .. } => self.max,
+            },
+            next: parts(now),
+        }
+    }
+
+    fn take(&self, stored: &mut Stored, now: Moment, cost: u32) -> Result<(), Refusal> {
+        if stored.next > parts(now) {
+            return Err(Refusal::until(moment(stored.next)));
+        }
+        *stored = self.charge(self.idled(*stored, parts(now)), cost);
+        Ok(())
+    }
+
+    fn available(&self, stored: &Stored, now: Moment) -> u32 {
+        if stored.next > parts(now) {
+            return 0;
+        }
+        // Whoever comes first is let through, whatever is stored.
+        whole(self.idled(*stored, parts(now)).permits.max(1.0))
+    }
+
+    /// What has been let through and not yet been waited for.
+    fn in_use(&self, stored: &Stored, now: Moment) -> u64 {
+        let owed = to_nanos(stored.next.saturating_sub(parts(now)));
+        u64::from(whole((owed / self.interval).ceil()))
+    }
+
+    fn put_back(&self, stored: &mut Stored, now: Moment, _taken: Moment, cost: u32) {
+        let idled = self.idled(*stored, parts(now));
+        let owed = idled.next.saturating_sub(parts(now));
+        let refund = to_parts(f64::from(cost) * self.interval).min(owed);
+        let rest = f64::from(cost) - to_nanos(refund) / self.interval;
+        *stored = Stored {
+            permits: (idled.permits + rest.max(0.0)).min(self.max),
+            next: idled.next - refund,
+        };
+    }
+
+    fn full_at(&self, stored: &Stored, now: Moment) -> Option<Moment> {
+        let missing = (self.max - stored.permits).max(0.0) * self.cool;
+        Some(moment(stored.next.saturating_add(to_parts(missing))).max(now))
+    }
+
+    fn book(&self, stored: &mut Stored, now: Moment, cost: u32) -> Option<Moment> {
+        let idled = self.idled(*stored, parts(now));
+        *stored = self.charge(idled, cost);
+        Some(moment(idled.next))
+    }
+
+    fn has_one_limit(&self) -> bool {
+        false
+    }
+
+    /// The stored permits keep their proportion to what can be stored; the time owed is kept.
+    fn adopt(&self, old: &Self, stored: &Stored, now: Moment, carry: Carry) -> Stored {
+        let idled = old.idled(*stored, parts(now));
+        let fresh = self.fresh(now);
+        let permits = match carry {
+            Carry::Reset => return fresh,
+            _ if old.max == 0.0 => fresh.permits,
+            Carry::AsIs => idled.permits.min(self.max),
+            Carry::Proportional => idled.permits * self.max / old.max,
+        };
+        Stored { permits, ..idled }
+    }
+}
+
+#[track_caller]
+fn unwrap(smooth: Result<Smooth, InvalidLimit>) -> Smooth {
+    match smooth {
+        Ok(smooth) => smooth,
+        Err(invalid) => panic!("{invalid}"),
+    }
+}
+
+fn parts(moment: Moment) -> u128 {
+    u128::from(moment.as_nanos()) * PARTS
+}
+
+/// The first moment that is not before `parts`.
+fn moment(parts: u128) -> Moment {
+    Moment::from_nanos(u64::try_from(parts.div_ceil(PARTS)).unwrap_or(u64::MAX))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a price is not negative, and a cast from a float saturates"
+)]
+fn to_parts(nanos: f64) -> u128 {
+    (nanos * PARTS_F).round() as u128
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "spans are short, or long enough not to matter"
+)]
+fn to_nanos(parts: u128) -> f64 {
+    parts as f64 / PARTS_F
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, and a cast from a float saturates"
+)]
+fn whole(permits: f64) -> u32 {
+    permits as u32
+}
