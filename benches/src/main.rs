@@ -45,6 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> String {
+    let watch = machine::Watch::start();
     let wanted = |case: &str| options.wants(case);
     let sizes = wanted("sizes").then(sizes::measure);
     let mut cases = instant::run(&options.rounds, options.span, wanted);
@@ -56,7 +57,7 @@ fn run(options: &Options) -> String {
     };
 
     let mut parts = vec![
-        machine::description(options),
+        machine::description(options, &watch),
         format!(
             "## Targets\n\n{}",
             targets::markdown(&cases, &waits, sizes.as_ref())
