@@ -1,0 +1,129 @@
+//! What no limiter can do without: reading a clock, changing a shared word, and both.
+//!
+//! The bucket written by hand is a single number, the moment at which it is full again; no name, no
+//! totals, no queue, no answer but yes or no.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::asking::{Answer, Trial, asked, now};
+use crate::contender::Contender;
+use crate::contender::Role::Floor;
+
+pub(crate) const BY_WORD: &str = "bucket by hand, word for a clock";
+pub(crate) const BY_COUNTER: &str = "bucket by hand, processor's counter";
+
+/// A moment that is there to be read, as a coarse clock publishes it.
+static PUBLISHED: AtomicU64 = AtomicU64::new(1 << 40);
+
+/// Reading clocks, whoever asks.
+pub(crate) fn clocks() -> Vec<Contender<Trial>> {
+    vec![
+        asked(
+            Floor,
+            "clock: a word in memory",
+            |_| (),
+            |()| black_box(PUBLISHED.load(Ordering::Acquire)) > 0,
+        ),
+        asked(
+            Floor,
+            "clock: the processor's counter",
+            |_| quanta::Clock::new(),
+            |clock| black_box(clock.raw()) > 0,
+        ),
+        asked(
+            Floor,
+            "clock: the counter, in nanoseconds",
+            |_| quanta::Clock::new(),
+            |clock| black_box(clock.delta_as_nanos(0, clock.raw())) > 0,
+        ),
+        asked(
+            Floor,
+            "clock: Instant",
+            |_| now(),
+            |start| black_box(now()) >= *start,
+        ),
+    ]
+}
+
+/// Changing a word that others may change.
+pub(crate) fn words() -> Vec<Contender<Trial>> {
+    vec![
+        asked(
+            Floor,
+            "load, compare and exchange",
+            |_| AtomicU64::new(0),
+            |word| swap_in(word, |old| Some(old + 1)),
+        ),
+        asked(
+            Floor,
+            "fetch and add",
+            |_| AtomicU64::new(0),
+            |word| black_box(word.fetch_add(1, Ordering::AcqRel)) < u64::MAX,
+        ),
+    ]
+}
+
+/// The least that can be called a limiter.
+pub(crate) fn buckets() -> Vec<Contender<Trial>> {
+    vec![
+        asked(
+            Floor,
+            BY_WORD,
+            |answer| Bucket::new(answer, ()),
+            |bucket| bucket.take(PUBLISHED.load(Ordering::Acquire)),
+        ),
+        asked(
+            Floor,
+            BY_COUNTER,
+            |answer| Bucket::new(answer, quanta::Clock::new()),
+            |bucket| bucket.take(bucket.clock.raw()),
+        ),
+        asked(
+            Floor,
+            "bucket by hand, counter in nanoseconds",
+            |answer| Bucket::new(answer, quanta::Clock::new()),
+            |bucket| bucket.take(bucket.clock.delta_as_nanos(0, bucket.clock.raw())),
+        ),
+    ]
+}
+
+struct Bucket<C> {
+    full_at: AtomicU64,
+    token: u64,
+    burst: u64,
+    clock: C,
+}
+
+impl<C> Bucket<C> {
+    fn new(answer: Answer, clock: C) -> Self {
+        let (token, burst) = match answer {
+            Answer::Granted => (1, 1 << 32),
+            Answer::Denied => (1 << 42, 0),
+        };
+        Self {
+            full_at: AtomicU64::new(0),
+            token,
+            burst,
+            clock,
+        }
+    }
+
+    fn take(&self, now: u64) -> bool {
+        swap_in(&self.full_at, |full_at| {
+            let full_at = full_at.max(now) + self.token;
+            (full_at <= now + self.burst).then_some(full_at)
+        })
+    }
+}
+
+fn swap_in(word: &AtomicU64, next: impl Fn(u64) -> Option<u64>) -> bool {
+    let mut old = word.load(Ordering::Acquire);
+    while let Some(new) = next(old) {
+        match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return true,
+            Err(other) => old = other,
+        }
+    }
+    false
+}

@@ -1,0 +1,121 @@
+//! Handing one permit on from task to task.
+//!
+//! 64 tasks, first come first served, a limit of one. Each holds the permit across a yield, so that
+//! everybody else is waiting when it is given back and every permit goes to a task that sleeps.
+
+use std::future::{Future, ready};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll::{Concurrency, Gate, Queue};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+use crate::asking::now;
+use crate::contender::Role::{Floor, Ours, Peer};
+use crate::contender::{Contender, Role, Rounds};
+use crate::permits::{CONCURRENCY, SEMAPHORE};
+use crate::report::Case;
+
+pub(crate) const ONE_WORKER: &str = "handoff";
+pub(crate) const TWO_WORKERS: &str = "handoff-two";
+
+const TASKS: u32 = 64;
+
+#[derive(Clone, Copy)]
+struct Trial {
+    workers: usize,
+    /// Of each task.
+    turns: u32,
+}
+
+fn contenders() -> Vec<Contender<Trial>> {
+    let gate = || {
+        Gate::builder(Concurrency::new(1))
+            .queue(Queue::fifo(TASKS))
+            .build()
+    };
+    vec![
+        handed_on(Ours, CONCURRENCY, gate, |gate| async {
+            gate.acquire(1).await.expect("room in the queue")
+        }),
+        handed_on(
+            Peer,
+            SEMAPHORE,
+            || Semaphore::new(1),
+            |semaphore| async { semaphore.acquire().await.expect("open") },
+        ),
+        handed_on(Floor, "the yield alone", || (), |()| ready(())),
+    ]
+}
+
+fn handed_on<L, P, F>(
+    role: Role,
+    name: &'static str,
+    make: impl Fn() -> L + 'static,
+    take: impl Fn(&'static L) -> F + Copy + Send + 'static,
+) -> Contender<Trial>
+where
+    L: Sync + 'static,
+    P: Send,
+    F: Future<Output = P> + Send,
+{
+    Contender::new(role, name, move |Trial { workers, turns }| {
+        let runtime = runtime(workers).expect("a runtime");
+        // Tasks outlive every borrow; a limiter a round is not worth counting references.
+        let limiter: &'static L = Box::leak(Box::new(make()));
+        let held = Arc::new(AtomicBool::new(false));
+        let start = now();
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|_| {
+                    let held = Arc::clone(&held);
+                    tokio::spawn(async move {
+                        for _ in 0..turns {
+                            let permit = take(limiter).await;
+                            let others = held.swap(true, Ordering::Relaxed);
+                            assert!(!others || role == Floor, "{name}: two at once");
+                            tokio::task::yield_now().await;
+                            held.store(false, Ordering::Relaxed);
+                            drop(permit);
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.expect("a task that does not panic");
+            }
+        });
+        start.elapsed().as_nanos() as f64 / f64::from(TASKS * turns)
+    })
+}
+
+fn runtime(workers: usize) -> io::Result<Runtime> {
+    match workers {
+        1 => Builder::new_current_thread().build(),
+        _ => Builder::new_multi_thread().worker_threads(workers).build(),
+    }
+}
+
+/// Runs the cases whose name `wanted` accepts, with so many turns for each task.
+pub(crate) fn run(rounds: &Rounds, turns: u32, wanted: impl Fn(&str) -> bool) -> Vec<Case> {
+    let cases = [
+        (
+            ONE_WORKER,
+            "Hand-off among 64 tasks, current-thread runtime",
+            1,
+        ),
+        (TWO_WORKERS, "Hand-off among 64 tasks, two workers", 2),
+    ];
+    let cases = cases.into_iter().filter(|(id, ..)| wanted(id));
+    cases
+        .map(|(id, title, workers)| Case {
+            id,
+            title,
+            unit: "ns",
+            series: Contender::in_turns(contenders(), rounds, Trial { workers, turns }),
+            compared: &[CONCURRENCY],
+        })
+        .collect()
+}

@@ -1,0 +1,78 @@
+#![doc = include_str!("../README.md")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that reports"
+)]
+
+mod asking;
+mod contender;
+mod counting;
+mod floors;
+mod handoff;
+mod instant;
+mod limiters;
+mod machine;
+mod options;
+mod permits;
+mod report;
+mod sizes;
+mod targets;
+mod waiting;
+
+use std::process::ExitCode;
+use std::{env, fs};
+
+use options::Options;
+
+fn main() -> ExitCode {
+    let options = match Options::parse(env::args().skip(1)) {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("{message}\n\n{}", options::USAGE);
+            return ExitCode::FAILURE;
+        }
+    };
+    let text = run(&options);
+    print!("{text}");
+    match options.markdown.map(|path| fs::write(path, text)) {
+        Some(Err(error)) => {
+            eprintln!("could not write the results: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn run(options: &Options) -> String {
+    let watch = machine::Watch::start();
+    let wanted = |case: &str| options.wants(case);
+    let sizes = wanted("sizes").then(sizes::measure);
+    let mut cases = instant::run(&options.rounds, options.span, wanted);
+    cases.extend(handoff::run(&options.rounds, options.turns, wanted));
+    let waits = if wanted("waiting") {
+        waiting::run(&options.waiting_rounds, options.waiting_span)
+    } else {
+        Vec::new()
+    };
+
+    let mut parts = vec![
+        machine::description(options, &watch),
+        format!(
+            "## Targets\n\n{}",
+            targets::markdown(&cases, &waits, sizes.as_ref())
+        ),
+        "## Cases\n".to_owned(),
+    ];
+    parts.extend(cases.iter().map(report::Case::markdown));
+    parts.extend(
+        waits
+            .iter()
+            .map(|(rate, series)| waiting::markdown(*rate, series)),
+    );
+    parts.extend(sizes.iter().map(sizes::Sizes::markdown));
+    let mut text = parts.join("\n");
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}

@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+use crate::contender::Rounds;
+
+pub(crate) const USAGE: &str = "\
+usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--markdown FILE]
+
+  --quick          few short rounds, to see that everything works
+  --rounds N       how often everybody runs in each case (31; a tenth of it for waiting)
+  --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
+                   permit, permit-two, handoff, handoff-two, waiting, sizes
+  --who TEXT       only contenders with this in their name, for a profile
+  --markdown FILE  write the results there, too";
+
+/// What to run, and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) rounds: Rounds,
+    /// How long a contender is asked in each round.
+    pub(crate) span: Duration,
+    /// How often each task has the permit in a hand-off.
+    pub(crate) turns: u32,
+    pub(crate) waiting_rounds: Rounds,
+    pub(crate) waiting_span: Duration,
+    pub(crate) only: Vec<String>,
+    pub(crate) markdown: Option<String>,
+}
+
+impl Options {
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            rounds: Rounds::of(31),
+            span: Duration::from_millis(20),
+            turns: 600,
+            waiting_rounds: Rounds::of(4),
+            waiting_span: Duration::from_secs(2),
+            only: Vec::new(),
+            markdown: None,
+        };
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+            match arg.as_str() {
+                "--quick" => options.hurry(),
+                "--rounds" => options.set_rounds(&value()?)?,
+                "--only" => options.only.push(value()?),
+                "--who" => options.rounds.who = value()?,
+                "--markdown" => options.markdown = Some(value()?),
+                _ => return Err(format!("unknown option {arg}")),
+            }
+        }
+        options.waiting_rounds.who.clone_from(&options.rounds.who);
+        Ok(options)
+    }
+
+    fn hurry(&mut self) {
+        self.rounds.count = 3;
+        self.span = Duration::from_millis(5);
+        self.turns = 100;
+        self.waiting_rounds.count = 1;
+        self.waiting_span = Duration::from_millis(300);
+    }
+
+    fn set_rounds(&mut self, value: &str) -> Result<(), String> {
+        match value.parse() {
+            Ok(count) if count > 0 => {
+                self.rounds.count = count;
+                self.waiting_rounds.count = count.div_ceil(10);
+                Ok(())
+            }
+            _ => Err(format!("--rounds is {value}, not a number of rounds")),
+        }
+    }
+
+    /// Whether a case is to be run.
+    pub(crate) fn wants(&self, case: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == case)
+    }
+}

@@ -1,0 +1,77 @@
+//! Permits that are taken and given back at once.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll::{Concurrency, Gate};
+use tokio::sync::Semaphore;
+
+use crate::asking::{Trial, asked};
+use crate::contender::Contender;
+use crate::contender::Role::{Floor, Ours, Peer};
+
+pub(crate) const CONCURRENCY: &str = "plimsoll Concurrency";
+pub(crate) const SEMAPHORE: &str = "tokio Semaphore";
+
+const PLENTY: u32 = 1000;
+
+pub(crate) fn contenders() -> Vec<Contender<Trial>> {
+    vec![
+        asked(
+            Ours,
+            CONCURRENCY,
+            |_| Gate::new(Concurrency::new(PLENTY)),
+            |gate| black_box(&gate.try_acquire(1)).is_ok(),
+        ),
+        asked(
+            Ours,
+            "plimsoll Concurrency, no totals",
+            |_| {
+                Gate::builder(Concurrency::new(PLENTY))
+                    .totals(false)
+                    .build()
+            },
+            |gate| black_box(&gate.try_acquire(1)).is_ok(),
+        ),
+        asked(
+            Peer,
+            SEMAPHORE,
+            |_| Semaphore::new(PLENTY as usize),
+            |semaphore| black_box(&semaphore.try_acquire()).is_ok(),
+        ),
+        asked(
+            Floor,
+            "exchange in, subtract out",
+            |_| AtomicU64::new(0),
+            |word| {
+                let mut old = word.load(Ordering::Acquire);
+                while old < u64::from(PLENTY) {
+                    let taken = word.compare_exchange_weak(
+                        old,
+                        old + 1,
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    );
+                    match taken {
+                        Ok(_) => {
+                            word.fetch_sub(1, Ordering::AcqRel);
+                            return true;
+                        }
+                        Err(other) => old = other,
+                    }
+                }
+                false
+            },
+        ),
+        asked(
+            Floor,
+            "add in, subtract out",
+            |_| AtomicU64::new(0),
+            |word| {
+                let granted = word.fetch_add(1, Ordering::AcqRel) < u64::from(PLENTY);
+                word.fetch_sub(1, Ordering::AcqRel);
+                granted
+            },
+        ),
+    ]
+}
