@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::{Demand, Denied, Gate, InvalidLimit, Moment, Permit, Rule, Snapshot};
+use crate::{Demand, Denied, Gate, InvalidLimit, Limiter, Moment, Permit, Rule, Snapshot};
 
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
@@ -142,27 +142,39 @@ impl<R: Rule> Batched<R> {
     #[inline(never)]
     fn restock(&self, demand: Demand, now: Moment) -> Result<Permit<'_>, Denied> {
         let slot = self.slot();
+        // What has just been used up stays with its owner; to forget and remember it again would have all
+        // threads count up and down in one place.
+        let served = STOCKS.with(|stocks| stocks[slot].used_up(self.id));
+        self.shared
+            .granted
+            .fetch_add(u64::from(served.unwrap_or(0)), Ordering::Relaxed);
         // A thread that is being torn down keeps no stock.
-        let keeps = OWNERS.try_with(|owners| owners.settle(slot)).is_ok();
-        if keeps && demand.cost > 0 && demand.cost < self.batch {
-            let owner: Weak<Shared> = Arc::downgrade(&self.shared);
-            if let Ok(permit) = self.gate.try_acquire(Demand {
-                cost: self.batch,
-                ..demand
-            }) {
-                permit.forget();
-                let stock = Stock {
+        let keeps = served.is_some() || OWNERS.try_with(|owners| owners.settle(slot)).is_ok();
+        let batch = Demand {
+            cost: self.batch,
+            ..demand
+        };
+        if keeps
+            && demand.cost > 0
+            && demand.cost < self.batch
+            && let Ok(permit) = self.gate.attempt(batch)
+        {
+            permit.forget();
+            STOCKS.with(|stocks| {
+                stocks[slot].set(Stock {
                     id: self.id,
                     batch: self.batch,
                     left: self.batch - demand.cost,
                     surplus: demand.cost - 1,
                     taken: now,
                     until: now.plus(self.hold),
-                };
-                STOCKS.with(|stocks| stocks[slot].set(stock));
+                });
+            });
+            if served.is_none() {
+                let owner: Weak<Shared> = Arc::downgrade(&self.shared);
                 let _kept = OWNERS.try_with(|owners| owners.set(slot, owner));
-                return Ok(self.gate.permit(demand.cost, now));
             }
+            return Ok(self.gate.permit(demand.cost, now));
         }
         let permit = self.gate.try_acquire(demand)?;
         self.shared.granted.fetch_add(1, Ordering::Relaxed);
@@ -267,6 +279,14 @@ impl Slot {
             }
         }
         enough
+    }
+
+    /// How many demands were granted from a stock of which nothing is left. It is told once.
+    fn used_up(&self, id: u64) -> Option<u32> {
+        if self.id.get() != id || self.left.get() > 0 {
+            return None;
+        }
+        Some(self.batch.take() - self.surplus.take())
     }
 
     fn set(&self, stock: Stock) {

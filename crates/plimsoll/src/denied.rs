@@ -117,9 +117,11 @@ pub struct Denied {
     reason: Reason,
     limit: u32,
     remaining: u32,
-    /// `u64::MAX`: nobody knows. An `Option<Duration>` would make every refusal slower to build.
-    retry_after: u64,
-    reset: u64,
+    /// Moments, not spans: most refusals are built to be looked at by nobody, and the spans can wait until
+    /// somebody does.
+    at: Moment,
+    ready_at: Moment,
+    full_at: Moment,
     limiter: Option<Name>,
 }
 
@@ -131,8 +133,9 @@ impl Denied {
             reason,
             limit: 0,
             remaining: 0,
-            retry_after: u64::MAX,
-            reset: u64::MAX,
+            at: Moment::ORIGIN,
+            ready_at: Moment::NEVER,
+            full_at: Moment::NEVER,
             limiter: None,
         }
     }
@@ -145,19 +148,13 @@ impl Denied {
         (limit, remaining): (u32, u32),
         limiter: Option<Name>,
     ) -> Self {
-        let until = |moment: Moment| {
-            if moment.is_known() {
-                moment.nanos_since(now)
-            } else {
-                u64::MAX
-            }
-        };
         Self {
             reason: refusal.reason,
             limit,
             remaining,
-            retry_after: until(refusal.ready_at),
-            reset: until(refusal.full_at),
+            at: now,
+            ready_at: refusal.ready_at,
+            full_at: refusal.full_at,
             limiter,
         }
     }
@@ -173,14 +170,16 @@ impl Denied {
     /// Says at which moment the same demand would be granted, seen from `now`.
     #[must_use]
     pub fn with_ready_at(mut self, now: Moment, ready_at: Option<Moment>) -> Self {
-        self.retry_after = ready_at.map_or(u64::MAX, |at| at.nanos_since(now));
+        self.at = now;
+        self.ready_at = ready_at.unwrap_or(Moment::NEVER);
         self
     }
 
     /// Says at which moment everything is available again, seen from `now`.
     #[must_use]
     pub fn with_reset_at(mut self, now: Moment, reset_at: Option<Moment>) -> Self {
-        self.reset = reset_at.map_or(u64::MAX, |at| at.nanos_since(now));
+        self.at = now;
+        self.full_at = reset_at.unwrap_or(Moment::NEVER);
         self
     }
 
@@ -195,7 +194,7 @@ impl Denied {
     }
 
     pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
-        self.retry_after = retry_after.map_or(u64::MAX, crate::moment::saturating_nanos);
+        self.ready_at = retry_after.map_or(Moment::NEVER, |span| self.at.plus(span));
         self
     }
 
@@ -212,7 +211,9 @@ impl Denied {
     /// permits that others must give back, costs above the limit, waiters in a lifo queue.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.retry_after != u64::MAX).then(|| Duration::from_nanos(self.retry_after))
+        self.ready_at
+            .is_known()
+            .then(|| self.ready_at.since(self.at))
     }
 
     /// The limit: the most that can be granted at once.
@@ -230,7 +231,7 @@ impl Denied {
     /// The time after which the whole limit is available again if nobody else comes.
     #[must_use]
     pub fn reset(&self) -> Option<Duration> {
-        (self.reset != u64::MAX).then(|| Duration::from_nanos(self.reset))
+        self.full_at.is_known().then(|| self.full_at.since(self.at))
     }
 
     /// How much of the limit is in use, in percent.

@@ -160,7 +160,9 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         match self.take(&mut state, now, cost) {
             Ok(()) => self.pack(&state, now).map_or(Short::Unfit, Short::Taken),
             Err(refusal) => {
-                let full_at = self.full_at(&state, now).unwrap_or(Moment::NEVER);
+                let full_at = self
+                    .full_at(&state, now)
+                    .map_or(Moment::NEVER, |at| at.max(now));
                 Short::Refused(refusal.full_at(full_at))
             }
         }

@@ -100,6 +100,11 @@ impl Clock {
         self.driven_now()
     }
 
+    /// The moment, if it is of any use: who asks the coarse clock keeps it ticking.
+    pub(crate) fn now_if(&self, useful: bool) -> Option<Moment> {
+        useful.then(|| self.now())
+    }
+
     /// The moment of a clock that somebody else drives.
     #[inline(never)]
     fn driven_now(&self) -> Moment {

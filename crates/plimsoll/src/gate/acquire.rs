@@ -160,18 +160,20 @@ impl fmt::Debug for Acquire<'_> {
 
 impl<R: Rule> Turnstile for Core<R> {
     fn ask(&self, demand: Demand, waker: &Waker) -> Result<Asked, Denied> {
-        let now = self.clock.now();
-        if demand.cost > 0 && matches!(self.take_short(now, demand.cost), Shortly::Granted) {
+        // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
+        let timeless = R::GIVES_BACK && self.patient && demand.patience == Patience::Unlimited;
+        let mut now = self.clock.now_if(timeless || !self.is_parked());
+        if let Some(now) = now
+            && demand.cost > 0
+            && matches!(self.take_short(now, demand.cost), Shortly::Granted)
+        {
             self.totals.granted();
             return Ok(Asked::Granted(now));
         }
-        // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
-        let timeless = R::GIVES_BACK && self.patient && demand.patience == Patience::Unlimited;
-        let now = if timeless {
-            now
-        } else {
-            self.clock.precise_now()
-        };
+        if !timeless {
+            now = None;
+        }
+        let now = now.unwrap_or_else(|| self.clock.precise_now());
         // Cloned and dropped outside of the lock: either may run anything.
         let mut waker = Some(waker.clone());
         self.enter(now, |turn| {

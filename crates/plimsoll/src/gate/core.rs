@@ -148,6 +148,11 @@ impl<R: Rule> Core<R> {
         }
     }
 
+    /// Whether the short way is closed.
+    pub(super) fn is_parked(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & PARKED != 0
+    }
+
     /// Takes behind the lock; a refusal is counted and explained. Kept apart so that the short way
     /// stays small enough to be inlined.
     #[inline(never)]

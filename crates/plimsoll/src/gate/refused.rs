@@ -55,7 +55,9 @@ impl<R: Rule> Core<R> {
         state: &R::State,
         now: Moment,
     ) -> Denied {
-        let full_at = rule.full_at(state, now).unwrap_or(Moment::NEVER);
+        let full_at = rule
+            .full_at(state, now)
+            .map_or(Moment::NEVER, |at| at.max(now));
         let room = (rule.limit(), rule.available(state, now));
         Denied::from_rule(refusal.full_at(full_at), now, room, self.name)
     }

@@ -139,7 +139,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 Err(refusal) => rule.refused(state, now, demand.cost, refusal),
             }
         };
-        let full_at = rule.full_at(state, now).unwrap_or(Moment::NEVER);
+        let full_at = rule
+            .full_at(state, now)
+            .map_or(Moment::NEVER, |at| at.max(now));
         Err(self.denied(
             rule,
             refusal.full_at(full_at),

@@ -1,5 +1,5 @@
 use super::period::Period;
-use crate::{Moment, Quota, Refusal, Rule};
+use crate::{Moment, Quota, Refusal, Rule, Short};
 
 /// So many in each window; a new window starts from nothing.
 ///
@@ -171,6 +171,25 @@ impl Rule for FixedWindow {
             index: current.saturating_add_signed(ahead),
             used,
             origin: self.origin,
+        }
+    }
+
+    /// Mostly the window is the same as before, and taking is an addition.
+    #[inline(always)]
+    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
+        let current = self.window.index(now.nanos_since(self.origin));
+        if word >> USED_BITS == current & ((1 << INDEX_BITS) - 1) {
+            let used = (word & u64::from(u32::MAX)) + u64::from(cost);
+            if used <= u64::from(self.limit) {
+                return Short::Taken(word + u64::from(cost));
+            }
+            let next = self.window.start(self.origin, current.saturating_add(1));
+            return Short::Refused(Refusal::until(next).full_at(next));
+        }
+        let mut state = self.unpack(word, now);
+        match self.take(&mut state, now, cost) {
+            Ok(()) => self.pack(&state, now).map_or(Short::Unfit, Short::Taken),
+            Err(_) => Short::Unfit,
         }
     }
 

@@ -29,6 +29,8 @@ pub struct SlidingWindow {
 pub struct Segments {
     counts: Box<[u32]>,
     newest: u64,
+    /// Where the count of `newest` is: to find it takes a division.
+    slot: usize,
     used: u32,
     origin: Moment,
 }
@@ -45,6 +47,7 @@ impl Clone for Segments {
     fn clone_from(&mut self, source: &Self) {
         self.counts.clone_from(&source.counts);
         self.newest = source.newest;
+        self.slot = source.slot;
         self.used = source.used;
         self.origin = source.origin;
     }
@@ -129,11 +132,16 @@ impl SlidingWindow {
     }
 
     /// Lets the segments that `now` has moved past leave.
+    #[inline]
     fn advance(&self, state: &mut Segments, now: Moment) {
         let index = self.index(now.nanos_since(state.origin));
-        if index <= state.newest {
-            return;
+        if index > state.newest {
+            self.advance_to(state, index);
         }
+    }
+
+    #[cold]
+    fn advance_to(&self, state: &mut Segments, index: u64) {
         let passed = index - state.newest;
         if passed >= u64::from(self.segments) {
             state.counts.fill(0);
@@ -144,6 +152,7 @@ impl SlidingWindow {
             }
         }
         state.newest = index;
+        state.slot = self.slot(index);
     }
 
     /// What is still used at `now`, without changing the state.
@@ -188,19 +197,23 @@ impl Rule for SlidingWindow {
         Segments {
             counts: vec![0; self.segments as usize].into_boxed_slice(),
             newest: 0,
+            slot: 0,
             used: 0,
             origin: now,
         }
     }
 
     fn fresh_key(&self, now: Moment) -> Segments {
+        let newest = self.index(now.nanos_since(self.origin));
         Segments {
-            newest: self.index(now.nanos_since(self.origin)),
+            newest,
+            slot: self.slot(newest),
             origin: self.origin,
             ..self.fresh(now)
         }
     }
 
+    #[inline]
     fn take(&self, state: &mut Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
         self.advance(state, now);
         if cost > self.limit - state.used {
@@ -208,7 +221,7 @@ impl Rule for SlidingWindow {
             return Err(Refusal::until(self.down_to(state, most)));
         }
         state.used += cost;
-        state.counts[self.slot(state.newest)] += cost;
+        state.counts[state.slot] += cost;
         Ok(())
     }
 
