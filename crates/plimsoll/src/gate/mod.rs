@@ -183,12 +183,12 @@ impl<R: Rule> Gate<R> {
         Ok(Permit::new(core, demand.cost, now, R::GIVES_BACK))
     }
 
-    /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`].
+    /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`](crate::Limiter::acquire).
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
         Acquire::new(&*self.core, demand.into())
     }
 
-    /// Takes, blocking the thread while it waits. See [`Limiter::acquire_blocking`].
+    /// Takes, blocking the thread while it waits. See [`Limiter::acquire_blocking`](crate::Limiter::acquire_blocking).
     ///
     /// # Errors
     ///

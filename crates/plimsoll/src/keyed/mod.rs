@@ -39,7 +39,7 @@ pub use builder::{KeyedBuilder, WhenFull};
 /// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A state that is no worse than that of a
 /// new key is forgotten as a matter of course, a few at a time by whoever comes along; no thread is needed,
 /// and nobody gains by being forgotten. When all places are taken by keys that would gain, a new key is
-/// refused ([`Reason::KeysFull`]) or takes the place of the least recently used, as
+/// refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the place of the least recently used, as
 /// [`when_full`](KeyedBuilder::when_full) says.
 ///
 /// # Who waits for whom
