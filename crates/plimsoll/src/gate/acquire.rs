@@ -27,7 +27,7 @@ enum Stage<'a> {
 /// A gate, whatever its rule.
 pub(super) trait Turnstile: Source {
     /// Takes at once or joins the queue.
-    fn ask(&self, demand: Demand, waker: &Waker) -> Result<Asked, Denied>;
+    fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied>;
     /// What has become of a place in the queue.
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Moment, Denied>>;
     /// Gives a place in the queue up.
@@ -50,13 +50,26 @@ pub(super) struct Place<'a> {
     pub(super) ticket: Ticket,
     pub(super) cost: u32,
     pub(super) reserved: bool,
+    /// Whether the answer has been read: then the place has another owner by now.
+    pub(super) settled: bool,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn poll(&self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
+    pub(super) fn new(gate: &'a dyn Turnstile, ticket: Ticket, cost: u32, reserved: bool) -> Self {
+        Self {
+            gate,
+            ticket,
+            cost,
+            reserved,
+            settled: false,
+        }
+    }
+
+    pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
         let gate = self.gate;
-        gate.poll(self.ticket, waker)
-            .map_ok(|taken| Permit::new(gate, self.cost, taken, gate.gives_back()))
+        let answer = gate.poll(self.ticket, waker);
+        self.settled = answer.is_ready();
+        answer.map_ok(|taken| Permit::new(gate, self.cost, taken, gate.gives_back()))
     }
 }
 
@@ -93,19 +106,13 @@ impl<'a> Future for Acquire<'a> {
         }
         let answer = match stage {
             Stage::Asking(gate, demand) => {
-                let (gate, demand) = (*gate, *demand);
+                let (gate, cost) = (*gate, demand.cost);
                 match gate.ask(demand, cx.waker()) {
                     Ok(Asked::Granted(taken)) => {
-                        Ok(Permit::new(gate, demand.cost, taken, gate.gives_back()))
+                        Ok(Permit::new(gate, cost, taken, gate.gives_back()))
                     }
                     Ok(Asked::Queued(ticket)) => {
-                        let (cost, reserved) = (demand.cost, false);
-                        *stage = Stage::Queued(Place {
-                            gate,
-                            ticket,
-                            cost,
-                            reserved,
-                        });
+                        *stage = Stage::Queued(Place::new(gate, ticket, cost, false));
                         return Poll::Pending;
                     }
                     Err(denied) => Err(denied),
@@ -122,28 +129,16 @@ impl<'a> Future for Acquire<'a> {
             // A future must not be polled after it is done; nothing is lost by saying no.
             Stage::Done | Stage::All(..) => Err(Denied::new(Reason::Closed)),
         };
-        if let Stage::Queued(place) = std::mem::replace(stage, Stage::Done) {
-            // Its place has been read, and has a new owner by now.
-            place.settled();
-        }
+        *stage = Stage::Done;
         Poll::Ready(answer)
-    }
-}
-
-impl Place<'_> {
-    /// To be called once [`poll`](Self::poll) has answered.
-    #[expect(
-        clippy::mem_forget,
-        reason = "a place that has been read is not given up again"
-    )]
-    pub(super) fn settled(self) {
-        std::mem::forget(self);
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.gate.leave(self.ticket, self.cost, self.reserved);
+        if !self.settled {
+            self.gate.leave(self.ticket, self.cost, self.reserved);
+        }
     }
 }
 
@@ -159,7 +154,8 @@ impl fmt::Debug for Acquire<'_> {
 }
 
 impl<R: Rule> Turnstile for Core<R> {
-    fn ask(&self, demand: Demand, waker: &Waker) -> Result<Asked, Denied> {
+    fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied> {
+        let demand = *demand;
         // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
         let timeless = R::GIVES_BACK && self.patient && demand.patience == Patience::Unlimited;
         let mut now = self.clock.now_if(timeless || !self.is_parked());

@@ -160,6 +160,11 @@ impl<R: Rule> Core<R> {
         if let Some(answer) = self.take_parked(now, demand.cost) {
             return answer;
         }
+        self.take_in_turn(now, demand)
+    }
+
+    #[inline(never)]
+    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
         self.enter(now, |turn| match turn.take(demand) {
             Ok(()) => {
                 turn.inside.counts.granted += 1;
@@ -171,26 +176,32 @@ impl<R: Rule> Core<R> {
 
     /// The middle way, for rules whose state never fits a word: behind the lock, but with nobody
     /// waiting there is nobody to serve.
+    #[inline(always)]
     fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<(), Denied>> {
         let mut inside = lock(&self.inside);
         if cost == 0 || inside.closed || !inside.waiters.is_empty() {
             return None;
         }
-        let changed = inside.changed.clone();
+        let Inside {
+            state,
+            changed,
+            counts,
+            ..
+        } = &mut *inside;
         let rule = changed.as_deref().unwrap_or(&self.rule);
-        let state = inside.state.as_mut()?;
+        let state = state.as_mut()?;
         if cost > rule.limit() {
             return None;
         }
         match rule.take(state, now, cost) {
             Ok(()) => {
-                inside.counts.granted += 1;
+                counts.granted += 1;
                 Some(Ok(()))
             }
             Err(refusal) => {
                 let refusal = charge(rule, state, now, cost, refusal);
                 let denied = self.denied(rule, refusal, state, now);
-                inside.counts.denied += 1;
+                counts.denied += 1;
                 Some(Err(denied))
             }
         }
@@ -259,7 +270,8 @@ impl<R: Rule> Core<R> {
         woken: &mut Woken,
         op: impl FnOnce(&mut Turn<'_, R>) -> T,
     ) -> T {
-        let changed = inside.changed.clone();
+        // Out of the way while it is used, and back unless another has taken its place.
+        let changed = inside.changed.take();
         let rule = changed.as_deref().unwrap_or(&self.rule);
         let output = op(&mut Turn {
             rule,
@@ -268,6 +280,9 @@ impl<R: Rule> Core<R> {
             now,
             woken: &mut *woken,
         });
+        if inside.changed.is_none() {
+            inside.changed = changed;
+        }
         let rule = inside.changed.as_deref().unwrap_or(&self.rule);
         let at = self.ringing_at(inside, rule, &state, now);
         woken.overdue = self.set_alarm(inside, at);

@@ -180,7 +180,7 @@ impl<R: Rule> Gate<R> {
             }
         }
         core.take_long(now, demand)?;
-        Ok(Permit::new(core, demand.cost, now, R::GIVES_BACK))
+        Ok(self.permit(demand.cost, now))
     }
 
     /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`](crate::Limiter::acquire).

@@ -119,9 +119,7 @@ impl<'a> Future for Reservation<'a> {
             },
             Hold::Done => Err(Denied::new(Reason::Closed)),
         };
-        if let Hold::Queued(place) = std::mem::replace(&mut this.hold, Hold::Done) {
-            place.settled();
-        }
+        this.hold = Hold::Done;
         Poll::Ready(answer)
     }
 }
@@ -242,15 +240,7 @@ impl<R: Rule> Core<R> {
             turn.inside.waiters.free(ticket);
             return Ok(taken(at));
         }
-        let (gate, cost, reserved) = (self, demand.cost, true);
-        Ok((
-            Hold::Queued(Place {
-                gate,
-                ticket,
-                cost,
-                reserved,
-            }),
-            ready_at,
-        ))
+        let place = Place::new(self, ticket, demand.cost, true);
+        Ok((Hold::Queued(place), ready_at))
     }
 }
