@@ -78,10 +78,11 @@ fn two_releases_wake_two_waiters() {
     check(|| {
         let gate = concurrency(2);
         let (first, second) = (hold(&gate), hold(&gate));
-        let one = waiter(&gate);
+        let (one, two) = (waiter(&gate), waiter(&gate));
         let releaser = thread::spawn(move || drop(first));
         drop(second);
         assert!(one.join().unwrap());
+        assert!(two.join().unwrap());
         releaser.join().unwrap();
         assert_idle(&gate, 2);
     });
