@@ -119,8 +119,9 @@ impl<R: Rule> Core<R> {
     pub(super) fn take_short(&self, now: Moment, cost: u32) -> Shortly {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            // The epoch is read after the word, so a word of a later epoch is noticed.
-            let epoch = self.epoch.load(Ordering::Relaxed);
+            // Read after the word, so that a word of a later epoch is noticed; and acquired, so that who sees
+            // an epoch that has turned since cannot read the same word again.
+            let epoch = self.epoch.load(Ordering::Acquire);
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
                 return Shortly::Parked;
             }
@@ -297,7 +298,7 @@ impl<R: Rule> Core<R> {
                     .epoch
                     .load(Ordering::Relaxed)
                     .max(now.as_nanos() >> self.epoch_bits);
-                self.epoch.store(epoch, Ordering::Relaxed);
+                self.epoch.store(epoch, Ordering::Release);
                 self.word.swap(word, Ordering::AcqRel);
             }
             None => inside.state = Some(state),
