@@ -45,7 +45,7 @@ impl<R: Rule> GateBuilder<R> {
     }
 
     /// Whether to count what is granted and refused at once, as by default. Counting costs a kilobyte
-    /// and 1 to 2 ns a decision.
+    /// and, by the benchmarks, less than a nanosecond a decision.
     pub fn totals(mut self, counted: bool) -> Self {
         self.totals = counted;
         self

@@ -45,7 +45,7 @@ pub use builder::{KeyedBuilder, WhenFull};
 /// # Who waits for whom
 ///
 /// Keys are spread over shards by a keyed hash, so that nobody can aim at one. A decision holds the lock of
-/// its shard for some twenty nanoseconds.
+/// its shard for no longer than it takes to look at one state.
 pub struct Keyed<K, R: Rule, S = RandomState> {
     shared: Arc<Shared<K, R, S>>,
 }
