@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{InvalidLimit, Moment, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Refusal, Rule};
 
 /// At most so much at once; what is taken is given back.
 ///
@@ -39,7 +39,7 @@ impl Concurrency {
     ///
     /// If `limit` is 0.
     #[track_caller]
-    pub fn new(limit: u32) -> Self {
+    pub const fn new(limit: u32) -> Self {
         assert!(limit > 0, "a concurrency limit must be at least 1");
         Self {
             limit: AtomicU32::new(limit),
@@ -117,6 +117,13 @@ impl Rule for Concurrency {
 
     fn full_at(&self, state: &Slots, now: Moment) -> Option<Moment> {
         (state.left >= i64::from(self.limit())).then_some(now)
+    }
+
+    /// What is taken stays taken, whatever becomes of the rest.
+    fn adopt(&self, old: &Self, state: &Slots, _now: Moment, _carry: Carry) -> Slots {
+        Slots {
+            left: state.left + i64::from(self.limit()) - i64::from(old.limit()),
+        }
     }
 
     #[inline]

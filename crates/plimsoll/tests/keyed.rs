@@ -1,6 +1,7 @@
 //! A keyed limit answers as one limiter for each key would, however often keys are forgotten and found again.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -204,6 +205,34 @@ fn a_key_can_have_limits_of_its_own_until_it_is_forgotten() {
         keyed.try_acquire(&7, 10).unwrap_err().reason(),
         Reason::TooLarge
     );
+}
+
+/// A larger limit of a key wakes who waits for it, which may ask the same shard at once; and permits that are
+/// out while the limit changes are not forgotten.
+#[test]
+fn a_key_that_is_given_more_wakes_who_waits_for_it() {
+    struct Asks(Keyed<u8, Concurrency>);
+    impl std::task::Wake for Asks {
+        fn wake(self: std::sync::Arc<Self>) {
+            assert!(self.0.estimate(&1, 0).is_ok());
+        }
+    }
+    let keyed: Keyed<u8, _> = Keyed::builder(Concurrency::new(1))
+        .max_keys(8)
+        .queue(Queue::fifo(4))
+        .build();
+    let held = keyed.try_acquire(&1, 1).unwrap();
+    let waker = std::sync::Arc::new(Asks(keyed.clone())).into();
+    let mut waiting = Box::pin(keyed.acquire(&1, 1));
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(waiting.as_mut().poll(&mut cx).is_pending());
+    keyed
+        .set_limit(&1, Concurrency::new(3), Carry::AsIs)
+        .unwrap();
+    assert!(waiting.as_mut().poll(&mut cx).is_ready());
+    assert_eq!(keyed.snapshot_of(&1).unwrap().in_use(), 1);
+    drop(held);
+    assert_eq!(keyed.snapshot_of(&1).unwrap().available(), 3);
 }
 
 #[test]

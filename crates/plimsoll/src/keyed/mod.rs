@@ -168,11 +168,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let taken = match self.gate(key) {
-            Ok(gate) => return gate.take_up_to(most).into_owned(),
-            Err(_) => 0,
-        };
-        Permit::new(&Spent, taken, self.shared.clock.now(), false)
+        match self.gate(key) {
+            Ok(gate) => gate.take_up_to(most).into_owned(),
+            Err(_) => Permit::new(&Spent, 0, self.shared.clock.now(), false),
+        }
     }
 
     /// The limiter of one key, to wait with, reserve from, or put into an [`All`](crate::All). The key is kept
@@ -186,13 +185,27 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
+        self.gate_of(key, false)
+    }
+
+    fn gate_of<Q>(&self, key: &Q, pin: bool) -> Result<Gate<R>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
         let shared = &*self.shared;
         let now = shared.clock.precise_now();
         let (shard, hash) = shared.locate(key);
         let mut table = shared.with_key(shard, hash, key, now)?;
         table.widen(hash, key, now);
         match table.find(hash, key) {
-            Some(Found::Wide(rule, wide)) => Ok(shared.gate_in(rule, wide, now)),
+            Some(Found::Wide(rule, wide)) => {
+                let gate = shared.gate_in(rule, wide, now);
+                if let What::Gate { pinned, .. } = &mut wide.what {
+                    *pinned |= pin;
+                }
+                Ok(gate)
+            }
             // It was put there a moment ago, under the same lock.
             _ => Err(shared.keys_full(&table.rule)),
         }
@@ -209,19 +222,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        let (shard, hash) = shared.locate(key);
-        let mut table = shared.with_key(shard, hash, key, now)?;
-        table.widen(hash, key, now);
-        if let Some(Found::Wide(old, wide)) = table.find(hash, key) {
-            shared
-                .gate_in(old, wide, now)
-                .replace_rule(rule, now, carry);
-            if let What::Gate { pinned, .. } = &mut wide.what {
-                *pinned = true;
-            }
-        }
+        // Not under the lock of the shard: a larger limit wakes who waits.
+        let gate = self.gate_of(key, true)?;
+        gate.replace_rule(rule, self.shared.clock.precise_now(), carry);
         Ok(())
     }
 
@@ -256,7 +259,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         rule.begin(now);
         let rule = Arc::new(rule);
         for shard in 0..shared.shards.len() {
-            shared.locked(shard, now).replace(&rule, now, carry);
+            // Gates are changed when the lock of the shard is free: that may wake who waits.
+            let gates = shared.locked(shard, now).replace(&rule, now, carry);
+            for gate in gates {
+                gate.replace_rule(R::clone(&rule), now, carry);
+            }
         }
         shared
             .forgettable_from

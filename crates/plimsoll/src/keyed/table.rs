@@ -95,23 +95,22 @@ impl<K, R: Rule> Table<K, R> {
     }
 
     fn keep_wide(&mut self, what: What<R>, now: Moment) -> u64 {
-        let wide = Some(Wide { what, used: now });
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.wide[place] = wide;
-                place
-            }
-            None => {
-                self.wide.push(wide);
-                self.wide.len() - 1
-            }
-        };
-        ELSEWHERE | place as u64
+        store(&mut self.wide, &mut self.free, Wide { what, used: now })
     }
 
     fn state_of(&self, word: u64, near: Moment) -> R::State {
         self.rule.unpack(word, near)
     }
+}
+
+/// Puts what does not fit a word beside the table; returns the word that says where.
+fn store<R: Rule>(wide: &mut Vec<Option<Wide<R>>>, free: &mut Vec<usize>, one: Wide<R>) -> u64 {
+    let place = free.pop().unwrap_or(wide.len());
+    if place == wide.len() {
+        wide.push(None);
+    }
+    wide[place] = Some(one);
+    ELSEWHERE | place as u64
 }
 
 fn place(word: u64) -> Option<usize> {
@@ -212,10 +211,12 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             let from = match place(entry.word) {
                 None => {
                     let state = rule.unpack(entry.word, near);
-                    if let Some(word) = rule.pack(&state, now) {
-                        entry.word = word;
-                    }
-                    rule.forgettable_from(&state, now)
+                    let from = rule.forgettable_from(&state, now);
+                    entry.word = rule.pack(&state, now).unwrap_or_else(|| {
+                        let what = What::State(state);
+                        store(wide, free, Wide { what, used: now })
+                    });
+                    from
                 }
                 Some(place) => wide[place]
                     .as_ref()
@@ -283,8 +284,15 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         }
     }
 
-    /// Goes on by another rule; limits of single keys stay as they are.
-    pub(super) fn replace(&mut self, rule: &Arc<R>, now: Moment, carry: crate::Carry) {
+    /// Goes on by another rule; limits of single keys stay as they are. Returns the gates, which are still to
+    /// be changed.
+    pub(super) fn replace(
+        &mut self,
+        rule: &Arc<R>,
+        now: Moment,
+        carry: crate::Carry,
+    ) -> Vec<Gate<R>> {
+        let mut gates = Vec::new();
         let near = self.reference(now);
         let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
         self.epoch = now.as_nanos() >> self.rule.epoch_bits().min(63);
@@ -298,7 +306,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                         gate,
                         pinned: false,
                     }) => {
-                        gate.replace_rule(R::clone(rule), now, carry);
+                        gates.push(gate.clone());
                     }
                     _ => {}
                 }
@@ -308,6 +316,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             }
         }
         self.entries = entries;
+        gates
     }
 }
 
