@@ -31,7 +31,7 @@ pub(crate) trait Ring: Send + Sync {
 ///
 /// | clock | reads | late by | driven by |
 /// |---|---|---|---|
-/// | [`system`](Self::system), the default | a word in memory | up to 1 ms | one thread of the process, asleep while nobody asks |
+/// | [`system`](Self::system), the default | a word in memory | a tick of 1 ms | one thread of the process, asleep while nobody asks |
 /// | [`precise`](Self::precise) | the processor's counter | nothing | the same thread, for waiters only |
 /// | [`manual`](Self::manual) | a word in memory | | you |
 /// | [`tokio`](Self::tokio) | tokio's clock | nothing | tokio, paused time included |
@@ -50,12 +50,12 @@ enum Kind {
 }
 
 impl Clock {
-    /// The clock limiters use unless told otherwise: a shared word that is refreshed every half
+    /// The clock limiters use unless told otherwise: a shared word that is refreshed every
     /// millisecond while anybody reads it.
     ///
     /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most
-    /// 1 ms (half of it the tick, the rest for the tick to be scheduled on a busy machine), and never
-    /// early: a limit is not exceeded because of it. When nobody has asked for some ticks the ticking
+    /// that tick and as long as a busy machine keeps the ticking thread waiting, and never early: a limit
+    /// is not exceeded because of it. When nobody has asked for some ticks the ticking
     /// stops; the next one to ask reads the precise time and starts it again. Waiters are served by
     /// the precise time.
     ///

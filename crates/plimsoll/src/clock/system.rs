@@ -20,7 +20,6 @@ use super::alarms::Alarms;
 use crate::Moment;
 
 /// How often the coarse word is refreshed while anybody reads it.
-const TICK: Duration = Duration::from_millis(1);
 const TICK_NANOS: u64 = 1_000_000;
 /// After so many ticks without a reader the ticking stops.
 const QUIET_TICKS: u32 = 8;
@@ -204,7 +203,7 @@ impl Keeper {
             if now >= next_tick || READER.swap(false, Ordering::AcqRel) {
                 let ticking = self.tick(&mut quiet);
                 next_tick = if ticking {
-                    now.plus(TICK)
+                    now.plus_nanos(TICK_NANOS)
                 } else {
                     Moment::NEVER
                 };

@@ -20,6 +20,7 @@ impl<R: Rule> Core<R> {
         });
         self.clock.set(alarm, at)
     }
+
     /// When the next waiter is served or gives up.
     pub(super) fn ringing_at(
         &self,
