@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod adaptive;
 mod all;
 mod batched;
 mod blocking;

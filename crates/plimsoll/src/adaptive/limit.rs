@@ -1,0 +1,84 @@
+use std::fmt;
+use std::time::Duration;
+
+use crate::Moment;
+
+/// An algorithm that finds a concurrency limit by watching how work fares.
+///
+/// A limit is a plain state machine: it owns no clock, takes no lock and starts nothing. Whoever holds it
+/// feeds it one [`Sample`] for each piece of work that ended, in order, and reads the number.
+///
+/// Samples come from the world: a latency may be 0 or hours, moments may step back, and there may be one
+/// sample a day. The number must stay within the bounds of the algorithm all the same.
+pub trait Limit: Send + fmt::Debug + 'static {
+    /// The limit now, at least 1.
+    fn limit(&self) -> u32;
+
+    /// Learns from one piece of work.
+    fn sample(&mut self, sample: &Sample);
+
+    /// How often [`tick`](Self::tick) wants to be called while there is traffic, if at all.
+    fn tick_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Learns from the passing of time.
+    fn tick(&mut self, load: Load) {
+        let _ = load;
+    }
+
+    /// How much may wait, for an algorithm that has its own idea of that.
+    fn queue_bound(&self) -> Option<u32> {
+        None
+    }
+
+    /// What the algorithm makes of what it saw, for people who look.
+    fn insight(&self) -> Insight {
+        Insight::default()
+    }
+}
+
+/// One piece of work that ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When it was let in. Time spent waiting for that is not part of its latency.
+    pub start: Moment,
+    /// When it ended.
+    pub end: Moment,
+    /// How much was in flight, itself included.
+    pub in_flight: u32,
+    /// Whether it failed because there was too much work.
+    pub overload: bool,
+    /// Whether anybody was refused since the sample before.
+    pub refused: bool,
+}
+
+impl Sample {
+    /// How long the work took; 0 if the clock stepped back.
+    #[must_use]
+    pub fn latency(&self) -> Duration {
+        self.end.since(self.start)
+    }
+}
+
+/// What goes on in a limiter at a [tick](Limit::tick).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// The moment of the tick.
+    pub now: Moment,
+    /// How much is in flight.
+    pub in_flight: u32,
+    /// How much waits.
+    pub queued: u32,
+}
+
+/// What an algorithm made of what it saw.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Insight {
+    /// The latency it takes for that of a server without a queue.
+    pub baseline: Option<Duration>,
+    /// The latency it saw last.
+    pub signal: Option<Duration>,
+    /// What it did last, and why, in a few words.
+    pub decision: &'static str,
+}

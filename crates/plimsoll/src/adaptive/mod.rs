@@ -1,0 +1,5 @@
+//! Limits that find themselves.
+
+mod limit;
+
+pub use limit::{Insight, Limit, Load, Sample};
