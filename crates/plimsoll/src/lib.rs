@@ -32,7 +32,7 @@ pub use demand::{Demand, Priority};
 pub use denied::{Denied, Reason};
 pub use gate::{Acquire, Gate, GateBuilder, Reservation};
 pub use invalid::InvalidLimit;
-pub use keyed::{Keyed, KeyedBuilder, WhenFull};
+pub use keyed::{KeyHash, Keyed, KeyedBuilder, WhenFull};
 pub use limiter::Limiter;
 pub use moment::Moment;
 pub use permit::{Outcome, Permit, Source};

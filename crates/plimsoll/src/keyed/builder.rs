@@ -1,12 +1,12 @@
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use super::Keyed;
 use super::shared::{Shard, Shared};
 use super::table::Table;
+use super::{KeyHash, Keyed};
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, Queue, Rule};
@@ -24,7 +24,7 @@ pub enum WhenFull {
 /// Settings of a [`Keyed`] limit. See [`Keyed::builder`].
 #[derive(Debug)]
 #[must_use]
-pub struct KeyedBuilder<K, R, S = RandomState> {
+pub struct KeyedBuilder<K, R, S = KeyHash> {
     keys: PhantomData<fn() -> K>,
     rule: R,
     hasher: S,
@@ -41,7 +41,7 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
         Self {
             keys: PhantomData,
             rule,
-            hasher: RandomState::new(),
+            hasher: KeyHash::default(),
             clock: Clock::system(),
             queue: None,
             name: None,

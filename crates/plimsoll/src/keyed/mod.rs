@@ -1,23 +1,27 @@
 //! A limit for each key.
 
 mod builder;
+mod hash;
 mod report;
 mod shared;
 mod table;
+mod wide;
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use self::shared::{Decided, Shared};
-use self::table::{Found, What};
+use self::table::Found;
+use self::wide::What;
 use crate::name::Name;
 use crate::permit::Spent;
 use crate::{Carry, Demand, Denied, Gate, Moment, Permit, Rule};
 
 pub use builder::{KeyedBuilder, WhenFull};
+pub use hash::KeyHash;
 
 /// One limit for each key: a tenant, an address, a route.
 ///
@@ -37,7 +41,7 @@ pub use builder::{KeyedBuilder, WhenFull};
 /// # How many keys
 ///
 /// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A state that is no worse than that of a
-/// new key is forgotten as a matter of course, a few at a time by whoever comes along; no thread is needed,
+/// new key is forgotten within some seconds, a few at a time by whoever comes along; no thread is needed,
 /// and nobody gains by being forgotten. When all places are taken by keys that would gain, a new key is
 /// refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the place of the least recently used, as
 /// [`when_full`](KeyedBuilder::when_full) says.
@@ -46,7 +50,7 @@ pub use builder::{KeyedBuilder, WhenFull};
 ///
 /// Keys are spread over shards by a keyed hash, so that nobody can aim at one. A decision holds the lock of
 /// its shard for no longer than it takes to look at one state.
-pub struct Keyed<K, R: Rule, S = RandomState> {
+pub struct Keyed<K, R: Rule, S = KeyHash> {
     shared: Arc<Shared<K, R, S>>,
 }
 
@@ -74,7 +78,25 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let answer = self.attempt(key, demand.into());
+        let demand = demand.into();
+        let shared = &*self.shared;
+        let now = shared.clock.now();
+        if shared.take_short(key, now, demand.cost) {
+            shared.totals.granted();
+            return Ok(Permit::new(&Spent, demand.cost, now, false));
+        }
+        self.try_acquire_long(key, demand)
+    }
+
+    /// Kept apart, so that the short way stays small: the less a decision executes, the more of the next one
+    /// the processor can begin while it waits for memory.
+    #[inline(never)]
+    fn try_acquire_long<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        let answer = self.attempt(key, demand);
         match answer {
             Ok(_) => self.shared.totals.granted(),
             Err(_) => self.shared.totals.denied(),

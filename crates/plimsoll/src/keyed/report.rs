@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
-use super::table::{Found, View, What};
+use super::table::{Found, View};
+use super::wide::What;
 use crate::{Moment, Rule, Snapshot};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {

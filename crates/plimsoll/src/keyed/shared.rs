@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::WhenFull;
-use super::table::{Found, Table, What, Wide};
+use super::table::{Found, Table};
+use super::wide::{What, Wide};
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, Demand, Denied, Gate, Moment, Queue, Reason, Refusal, Rule, Short};
@@ -33,7 +34,7 @@ pub(super) struct Shared<K, R: Rule, S> {
 pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
 /// How often somebody sweeps a shard while there is traffic.
-const SWEEP_EVERY: u64 = 1_000_000;
+const SWEEP_EVERY: u64 = 5_000_000;
 
 impl<K, R: Rule> Shard<K, R> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table<K, R>> {
@@ -69,6 +70,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             self.sweep(&mut table, now);
         }
         table
+    }
+
+    /// Takes for a key whose state is a word, if that is all there is to do.
+    #[inline]
+    pub(super) fn take_short<Q>(&self, key: &Q, now: Moment, cost: u32) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (shard, hash) = self.locate(key);
+        let is_swept = now.as_nanos() < self.next_sweep.load(Ordering::Relaxed);
+        is_swept && cost > 0 && self.shards[shard].lock().take_short(hash, key, now, cost)
     }
 
     fn sweep(&self, table: &mut Table<K, R>, now: Moment) -> usize {

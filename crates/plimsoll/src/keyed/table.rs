@@ -5,26 +5,28 @@
 //! state, or a whole gate for a key that somebody waits for or that has limits of its own.
 
 use std::borrow::Borrow;
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use crate::{Gate, Moment, Rule};
-
-/// Set in a word that says where to look.
-const ELSEWHERE: u64 = 1 << 63;
+use super::wide::{What, Wide, place, store};
+use crate::{Gate, Moment, Rule, Short};
 
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
     entries: HashTable<Entry<K>>,
+    /// Hashes once more, by a hash that is slow but that nobody can find collisions of, when there were
+    /// more of them than by chance.
+    salt: Option<RandomState>,
     wide: Vec<Option<Wide<R>>>,
     free: Vec<usize>,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
     /// no room for when it was used.
     compact: bool,
-    /// The epoch for which the words are good.
-    epoch: u64,
+    /// When the epoch began for which the words are good, and how long it lasts.
+    begins: u64,
+    lasts: u64,
     /// Before this moment nothing here can be forgotten.
     pub(super) forgettable_from: Moment,
 }
@@ -34,19 +36,18 @@ struct Entry<K> {
     word: u64,
 }
 
-pub(super) struct Wide<R: Rule> {
-    pub(super) what: What<R>,
-    pub(super) used: Moment,
+impl<K: Hash> Entry<K> {
+    fn hash(&self, salt: Option<&RandomState>, hasher: &impl BuildHasher) -> u64 {
+        match salt {
+            Some(salt) => salt.hash_one(&self.key),
+            None => hasher.hash_one(&self.key),
+        }
+    }
 }
 
-pub(super) enum What<R: Rule> {
-    State(R::State),
-    /// A limiter of its own. One with limits of its own is never forgotten.
-    Gate {
-        gate: Gate<R>,
-        pinned: bool,
-    },
-}
+/// So many keys that look alike to a table do not come together by chance: each does with one in 128 of
+/// those it meets on its way, and it meets few.
+const COLLISIONS: usize = 16;
 
 /// Where the state of a key is.
 pub(super) enum Found<'a, R: Rule> {
@@ -56,30 +57,41 @@ pub(super) enum Found<'a, R: Rule> {
 
 impl<K, R: Rule> Table<K, R> {
     pub(super) fn new(rule: Arc<R>, compact: bool, now: Moment) -> Self {
-        let epoch = now.as_nanos() >> rule.epoch_bits().min(63);
-        Self {
+        let mut table = Self {
             rule,
             entries: HashTable::new(),
+            salt: None,
             wide: Vec::new(),
             free: Vec::new(),
             compact,
-            epoch,
+            begins: 0,
+            lasts: 0,
             forgettable_from: Moment::NEVER,
-        }
+        };
+        table.begin_epoch(now);
+        table
+    }
+
+    /// From now on words are good for the epoch of `now`.
+    fn begin_epoch(&mut self, now: Moment) {
+        let bits = self.rule.epoch_bits().min(63);
+        self.begins = now.as_nanos() >> bits << bits;
+        self.lasts = 1 << bits;
     }
 
     /// A moment near which all words are good.
     fn reference(&self, now: Moment) -> Moment {
-        let bits = self.rule.epoch_bits().min(63);
-        if now.as_nanos() >> bits == self.epoch {
-            now
+        if self.is_stale(now) {
+            Moment::from_nanos(self.begins)
         } else {
-            Moment::from_nanos(self.epoch << bits)
+            now
         }
     }
 
+    /// Whether the words are of another epoch.
+    #[inline]
     pub(super) fn is_stale(&self, now: Moment) -> bool {
-        now.as_nanos() >> self.rule.epoch_bits().min(63) != self.epoch
+        now.as_nanos().wrapping_sub(self.begins) >= self.lasts
     }
 
     /// Keeps a state, as a word if it fits one.
@@ -103,27 +115,14 @@ impl<K, R: Rule> Table<K, R> {
     }
 }
 
-/// Puts what does not fit a word beside the table; returns the word that says where.
-fn store<R: Rule>(wide: &mut Vec<Option<Wide<R>>>, free: &mut Vec<usize>, one: Wide<R>) -> u64 {
-    let place = free.pop().unwrap_or(wide.len());
-    if place == wide.len() {
-        wide.push(None);
-    }
-    wide[place] = Some(one);
-    ELSEWHERE | place as u64
-}
-
-fn place(word: u64) -> Option<usize> {
-    (word & ELSEWHERE != 0).then_some((word & !ELSEWHERE) as usize)
-}
-
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// The state of a key.
     #[inline]
-    pub(super) fn find<Q: Eq + ?Sized>(&mut self, hash: u64, key: &Q) -> Option<Found<'_, R>>
+    pub(super) fn find<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q) -> Option<Found<'_, R>>
     where
         K: Borrow<Q>,
     {
+        let hash = self.spread(hash, key);
         let entry = self
             .entries
             .find_mut(hash, |entry| entry.key.borrow() == key)?;
@@ -135,6 +134,35 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 Some(Found::Wide(rule, wide))
             }
         }
+    }
+
+    /// Takes for a key whose state is a word that is good now.
+    #[inline(always)]
+    pub(super) fn take_short<Q: Hash + Eq + ?Sized>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        now: Moment,
+        cost: u32,
+    ) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        if self.is_stale(now) {
+            return false;
+        }
+        let hash = self.spread(hash, key);
+        let found = self
+            .entries
+            .find_mut(hash, |entry| entry.key.borrow() == key);
+        let Some(entry) = found.filter(|entry| place(entry.word).is_none()) else {
+            return false;
+        };
+        let short = self.rule.take_short(entry.word, now, cost);
+        if let Short::Taken(next) = short {
+            entry.word = next;
+        }
+        matches!(short, Short::Taken(_))
     }
 
     /// The state of a new key.
@@ -153,13 +181,43 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 self.keep_wide(gate, now)
             }
         };
-        let rehash = |entry: &Entry<K>| hasher.hash_one(&entry.key);
+        if self.salt.is_none() && self.entries.iter_hash(hash).nth(COLLISIONS).is_some() {
+            self.add_salt();
+        }
+        let hash = self.spread(hash, &key);
+        let salt = self.salt.as_ref();
         self.entries
-            .insert_unique(hash, Entry { key, word }, rehash);
+            .insert_unique(hash, Entry { key, word }, |entry| entry.hash(salt, hasher));
+    }
+
+    /// The hash by which a key is found here.
+    #[inline]
+    fn spread<Q: Hash + ?Sized>(&self, hash: u64, key: &Q) -> u64 {
+        match &self.salt {
+            None => hash,
+            Some(salt) => salt.hash_one(key),
+        }
+    }
+
+    #[cold]
+    fn add_salt(&mut self) {
+        let salt = RandomState::new();
+        // Hashed before anything is moved: it may panic.
+        let hashes: Vec<u64> = self
+            .entries
+            .iter()
+            .map(|entry| salt.hash_one(&entry.key))
+            .collect();
+        let mut salted = HashTable::with_capacity(self.entries.len() + 1);
+        for (hash, entry) in hashes.into_iter().zip(self.entries.drain()) {
+            salted.insert_unique(hash, entry, |entry| salt.hash_one(&entry.key));
+        }
+        self.entries = salted;
+        self.salt = Some(salt);
     }
 
     /// Moves the state of a key out of its word.
-    pub(super) fn widen<Q: Eq + ?Sized>(&mut self, hash: u64, key: &Q, now: Moment)
+    pub(super) fn widen<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q, now: Moment)
     where
         K: Borrow<Q>,
     {
@@ -173,10 +231,11 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         }
     }
 
-    pub(super) fn remove<Q: Eq + ?Sized>(&mut self, hash: u64, key: &Q) -> bool
+    pub(super) fn remove<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q) -> bool
     where
         K: Borrow<Q>,
     {
+        let hash = self.spread(hash, key);
         let Ok(entry) = self
             .entries
             .find_entry(hash, |entry| entry.key.borrow() == key)
@@ -234,7 +293,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             true
         });
         self.forgettable_from = earliest;
-        self.epoch = now.as_nanos() >> self.rule.epoch_bits().min(63);
+        self.begin_epoch(now);
         self.shrink(hasher);
         before - self.entries.len()
     }
@@ -243,8 +302,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     fn shrink(&mut self, hasher: &impl BuildHasher) {
         let len = self.entries.len();
         if self.entries.capacity() > 16 && len < self.entries.capacity() / 4 {
+            let salt = self.salt.as_ref();
             self.entries
-                .shrink_to(len * 2, |entry| hasher.hash_one(&entry.key));
+                .shrink_to(len * 2, |entry| entry.hash(salt, hasher));
         }
         if self.free.len() == self.wide.len() && self.wide.capacity() > 16 {
             self.wide = Vec::new();
@@ -256,8 +316,13 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     pub(super) fn evict_least_recent(&mut self, hasher: &impl BuildHasher) -> bool {
         let oldest = self.entries.iter().filter_map(|entry| {
             let wide = self.wide[place(entry.word)?].as_ref()?;
-            wide.is_evictable()
-                .then(|| (wide.used, hasher.hash_one(&entry.key), entry.word))
+            wide.is_evictable().then(|| {
+                (
+                    wide.used,
+                    entry.hash(self.salt.as_ref(), hasher),
+                    entry.word,
+                )
+            })
         });
         let Some((_, hash, word)) = oldest.min_by_key(|(used, ..)| *used) else {
             return false;
@@ -295,7 +360,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let mut gates = Vec::new();
         let near = self.reference(now);
         let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
-        self.epoch = now.as_nanos() >> self.rule.epoch_bits().min(63);
+        self.begin_epoch(now);
         self.forgettable_from = now;
         let mut entries = std::mem::take(&mut self.entries);
         for entry in entries.iter_mut() {
@@ -324,21 +389,4 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
 pub(super) enum View<'a, R: Rule> {
     State(&'a R::State),
     Gate(&'a Gate<R>),
-}
-
-impl<R: Rule> Wide<R> {
-    fn forgettable_from(&self, rule: &R, now: Moment) -> Option<Moment> {
-        match &self.what {
-            What::State(state) => rule.forgettable_from(state, now),
-            What::Gate { pinned: true, .. } => None,
-            What::Gate { gate, .. } => gate.forgettable_from(now),
-        }
-    }
-
-    fn is_evictable(&self) -> bool {
-        match &self.what {
-            What::State(_) => true,
-            What::Gate { gate, pinned } => !pinned && gate.is_alone(),
-        }
-    }
 }

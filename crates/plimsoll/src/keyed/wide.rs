@@ -1,0 +1,57 @@
+//! What does not fit a word.
+
+use crate::{Gate, Moment, Rule};
+
+/// Set in a word that says where to look.
+const ELSEWHERE: u64 = 1 << 63;
+
+pub(super) struct Wide<R: Rule> {
+    pub(super) what: What<R>,
+    pub(super) used: Moment,
+}
+
+pub(super) enum What<R: Rule> {
+    State(R::State),
+    /// A limiter of its own. One with limits of its own is never forgotten.
+    Gate {
+        gate: Gate<R>,
+        pinned: bool,
+    },
+}
+
+/// Puts what does not fit a word beside the table; returns the word that says where.
+pub(super) fn store<R: Rule>(
+    wide: &mut Vec<Option<Wide<R>>>,
+    free: &mut Vec<usize>,
+    one: Wide<R>,
+) -> u64 {
+    let place = free.pop().unwrap_or(wide.len());
+    if place == wide.len() {
+        wide.push(None);
+    }
+    wide[place] = Some(one);
+    ELSEWHERE | place as u64
+}
+
+/// Where the word says to look, if it does.
+#[inline]
+pub(super) fn place(word: u64) -> Option<usize> {
+    (word & ELSEWHERE != 0).then_some((word & !ELSEWHERE) as usize)
+}
+
+impl<R: Rule> Wide<R> {
+    pub(super) fn forgettable_from(&self, rule: &R, now: Moment) -> Option<Moment> {
+        match &self.what {
+            What::State(state) => rule.forgettable_from(state, now),
+            What::Gate { pinned: true, .. } => None,
+            What::Gate { gate, .. } => gate.forgettable_from(now),
+        }
+    }
+
+    pub(super) fn is_evictable(&self) -> bool {
+        match &self.what {
+            What::State(_) => true,
+            What::Gate { gate, pinned } => !pinned && gate.is_alone(),
+        }
+    }
+}
