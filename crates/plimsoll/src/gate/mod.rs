@@ -87,6 +87,12 @@ impl<R: Rule> Gate<R> {
         self.core.closed.load(Ordering::Relaxed)
     }
 
+    /// The limit of a rule that is resized, not replaced.
+    #[inline]
+    pub(crate) fn limit(&self) -> u32 {
+        self.core.rule.limit()
+    }
+
     /// The moment on its clock.
     #[inline]
     pub(crate) fn now(&self) -> Moment {

@@ -1,0 +1,337 @@
+//! Shares of one limit.
+
+mod shares;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use self::shares::Shares;
+use crate::moment::saturating_nanos;
+use crate::name::Name;
+use crate::{
+    Acquire, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Moment, Outcome, Permit, Reason,
+    Refusal, Reservation, Rule, Snapshot, Source,
+};
+
+/// One limit for several kinds of work, of which each has a share by weight.
+///
+/// ```
+/// use plimsoll::{Concurrency, Demand, Gate, Limiter, Partitions};
+///
+/// let gate = Gate::new(Concurrency::new(10));
+/// let shares = Partitions::try_new(gate, [("live", 7), ("batch", 3)])?;
+/// let (live, batch) = (shares.get("live").unwrap(), shares.get("batch").unwrap());
+///
+/// // Nobody else is there: batch work may have it all.
+/// let all = batch.try_acquire(10.into())?;
+/// // Live work has come. It gets its share as soon as there is room again, and batch work no more than its own.
+/// assert!(live.try_acquire(1.into()).is_err());
+/// drop(all);
+/// assert!(batch.try_acquire(9.into()).is_ok());
+/// let busy = live.try_acquire(7.into())?;
+/// assert!(batch.try_acquire(4.into()).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What is promised
+///
+/// The limit is never exceeded. A partition has a right to its part of the limit, rounded down, at least 1; it
+/// may have more while others leave theirs alone. A share that its partition has not asked for in a while
+/// ([`kept_for`](Self::kept_for), a second unless set) can be borrowed. When its partition comes back, borrowers get nothing more
+/// until it has its share; what they already have they keep until they are done. So a partition whose share is
+/// lent out waits, in the queue of the gate if it has one, for as long as that work takes.
+///
+/// Shares follow the limit when it moves, as that of an [`Adaptive`](crate::adaptive::Adaptive) rule does.
+pub struct Partitions<R: Rule> {
+    shared: Arc<Shared<R>>,
+}
+
+struct Shared<R: Rule> {
+    gate: Gate<R>,
+    names: Box<[Name]>,
+    shares: Mutex<Shares>,
+}
+
+/// One of the [`Partitions`] of a limit: a limiter of its own.
+pub struct Partition<R: Rule> {
+    part: Arc<Part<R>>,
+}
+
+struct Part<R: Rule> {
+    shared: Arc<Shared<R>>,
+    index: usize,
+    me: Weak<Self>,
+}
+
+impl<R: Rule> Partitions<R> {
+    /// Divides the limit of `gate` among partitions by weight.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, if two have the same name, or if a weight is 0.
+    pub fn try_new<'a>(
+        gate: Gate<R>,
+        weights: impl IntoIterator<Item = (&'a str, u32)>,
+    ) -> Result<Self, InvalidLimit> {
+        const {
+            assert!(
+                R::GIVES_BACK,
+                "only a limit that is given back to has shares"
+            )
+        };
+        let mut names = Vec::new();
+        let mut parts = Vec::new();
+        for (name, weight) in weights {
+            if weight == 0 {
+                return Err(InvalidLimit::new("weight", weight, "at least 1"));
+            }
+            let kept = Name::new(name);
+            if names.contains(&kept) {
+                return Err(InvalidLimit::new(
+                    "name",
+                    name,
+                    "each partition to have its own",
+                ));
+            }
+            names.push(kept);
+            parts.push(weight);
+        }
+        if parts.is_empty() {
+            return Err(InvalidLimit::new(
+                "partitions",
+                "empty",
+                "at least 1 partition",
+            ));
+        }
+        let shares = Shares::new(parts, 1_000_000_000, gate.now());
+        Ok(Self {
+            shared: Arc::new(Shared {
+                gate,
+                names: names.into(),
+                shares: Mutex::new(shares),
+            }),
+        })
+    }
+
+    /// Keeps a share for so long, and for no more than twice as long, for a partition that does not ask for it.
+    pub fn kept_for(&self, idle: Duration) {
+        lock(&self.shared.shares).keep_for(saturating_nanos(idle).max(1));
+    }
+
+    /// The partition of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Partition<R>> {
+        let index = self
+            .shared
+            .names
+            .iter()
+            .position(|known| known.as_str() == name)?;
+        let part = Arc::new_cyclic(|me| Part {
+            shared: Arc::clone(&self.shared),
+            index,
+            me: Weak::clone(me),
+        });
+        Some(Partition { part })
+    }
+
+    /// The limit that is shared.
+    #[must_use]
+    pub fn gate(&self) -> &Gate<R> {
+        &self.shared.gate
+    }
+}
+
+/// What a partition has set aside and not yet got.
+struct Claim<'a, R: Rule> {
+    part: &'a Part<R>,
+    cost: u32,
+}
+
+impl<R: Rule> Claim<'_, R> {
+    /// It has got it.
+    fn fulfil(mut self) {
+        self.cost = 0;
+    }
+}
+
+impl<R: Rule> Drop for Claim<'_, R> {
+    fn drop(&mut self) {
+        self.part.release(self.cost);
+    }
+}
+
+impl<R: Rule> Part<R> {
+    fn name(&self) -> Name {
+        self.shared.names[self.index]
+    }
+
+    fn release(&self, cost: u32) {
+        if cost > 0 {
+            lock(&self.shared.shares).release(self.index, cost);
+        }
+    }
+
+    fn claim(&self, demand: Demand) -> Result<Claim<'_, R>, Denied> {
+        let gate = &self.shared.gate;
+        let (now, limit, cost) = (gate.now(), gate.limit(), demand.cost());
+        // What is above the limit is for the gate to refuse.
+        let claimed = if cost > limit {
+            Ok(0)
+        } else {
+            let claimed = lock(&self.shared.shares).claim(self.index, demand, limit, now);
+            claimed.map(|()| cost)
+        };
+        match claimed {
+            Ok(cost) => Ok(Claim { part: self, cost }),
+            Err(remaining) => Err(self.exhausted(limit, remaining, now)),
+        }
+    }
+
+    fn exhausted(&self, limit: u32, remaining: u64, now: Moment) -> Denied {
+        let refusal = Refusal::until_given_back().because(Reason::Exhausted);
+        let remaining = u32::try_from(remaining).unwrap_or(limit);
+        Denied::from_rule(refusal, now, (limit, remaining), Some(self.name()))
+    }
+
+    /// The gate's permit, as one of this partition.
+    fn adopt(&self, claim: Claim<'_, R>, permit: Permit<'_>) -> Permit<'_> {
+        let (cost, taken) = (permit.cost(), permit.granted_at());
+        permit.forget();
+        claim.fulfil();
+        Permit::new(self, cost, taken, true)
+    }
+
+    async fn acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let claim = self.claim(demand)?;
+        let permit = self.shared.gate.acquire(demand).await?;
+        Ok(self.adopt(claim, permit))
+    }
+}
+
+impl<R: Rule> Source for Part<R> {
+    fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome) {
+        // Before the gate may wake somebody who asks for it.
+        self.release(cost);
+        self.shared.gate.source().give_back(cost, taken, outcome);
+    }
+
+    fn undo(&self, cost: u32, taken: Moment, whole: bool) {
+        self.release(cost);
+        self.shared.gate.source().undo(cost, taken, whole);
+    }
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("a part lives in an Arc"),
+        }
+    }
+}
+
+impl<R: Rule> Limiter for Partition<R> {
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let claim = self.part.claim(demand)?;
+        let permit = self.part.shared.gate.try_acquire(demand)?;
+        Ok(self.part.adopt(claim, permit))
+    }
+
+    /// Waits for room in the limit, in the queue of its gate; never for more than the partition may have.
+    fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        Acquire::from_future(self.part.acquire(demand))
+    }
+
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
+        let part = &*self.part;
+        let claim = part.claim(demand)?;
+        let made_at = part.shared.gate.now();
+        let reservation = part.shared.gate.reserve(demand)?;
+        let ready_at = reservation.ready_at();
+        let permit = Box::pin(async move {
+            let permit = reservation.await?;
+            Ok(part.adopt(claim, permit))
+        });
+        Ok(Reservation::from_future(made_at, ready_at, permit))
+    }
+
+    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        let part = &*self.part;
+        let gate = &part.shared.gate;
+        let (now, limit) = (gate.now(), gate.limit());
+        let available = lock(&part.shared.shares).available(part.index, limit, now);
+        if demand.cost() <= limit && demand.weight() > available {
+            return Err(part.exhausted(limit, available, now));
+        }
+        gate.estimate(demand)
+    }
+
+    /// The share of the partition, and what it has. What waits and the totals are those of the whole limit.
+    fn snapshot(&self) -> Snapshot {
+        let part = &*self.part;
+        let whole = part.shared.gate.snapshot();
+        let (now, limit) = (part.shared.gate.now(), part.shared.gate.limit());
+        let mut shares = lock(&part.shared.shares);
+        Snapshot {
+            limit: shares.share(part.index, limit),
+            in_use: shares.in_use(part.index),
+            available: shares
+                .available(part.index, limit, now)
+                .min(whole.available()),
+            ..whole
+        }
+    }
+
+    /// Closes the limit, for all partitions.
+    fn close(&self) {
+        self.part.shared.gate.close();
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(self.part.name().as_str())
+    }
+
+    fn clock(&self) -> &Clock {
+        Limiter::clock(&self.part.shared.gate)
+    }
+
+    fn source(&self) -> &dyn Source {
+        &*self.part
+    }
+}
+
+impl<R: Rule> Clone for Partition<R> {
+    fn clone(&self) -> Self {
+        Self {
+            part: Arc::clone(&self.part),
+        }
+    }
+}
+
+impl<R: Rule> Clone for Partitions<R> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<R: Rule> fmt::Debug for Partition<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition")
+            .field("name", &self.part.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Rule> fmt::Debug for Partitions<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partitions")
+            .field("gate", &self.shared.gate)
+            .field("shares", &self.shared.shares)
+            .finish()
+    }
+}
+
+fn lock(shares: &Mutex<Shares>) -> MutexGuard<'_, Shares> {
+    shares.lock().unwrap_or_else(PoisonError::into_inner)
+}

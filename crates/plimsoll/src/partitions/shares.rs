@@ -1,0 +1,123 @@
+//! Who may have how much of a limit that several share.
+
+use crate::{Demand, Moment};
+
+/// The accounts of all partitions.
+#[derive(Debug)]
+pub(super) struct Shares {
+    parts: Vec<Part>,
+    /// The sum of all weights.
+    weights: u64,
+    /// For so long a share is kept for a partition that no longer asks for it.
+    kept_for: u64,
+}
+
+#[derive(Debug)]
+struct Part {
+    weight: u32,
+    /// What it has, or waits for.
+    in_use: u64,
+    /// The most it asked for in the present stretch of time, and in the one before.
+    asked: [u64; 2],
+    /// When the present stretch ends.
+    until: Moment,
+}
+
+impl Shares {
+    pub(super) fn new(weights: impl IntoIterator<Item = u32>, kept_for: u64, now: Moment) -> Self {
+        let part = |weight| Part {
+            weight,
+            in_use: 0,
+            asked: [0; 2],
+            until: now,
+        };
+        let parts: Vec<Part> = weights.into_iter().map(part).collect();
+        let weights = parts.iter().map(|part| u64::from(part.weight)).sum();
+        Self {
+            parts,
+            weights,
+            kept_for,
+        }
+    }
+
+    /// What a partition has a right to: its part of the limit, rounded down, and at least 1.
+    pub(super) fn share(&self, index: usize, limit: u32) -> u64 {
+        let weight = u64::from(self.parts[index].weight);
+        (u64::from(limit) * weight / self.weights).max(1)
+    }
+
+    /// The most a partition may have now: its share, and what nobody else keeps.
+    fn allowed(&mut self, index: usize, limit: u32, now: Moment) -> u64 {
+        let mut kept = 0;
+        for other in (0..self.parts.len()).filter(|other| *other != index) {
+            let share = self.share(other, limit);
+            let part = &mut self.parts[other];
+            let asked = part.asked_lately(now, self.kept_for);
+            kept += part.in_use.max(asked.min(share));
+        }
+        let share = self.share(index, limit);
+        u64::from(limit).saturating_sub(kept).max(share)
+    }
+
+    /// Sets what is asked for aside for a partition, or says how much of it it may have.
+    pub(super) fn claim(
+        &mut self,
+        index: usize,
+        demand: Demand,
+        limit: u32,
+        now: Moment,
+    ) -> Result<(), u64> {
+        let allowed = self.allowed(index, limit, now);
+        let kept_for = self.kept_for;
+        let part = &mut self.parts[index];
+        let wanted = part.in_use + demand.weight();
+        part.ask(wanted, now, kept_for);
+        if wanted > allowed {
+            return Err(allowed.saturating_sub(part.in_use));
+        }
+        part.in_use += u64::from(demand.cost());
+        Ok(())
+    }
+
+    /// How much a partition could claim.
+    pub(super) fn available(&mut self, index: usize, limit: u32, now: Moment) -> u64 {
+        let allowed = self.allowed(index, limit, now);
+        allowed.saturating_sub(self.parts[index].in_use)
+    }
+
+    pub(super) fn release(&mut self, index: usize, cost: u32) {
+        let part = &mut self.parts[index];
+        part.in_use = part.in_use.saturating_sub(u64::from(cost));
+    }
+
+    pub(super) fn keep_for(&mut self, nanos: u64) {
+        self.kept_for = nanos;
+    }
+
+    pub(super) fn in_use(&self, index: usize) -> u64 {
+        self.parts[index].in_use
+    }
+}
+
+impl Part {
+    /// The most it asked for lately.
+    fn asked_lately(&mut self, now: Moment, kept_for: u64) -> u64 {
+        self.turn(now, kept_for);
+        self.asked[0].max(self.asked[1])
+    }
+
+    fn ask(&mut self, wanted: u64, now: Moment, kept_for: u64) {
+        self.turn(now, kept_for);
+        self.asked[0] = self.asked[0].max(wanted);
+    }
+
+    /// Begins a new stretch of time if the present one is over.
+    fn turn(&mut self, now: Moment, kept_for: u64) {
+        if now < self.until {
+            return;
+        }
+        let missed = now.nanos_since(self.until) >= kept_for;
+        self.asked = [self.in_use, if missed { 0 } else { self.asked[0] }];
+        self.until = now.plus_nanos(kept_for);
+    }
+}
