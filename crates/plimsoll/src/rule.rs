@@ -1,6 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::adaptive::{Load, Sample};
 use crate::{Moment, Reason};
 
 /// An algorithm: what a limiter remembers, and what it answers.
@@ -33,12 +34,21 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Whether [`book`](Self::book) can take ahead of time.
     const BOOKS: bool = false;
 
+    /// Whether [`learn`](Self::learn) learns anything. Only a rule that is given back to can.
+    const LEARNS: bool = false;
+
     /// The most that can be granted at once. A higher cost is too large.
     fn limit(&self) -> u32;
 
     /// Called once, when a limiter with this rule is built.
     fn begin(&mut self, start: Moment) {
         let _ = start;
+    }
+
+    /// Called once, before [`begin`](Self::begin), if the limiter has a queue; returns the bound with which it
+    /// begins.
+    fn begin_queue(&mut self, bound: u32) -> u32 {
+        bound
     }
 
     /// The state of a limiter that begins, or begins anew, at `now`.
@@ -166,6 +176,38 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
                 Short::Refused(refusal.full_at(full_at))
             }
         }
+    }
+
+    /// Learns from work that has ended, if it said how it went, while so much waited. Called after its permit has
+    /// gone back, with no lock held. Returns whether the limiter is to be [adjusted](Self::adjust).
+    ///
+    /// `refused` of the sample is left to the rule, which is told of refusals by
+    /// [`turned_away`](Self::turned_away).
+    fn learn(&self, sample: Sample, queued: u32) -> bool {
+        let _ = (sample, queued);
+        false
+    }
+
+    /// Called when somebody is refused for want of room, at once or after waiting, if this rule
+    /// [learns](Self::LEARNS). It is called very often, and with locks held.
+    fn turned_away(&self) {}
+
+    /// When the next [`tick`](Self::tick) is due. It comes with the first traffic at or after that.
+    fn tick_at(&self) -> Moment {
+        Moment::NEVER
+    }
+
+    /// Learns from the passing of time. Called with no lock held. Returns whether the limiter is to be
+    /// [adjusted](Self::adjust).
+    fn tick(&self, load: Load) -> bool {
+        let _ = load;
+        false
+    }
+
+    /// Makes what was learned the limit, and the bound of the queue if there is one. Called behind the lock of
+    /// the gate.
+    fn adjust(&self, state: &mut Self::State, bound: Option<&mut u32>) {
+        let _ = (state, bound);
     }
 
     /// For how long a short form is good, as a power of two in nanoseconds.

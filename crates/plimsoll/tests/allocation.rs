@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use counting::allocations;
+use plimsoll::adaptive::{Adaptive, Limit, Sample};
 use plimsoll::{
     Acquire, All, Clock, Concurrency, Demand, Gate, Limiter, ManualClock, Outcome, Permit, Queue,
     Quota, Reason, SlidingWindow, TokenBucket,
@@ -26,11 +27,37 @@ fn the_counter_counts() {
 /// Plenty, so that everything is granted.
 const PLENTY: Quota = Quota::per_second(1_000_000);
 
+/// Goes up and down between two limits.
+#[derive(Debug)]
+struct Swinging {
+    around: u32,
+    up: bool,
+}
+
+impl Limit for Swinging {
+    fn limit(&self) -> u32 {
+        self.around + u32::from(self.up)
+    }
+
+    fn sample(&mut self, _sample: &Sample) {
+        self.up = !self.up;
+    }
+
+    fn tick_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(1))
+    }
+}
+
 /// A limiter of every kind, of as many units.
 fn every(quota: Quota, queue: Option<Queue>, clock: &Clock) -> Vec<Arc<dyn Limiter>> {
     let mut limiters = rules::rates(quota, queue, clock);
     let slots = Concurrency::new(quota.units());
     limiters.push(rules::gate("concurrency", slots, queue, clock));
+    let adaptive = Adaptive::new(Swinging {
+        around: quota.units(),
+        up: false,
+    });
+    limiters.push(rules::gate("adaptive", adaptive, queue, clock));
     limiters
 }
 
@@ -198,8 +225,10 @@ fn round<'a>(
     }
     drop(held);
     time.advance(Duration::from_secs(5));
+    // What is given back serves the next when it is read.
+    let given_back = ["concurrency", "adaptive"].map(Some);
     for (at, waiter) in crowd.iter_mut().take(CROWD as usize / 2).enumerate() {
-        if at % 2 == 0 || limiter.name() == Some("concurrency") {
+        if at % 2 == 0 || given_back.contains(&limiter.name()) {
             assert!(poll(waiter).is_ready(), "{:?}: {at}", limiter.name());
         }
     }

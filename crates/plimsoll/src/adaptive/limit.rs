@@ -82,3 +82,17 @@ pub struct Insight {
     /// What it did last, and why, in a few words.
     pub decision: &'static str,
 }
+
+/// What an adaptive limit has come to, for people who look. See [`Gate::insight`](crate::Gate::insight).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Findings {
+    /// The limit.
+    pub limit: u32,
+    /// How much may wait, if there is a queue.
+    pub queue: Option<u32>,
+    /// How many samples were lost: because more work ended while the algorithm computed than there is room to remember, or
+    /// because it panicked.
+    pub lost: u64,
+    /// What the algorithm makes of it.
+    pub insight: Insight,
+}

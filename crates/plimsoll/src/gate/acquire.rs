@@ -172,7 +172,7 @@ impl<R: Rule> Turnstile for Core<R> {
         let now = now.unwrap_or_else(|| self.clock.precise_now());
         // Cloned and dropped outside of the lock: either may run anything.
         let mut waker = Some(waker.clone());
-        self.enter(now, |turn| {
+        let answer = self.enter(now, |turn| {
             let refusal = match turn.take(demand) {
                 Ok(()) => {
                     turn.inside.counts.granted += 1;
@@ -196,7 +196,11 @@ impl<R: Rule> Turnstile for Core<R> {
                 },
                 Err(refusal) => Err(self.refused(turn, demand, refusal)),
             }
-        })
+        });
+        if answer.is_err() {
+            self.tick_if_due(now);
+        }
+        answer
     }
 
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Moment, Denied>> {

@@ -158,10 +158,14 @@ impl<R: Rule> Core<R> {
     /// stays small enough to be inlined.
     #[inline(never)]
     pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
-        if let Some(answer) = self.take_parked(now, demand.cost) {
-            return answer;
+        let answer = match self.take_parked(now, demand.cost) {
+            Some(answer) => answer,
+            None => self.take_in_turn(now, demand),
+        };
+        if answer.is_err() {
+            self.tick_if_due(now);
         }
-        self.take_in_turn(now, demand)
+        answer
     }
 
     #[inline(never)]
@@ -200,6 +204,9 @@ impl<R: Rule> Core<R> {
                 Some(Ok(()))
             }
             Err(refusal) => {
+                if R::LEARNS {
+                    rule.turned_away();
+                }
                 let refusal = charge(rule, state, now, cost, refusal);
                 let denied = self.denied(rule, refusal, state, now);
                 counts.denied += 1;

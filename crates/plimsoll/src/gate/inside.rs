@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use super::bookings::Bookings;
 use super::core::Core;
 use super::forecast::Forecast;
+use super::refused::is_for_want_of_room;
 use super::woken::Woken;
 use crate::clock::AlarmId;
 use crate::queue::{Counts, Evicted, Order, Queue, Status, Ticket, Waiters};
@@ -304,6 +305,9 @@ impl<R: Rule> Turn<'_, R> {
 
     pub(super) fn refuse(&mut self, ticket: Ticket, reason: Reason) {
         self.inside.counts.denied += 1;
+        if R::LEARNS && is_for_want_of_room(reason) {
+            self.rule.turned_away();
+        }
         self.settle(ticket, Status::Refused(reason));
     }
 

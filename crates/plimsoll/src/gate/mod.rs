@@ -7,6 +7,7 @@ mod builder;
 mod core;
 mod forecast;
 mod inside;
+mod learning;
 mod limiter;
 #[cfg(all(test, loom))]
 mod model;

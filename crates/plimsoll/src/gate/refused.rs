@@ -13,6 +13,9 @@ impl<R: Rule> Core<R> {
         refusal: Refusal,
     ) -> Denied {
         turn.inside.counts.denied += 1;
+        if R::LEARNS && is_for_want_of_room(refusal.reason) {
+            turn.rule.turned_away();
+        }
         let refusal = turn.explain(demand, refusal);
         let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
         self.denied(turn.rule, refusal, turn.state, turn.now)
@@ -32,6 +35,7 @@ impl<R: Rule> Core<R> {
         self.totals.denied();
         // Whoever asked for one and did not get it knows that there is nothing.
         if cost == 1 {
+            self.turned_away_shortly(now);
             return self.refusal(refusal, now, 0);
         }
         self.denied_larger(refusal, word, now, cost)
@@ -44,7 +48,16 @@ impl<R: Rule> Core<R> {
             let refusal = Refusal::until_given_back().because(Reason::TooLarge);
             return self.denied(&self.rule, refusal, &state, now);
         }
+        self.turned_away_shortly(now);
         self.refusal(refusal, now, self.rule.available(&state, now))
+    }
+
+    #[inline]
+    fn turned_away_shortly(&self, now: Moment) {
+        if R::LEARNS {
+            self.rule.turned_away();
+            self.tick_if_due(now);
+        }
     }
 
     /// What a refusal tells the caller.
@@ -76,8 +89,14 @@ pub(super) fn charge<R: Rule>(
     cost: u32,
     refusal: Refusal,
 ) -> Refusal {
-    match refusal.reason {
-        Reason::TooLarge | Reason::Closed => refusal,
-        _ => rule.refused(state, now, cost, refusal),
+    if is_for_want_of_room(refusal.reason) {
+        rule.refused(state, now, cost, refusal)
+    } else {
+        refusal
     }
+}
+
+/// Whether a larger limit would have helped.
+pub(super) fn is_for_want_of_room(reason: Reason) -> bool {
+    !matches!(reason, Reason::TooLarge | Reason::Closed)
 }

@@ -170,14 +170,18 @@ impl fmt::Debug for Reservation<'_> {
 impl<R: Rule> Core<R> {
     pub(super) fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         let now = self.clock.precise_now();
-        let (hold, ready_at) = self.enter(now, |turn| {
+        let held = self.enter(now, |turn| {
             let deadline = match (demand.patience, turn.rule.longest_wait()) {
                 (Patience::Unlimited, Some(longest)) => now.plus(longest),
                 (patience, _) => patience.deadline(now),
             };
             self.hold(turn, demand, deadline)
                 .map_err(|refusal| self.refused(turn, demand, refusal))
-        })?;
+        });
+        if held.is_err() {
+            self.tick_if_due(now);
+        }
+        let (hold, ready_at) = held?;
         Ok(Reservation {
             hold,
             made_at: now,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::core::{ASTRAY, Core, MARK, PARKED};
+use super::learning::Ended;
 use super::woken::Woken;
+use crate::adaptive::Load;
 use crate::batched::TakeBack;
 use crate::queue::{Status, Ticket};
 use crate::sync::{Ordering, lock};
@@ -11,12 +13,15 @@ use crate::{Moment, Outcome, Reason, Rule, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
-    fn give_back(&self, cost: u32, taken: Moment, _outcome: Outcome) {
+    fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome) {
         if R::GIVES_BACK {
+            let limit = if R::LEARNS { self.rule.limit() } else { 0 };
             // Released to whoever takes next: what was done under the permit happened before.
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
-                self.give_back_long(cost, taken, word);
+                self.give_back_long(cost, taken, outcome, word);
+            } else if R::LEARNS && outcome != Outcome::Ignore {
+                self.learn_shortly(Ended::new(cost, taken, outcome), word, limit);
             }
         }
     }
@@ -57,25 +62,39 @@ impl<R: Rule> TakeBack for Core<R> {
 
 impl<R: Rule> Core<R> {
     #[cold]
-    fn give_back_long(&self, cost: u32, taken: Moment, word: u64) {
+    fn give_back_long(&self, cost: u32, taken: Moment, outcome: Outcome, word: u64) {
+        // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
+        let learns = R::LEARNS && outcome != Outcome::Ignore;
+        let ended = Ended::new(cost, taken, outcome);
         let mut woken = Woken::default();
         let mut inside = lock(&self.inside);
         let Some(state) = inside.state.take() else {
             // The state went back into the word before this addition could be repeated.
-            self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
+            let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
+            if learns {
+                // Behind the lock the limit is that of the word.
+                let in_use = self.rule.in_use(&self.rule.unpack(word, now), now);
+                drop(inside);
+                self.learn(ended, Load::of(now, in_use, 0));
+            }
             return;
         };
-        self.run(&mut inside, state, now, &mut woken, |turn| {
+        let load = self.run(&mut inside, state, now, &mut woken, |turn| {
+            let load = learns.then(|| turn.load());
             turn.rule.put_back(turn.state, now, taken, cost);
             turn.inside.forecast.forget();
             turn.serve();
+            load
         });
         if inside.state.is_some() && word > MARK + ASTRAY {
             self.word.swap(MARK, Ordering::AcqRel);
         }
         drop(inside);
         self.wake(now, &mut woken);
+        if let Some(load) = load {
+            self.learn(ended, load);
+        }
     }
 
     /// Gives up a place in the queue, or what was granted to it and never read. What was reserved can

@@ -1,0 +1,148 @@
+//! Where samples wait for whoever runs the algorithm.
+
+use super::Sample;
+use crate::Moment;
+use crate::sync::{AtomicU64, Ordering};
+
+/// A bounded queue into which anybody puts and from which one at a time takes.
+///
+/// A sample is three words, so a place is made of plain atomics. Neither side ever waits for the other: a
+/// place that is claimed and not yet filled ends the taking, and whoever fills it looks after it.
+pub(super) struct Inbox {
+    places: Box<[Place]>,
+    /// How many places were claimed so far.
+    claimed: AtomicU64,
+    /// How many samples were taken so far.
+    taken: AtomicU64,
+}
+
+#[derive(Default)]
+struct Place {
+    /// One more than the number of the claim whose sample is here.
+    filled: AtomicU64,
+    start: AtomicU64,
+    end: AtomicU64,
+    rest: AtomicU64,
+}
+
+const OVERLOAD: u64 = 1 << 32;
+const REFUSED: u64 = 1 << 33;
+
+impl Inbox {
+    /// With `places` places, at least 1.
+    pub(super) fn new(places: usize) -> Self {
+        Self {
+            places: (0..places.max(1)).map(|_| Place::default()).collect(),
+            claimed: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    fn place(&self, claim: u64) -> &Place {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "less than the number of places"
+        )]
+        let index = (claim % self.places.len() as u64) as usize;
+        &self.places[index]
+    }
+
+    /// Whether there was room for `sample`.
+    pub(super) fn put(&self, sample: &Sample) -> bool {
+        let mut claim = self.claimed.load(Ordering::Relaxed);
+        loop {
+            // Acquired, so that what the place held has been read. May be ahead of an old claim.
+            let taken = self.taken.load(Ordering::Acquire);
+            if claim.saturating_sub(taken) >= self.places.len() as u64 {
+                return false;
+            }
+            let claimed = self.claimed.compare_exchange_weak(
+                claim,
+                claim + 1,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            match claimed {
+                Ok(_) => break,
+                Err(other) => claim = other,
+            }
+        }
+        let place = self.place(claim);
+        let flag = |set, flag| if set { flag } else { 0 };
+        let rest = u64::from(sample.in_flight)
+            | flag(sample.overload, OVERLOAD)
+            | flag(sample.refused, REFUSED);
+        place
+            .start
+            .store(sample.start.as_nanos(), Ordering::Relaxed);
+        place.end.store(sample.end.as_nanos(), Ordering::Relaxed);
+        place.rest.store(rest, Ordering::Relaxed);
+        place.filled.store(claim + 1, Ordering::Release);
+        true
+    }
+
+    /// Whether nothing is there to be taken.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        let taken = self.taken.load(Ordering::Relaxed);
+        self.claimed.load(Ordering::Acquire) == taken
+            || self.place(taken).filled.load(Ordering::Acquire) != taken + 1
+    }
+
+    /// The sample that has been here longest. To be called by one at a time, under a lock.
+    pub(super) fn take(&self) -> Option<Sample> {
+        let taken = self.taken.load(Ordering::Relaxed);
+        let place = self.place(taken);
+        if place.filled.load(Ordering::Acquire) != taken + 1 {
+            return None;
+        }
+        let moment = |word: &AtomicU64| Moment::from_nanos(word.load(Ordering::Relaxed));
+        let rest = place.rest.load(Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+        let in_flight = rest as u32;
+        let sample = Sample {
+            start: moment(&place.start),
+            end: moment(&place.end),
+            in_flight,
+            overload: rest & OVERLOAD != 0,
+            refused: rest & REFUSED != 0,
+        };
+        self.taken.store(taken + 1, Ordering::Release);
+        Some(sample)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Inbox;
+    use crate::Moment;
+    use crate::adaptive::Sample;
+
+    fn sample(number: u32) -> Sample {
+        Sample {
+            start: Moment::from_nanos(u64::from(number)),
+            end: Moment::from_nanos(u64::MAX - u64::from(number)),
+            in_flight: u32::MAX - number,
+            overload: number.is_multiple_of(2),
+            refused: number.is_multiple_of(3),
+        }
+    }
+
+    #[test]
+    fn what_is_put_in_comes_out_in_order_and_not_more_than_fits() {
+        let inbox = Inbox::new(4);
+        let mut next = 0;
+        for round in 0..7 {
+            assert!(inbox.is_empty());
+            let fit = (0..6).filter(|i| inbox.put(&sample(round * 6 + i))).count();
+            assert_eq!(fit, 4);
+            for number in round * 6..round * 6 + 4 {
+                assert!(!inbox.is_empty());
+                assert_eq!(inbox.take(), Some(sample(number)));
+                next += 1;
+            }
+            assert_eq!(inbox.take(), None);
+        }
+        assert_eq!(next, 28);
+    }
+}

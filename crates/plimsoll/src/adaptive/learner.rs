@@ -1,0 +1,344 @@
+//! Who runs the algorithm, and what becomes of the samples of those who do not.
+//!
+//! Nobody who finishes work waits for an algorithm that computes. Whoever finds it free runs it; everybody else
+//! leaves the sample in the inbox and goes on. Who has run it takes what lies in the inbox, and looks once more
+//! when the algorithm is free again. Who has put something there looks too. What slips through between the
+//! two at worst waits for the next work to end.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::TryLockError;
+use std::time::Duration;
+
+use super::inbox::Inbox;
+use super::{Insight, Limit, Load, Sample};
+use crate::Moment;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+
+/// So many samples wait for whoever runs the algorithm; more are lost.
+#[cfg(not(loom))]
+const PLACES: usize = 64;
+#[cfg(loom)]
+const PLACES: usize = 2;
+
+/// So often one who has run the algorithm does so again for others, before it goes on with its own work.
+const FAVOURS: u32 = 4;
+
+/// So many ticks that were missed are made up for.
+const MISSED: u64 = 8;
+
+/// How much may wait at a limit.
+type QueueSize = Box<dyn Fn(u32) -> u32 + Send + Sync>;
+
+// Apart from what those read who take and refuse: it is written with every sample.
+#[repr(align(128))]
+pub(super) struct Learner<L> {
+    algorithm: Mutex<L>,
+    /// The limit and the bound of the queue that were decided last: written by whoever runs the algorithm.
+    decided: AtomicU64,
+    /// When the next tick is due.
+    tick_at: AtomicU64,
+    inbox: Inbox,
+    lost: AtomicU64,
+    queue_size: Option<QueueSize>,
+    /// The least that may wait, whatever the limit.
+    min_queue: Option<u32>,
+    /// The least and the greatest limit that is believed.
+    bounds: (u32, u32),
+}
+
+/// What an algorithm decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Decision {
+    pub(super) limit: u32,
+    pub(super) queue: u32,
+}
+
+impl Decision {
+    fn pack(self) -> u64 {
+        u64::from(self.limit) << 32 | u64::from(self.queue)
+    }
+
+    fn unpack(word: u64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
+        let (limit, queue) = ((word >> 32) as u32, word as u32);
+        Self { limit, queue }
+    }
+}
+
+impl<L: Limit> Learner<L> {
+    pub(super) fn new(algorithm: L) -> Self {
+        let decision = Decision {
+            limit: algorithm.limit().max(1),
+            queue: algorithm.queue_bound().unwrap_or(0),
+        };
+        Self {
+            algorithm: Mutex::new(algorithm),
+            decided: AtomicU64::new(decision.pack()),
+            tick_at: AtomicU64::new(Moment::NEVER.as_nanos()),
+            inbox: Inbox::new(PLACES),
+            lost: AtomicU64::new(0),
+            queue_size: None,
+            min_queue: None,
+            bounds: (1, u32::MAX),
+        }
+    }
+
+    /// Believes the algorithm only what lies within these bounds.
+    pub(super) fn set_bounds(&mut self, least: u32, most: u32) {
+        self.bounds = (least, most);
+        let Decision { limit, queue } = self.decision();
+        let limit = limit.clamp(least, most);
+        self.publish(Decision { limit, queue });
+    }
+
+    /// Has the bound of the queue follow the limit by `size`.
+    pub(super) fn set_queue_size(&mut self, size: QueueSize) {
+        self.queue_size = Some(size);
+    }
+
+    /// Lets at least so much wait.
+    pub(super) fn set_min_queue(&mut self, bound: u32) {
+        self.min_queue = Some(bound);
+    }
+
+    /// Starts with this bound, unless the algorithm has its own.
+    pub(super) fn start_queue(&mut self, bound: u32) -> u32 {
+        self.min_queue.get_or_insert(bound);
+        let queue = lock(&self.algorithm).queue_bound().unwrap_or(bound);
+        let limit = self.decision().limit;
+        self.publish(Decision { limit, queue });
+        queue
+    }
+
+    /// Counts ticks from `start` on.
+    pub(super) fn begin(&self, start: Moment) {
+        let every = lock(&self.algorithm).tick_every();
+        self.set_tick(after(start, every));
+    }
+
+    #[inline]
+    pub(super) fn decision(&self) -> Decision {
+        Decision::unpack(self.decided.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn tick_at(&self) -> Moment {
+        Moment::from_nanos(self.tick_at.load(Ordering::Relaxed))
+    }
+
+    fn publish(&self, decision: Decision) {
+        self.decided.store(decision.pack(), Ordering::Release);
+    }
+
+    fn set_tick(&self, at: Moment) {
+        self.tick_at.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// The algorithm, if nobody else has it.
+    #[inline]
+    fn hold(&self) -> Option<MutexGuard<'_, L>> {
+        match self.algorithm.try_lock() {
+            Ok(held) => Some(held),
+            // Nothing unwinds through here but what the algorithm's own `insight` and the like may throw.
+            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Learns from a sample, now or soon. Returns whether there is a new decision, and whether the sample was kept.
+    #[inline]
+    pub(super) fn learn(&self, sample: &Sample, queued: u32) -> (bool, bool) {
+        let load = Load {
+            now: sample.end,
+            in_flight: sample.in_flight,
+            queued,
+        };
+        if let Some(held) = self.hold() {
+            return (self.run(held, Some(load), Some(sample)), true);
+        }
+        if !self.inbox.put(sample) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return (false, false);
+        }
+        // Whoever had the algorithm may have looked into the inbox just before.
+        let decided = self.hold().is_some_and(|held| self.run(held, None, None));
+        (decided, true)
+    }
+
+    /// Learns from the passing of time. Returns whether there is a new decision.
+    pub(super) fn tick(&self, load: Load) -> bool {
+        self.hold()
+            .is_some_and(|held| self.run(held, Some(load), None))
+    }
+
+    /// Runs the algorithm, for the caller and for those who left something in the inbox.
+    #[inline]
+    fn run<'a>(
+        &'a self,
+        mut held: MutexGuard<'a, L>,
+        load: Option<Load>,
+        mut sample: Option<&Sample>,
+    ) -> bool {
+        let mut decided = self.run_once(&mut held, load, sample.take());
+        for _ in 0..FAVOURS {
+            drop(held);
+            if self.inbox.is_empty() {
+                break;
+            }
+            held = match self.hold() {
+                Some(held) => held,
+                None => break,
+            };
+            decided |= self.run_once(&mut held, None, None);
+        }
+        decided
+    }
+
+    /// A panic ends here: the work that has ended is not to blame for it. The limit stays what it was.
+    #[inline]
+    fn run_once(&self, algorithm: &mut L, load: Option<Load>, sample: Option<&Sample>) -> bool {
+        let run = AssertUnwindSafe(|| self.feed(algorithm, load, sample));
+        catch_unwind(run).unwrap_or_else(|_| {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            false
+        })
+    }
+
+    #[inline]
+    fn feed(&self, algorithm: &mut L, load: Option<Load>, sample: Option<&Sample>) -> bool {
+        if !self.inbox.is_empty() {
+            self.empty_inbox(algorithm);
+        }
+        if let Some(load) = load
+            && load.now >= self.tick_at()
+        {
+            self.make_up(algorithm, load);
+        }
+        if let Some(sample) = sample {
+            algorithm.sample(sample);
+        }
+        self.decide(algorithm)
+    }
+
+    #[cold]
+    fn empty_inbox(&self, algorithm: &mut L) {
+        // As many as can be there: no longer, however fast others put.
+        for _ in 0..PLACES {
+            let Some(sample) = self.inbox.take() else {
+                break;
+            };
+            algorithm.sample(&sample);
+        }
+    }
+
+    /// Ticks for every moment at which a tick was due, up to a number.
+    #[cold]
+    fn make_up(&self, algorithm: &mut L, load: Load) {
+        let mut due = self.tick_at();
+        // Said before anything is run that may panic.
+        self.set_tick(after(load.now, algorithm.tick_every()));
+        let Some(every) = algorithm.tick_every().map(nanos) else {
+            return;
+        };
+        let missed = load.now.nanos_since(due) / every;
+        due = due.plus_nanos(every.saturating_mul(missed.saturating_sub(MISSED - 1)));
+        while due <= load.now && due.is_known() {
+            algorithm.tick(Load { now: due, ..load });
+            due = after(due, algorithm.tick_every());
+        }
+        self.set_tick(due);
+    }
+
+    #[inline]
+    fn decide(&self, algorithm: &L) -> bool {
+        let before = self.decision();
+        let limit = algorithm.limit().clamp(self.bounds.0, self.bounds.1);
+        let queue = match algorithm.queue_bound() {
+            Some(bound) => bound,
+            None if limit == before.limit => before.queue,
+            None => self.queue_at(limit),
+        };
+        let decision = Decision { limit, queue };
+        if decision == before {
+            return false;
+        }
+        self.publish(decision);
+        true
+    }
+
+    #[cold]
+    fn queue_at(&self, limit: u32) -> u32 {
+        match &self.queue_size {
+            Some(size) => size(limit),
+            None => self.min_queue.unwrap_or(0).max(root_rounded_up(limit)),
+        }
+    }
+
+    /// What the algorithm makes of everything so far, and whether there is a new decision. Waits for whoever
+    /// runs it.
+    pub(super) fn look(&self) -> (Insight, bool) {
+        let mut held = lock(&self.algorithm);
+        let decided = !self.inbox.is_empty() && self.run_once(&mut held, None, None);
+        (held.insight(), decided)
+    }
+
+    /// How many samples the algorithm never saw, or panicked at.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// At least 1, so that time goes on.
+fn nanos(every: Duration) -> u64 {
+    crate::moment::saturating_nanos(every).max(1)
+}
+
+fn after(moment: Moment, every: Option<Duration>) -> Moment {
+    every.map_or(Moment::NEVER, |every| moment.plus_nanos(nanos(every)))
+}
+
+fn root_rounded_up(limit: u32) -> u32 {
+    let root = limit.isqrt();
+    root + u32::from(root * root < limit)
+}
+
+impl<L: Limit> fmt::Debug for Learner<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Learner");
+        if let Some(algorithm) = self.hold() {
+            debug.field("algorithm", &*algorithm);
+        }
+        debug
+            .field("decision", &self.decision())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Decision, root_rounded_up};
+
+    #[test]
+    fn roots_are_rounded_up_up_to_the_largest_limit() {
+        for (limit, root) in [
+            (1, 1),
+            (2, 2),
+            (4, 2),
+            (5, 3),
+            (100, 10),
+            (101, 11),
+            (u32::MAX, 65_536),
+        ] {
+            assert_eq!(root_rounded_up(limit), root);
+        }
+    }
+
+    #[test]
+    fn a_decision_fits_a_word() {
+        for (limit, queue) in [(1, 0), (u32::MAX, u32::MAX), (7, u32::MAX), (u32::MAX, 3)] {
+            let decision = Decision { limit, queue };
+            assert_eq!(Decision::unpack(decision.pack()), decision);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::learner::Learner;
+use super::{Insight, Limit, Load, Sample};
+use crate::{Carry, Concurrency, Moment, Refusal, Rule, Short, Slots};
+
+/// At most so much at once as an algorithm finds out.
+///
+/// It is a [`Concurrency`] limit whose number an algorithm, a [`Limit`], changes as it watches work come and go.
+/// Tell it how the work went with [`Permit::finish`](crate::Permit::finish): a permit that is simply dropped
+/// says nothing, so an algorithm that hears of nothing else stays where it is.
+///
+/// ```
+/// use plimsoll::adaptive::{Adaptive, Limit, Sample};
+/// use plimsoll::{Gate, Outcome, Queue};
+///
+/// /// One more for each success, half for each failure.
+/// #[derive(Debug)]
+/// struct Careful(u32);
+///
+/// impl Limit for Careful {
+///     fn limit(&self) -> u32 {
+///         self.0
+///     }
+///
+///     fn sample(&mut self, sample: &Sample) {
+///         self.0 = if sample.overload { (self.0 / 2).max(1) } else { self.0 + 1 };
+///     }
+/// }
+///
+/// let gate = Gate::builder(Adaptive::new(Careful(10))).queue(Queue::fifo(20)).build();
+/// gate.try_acquire(1)?.finish(Outcome::Success);
+/// assert_eq!(gate.snapshot().limit(), 11);
+/// gate.try_acquire(1)?.finish(Outcome::Overload);
+/// assert_eq!(gate.snapshot().limit(), 5);
+/// drop(gate.try_acquire(1)?);
+/// assert_eq!(gate.snapshot().limit(), 5);
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+///
+/// # The queue
+///
+/// The bound of the queue, if there is one, follows the limit: the root of the limit, rounded up, and never less
+/// than the bound it began with. An algorithm may have [its own idea](Limit::queue_bound), and so may
+/// [you](crate::GateBuilder::queue_size). A bound that falls sends nobody away who already waits.
+///
+/// # The clock
+///
+/// A gate with this rule takes its time from [`Clock::precise`](crate::Clock::precise) unless told otherwise: on
+/// a clock that ticks once a millisecond all that is faster takes no time.
+#[must_use]
+pub struct Adaptive<L> {
+    slots: Concurrency,
+    /// The bound that the queue was given last. Changed under the gate's lock.
+    bound: AtomicU32,
+    /// Whether anybody was refused since the last sample.
+    refused: AtomicBool,
+    learner: Learner<L>,
+}
+
+impl<L: Limit> Adaptive<L> {
+    /// As much at once as `limit` says. A limit of 0 is taken for 1.
+    pub fn new(limit: L) -> Self {
+        Self {
+            slots: Concurrency::new(limit.limit().max(1)),
+            bound: AtomicU32::new(0),
+            refused: AtomicBool::new(false),
+            learner: Learner::new(limit),
+        }
+    }
+
+    /// Believes the algorithm only what lies within these bounds.
+    pub(super) fn within(mut self, least: u32, most: u32) -> Self {
+        self.learner.set_bounds(least, most);
+        self.slots = Concurrency::new(self.learner.decision().limit);
+        self
+    }
+
+    pub(super) fn with_min_queue(mut self, bound: u32) -> Self {
+        self.learner.set_min_queue(bound);
+        self
+    }
+
+    pub(crate) fn with_queue_size(
+        mut self,
+        size: impl Fn(u32) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        self.learner.set_queue_size(Box::new(size));
+        self
+    }
+
+    /// What the algorithm makes of it, and whether the gate has to be adjusted.
+    pub(crate) fn insight(&self) -> (Insight, bool) {
+        self.learner.look()
+    }
+
+    /// How many samples were lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.learner.lost()
+    }
+
+    fn was_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl<L: Limit> Rule for Adaptive<L> {
+    type State = Slots;
+
+    const GIVES_BACK: bool = true;
+    const LEARNS: bool = true;
+
+    #[inline]
+    fn limit(&self) -> u32 {
+        self.slots.limit()
+    }
+
+    fn begin(&mut self, start: Moment) {
+        self.learner.begin(start);
+    }
+
+    fn begin_queue(&mut self, bound: u32) -> u32 {
+        let bound = self.learner.start_queue(bound);
+        self.bound.store(bound, Ordering::Relaxed);
+        bound
+    }
+
+    fn fresh(&self, now: Moment) -> Slots {
+        self.slots.fresh(now)
+    }
+
+    #[inline]
+    fn take(&self, state: &mut Slots, now: Moment, cost: u32) -> Result<(), Refusal> {
+        self.slots.take(state, now, cost)
+    }
+
+    fn available(&self, state: &Slots, now: Moment) -> u32 {
+        self.slots.available(state, now)
+    }
+
+    #[inline]
+    fn in_use(&self, state: &Slots, now: Moment) -> u64 {
+        self.slots.in_use(state, now)
+    }
+
+    fn put_back(&self, state: &mut Slots, now: Moment, taken: Moment, cost: u32) {
+        self.slots.put_back(state, now, taken, cost);
+    }
+
+    fn add(&self, state: &mut Slots, now: Moment, amount: u32) {
+        self.slots.add(state, now, amount);
+    }
+
+    fn full_at(&self, state: &Slots, now: Moment) -> Option<Moment> {
+        self.slots.full_at(state, now)
+    }
+
+    fn adopt(&self, old: &Self, state: &Slots, now: Moment, carry: Carry) -> Slots {
+        self.slots.adopt(&old.slots, state, now, carry)
+    }
+
+    #[inline]
+    fn pack(&self, state: &Slots, now: Moment) -> Option<u64> {
+        self.slots.pack(state, now)
+    }
+
+    #[inline]
+    fn unpack(&self, word: u64, now: Moment) -> Slots {
+        self.slots.unpack(word, now)
+    }
+
+    #[inline]
+    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
+        self.slots.take_short(word, now, cost)
+    }
+
+    #[inline]
+    fn learn(&self, mut sample: Sample, queued: u32) -> bool {
+        sample.refused = self.was_refused();
+        let (decided, kept) = self.learner.learn(&sample, queued);
+        if sample.refused && !kept {
+            self.turned_away();
+        }
+        decided
+    }
+
+    #[inline]
+    fn turned_away(&self) {
+        // Refusals come in floods. Only the first after a sample has to write.
+        if !self.refused.load(Ordering::Relaxed) {
+            self.refused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn tick_at(&self) -> Moment {
+        self.learner.tick_at()
+    }
+
+    fn tick(&self, load: Load) -> bool {
+        self.learner.tick(load)
+    }
+
+    fn adjust(&self, state: &mut Slots, bound: Option<&mut u32>) {
+        // Read here, behind the gate's lock: of several who come with a decision the last one brings the latest.
+        let decision = self.learner.decision();
+        self.slots.resize(state, decision.limit);
+        // A bound that was set by hand stands until the next decision that is different.
+        if self.bound.swap(decision.queue, Ordering::Relaxed) != decision.queue
+            && let Some(bound) = bound
+        {
+            *bound = decision.queue;
+        }
+    }
+}
+
+impl<L: Limit> fmt::Debug for Adaptive<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adaptive")
+            .field("limit", &self.limit())
+            .field("learner", &self.learner)
+            .finish_non_exhaustive()
+    }
+}

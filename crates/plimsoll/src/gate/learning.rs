@@ -1,0 +1,125 @@
+//! What a gate tells a rule that learns, and what it makes of the answer.
+
+use super::Gate;
+use super::core::Core;
+use super::inside::Turn;
+use crate::adaptive::{Adaptive, Findings, Limit, Load, Sample};
+use crate::{Moment, Outcome, Rule};
+
+/// Work that has ended.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    cost: u32,
+    start: Moment,
+    overload: bool,
+}
+
+impl Ended {
+    #[inline]
+    pub(super) fn new(cost: u32, start: Moment, outcome: Outcome) -> Self {
+        Self {
+            cost,
+            start,
+            overload: outcome == Outcome::Overload,
+        }
+    }
+}
+
+impl<R: Rule> Core<R> {
+    /// Learns from work whose permit went back to `word`; `limit` was read before.
+    #[inline]
+    pub(super) fn learn_shortly(&self, ended: Ended, word: u64, limit: u32) {
+        let now = self.clock.now();
+        let in_use = self.rule.in_use(&self.rule.unpack(word, now), now);
+        // The word says what is left. If the limit has changed since, nobody knows of which limit; of the two the
+        // smaller one makes nothing up.
+        let grown = self.rule.limit().saturating_sub(limit);
+        let in_use = in_use.saturating_sub(u64::from(grown));
+        // Nobody waits while the state is in the word.
+        self.learn(ended, Load::of(now, in_use, 0));
+    }
+
+    /// Learns from work that ended while this was going on.
+    #[inline]
+    pub(super) fn learn(&self, ended: Ended, load: Load) {
+        let sample = Sample {
+            start: ended.start,
+            end: load.now,
+            in_flight: load.in_flight.max(ended.cost),
+            overload: ended.overload,
+            refused: false,
+        };
+        if self.rule.learn(sample, load.queued) {
+            self.adjust(load.now);
+        }
+    }
+
+    /// Lets the rule learn from the passing of time, if it is time. For those who are refused, once they hold no
+    /// lock: while nothing else happens, nobody else tells it.
+    #[inline]
+    pub(super) fn tick_if_due(&self, now: Moment) {
+        if R::LEARNS && now >= self.rule.tick_at() {
+            self.tick();
+        }
+    }
+
+    #[cold]
+    fn tick(&self) {
+        let load = self.look(|rule, inside, state, now| {
+            Load::of(now, rule.in_use(state, now), inside.waiters.queued())
+        });
+        if self.rule.tick(load) {
+            self.adjust(load.now);
+        }
+    }
+
+    /// Makes what the rule has learned the limit, and serves who can then run.
+    #[cold]
+    fn adjust(&self, now: Moment) {
+        self.enter(now, |turn| {
+            let bound = turn.inside.queue.as_mut().map(|queue| &mut queue.bound);
+            turn.rule.adjust(turn.state, bound);
+            turn.inside.forecast.forget();
+            turn.serve();
+        });
+    }
+}
+
+impl<R: Rule> Turn<'_, R> {
+    /// What goes on now.
+    pub(super) fn load(&self) -> Load {
+        let in_use = self.rule.in_use(self.state, self.now);
+        Load::of(self.now, in_use, self.inside.waiters.queued())
+    }
+}
+
+impl Load {
+    #[inline]
+    pub(super) fn of(now: Moment, in_use: u64, queued: u64) -> Self {
+        let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            now,
+            in_flight: count(in_use),
+            queued: count(queued),
+        }
+    }
+}
+
+impl<L: Limit> Gate<Adaptive<L>> {
+    /// What the limit has come to, and what its algorithm makes of what it saw. For people who look, and their
+    /// dashboards: it waits while the algorithm computes, which traffic never does.
+    #[must_use]
+    pub fn insight(&self) -> Findings {
+        let core = &*self.core;
+        let (insight, decided) = core.rule.insight();
+        if decided {
+            core.adjust(core.clock.now());
+        }
+        core.look(|rule, inside, _, _| Findings {
+            limit: rule.limit(),
+            queue: inside.queue.map(|queue| queue.bound),
+            lost: rule.lost(),
+            insight,
+        })
+    }
+}
