@@ -128,7 +128,7 @@ impl<R: Rule> Batched<R> {
         let now = self.gate.now();
         let spent = STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost));
         if spent && !self.gate.is_closed() {
-            return Ok(self.gate.permit(demand.cost, now));
+            return Ok(self.gate.permit(demand.granted(now)));
         }
         self.restock(demand, now)
     }
@@ -174,7 +174,7 @@ impl<R: Rule> Batched<R> {
                 let owner: Weak<Shared> = Arc::downgrade(&self.shared);
                 let _kept = OWNERS.try_with(|owners| owners.set(slot, owner));
             }
-            return Ok(self.gate.permit(demand.cost, now));
+            return Ok(self.gate.permit(demand.granted(now)));
         }
         let permit = self.gate.try_acquire(demand)?;
         self.shared.granted.fetch_add(1, Ordering::Relaxed);

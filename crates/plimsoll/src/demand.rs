@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Moment;
+use crate::{Grant, Moment};
 
 /// Who goes first when several wait.
 ///
@@ -20,6 +20,23 @@ pub enum Priority {
 impl Priority {
     /// How many classes there are.
     pub(crate) const CLASSES: usize = 3;
+
+    /// All of them, the lowest first.
+    pub const ALL: [Self; Self::CLASSES] = [Self::NonCritical, Self::Normal, Self::Critical];
+
+    /// The word for it in files, headers and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NonCritical => "non-critical",
+            Self::Normal => "normal",
+            Self::Critical => "critical",
+        }
+    }
+
+    pub(crate) fn of_class(class: usize) -> Self {
+        Self::ALL.get(class).copied().unwrap_or_default()
+    }
 
     /// The class as an index, the lowest first.
     pub(crate) const fn class(self) -> usize {
@@ -110,6 +127,22 @@ impl Demand {
             self.patience = Patience::Until(self.patience.deadline(now));
         }
         self
+    }
+
+    /// What it is when it is granted at `taken`.
+    #[inline]
+    pub(crate) fn granted(self, taken: Moment) -> Grant {
+        Grant {
+            cost: self.cost,
+            taken,
+            priority: self.priority,
+        }
+    }
+
+    /// Of which class it is.
+    #[must_use]
+    pub const fn class(self) -> Priority {
+        self.priority
     }
 
     /// How many permits are asked for.

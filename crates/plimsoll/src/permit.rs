@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Moment;
+use crate::{Moment, Priority};
 
 /// How the work behind a permit went, for limits that learn from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -15,17 +15,27 @@ pub enum Outcome {
     Ignore,
 }
 
+/// What was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// How many permits.
+    pub cost: u32,
+    /// When.
+    pub taken: Moment,
+    /// To work of which class.
+    pub priority: Priority,
+}
+
 /// Where permits come from and go back to.
 ///
 /// Only those who write a limiter of their own need this.
 pub trait Source: Send + Sync {
-    /// A permit of `cost`, granted at `taken`, is given back.
-    fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome);
+    /// What was granted is given back.
+    fn give_back(&self, grant: Grant, outcome: Outcome);
 
-    /// A permit of `cost`, granted at `taken`, was not used after all: as if it had not been granted,
-    /// even by a limit that is not given back to.
-    /// `whole` says whether that takes a grant back, and not just a part of one.
-    fn undo(&self, cost: u32, taken: Moment, whole: bool);
+    /// What was granted was not used after all: as if it had not been granted, even by a limit that is not
+    /// given back to. `whole` says whether that takes a grant back, and not just a part of one.
+    fn undo(&self, grant: Grant, whole: bool);
 
     /// The same source, for permits that outlive the borrow of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
@@ -59,6 +69,7 @@ pub struct Permit<'a> {
     returns: bool,
     /// Whether it is what was granted, and not split off from it.
     whole: bool,
+    priority: Priority,
     taken: Moment,
 }
 
@@ -81,16 +92,28 @@ impl Origin<'_> {
 }
 
 impl<'a> Permit<'a> {
-    /// A permit of `cost`, granted at `taken`, for those who write a limiter of their own. With
-    /// `returns`, dropping it calls [`Source::give_back`].
+    /// A permit for what was granted, for those who write a limiter of their own. With `returns`, dropping it
+    /// calls [`Source::give_back`].
     #[inline]
-    pub fn new(source: &'a dyn Source, cost: u32, taken: Moment, returns: bool) -> Self {
+    pub fn new(source: &'a dyn Source, grant: Grant, returns: bool) -> Self {
         Self {
             source: Origin::Borrowed(source),
-            cost,
+            cost: grant.cost,
             returns,
             whole: true,
-            taken,
+            priority: grant.priority,
+            taken: grant.taken,
+        }
+    }
+
+    /// What this is a permit for.
+    #[inline]
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        Grant {
+            cost: self.cost,
+            taken: self.taken,
+            priority: self.priority,
         }
     }
 
@@ -98,6 +121,12 @@ impl<'a> Permit<'a> {
     #[must_use]
     pub fn cost(&self) -> u32 {
         self.cost
+    }
+
+    /// The class of the work it was granted to.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.priority
     }
 
     /// When it was granted.
@@ -155,7 +184,7 @@ impl<'a> Permit<'a> {
     /// Never makes more available than there would be without it.
     pub fn undo(mut self) {
         self.returns = false;
-        self.source.get().undo(self.cost, self.taken, self.whole);
+        self.source.get().undo(self.grant(), self.whole);
     }
 
     /// The same permit, no longer tied to the borrow of its limiter.
@@ -165,6 +194,7 @@ impl<'a> Permit<'a> {
             cost: self.cost,
             returns: self.returns,
             whole: self.whole,
+            priority: self.priority,
             taken: self.taken,
         };
         self.returns = false;
@@ -173,7 +203,7 @@ impl<'a> Permit<'a> {
 
     fn give_back(&mut self, outcome: Outcome) {
         if std::mem::take(&mut self.returns) && self.cost > 0 {
-            self.source.get().give_back(self.cost, self.taken, outcome);
+            self.source.get().give_back(self.grant(), outcome);
         }
     }
 }
@@ -198,9 +228,9 @@ impl fmt::Debug for Permit<'_> {
 pub(crate) struct Spent;
 
 impl Source for Spent {
-    fn give_back(&self, _cost: u32, _taken: Moment, _outcome: Outcome) {}
+    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
-    fn undo(&self, _cost: u32, _taken: Moment, _whole: bool) {}
+    fn undo(&self, _grant: Grant, _whole: bool) {}
 
     fn to_shared(&self) -> Arc<dyn Source> {
         // Of no size, so nothing is allocated but the counts.

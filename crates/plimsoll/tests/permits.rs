@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use plimsoll::{Concurrency, Gate, ManualClock, Moment, Outcome, Permit, Source};
+use plimsoll::{Concurrency, Gate, Grant, ManualClock, Moment, Outcome, Permit, Priority, Source};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -24,11 +24,13 @@ enum Entry {
 }
 
 impl Source for Ledger {
-    fn give_back(&self, cost: u32, _taken: Moment, outcome: Outcome) {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
+        let cost = grant.cost;
         self.write(Entry::GaveBack(cost, outcome));
     }
 
-    fn undo(&self, cost: u32, _taken: Moment, _whole: bool) {
+    fn undo(&self, grant: Grant, _whole: bool) {
+        let cost = grant.cost;
         self.write(Entry::Undone(cost));
     }
 
@@ -39,7 +41,15 @@ impl Source for Ledger {
 
 impl Ledger {
     fn permit(&self, cost: u32) -> Permit<'_> {
-        Permit::new(self, cost, Moment::ORIGIN, true)
+        Permit::new(
+            self,
+            Grant {
+                cost,
+                taken: Moment::ORIGIN,
+                priority: Priority::Normal,
+            },
+            true,
+        )
     }
 
     fn write(&self, entry: Entry) {

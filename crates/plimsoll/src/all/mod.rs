@@ -9,8 +9,8 @@ use self::reserved::Reserved;
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{
-    Acquire, Clock, Demand, Denied, InvalidLimit, Limiter, Moment, Outcome, Permit, Reservation,
-    Snapshot, Source,
+    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit,
+    Reservation, Snapshot, Source,
 };
 
 /// Several limiters that must all grant: all or none.
@@ -120,9 +120,9 @@ impl Members {
         self.members[0].clock()
     }
 
-    fn permit(&self, cost: u32, taken: Moment) -> Permit<'_> {
+    fn permit(&self, grant: Grant) -> Permit<'_> {
         self.totals.granted();
-        Permit::new(self, cost, taken, true)
+        Permit::new(self, grant, true)
     }
 
     pub(crate) fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
@@ -136,7 +136,7 @@ impl Members {
 
     fn take_all<'a>(&'a self, demand: Demand, ask: Ask<'a>) -> Result<Permit<'a>, Denied> {
         match take_each(&self.members, demand, ask) {
-            Ok(taken) => Ok(self.permit(demand.cost, taken)),
+            Ok(taken) => Ok(self.permit(demand.granted(taken))),
             Err((refuser, denied)) => Err(self.explain(refuser, denied, demand)),
         }
     }
@@ -168,7 +168,7 @@ impl Members {
     async fn wait_for_all(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         let ask: Ask<'_> = |member, demand| member.attempt(demand);
         let (mut refuser, _) = match take_each(&self.members, demand, ask) {
-            Ok(taken) => return Ok(self.permit(demand.cost, taken)),
+            Ok(taken) => return Ok(self.permit(demand.granted(taken))),
             Err(refused) => refused,
         };
         // What can never be granted is not waited for.
@@ -195,10 +195,10 @@ impl Members {
                             taken
                         };
                         permit.forget();
-                        return Ok(self.permit(demand.cost, taken));
+                        return Ok(self.permit(demand.granted(taken)));
                     }
                     Err((index, _)) => {
-                        self.undo_each(before, demand.cost, taken, true);
+                        self.undo_each(before, demand.granted(taken), true);
                         refuser + 1 + index
                     }
                 },
@@ -210,13 +210,13 @@ impl Members {
     }
 
     /// Takes back from each what was taken at `taken` by the clock of the first.
-    fn undo_each(&self, members: &[Arc<dyn Limiter>], cost: u32, taken: Moment, whole: bool) {
+    fn undo_each(&self, members: &[Arc<dyn Limiter>], grant: Grant, whole: bool) {
         for member in members.iter().rev() {
             // Each goes by its own clock. Read before the first one's, so that it is never too late a moment.
             let now = member.clock().precise_now().as_nanos();
-            let ago = self.clock().precise_now().nanos_since(taken);
+            let ago = self.clock().precise_now().nanos_since(grant.taken);
             let taken = Moment::from_nanos(now.saturating_sub(ago));
-            member.source().undo(cost, taken, whole);
+            member.source().undo(Grant { taken, ..grant }, whole);
         }
     }
 }
@@ -248,14 +248,14 @@ fn take_each<'a>(
 }
 
 impl Source for Members {
-    fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome) {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
         for member in self.members.iter().rev() {
-            member.source().give_back(cost, taken, outcome);
+            member.source().give_back(grant, outcome);
         }
     }
 
-    fn undo(&self, cost: u32, taken: Moment, whole: bool) {
-        self.undo_each(&self.members, cost, taken, whole);
+    fn undo(&self, grant: Grant, whole: bool) {
+        self.undo_each(&self.members, grant, whole);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
@@ -298,7 +298,7 @@ impl Limiter for All {
         let permit = poll_fn(move |cx| {
             reserved
                 .poll(cx)
-                .map_ok(|()| members.permit(demand.cost, members.clock().now()))
+                .map_ok(|()| members.permit(demand.granted(members.clock().now())))
         });
         Ok(Reservation::from_future(made_at, ready_at, permit))
     }

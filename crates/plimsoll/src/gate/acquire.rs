@@ -7,7 +7,7 @@ use super::core::{Core, Shortly};
 use crate::all::Members;
 use crate::demand::Patience;
 use crate::queue::{Status, Ticket};
-use crate::{Demand, Denied, Moment, Permit, Reason, Refusal, Rule, Source};
+use crate::{Demand, Denied, Grant, Moment, Permit, Priority, Reason, Refusal, Rule, Source};
 
 /// Waits for a permit. See [`Limiter::acquire`](crate::Limiter::acquire).
 ///
@@ -49,17 +49,24 @@ pub(super) struct Place<'a> {
     pub(super) gate: &'a dyn Turnstile,
     pub(super) ticket: Ticket,
     pub(super) cost: u32,
+    pub(super) priority: Priority,
     pub(super) reserved: bool,
     /// Whether the answer has been read: then the place has another owner by now.
     pub(super) settled: bool,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn new(gate: &'a dyn Turnstile, ticket: Ticket, cost: u32, reserved: bool) -> Self {
+    pub(super) fn new(
+        gate: &'a dyn Turnstile,
+        ticket: Ticket,
+        demand: Demand,
+        reserved: bool,
+    ) -> Self {
         Self {
             gate,
             ticket,
-            cost,
+            cost: demand.cost,
+            priority: demand.priority,
             reserved,
             settled: false,
         }
@@ -69,7 +76,14 @@ impl<'a> Place<'a> {
         let gate = self.gate;
         let answer = gate.poll(self.ticket, waker);
         self.settled = answer.is_ready();
-        answer.map_ok(|taken| Permit::new(gate, self.cost, taken, gate.gives_back()))
+        answer.map_ok(|taken| {
+            let grant = Grant {
+                cost: self.cost,
+                taken,
+                priority: self.priority,
+            };
+            Permit::new(gate, grant, gate.gives_back())
+        })
     }
 }
 
@@ -106,13 +120,13 @@ impl<'a> Future for Acquire<'a> {
         }
         let answer = match stage {
             Stage::Asking(gate, demand) => {
-                let (gate, cost) = (*gate, demand.cost);
-                match gate.ask(demand, cx.waker()) {
+                let (gate, demand) = (*gate, *demand);
+                match gate.ask(&demand, cx.waker()) {
                     Ok(Asked::Granted(taken)) => {
-                        Ok(Permit::new(gate, cost, taken, gate.gives_back()))
+                        Ok(Permit::new(gate, demand.granted(taken), gate.gives_back()))
                     }
                     Ok(Asked::Queued(ticket)) => {
-                        *stage = Stage::Queued(Place::new(gate, ticket, cost, false));
+                        *stage = Stage::Queued(Place::new(gate, ticket, demand, false));
                         return Poll::Pending;
                     }
                     Err(denied) => Err(denied),

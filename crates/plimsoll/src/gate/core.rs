@@ -184,7 +184,8 @@ impl<R: Rule> Core<R> {
     #[inline(always)]
     fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<(), Denied>> {
         let mut inside = lock(&self.inside);
-        if cost == 0 || inside.closed || !inside.waiters.is_empty() {
+        let busy = inside.closed || !inside.waiters.is_empty() || !inside.listeners.is_empty();
+        if cost == 0 || busy {
             return None;
         }
         let Inside {
@@ -281,6 +282,7 @@ impl<R: Rule> Core<R> {
         // Out of the way while it is used, and back unless another has taken its place.
         let changed = inside.changed.take();
         let rule = changed.as_deref().unwrap_or(&self.rule);
+        let before = self.bounds_before(inside, rule);
         let output = op(&mut Turn {
             rule,
             inside,
@@ -291,10 +293,19 @@ impl<R: Rule> Core<R> {
         if inside.changed.is_none() {
             inside.changed = changed;
         }
+        if let Some(before) = before {
+            // Apart from what is inside while that is changed.
+            let rule = inside.changed.clone();
+            let rule = rule.as_deref().unwrap_or(&self.rule);
+            inside.tell_changes(before, rule, &state, now);
+        }
         let rule = inside.changed.as_deref().unwrap_or(&self.rule);
         let at = self.ringing_at(inside, rule, &state, now);
         woken.overdue = self.set_alarm(inside, at);
-        let free = inside.waiters.is_empty() && !inside.closed && inside.changed.is_none();
+        let free = inside.waiters.is_empty()
+            && inside.listeners.is_empty()
+            && inside.changed.is_none()
+            && !inside.closed;
         match self.rule.pack(&state, now).filter(|_| free) {
             // Swapped, not stored: additions that go astray are exchanges too, and in one order with
             // this one.

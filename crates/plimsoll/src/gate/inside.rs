@@ -9,6 +9,7 @@ use super::forecast::Forecast;
 use super::refused::is_for_want_of_room;
 use super::woken::Woken;
 use crate::clock::AlarmId;
+use crate::events::{EventKind, Feed};
 use crate::queue::{Counts, Evicted, Order, Queue, Status, Ticket, Waiters};
 use crate::{Demand, Moment, Reason, Refusal, Rule};
 
@@ -31,6 +32,8 @@ pub(super) struct Inside<R: Rule> {
     pub(super) alarm: Option<AlarmId>,
     pub(super) alarm_at: Moment,
     pub(super) counts: Tally,
+    /// Those who want to know what happens. While there are any, the state stays here.
+    pub(super) listeners: Vec<Arc<Feed>>,
 }
 
 impl<R: Rule> Inside<R> {
@@ -49,6 +52,7 @@ impl<R: Rule> Inside<R> {
             alarm: None,
             alarm_at: Moment::NEVER,
             counts: Tally::default(),
+            listeners: Vec::new(),
         }
     }
 
@@ -108,6 +112,9 @@ impl<R: Rule> Turn<'_, R> {
         }
         take(self.rule, self.state, self.now, demand.cost)?;
         self.inside.forecast.forget();
+        self.tell(EventKind::Processing {
+            priority: demand.priority,
+        });
         Ok(())
     }
 
@@ -236,6 +243,9 @@ impl<R: Rule> Turn<'_, R> {
         } = &mut *self.inside;
         let ticket = waiters.push(class, demand.cost, self.now, deadline);
         forecast.joined(self.rule, class, demand.cost, order);
+        self.tell(EventKind::Enqueued {
+            priority: demand.priority,
+        });
         ticket
     }
 
@@ -315,6 +325,7 @@ impl<R: Rule> Turn<'_, R> {
         self.inside.forecast.forget();
         let waker = self.inside.waiters.settle(ticket, status);
         self.woken.push(waker);
+        self.tell_left(ticket, status.into());
     }
 }
 

@@ -4,7 +4,7 @@ use super::Gate;
 use super::core::Core;
 use super::inside::Turn;
 use crate::adaptive::{Adaptive, Findings, Limit, Load, Sample};
-use crate::{Moment, Outcome, Rule};
+use crate::{Grant, Moment, Outcome, Rule};
 
 /// Work that has ended.
 #[derive(Clone, Copy)]
@@ -16,10 +16,10 @@ pub(super) struct Ended {
 
 impl Ended {
     #[inline]
-    pub(super) fn new(cost: u32, start: Moment, outcome: Outcome) -> Self {
+    pub(super) fn new(grant: Grant, outcome: Outcome) -> Self {
         Self {
-            cost,
-            start,
+            cost: grant.cost,
+            start: grant.taken,
             overload: outcome == Outcome::Overload,
         }
     }

@@ -19,7 +19,7 @@ impl<R: Rule> Limiter for Gate<R> {
                     .map_err(|refusal| core.denied(turn.rule, refusal, turn.state, turn.now))
             })?;
         }
-        Ok(self.permit(demand.cost, now))
+        Ok(self.permit(demand.granted(now)))
     }
 
     fn acquire(&self, demand: Demand) -> Acquire<'_> {

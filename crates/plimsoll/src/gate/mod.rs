@@ -14,6 +14,7 @@ mod model;
 mod refused;
 mod reservation;
 mod returns;
+mod telling;
 mod view;
 mod woken;
 
@@ -28,7 +29,8 @@ use crate::batched::TakeBack;
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{
-    Carry, Clock, Concurrency, Demand, Denied, InvalidLimit, Moment, Permit, Queue, Rule, Snapshot,
+    Carry, Clock, Concurrency, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Queue, Rule,
+    Snapshot,
 };
 
 pub(crate) use inside::take;
@@ -102,8 +104,8 @@ impl<R: Rule> Gate<R> {
 
     /// A permit for what was taken by other means.
     #[inline]
-    pub(crate) fn permit(&self, cost: u32, taken: Moment) -> Permit<'_> {
-        Permit::new(&*self.core, cost, taken, R::GIVES_BACK)
+    pub(crate) fn permit(&self, grant: Grant) -> Permit<'_> {
+        Permit::new(&*self.core, grant, R::GIVES_BACK)
     }
 
     pub(crate) fn to_take_back(&self) -> Arc<dyn TakeBack> {
@@ -178,7 +180,7 @@ impl<R: Rule> Gate<R> {
             match core.take_short(now, demand.cost) {
                 Shortly::Granted => {
                     core.totals.granted();
-                    return Ok(Permit::new(core, demand.cost, now, R::GIVES_BACK));
+                    return Ok(Permit::new(core, demand.granted(now), R::GIVES_BACK));
                 }
                 Shortly::Refused(refusal, word) => {
                     return Err(core.denied_shortly(refusal, word, now, demand.cost));
@@ -187,7 +189,7 @@ impl<R: Rule> Gate<R> {
             }
         }
         core.take_long(now, demand)?;
-        Ok(self.permit(demand.cost, now))
+        Ok(self.permit(demand.granted(now)))
     }
 
     /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`](crate::Limiter::acquire).
@@ -254,7 +256,7 @@ impl<R: Rule> Gate<R> {
             }
             0
         });
-        Permit::new(core, taken, now, R::GIVES_BACK)
+        self.permit(Demand::of(taken).granted(now))
     }
 
     /// Makes `amount` more available, at most up to the limit, and serves who waits.

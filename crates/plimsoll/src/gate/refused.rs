@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::inside::Turn;
+use crate::events::EventKind;
 use crate::{Demand, Denied, Moment, Reason, Refusal, Rule};
 
 impl<R: Rule> Core<R> {
@@ -18,6 +19,10 @@ impl<R: Rule> Core<R> {
         }
         let refusal = turn.explain(demand, refusal);
         let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
+        turn.tell(EventKind::Rejected {
+            priority: demand.priority,
+            reason: refusal.reason,
+        });
         self.denied(turn.rule, refusal, turn.state, turn.now)
     }
 

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::inside::Turn;
 use crate::clock::Sleep;
 use crate::demand::Patience;
+use crate::events::EventKind;
 use crate::queue::{Evicted, Status};
 use crate::{Demand, Denied, Moment, Permit, Reason, Refusal, Rule};
 
@@ -54,7 +55,7 @@ enum Hold<'a> {
 struct Booked<'a> {
     gate: &'a dyn Turnstile,
     id: u64,
-    cost: u32,
+    demand: Demand,
     sleep: Option<Sleep>,
     used: bool,
 }
@@ -132,7 +133,7 @@ impl<'a> Booked<'a> {
             .get_or_insert_with(|| gate.clock().sleep_until(ready_at));
         Pin::new(sleep).poll(cx).map(|()| {
             self.used = true;
-            Permit::new(gate, self.cost, ready_at, gate.gives_back())
+            Permit::new(gate, self.demand.granted(ready_at), gate.gives_back())
         })
     }
 }
@@ -207,10 +208,13 @@ impl<R: Rule> Core<R> {
                 }
                 *turn.state = ahead;
                 turn.inside.counts.granted += 1;
+                turn.tell(EventKind::Processing {
+                    priority: demand.priority,
+                });
                 let booked = Booked {
                     gate: self,
                     id: turn.inside.bookings.add(demand.cost, now, ready_at),
-                    cost: demand.cost,
+                    demand,
                     sleep: None,
                     used: false,
                 };
@@ -218,7 +222,7 @@ impl<R: Rule> Core<R> {
             }
         }
         let taken = |taken| {
-            let permit = Permit::new(self, demand.cost, taken, R::GIVES_BACK);
+            let permit = Permit::new(self, demand.granted(taken), R::GIVES_BACK);
             (Hold::Taken(self, Some(permit)), taken)
         };
         let refusal = match turn.take(demand) {
@@ -244,7 +248,7 @@ impl<R: Rule> Core<R> {
             turn.inside.waiters.free(ticket);
             return Ok(taken(at));
         }
-        let place = Place::new(self, ticket, demand.cost, true);
+        let place = Place::new(self, ticket, demand, true);
         Ok((Hold::Queued(place), ready_at))
     }
 }

@@ -4,31 +4,33 @@ use std::sync::Arc;
 
 use super::core::{ASTRAY, Core, MARK, PARKED};
 use super::learning::Ended;
+use super::telling::Left;
 use super::woken::Woken;
 use crate::adaptive::Load;
 use crate::batched::TakeBack;
 use crate::queue::{Status, Ticket};
 use crate::sync::{Ordering, lock};
-use crate::{Moment, Outcome, Reason, Rule, Source};
+use crate::{Demand, Grant, Moment, Outcome, Reason, Rule, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
-    fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome) {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
+        let cost = grant.cost;
         if R::GIVES_BACK {
             let limit = if R::LEARNS { self.rule.limit() } else { 0 };
             // Released to whoever takes next: what was done under the permit happened before.
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
-                self.give_back_long(cost, taken, outcome, word);
+                self.give_back_long(grant, outcome, word);
             } else if R::LEARNS && outcome != Outcome::Ignore {
-                self.learn_shortly(Ended::new(cost, taken, outcome), word, limit);
+                self.learn_shortly(Ended::new(grant, outcome), word, limit);
             }
         }
     }
 
-    fn undo(&self, cost: u32, taken: Moment, whole: bool) {
+    fn undo(&self, grant: Grant, whole: bool) {
         lock(&self.inside).counts.undone += u64::from(whole);
-        self.take_back(cost, taken);
+        self.put_back(grant);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
@@ -41,8 +43,15 @@ impl<R: Rule> Source for Core<R> {
 }
 
 impl<R: Rule> TakeBack for Core<R> {
-    /// As if so much had not been taken.
     fn take_back(&self, cost: u32, taken: Moment) {
+        self.put_back(Demand::of(cost).granted(taken));
+    }
+}
+
+impl<R: Rule> Core<R> {
+    /// As if so much had not been taken.
+    fn put_back(&self, grant: Grant) {
+        let Grant { cost, taken, .. } = grant;
         let now = self.clock.precise_now().max(taken);
         self.enter(now, |turn| {
             // What was taken before a reset was made good by it.
@@ -54,19 +63,19 @@ impl<R: Rule> TakeBack for Core<R> {
                 return;
             }
             turn.rule.put_back(turn.state, now, taken, cost);
+            turn.tell_processed(grant, Outcome::Ignore);
             turn.inside.forecast.forget();
             turn.serve();
         });
     }
-}
 
-impl<R: Rule> Core<R> {
     #[cold]
-    fn give_back_long(&self, cost: u32, taken: Moment, outcome: Outcome, word: u64) {
+    fn give_back_long(&self, grant: Grant, outcome: Outcome, word: u64) {
+        let Grant { cost, taken, .. } = grant;
         // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
         let learns = R::LEARNS && outcome != Outcome::Ignore;
-        let ended = Ended::new(cost, taken, outcome);
+        let ended = Ended::new(grant, outcome);
         let mut woken = Woken::default();
         let mut inside = lock(&self.inside);
         let Some(state) = inside.state.take() else {
@@ -83,6 +92,7 @@ impl<R: Rule> Core<R> {
         let load = self.run(&mut inside, state, now, &mut woken, |turn| {
             let load = learns.then(|| turn.load());
             turn.rule.put_back(turn.state, now, taken, cost);
+            turn.tell_processed(grant, outcome);
             turn.inside.forecast.forget();
             turn.serve();
             load
@@ -111,11 +121,13 @@ impl<R: Rule> Core<R> {
                         .inside
                         .waiters
                         .settle(ticket, Status::Refused(Reason::Closed));
+                    turn.tell_left(ticket, Left::ByItself);
                     turn.inside.counts.cancelled += 1;
                 }
                 Some(Status::Granted(taken)) if reserved && !R::GIVES_BACK && now > taken => {}
                 Some(Status::Granted(taken)) => {
                     turn.rule.put_back(turn.state, now, taken, cost);
+                    turn.tell_unread(ticket, taken);
                     turn.inside.forecast.forget();
                     turn.inside.counts.undone += 1;
                     turn.inside.counts.cancelled += 1;

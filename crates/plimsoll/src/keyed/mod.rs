@@ -83,7 +83,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let now = shared.clock.now();
         if shared.take_short(key, now, demand.cost) {
             shared.totals.granted();
-            return Ok(Permit::new(&Spent, demand.cost, now, false));
+            return Ok(Permit::new(&Spent, demand.granted(now), false));
         }
         self.try_acquire_long(key, demand)
     }
@@ -111,7 +111,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         let now = self.shared.clock.now();
         match self.decide(key, demand, now) {
-            Decided::Granted => Ok(Permit::new(&Spent, demand.cost, now, false)),
+            Decided::Granted => Ok(Permit::new(&Spent, demand.granted(now), false)),
             Decided::Refused(denied) => Err(denied),
             Decided::Widen => Err(self.shared.keys_full(&self.shared.shards[0].lock().rule)),
             Decided::Ask(gate) => Ok(gate.try_acquire(demand)?.into_owned()),
@@ -192,7 +192,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         match self.gate(key) {
             Ok(gate) => gate.take_up_to(most).into_owned(),
-            Err(_) => Permit::new(&Spent, 0, self.shared.clock.now(), false),
+            Err(_) => {
+                let nothing = Demand::of(0).granted(self.shared.clock.now());
+                Permit::new(&Spent, nothing, false)
+            }
         }
     }
 

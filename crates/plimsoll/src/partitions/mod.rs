@@ -10,8 +10,8 @@ use self::shares::Shares;
 use crate::moment::saturating_nanos;
 use crate::name::Name;
 use crate::{
-    Acquire, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Moment, Outcome, Permit, Reason,
-    Refusal, Reservation, Rule, Snapshot, Source,
+    Acquire, Clock, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit,
+    Reason, Refusal, Reservation, Rule, Snapshot, Source,
 };
 
 /// One limit for several kinds of work, of which each has a share by weight.
@@ -196,10 +196,10 @@ impl<R: Rule> Part<R> {
 
     /// The gate's permit, as one of this partition.
     fn adopt(&self, claim: Claim<'_, R>, permit: Permit<'_>) -> Permit<'_> {
-        let (cost, taken) = (permit.cost(), permit.granted_at());
+        let grant = permit.grant();
         permit.forget();
         claim.fulfil();
-        Permit::new(self, cost, taken, true)
+        Permit::new(self, grant, true)
     }
 
     async fn acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
@@ -210,15 +210,15 @@ impl<R: Rule> Part<R> {
 }
 
 impl<R: Rule> Source for Part<R> {
-    fn give_back(&self, cost: u32, taken: Moment, outcome: Outcome) {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
         // Before the gate may wake somebody who asks for it.
-        self.release(cost);
-        self.shared.gate.source().give_back(cost, taken, outcome);
+        self.release(grant.cost);
+        self.shared.gate.source().give_back(grant, outcome);
     }
 
-    fn undo(&self, cost: u32, taken: Moment, whole: bool) {
-        self.release(cost);
-        self.shared.gate.source().undo(cost, taken, whole);
+    fn undo(&self, grant: Grant, whole: bool) {
+        self.release(grant.cost);
+        self.shared.gate.source().undo(grant, whole);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {

@@ -252,6 +252,13 @@ impl Waiters {
         (node.generation == ticket.generation).then_some(node.status)
     }
 
+    /// Of which class the owner of a place is, and when it joined.
+    pub(crate) fn joined(&self, ticket: Ticket) -> Option<(Priority, Moment)> {
+        let node = self.nodes.get(ticket.index as usize)?;
+        (node.generation == ticket.generation)
+            .then(|| (Priority::of_class(node.class), node.joined))
+    }
+
     /// Leaves the waker of a newcomer.
     pub(crate) fn set_waker(&mut self, ticket: Ticket, waker: &mut Option<Waker>) {
         std::mem::swap(&mut self.nodes[ticket.index as usize].waker, waker);

@@ -1,0 +1,145 @@
+//! Telling subscribers what happens.
+//!
+//! A gate to which somebody listens keeps its state behind the lock: everything then happens there, one after
+//! the other, and the short way, which nobody has closed, need not know that there are subscribers at all.
+
+use std::sync::Arc;
+
+use super::Gate;
+use super::core::Core;
+use super::inside::{Inside, Turn};
+use crate::events::{Event, EventKind, Events, Feed};
+use crate::queue::{Status, Ticket};
+use crate::{Grant, Moment, Outcome, Reason, Rule};
+
+impl<R: Rule> Gate<R> {
+    /// Everything that happens from now on, as far as `capacity` events between two looks can tell. See
+    /// [`Events`].
+    pub fn subscribe(&self, capacity: usize) -> Events {
+        let feed = Feed::new(capacity);
+        let events = Events::new(&feed);
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            turn.inside.listeners.push(feed);
+            turn.tell(EventKind::LimitChanged);
+            if turn.inside.queue.is_some() {
+                turn.tell(EventKind::QueueBoundChanged);
+            }
+        });
+        events
+    }
+}
+
+/// The numbers of which a change is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bounds {
+    limit: u32,
+    queue: Option<u32>,
+}
+
+impl<R: Rule> Core<R> {
+    /// The bounds before something happens, if anybody wants to know whether it changes them.
+    #[inline]
+    pub(super) fn bounds_before(&self, inside: &Inside<R>, rule: &R) -> Option<Bounds> {
+        (!inside.listeners.is_empty()).then(|| Bounds {
+            limit: rule.limit(),
+            queue: inside.queue.map(|queue| queue.bound),
+        })
+    }
+}
+
+impl<R: Rule> Inside<R> {
+    /// Tells what of the bounds has changed.
+    #[cold]
+    pub(super) fn tell_changes(&mut self, before: Bounds, rule: &R, state: &R::State, now: Moment) {
+        if before.limit != rule.limit() {
+            self.tell(EventKind::LimitChanged, rule, state, now);
+        }
+        if before.queue != self.queue.map(|queue| queue.bound) {
+            self.tell(EventKind::QueueBoundChanged, rule, state, now);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, kind: EventKind, rule: &R, state: &R::State, now: Moment) {
+        let event = Event {
+            kind,
+            at: now,
+            limit: rule.limit(),
+            in_use: rule.in_use(state, now),
+            queue_bound: self.queue.map_or(0, |queue| queue.bound),
+            queued: self.waiters.queued(),
+        };
+        self.listeners.retain(|feed: &Arc<Feed>| feed.tell(event));
+    }
+}
+
+impl<R: Rule> Turn<'_, R> {
+    #[inline]
+    pub(super) fn tell(&mut self, kind: EventKind) {
+        if !self.inside.listeners.is_empty() {
+            self.inside.tell(kind, self.rule, self.state, self.now);
+        }
+    }
+
+    /// Tells that a permit came back.
+    #[inline]
+    pub(super) fn tell_processed(&mut self, grant: Grant, outcome: Outcome) {
+        self.tell(EventKind::Processed {
+            priority: grant.priority,
+            took: self.now.since(grant.taken),
+            outcome,
+        });
+    }
+
+    /// Tells that what was granted to a place in the queue went back unread.
+    pub(super) fn tell_unread(&mut self, ticket: Ticket, taken: Moment) {
+        if let Some((priority, _)) = self.inside.waiters.joined(ticket) {
+            let grant = Grant {
+                cost: 0,
+                taken,
+                priority,
+            };
+            self.tell_processed(grant, Outcome::Ignore);
+        }
+    }
+
+    /// Tells that somebody waits no longer, and what for. Called when it has left.
+    #[inline]
+    pub(super) fn tell_left(&mut self, ticket: Ticket, left: Left) {
+        if !self.inside.listeners.is_empty() {
+            self.tell_left_to_listeners(ticket, left);
+        }
+    }
+
+    #[cold]
+    fn tell_left_to_listeners(&mut self, ticket: Ticket, left: Left) {
+        let Some((priority, joined)) = self.inside.waiters.joined(ticket) else {
+            return;
+        };
+        let waited = self.now.since(joined);
+        self.tell(EventKind::Dequeued { priority, waited });
+        match left {
+            Left::Served => self.tell(EventKind::Processing { priority }),
+            Left::Refused(reason) => self.tell(EventKind::Rejected { priority, reason }),
+            Left::ByItself => {}
+        }
+    }
+}
+
+impl From<Status> for Left {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Granted(_) => Self::Served,
+            Status::Refused(reason) => Self::Refused(reason),
+            Status::Waiting => Self::ByItself,
+        }
+    }
+}
+
+/// How somebody left the queue.
+#[derive(Clone, Copy)]
+pub(super) enum Left {
+    Served,
+    Refused(Reason),
+    ByItself,
+}
