@@ -14,7 +14,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::range::{Range, at_least_one, floor};
+use super::range::{Range, at_least_one, ceil, floor};
 use super::{Insight, Limit, Load, Sample};
 use crate::InvalidLimit;
 
@@ -263,7 +263,7 @@ impl Limit for LatencyGradient {
 
 /// The square root, rounded up.
 fn square_root(limit: u32) -> u32 {
-    floor(f64::from(limit).sqrt().ceil())
+    ceil(f64::from(limit).sqrt())
 }
 
 /// Latencies since the start, or since everything was forgotten. All in milliseconds.
@@ -295,7 +295,7 @@ impl Measures {
         self.samples += 1;
         self.total += millis.min(f64::from(Self::NONE));
         // What takes no time takes a millisecond: with a least average of 0 nothing would ever be good again.
-        self.average = floor((self.total / self.samples as f64).ceil()).max(1);
+        self.average = ceil(self.total / self.samples as f64).max(1);
         self.least = self.least.min(self.average);
     }
 
@@ -305,7 +305,7 @@ impl Measures {
             return;
         }
         self.total = (self.total * 0.9).floor();
-        self.average = floor((self.total / self.samples as f64).floor());
+        self.average = floor(self.total / self.samples as f64);
         if self.is_good(tolerance) {
             *self = Self::default();
         }

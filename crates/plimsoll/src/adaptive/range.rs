@@ -66,3 +66,10 @@ pub(super) fn check_smoothing(smoothing: f64) -> Result<(), InvalidLimit> {
 pub(super) const fn floor(number: f64) -> u32 {
     number as u32
 }
+
+/// The whole number above, as far as there is one.
+#[inline]
+pub(super) fn ceil(number: f64) -> u32 {
+    let below = floor(number);
+    below.saturating_add(u32::from(f64::from(below) < number))
+}

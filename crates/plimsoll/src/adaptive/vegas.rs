@@ -48,6 +48,8 @@ pub struct Vegas {
     /// Samples since the last probe.
     count: u64,
     estimate: f64,
+    /// The unit of steps and thresholds at this estimate.
+    step: f64,
     /// The latency of an empty server in nanoseconds; 0 if nothing was seen yet.
     baseline: u64,
     signal: u64,
@@ -86,8 +88,9 @@ impl Vegas {
 
     #[inline]
     fn update(&mut self, latency: u64, sample: &Sample) {
-        let (limit, step) = (self.estimate, step(self.estimate));
-        let queue = (limit * (1.0 - self.baseline as f64 / latency as f64)).ceil();
+        let (limit, step) = (self.estimate, self.step);
+        // As published this is rounded up. Against whole numbers that makes no difference, except for "below".
+        let queue = limit * (1.0 - self.baseline as f64 / latency as f64);
         let new = if sample.overload {
             self.decision = "cut: overload";
             limit - step
@@ -97,7 +100,7 @@ impl Vegas {
         } else if queue <= step {
             self.decision = "grown: no queue";
             limit + 6.0 * step
-        } else if queue < 3.0 * step {
+        } else if queue <= 3.0 * step - 1.0 {
             self.decision = "grown: a short queue";
             limit + step
         } else if queue > 6.0 * step {
@@ -114,11 +117,11 @@ impl Vegas {
         let Range { min, max, .. } = self.range;
         let new = new.min(f64::from(max)).max(f64::from(min));
         self.estimate = (1.0 - self.smoothing) * self.estimate + self.smoothing * new;
+        self.step = step(self.estimate);
     }
 }
 
-/// The unit of steps and thresholds: the whole decimal logarithm of the limit, at least 1.
-#[inline]
+/// The whole decimal logarithm of the limit, at least 1.
 fn step(limit: f64) -> f64 {
     let log = floor(limit).checked_ilog10().unwrap_or(0);
     f64::from(log.max(1))
@@ -212,6 +215,7 @@ impl VegasBuilder {
             jitters,
             count: 0,
             estimate: f64::from(self.range.initial),
+            step: step(f64::from(self.range.initial)),
             baseline: 0,
             signal: 0,
             decision: "",
@@ -232,7 +236,7 @@ impl Limit for Vegas {
             // like a queue; that work failed is true all the same.
             if sample.overload {
                 self.decision = "cut: overload";
-                self.move_to(self.estimate - step(self.estimate));
+                self.move_to(self.estimate - self.step);
             }
             return;
         }
