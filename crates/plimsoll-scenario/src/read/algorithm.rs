@@ -99,6 +99,10 @@ pub(crate) fn adaptive(fields: &Fields<'_>) -> Read<Algorithm> {
             initial: fields.optional("initial", positive)?,
             max: fields.optional("max", positive)?,
         },
+        said: fields
+            .iter()
+            .map(|entry| (entry.key.clone(), entry.value.place))
+            .collect(),
     })
 }
 

@@ -121,14 +121,20 @@ fn given<B, T>(builder: B, value: Option<T>, set: impl FnOnce(B, T) -> B) -> B {
 
 /// An algorithm that refuses its numbers, said in the words of the file.
 fn invalid(spec: &Algorithm, range: Range, error: &InvalidLimit) -> Unbuilt {
-    let (rule, value) = (error.rule(), error.value());
-    let unsaid = match error.field() {
-        "min" => range.min.is_none(),
-        "initial" => range.initial.is_none(),
-        "max" => range.max.is_none(),
+    let (field, rule, value) = (error.field(), error.rule(), error.value());
+    let said = spec.said.iter().find(|(name, _)| name == field);
+    let from_outside = match field {
+        "min" => range.min.is_some(),
+        "initial" => range.initial.is_some(),
+        "max" => range.max.is_some(),
         _ => false,
     };
-    let default = if unsaid { ", the default" } else { "" };
+    let place = said.map_or(spec.place, |(_, place)| *place);
+    let default = if said.is_some() || from_outside {
+        ""
+    } else {
+        ", the default"
+    };
     let message = format!("expected {rule}, found {value}{default}");
-    Unbuilt::Invalid(Problem::new(spec.place, message).under_key(error.field()))
+    Unbuilt::Invalid(Problem::new(place, message).under_key(field))
 }

@@ -10,6 +10,8 @@ pub(crate) struct Algorithm {
     pub(crate) place: Place,
     pub(crate) rule: LimitRule,
     pub(crate) range: Range,
+    /// The fields that are there, and where their values stand.
+    pub(crate) said: Vec<(String, Place)>,
 }
 
 /// Between what bounds a limit moves, and where it begins.
