@@ -20,6 +20,23 @@
 //! # Ok::<(), plimsoll_scenario::FileError>(())
 //! ```
 //!
+//! A scenario can also be a trace: a [limit algorithm](plimsoll::adaptive), the samples it is fed, and the limit
+//! after each.
+//!
+//! ```
+//! let text = "
+//! - name: a failure costs a tenth
+//!   limit: { algorithm: aimd, initial: 30 }
+//!   columns: [start_ns, rtt_ns, in_flight, dropped, limit_after]
+//!   samples:
+//!     - [0, 10000000, 30, 0, 31]
+//!     - [1000000, 10000000, 31, 1, 27]
+//! ";
+//! let report = plimsoll_scenario::run_str("limits.yaml", text)?;
+//! assert_eq!(report.to_string(), "1 passed, 0 failed");
+//! # Ok::<(), plimsoll_scenario::FileError>(())
+//! ```
+//!
 //! In a test of one's own, [`assert_file`] is all that is needed. The program `plimsoll test` runs the same files.
 //!
 //! A file is read strictly. An unknown field, a unit that does not exist, a name that no step defined, an expectation
@@ -40,6 +57,8 @@ use std::path::Path;
 
 pub use error::FileError;
 pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
+
+use plimsoll::adaptive::Limit;
 
 use error::Problem;
 use tree::Place;
@@ -84,6 +103,35 @@ pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> 
         ))
     });
     Ok(Report::new(path, results.collect::<Result<_, _>>()?))
+}
+
+/// The limit algorithm `name`, in the words of the format.
+///
+/// `parameters` is the map of its other fields in YAML or JSON; what it leaves out takes the algorithm's default,
+/// and nothing at all is all defaults. This is the one table of algorithms by name, for programs that let their users
+/// choose.
+///
+/// ```
+/// use plimsoll::adaptive::Limit;
+///
+/// let limit = plimsoll_scenario::limit("windowed", "{ delegate: { algorithm: vegas, initial: 40 } }")?;
+/// assert_eq!(limit.limit(), 40);
+///
+/// let error = plimsoll_scenario::limit("vegas", "{ intial: 40 }").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "limit:1:3: intial: unknown field of the algorithm `vegas`, did you mean `initial`?"
+/// );
+/// # Ok::<(), plimsoll_scenario::FileError>(())
+/// ```
+///
+/// # Errors
+///
+/// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows. The place in the
+/// message is that in `parameters`.
+pub fn limit(name: &str, parameters: &str) -> Result<Box<dyn Limit>, FileError> {
+    let limit = read::limit(name, parameters).and_then(|algorithm| run::limit(&algorithm));
+    limit.map_err(|problem| FileError::problem(Path::new("limit"), problem))
 }
 
 /// Runs a file in a test, and panics with the report unless every scenario passed.

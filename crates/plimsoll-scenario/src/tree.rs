@@ -49,6 +49,21 @@ pub(crate) struct Entry {
     pub(crate) value: Node,
 }
 
+impl Entry {
+    /// A field that holds a word.
+    pub(crate) fn word(key: &str, word: &str, place: Place) -> Self {
+        let value = Value::Scalar {
+            text: word.to_owned(),
+            quoted: true,
+        };
+        Self {
+            key: key.to_owned(),
+            place,
+            value: Node { place, value },
+        }
+    }
+}
+
 impl Node {
     /// `~`, `null` or nothing at all.
     pub(crate) fn is_null(&self) -> bool {

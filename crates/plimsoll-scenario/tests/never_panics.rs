@@ -3,11 +3,12 @@
 use plimsoll_scenario::run_str;
 use proptest::prelude::*;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("../../../examples/scenarios/api_quota.yaml"),
     include_str!("../../../examples/scenarios/burst_smoothed.yaml"),
     include_str!("../../../examples/scenarios/two_limits.yaml"),
     include_str!("../../../examples/scenarios/worker_pool.yaml"),
+    include_str!("traces.yaml"),
 ];
 
 /// What is put in the place of something else, to get past the parser and into the limiters.

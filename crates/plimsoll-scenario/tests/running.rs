@@ -269,3 +269,98 @@ fn assert_file_does_not_take_unsupported_for_passed() {
 fn assert_file_panics_when_there_is_no_file() {
     assert_file("no/such/file.yaml");
 }
+
+#[test]
+fn a_trace_of_every_algorithm() {
+    assert_file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces.yaml"));
+}
+
+/// Each number of a trace can be the one that differs.
+#[test]
+fn a_trace_fails_at_the_first_row_that_differs() {
+    let aimd =
+        "{ algorithm: aimd }\n  columns: [start_ns, rtt_ns, in_flight, dropped, limit_after]";
+    let gradient = "{ algorithm: latency_gradient }";
+    let table = [
+        (
+            aimd,
+            "[0, 1, 20, 0, 21]\n  - [0, 1, 21, 0, 23]\n  - [0, 1, 22, 0, 99]",
+            "f.yaml:6: n: step 2: expected limit 23, got 22",
+        ),
+        (
+            gradient,
+            "[s, 10, 11, 12]",
+            "f.yaml:4: n: step 1: expected avg 11, got 10; expected min 12, got 10",
+        ),
+        (
+            gradient,
+            "[s, 10, 10, 10]\n  - [t, 5, 2, 8, 21, 11, 12, 2]",
+            "f.yaml:5: n: step 2: expected limit 8, got 7; expected queue limit 21, got 20; \
+             expected avg 11, got 10; expected min 12, got 10; expected samples 2, got 1",
+        ),
+    ];
+    for (limit, rows, message) in table {
+        let text = format!("- name: n\n  limit: {limit}\n  samples:\n  - {rows}\n");
+        let report = run_str("f.yaml", &text).unwrap().to_string();
+        assert_eq!(report, format!("{message}\n0 passed, 1 failed"));
+    }
+}
+
+#[test]
+fn limits_by_name() {
+    let table = [
+        ("aimd", "", 20),
+        ("vegas", "{ initial: 7 }", 7),
+        ("gradient2", "{\"min\": 1, \"initial\": 3}", 3),
+        ("latency_gradient", "min: 1\ninitial: 2", 2),
+        (
+            "windowed",
+            "delegate: { algorithm: windowed, delegate: { algorithm: vegas, initial: 9 } }",
+            9,
+        ),
+    ];
+    for (name, parameters, limit) in table {
+        assert_eq!(
+            plimsoll_scenario::limit(name, parameters).unwrap().limit(),
+            limit
+        );
+    }
+    let table = [
+        (
+            "vega",
+            "",
+            "limit:1:1: algorithm: unknown word \"vega\", did you mean `vegas`?",
+        ),
+        (
+            "a\nb",
+            "",
+            "limit:1:1: algorithm: unknown word \"a\\nb\", known are aimd, vegas, gradient2, windowed, latency_gradient, verdict",
+        ),
+        (
+            "",
+            "",
+            "limit:1:1: algorithm: expected a word or a text, found the text \"\"",
+        ),
+        (
+            "aimd",
+            "{ algorithm: vegas }",
+            "limit:1:3: algorithm: this is not a parameter but the name",
+        ),
+        (
+            "aimd",
+            "[1]",
+            "limit:1:1: expected a map of parameters such as { initial: 20 }, found a list",
+        ),
+        (
+            "aimd",
+            "max: 9",
+            "limit:1:6: max: expected at least the minimum, found 9",
+        ),
+        ("aimd", "{", "limit:1:1: not YAML: unclosed bracket '{'"),
+        ("verdict", "", "limit:1:1: there is no `verdict` yet"),
+    ];
+    for (name, parameters, message) in table {
+        let error = plimsoll_scenario::limit(name, parameters).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+}

@@ -5,7 +5,9 @@ use super::scalar::{
     count, duration, expected, fraction, period, positive, rate, text, total, word,
 };
 use crate::error::{Problem, Read};
-use crate::spec::{Algorithm, Finished, LimitRule, Sample, Samples, Tick, Trace};
+use crate::spec::{
+    Algorithm, Finished, LatencyGradient, LimitRule, Range, Sample, Samples, Tick, Trace,
+};
 use crate::tree::{Node, Value};
 
 /// An algorithm: its word, its own fields, how they are read.
@@ -90,10 +92,17 @@ pub(crate) fn adaptive_fields(fields: &Fields<'_>) -> Read<Vec<&'static str>> {
 pub(crate) fn adaptive(fields: &Fields<'_>) -> Read<Algorithm> {
     let (_, _, read) = row(fields)?;
     Ok(Algorithm {
+        place: fields.place,
         rule: read(fields)?,
-        min: fields.optional("min", positive)?,
-        initial: fields.optional("initial", positive)?,
-        max: fields.optional("max", positive)?,
+        range: Range {
+            min: fields.optional("min", positive)?,
+            initial: fields.optional("initial", positive)?,
+            max: fields.optional("max", positive)?,
+        },
+        said: fields
+            .iter()
+            .map(|entry| (entry.key.clone(), entry.value.place))
+            .collect(),
     })
 }
 
@@ -104,7 +113,7 @@ fn row(fields: &Fields<'_>) -> Read<AlgorithmRow> {
 }
 
 /// Reads an algorithm that stands alone.
-fn algorithm(node: &Node) -> Read<Algorithm> {
+pub(crate) fn algorithm(node: &Node) -> Read<Algorithm> {
     let fields = Fields::any(node, "a limit: a map with an `algorithm`")?;
     let (word, own, _) = row(&fields)?;
     fields.only(
@@ -116,7 +125,7 @@ fn algorithm(node: &Node) -> Read<Algorithm> {
 
 fn aimd(fields: &Fields<'_>) -> Read<LimitRule> {
     Ok(LimitRule::Aimd {
-        backoff: fields.optional("backoff", rate)?.unwrap_or(0.9),
+        backoff: fields.optional("backoff", rate)?,
         timeout: fields.optional("timeout", period)?,
     })
 }
@@ -124,9 +133,9 @@ fn aimd(fields: &Fields<'_>) -> Read<LimitRule> {
 fn vegas(fields: &Fields<'_>) -> Read<LimitRule> {
     let jitter = |node| each(node, "a list of numbers", rate);
     Ok(LimitRule::Vegas {
-        smoothing: fields.optional("smoothing", rate)?.unwrap_or(1.0),
-        probe_multiplier: fields.optional("probe_multiplier", positive)?.unwrap_or(30),
-        probe_jitter: fields.optional("probe_jitter", jitter)?.unwrap_or_default(),
+        smoothing: fields.optional("smoothing", rate)?,
+        probe_multiplier: fields.optional("probe_multiplier", positive)?,
+        probe_jitter: fields.optional("probe_jitter", jitter)?,
     })
 }
 
@@ -151,17 +160,17 @@ fn windowed(fields: &Fields<'_>) -> Read<LimitRule> {
 }
 
 fn latency_gradient(fields: &Fields<'_>) -> Read<LimitRule> {
-    Ok(LimitRule::LatencyGradient {
+    Ok(LimitRule::LatencyGradient(LatencyGradient {
         tolerance: fields.optional("tolerance", rate)?,
         min_queue: fields.optional("min_queue", positive)?,
         initial_queue: fields.optional("initial_queue", positive)?,
-    })
+    }))
 }
 
 /// Reads a scenario that feeds samples to an algorithm.
 pub(crate) fn trace(fields: &Fields<'_>) -> Read<Trace> {
     let limit = fields.required("limit", algorithm)?;
-    let samples = if matches!(limit.rule, LimitRule::LatencyGradient { .. }) {
+    let samples = if matches!(limit.rule, LimitRule::LatencyGradient(_)) {
         if fields.get("columns").is_some() {
             return Err(fields.problem("columns", "the rows of `latency_gradient` have no columns"));
         }
@@ -193,57 +202,62 @@ fn columns(node: &Node) -> Read<[usize; 5]> {
     Ok(order)
 }
 
-fn sample(node: &Node, order: [usize; 5]) -> Read<Sample> {
+fn sample(node: &Node, order: [usize; 5]) -> Read<(usize, Sample)> {
     let cells = cells(node, "a row of 5 numbers", 5)?;
-    let [start_ns, rtt_ns, in_flight, dropped, limit_after] =
-        order.map(|at| cell(cells, at, total));
-    let dropped = match dropped? {
-        0 => false,
-        1 => true,
-        _ => return Err(expected("0 or 1", &cells[order[3]]).under_index(order[3])),
+    let [start, rtt, in_flight, dropped, limit_after] = order;
+    let start_ns = cell(cells, start, total)?;
+    let end_ns = start_ns.checked_add(cell(cells, rtt, total)?);
+    let too_late =
+        || expected("an end, start_ns + rtt_ns, below 2^64", &cells[rtt]).under_index(rtt);
+    let sample = Sample {
+        start_ns,
+        end_ns: end_ns.ok_or_else(too_late)?,
+        in_flight: cell(cells, in_flight, count)?,
+        dropped: match cell(cells, dropped, total)? {
+            0 => false,
+            1 => true,
+            _ => return Err(expected("0 or 1", &cells[dropped]).under_index(dropped)),
+        },
+        limit_after: cell(cells, limit_after, total)?,
     };
-    Ok(Sample {
-        start_ns: start_ns?,
-        rtt_ns: rtt_ns?,
-        in_flight: in_flight?,
-        dropped,
-        limit_after: limit_after?,
-    })
+    Ok((node.place.line, sample))
 }
 
-fn tick(node: &Node) -> Read<Tick> {
+fn tick(node: &Node) -> Read<(usize, Tick)> {
     const WHAT: &str = "a row that begins with s (4 values) or t (8 values)";
     let Value::List(row) = &node.value else {
         return Err(expected(WHAT, node));
     };
     let after = |cells, at| {
         Ok(Finished {
-            avg: cell(cells, at, fraction)?,
-            min: cell(cells, at + 1, fraction)?,
+            avg: cell(cells, at, total)?,
+            min: cell(cells, at + 1, total)?,
         })
     };
-    match row.first().map(text).transpose()?.as_deref() {
+    let sort = row.first().map(text).transpose();
+    let row = match sort.map_err(|problem| problem.under_index(0))?.as_deref() {
         Some("s") => {
             let cells = cells(node, WHAT, 4)?;
-            Ok(Tick::Sample {
+            Tick::Sample {
                 duration_ms: cell(cells, 1, fraction)?,
                 after: after(cells, 2)?,
-            })
+            }
         }
         Some("t") => {
             let cells = cells(node, WHAT, 8)?;
-            Ok(Tick::Tick {
-                in_flight: cell(cells, 1, total)?,
-                queued: cell(cells, 2, total)?,
+            Tick::Tick {
+                in_flight: cell(cells, 1, count)?,
+                queued: cell(cells, 2, count)?,
                 limit_after: cell(cells, 3, total)?,
                 queue_limit_after: cell(cells, 4, total)?,
                 after: after(cells, 5)?,
                 samples_after: cell(cells, 7, total)?,
-            })
+            }
         }
-        Some(_) => Err(expected("s or t", &row[0]).under_index(0)),
-        None => Err(expected(WHAT, node)),
-    }
+        Some(_) => return Err(expected("s or t", &row[0]).under_index(0)),
+        None => return Err(expected(WHAT, node)),
+    };
+    Ok((node.place.line, row))
 }
 
 fn cells<'t>(node: &'t Node, what: &str, wanted: usize) -> Read<&'t [Node]> {

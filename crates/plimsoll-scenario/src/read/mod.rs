@@ -15,12 +15,30 @@ use fields::{Fields, each};
 use scalar::{nanos, text};
 
 use crate::error::{Problem, Read};
-use crate::spec::{Body, Gate, Scenario};
-use crate::tree::{self, Node, Place, Value};
+use crate::spec::{Algorithm, Body, Gate, Scenario};
+use crate::tree::{self, Entry, Node, Place, Value};
 
 /// Reads all scenarios of a file: a list of them, or a map with `about` and `scenarios`.
 pub(crate) fn scenarios(text: &str) -> Read<Vec<Scenario>> {
     read(text).map_err(Problem::at_top)
+}
+
+/// Reads a limit algorithm from its name and the map of its other fields, which may be left out.
+pub(crate) fn limit(name: &str, parameters: &str) -> Read<Algorithm> {
+    const WHAT: &str = "a map of parameters such as { initial: 20 }";
+    let start = Place { line: 1, column: 1 };
+    let mut node = tree::parse(parameters)?.unwrap_or(Node {
+        place: start,
+        value: Value::Map(Vec::new()),
+    });
+    let fields = Fields::any(&node, WHAT)?;
+    if fields.get("algorithm").is_some() {
+        return Err(fields.problem("algorithm", "this is not a parameter but the name"));
+    }
+    if let Value::Map(entries) = &mut node.value {
+        entries.push(Entry::word("algorithm", name, start));
+    }
+    algorithm::algorithm(&node)
 }
 
 fn read(text: &str) -> Read<Vec<Scenario>> {

@@ -1,4 +1,4 @@
-//! Runs a scenario against the real limiter, in virtual time.
+//! Runs a scenario against the real limiter, in virtual time, or a trace through the real algorithm.
 //!
 //! A step moves the clock first, and the manual clock stops at every instant at which a waiter falls due in
 //! between; then the verb runs; then the expectations are checked. A scenario ends at the first step that
@@ -7,29 +7,45 @@
 mod check;
 mod held;
 mod limiters;
+mod limits;
 mod session;
+mod trace;
 
+use plimsoll::adaptive::Limit;
 use plimsoll::{ManualClock, Moment};
 
 use limiters::{Subject, Unbuilt};
 use session::{Session, Stop};
 
-use crate::error::Read;
+use crate::error::{Problem, Read};
 use crate::report::{Failure, Verdict};
-use crate::spec::{Body, Gate, Scenario};
+use crate::spec::{Algorithm, Body, Gate, Scenario};
 
 /// Runs one scenario. The error is a limiter that refuses its own numbers, so a mistake in the file.
 pub(crate) fn run(scenario: &Scenario) -> Read<Verdict> {
-    let gate = match &scenario.body {
-        Body::Gate(gate) => gate,
-        Body::Trace(trace) => return Ok(Verdict::NotSupported(trace.limit.rule.word())),
+    let (verdict, field) = match &scenario.body {
+        Body::Gate(gate) => (run_gate(gate), "limiter"),
+        Body::Trace(trace) => (trace::run(trace), "limit"),
     };
-    let clock = ManualClock::starting_at(Moment::from_nanos(gate.start));
-    match limiters::build(&gate.limiter, &clock.clock()) {
-        Ok(subject) => Ok(steps(gate, &subject, &clock)),
+    match verdict {
         Err(Unbuilt::NotYet(word)) => Ok(Verdict::NotSupported(word)),
-        Err(Unbuilt::Invalid(problem)) => Err(problem.under_key("limiter")),
+        Err(Unbuilt::Invalid(problem)) => Err(problem.under_key(field)),
+        Ok(verdict) => Ok(verdict),
     }
+}
+
+/// Builds a limit algorithm. See [`limit`](crate::limit).
+pub(crate) fn limit(algorithm: &Algorithm) -> Read<Box<dyn Limit>> {
+    limits::build(algorithm).map_err(|unbuilt| match unbuilt {
+        Unbuilt::Invalid(problem) => problem,
+        Unbuilt::NotYet(word) => Problem::new(algorithm.place, format!("there is no `{word}` yet")),
+    })
+}
+
+fn run_gate(gate: &Gate) -> Result<Verdict, Unbuilt> {
+    let clock = ManualClock::starting_at(Moment::from_nanos(gate.start));
+    let subject = limiters::build(&gate.limiter, &clock.clock())?;
+    Ok(steps(gate, &subject, &clock))
 }
 
 fn steps(gate: &Gate, subject: &Subject, clock: &ManualClock) -> Verdict {

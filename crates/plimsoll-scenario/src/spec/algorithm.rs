@@ -1,14 +1,22 @@
 //! Limits that move: the algorithms, and traces of samples that pin them.
-//!
-//! No algorithm exists yet; what a file says about them is read all the same, so that a mistake in it is found now.
-#![expect(dead_code, reason = "read before the algorithms exist")]
 
 use std::time::Duration;
+
+use crate::tree::Place;
 
 /// An algorithm and the range of its limit. What is `None` takes the algorithm's own default.
 #[derive(Debug)]
 pub(crate) struct Algorithm {
+    pub(crate) place: Place,
     pub(crate) rule: LimitRule,
+    pub(crate) range: Range,
+    /// The fields that are there, and where their values stand.
+    pub(crate) said: Vec<(String, Place)>,
+}
+
+/// Between what bounds a limit moves, and where it begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Range {
     pub(crate) min: Option<u32>,
     pub(crate) initial: Option<u32>,
     pub(crate) max: Option<u32>,
@@ -18,13 +26,13 @@ pub(crate) struct Algorithm {
 #[derive(Debug)]
 pub(crate) enum LimitRule {
     Aimd {
-        backoff: f64,
+        backoff: Option<f64>,
         timeout: Option<Duration>,
     },
     Vegas {
-        smoothing: f64,
-        probe_multiplier: u32,
-        probe_jitter: Vec<f64>,
+        smoothing: Option<f64>,
+        probe_multiplier: Option<u32>,
+        probe_jitter: Option<Vec<f64>>,
     },
     Gradient2 {
         smoothing: Option<f64>,
@@ -40,26 +48,16 @@ pub(crate) enum LimitRule {
         window_size: Option<u32>,
         min_rtt: Option<Duration>,
     },
-    LatencyGradient {
-        tolerance: Option<f64>,
-        min_queue: Option<u32>,
-        initial_queue: Option<u32>,
-    },
+    LatencyGradient(LatencyGradient),
     Verdict,
 }
 
-impl LimitRule {
-    /// The word the format has for this algorithm.
-    pub(crate) const fn word(&self) -> &'static str {
-        match self {
-            Self::Aimd { .. } => "aimd",
-            Self::Vegas { .. } => "vegas",
-            Self::Gradient2 { .. } => "gradient2",
-            Self::Windowed { .. } => "windowed",
-            Self::LatencyGradient { .. } => "latency_gradient",
-            Self::Verdict => "verdict",
-        }
-    }
+/// The parameters of `latency_gradient`, whose traces look deeper into it than a limit shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LatencyGradient {
+    pub(crate) tolerance: Option<f64>,
+    pub(crate) min_queue: Option<u32>,
+    pub(crate) initial_queue: Option<u32>,
 }
 
 /// An algorithm and what it must say after each sample.
@@ -69,19 +67,19 @@ pub(crate) struct Trace {
     pub(crate) samples: Samples,
 }
 
-/// The two sorts of rows.
+/// The two sorts of rows, each with the line it stands in.
 #[derive(Debug)]
 pub(crate) enum Samples {
-    Plain(Vec<Sample>),
-    LatencyGradient(Vec<Tick>),
+    Plain(Vec<(usize, Sample)>),
+    LatencyGradient(Vec<(usize, Tick)>),
 }
 
 /// One finished request, and the limit after it.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) start_ns: u64,
-    pub(crate) rtt_ns: u64,
-    pub(crate) in_flight: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) in_flight: u32,
     pub(crate) dropped: bool,
     pub(crate) limit_after: u64,
 }
@@ -94,8 +92,8 @@ pub(crate) enum Tick {
         after: Finished,
     },
     Tick {
-        in_flight: u64,
-        queued: u64,
+        in_flight: u32,
+        queued: u32,
         limit_after: u64,
         queue_limit_after: u64,
         after: Finished,
@@ -103,9 +101,9 @@ pub(crate) enum Tick {
     },
 }
 
-/// What `latency_gradient` remembers after a row, in milliseconds.
+/// What `latency_gradient` remembers after a row, in whole milliseconds.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    pub(crate) avg: f64,
-    pub(crate) min: f64,
+    pub(crate) avg: u64,
+    pub(crate) min: u64,
 }

@@ -7,7 +7,9 @@ mod algorithm;
 mod limiter;
 mod step;
 
-pub(crate) use algorithm::{Algorithm, Finished, LimitRule, Sample, Samples, Tick, Trace};
+pub(crate) use algorithm::{
+    Algorithm, Finished, LatencyGradient, LimitRule, Range, Sample, Samples, Tick, Trace,
+};
 pub(crate) use limiter::{
     Align, Bandwidth, Counts, Full, Kind, LimiterSpec, Order, QueueSpec, Style,
 };

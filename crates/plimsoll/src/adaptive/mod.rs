@@ -2,13 +2,34 @@
 //!
 //! A [`Limit`] is an algorithm that watches work come and go and says how much of it is safe at once. [`Adaptive`]
 //! puts it into a gate: a concurrency limit with a queue, priorities and everything else, whose number moves.
+//!
+//! These are published algorithms, and behave as published to the last bit, weak sides included, except where
+//! the original breaks: latencies of 0, clocks that step, and numbers without end leave every limit within its bounds.
+//!
+//! - [`Aimd`]: one more for each success, a cut for each failure or timeout.
+//! - [`Vegas`]: estimates the queue from the least latency seen.
+//! - [`Gradient2`]: compares latency with its long-term average.
+//! - [`LatencyGradient`]: compares the average latency with its own least, and grows by what waits.
+//! - [`Windowed`]: shows another algorithm one sample for each window of time.
 
+mod aimd;
+mod boxed;
+mod gradient2;
 mod inbox;
+mod latency_gradient;
 mod learner;
 mod limit;
+mod range;
 mod rule;
 mod settings;
+mod vegas;
+mod windowed;
 
+pub use aimd::{Aimd, AimdBuilder};
+pub use gradient2::{Gradient2, Gradient2Builder};
+pub use latency_gradient::{LatencyGradient, LatencyGradientBuilder};
 pub use limit::{Findings, Insight, Limit, Load, Sample};
 pub use rule::Adaptive;
 pub use settings::Settings;
+pub use vegas::{Vegas, VegasBuilder};
+pub use windowed::{Windowed, WindowedBuilder};

@@ -1,0 +1,118 @@
+//! Feeds samples to a limit algorithm and checks what it makes of them.
+
+use plimsoll::Moment;
+use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
+
+use super::limiters::Unbuilt;
+use super::limits;
+use crate::report::{Failure, Mismatch, Verdict};
+use crate::spec::{self, Finished, LimitRule, Samples, Tick, Trace};
+
+/// Runs a trace up to the first row after which something is not as expected.
+pub(crate) fn run(trace: &Trace) -> Result<Verdict, Unbuilt> {
+    let limit = &trace.limit;
+    let failure = match (&trace.samples, &limit.rule) {
+        (Samples::Plain(rows), _) => {
+            let mut limit = limits::build(limit)?;
+            first_failure(rows, |row| sample(&mut *limit, row))
+        }
+        (Samples::LatencyGradient(rows), LimitRule::LatencyGradient(options)) => {
+            let mut limit = limits::latency_gradient(limit, limit.range, *options)?;
+            let mut now = Moment::ORIGIN;
+            first_failure(rows, |row| step(&mut limit, &mut now, row))
+        }
+        // Never read: such rows go with that algorithm alone.
+        (Samples::LatencyGradient(_), _) => return Err(Unbuilt::NotYet("latency_gradient")),
+    };
+    Ok(failure.map_or(Verdict::Passed, Verdict::Failed))
+}
+
+fn first_failure<R>(
+    rows: &[(usize, R)],
+    mut feed: impl FnMut(&R) -> Vec<Mismatch>,
+) -> Option<Failure> {
+    rows.iter().enumerate().find_map(|(index, (line, row))| {
+        let mismatches = feed(row);
+        (!mismatches.is_empty()).then(|| Failure::new(index + 1, *line, mismatches))
+    })
+}
+
+fn sample(limit: &mut dyn Limit, row: &spec::Sample) -> Vec<Mismatch> {
+    limit.sample(&Sample {
+        start: Moment::from_nanos(row.start_ns),
+        end: Moment::from_nanos(row.end_ns),
+        in_flight: row.in_flight,
+        overload: row.dropped,
+        refused: false,
+    });
+    differing([("limit", row.limit_after, u64::from(limit.limit()))])
+}
+
+/// Takes a row of a `latency_gradient` trace. Its requests all begin and end at the same time; it looks at
+/// nothing but how long they took.
+fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismatch> {
+    match row {
+        Tick::Sample { duration_ms, after } => {
+            limit.sample(&Sample {
+                start: Moment::ORIGIN,
+                end: Moment::from_nanos(nanos(*duration_ms)),
+                in_flight: 1,
+                overload: false,
+                refused: false,
+            });
+            differing(finished(limit, after))
+        }
+        Tick::Tick {
+            in_flight,
+            queued,
+            limit_after,
+            queue_limit_after,
+            after,
+            samples_after,
+        } => {
+            limit.tick(Load {
+                now: *now,
+                in_flight: *in_flight,
+                queued: *queued,
+            });
+            *now = now.plus(limit.tick_every().unwrap_or_default());
+            let queue = limit.queue_bound().unwrap_or_default();
+            let [avg, min] = finished(limit, after);
+            differing([
+                ("limit", *limit_after, u64::from(limit.limit())),
+                ("queue limit", *queue_limit_after, u64::from(queue)),
+                avg,
+                min,
+                ("samples", *samples_after, limit.samples()),
+            ])
+        }
+    }
+}
+
+/// What is looked at, what it should be, what it is.
+type Seen = (&'static str, u64, u64);
+
+fn finished(limit: &LatencyGradient, after: &Finished) -> [Seen; 2] {
+    const NONE: u32 = 2_147_483_647;
+    let least = limit.least_average_ms().unwrap_or(NONE);
+    [
+        ("avg", after.avg, u64::from(limit.average_ms())),
+        ("min", after.min, u64::from(least)),
+    ]
+}
+
+fn differing(seen: impl IntoIterator<Item = Seen>) -> Vec<Mismatch> {
+    let differs =
+        |(what, wanted, got): Seen| (wanted != got).then(|| Mismatch::of(what, wanted, got));
+    seen.into_iter().filter_map(differs).collect()
+}
+
+/// Whole nanoseconds; the numbers of a trace have at most four digits after the point.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "such a cast saturates, and no latency is negative"
+)]
+fn nanos(millis: f64) -> u64 {
+    (millis * 1e6).round() as u64
+}

@@ -1,0 +1,379 @@
+//! # How it works
+//!
+//! The average latency since the start is compared with the least that this average has ever been. Their
+//! ratio, times a tolerance, at most 1 and at least a half, is the gradient. Every half second, if at least half of the
+//! limit is in use, the limit becomes limit·gradient + the number that waits: who waits is reason
+//! enough to grow, and nothing else is. A cut takes a fifth of the step, and is made only while the average still
+//! rises.
+//!
+//! The average never forgets, which makes it slow after hours of traffic. Only while almost nothing goes on is it led
+//! back: by a tenth at each tick, until it is within the tolerance and everything is forgotten.
+//!
+//! The queue follows the limit, as its square root.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::range::{Range, at_least_one, ceil, floor};
+use super::{Insight, Limit, Load, Sample};
+use crate::InvalidLimit;
+
+/// Compares the average latency with its own least, and grows by what waits.
+///
+/// ```
+/// use plimsoll::Moment;
+/// use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
+///
+/// let mut limit = LatencyGradient::default();
+/// limit.sample(&Sample {
+///     start: Moment::ORIGIN,
+///     end: Moment::from_nanos(10_000_000),
+///     in_flight: 5,
+///     overload: false,
+///     refused: false,
+/// });
+/// limit.tick(Load { now: Moment::ORIGIN, in_flight: 5, queued: 3 });
+/// assert_eq!(limit.limit(), 8);
+/// assert_eq!(limit.queue_bound(), Some(20));
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LatencyGradient {
+    range: Range,
+    tolerance: f64,
+    min_queue: u32,
+    queue_size: fn(u32) -> u32,
+    limit: u32,
+    queue: u32,
+    measures: Measures,
+    /// The average at the tick before.
+    before: u32,
+    decision: &'static str,
+}
+
+/// Settings of a [`LatencyGradient`]. Nothing is checked before [`build`](Self::build), which says what is wrong.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LatencyGradientBuilder {
+    range: Range,
+    tolerance: f64,
+    min_queue: u32,
+    initial_queue: u32,
+    queue_size: fn(u32) -> u32,
+}
+
+/// How often the limit is looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+impl LatencyGradient {
+    /// Settings, at first the published defaults.
+    pub const fn builder() -> LatencyGradientBuilder {
+        LatencyGradientBuilder {
+            range: Range {
+                min: 5,
+                initial: 5,
+                max: 500,
+            },
+            tolerance: 1.5,
+            min_queue: 20,
+            initial_queue: 20,
+            queue_size: square_root,
+        }
+    }
+
+    /// The average latency in milliseconds, rounded up; 0 if there is none.
+    #[must_use]
+    pub const fn average_ms(&self) -> u32 {
+        self.measures.average
+    }
+
+    /// The least that the average has been, in milliseconds.
+    #[must_use]
+    pub const fn least_average_ms(&self) -> Option<u32> {
+        match self.measures.least {
+            Measures::NONE => None,
+            least => Some(least),
+        }
+    }
+
+    /// How many samples the average is of.
+    #[must_use]
+    pub const fn samples(&self) -> u64 {
+        self.measures.samples
+    }
+
+    fn next_limit(&self, queued: u32) -> (u32, &'static str) {
+        let Measures { average, least, .. } = self.measures;
+        if average == 0 {
+            return (self.limit, "kept: no samples");
+        }
+        let limit = f64::from(self.limit);
+        let gradient = (f64::from(least) * self.tolerance / f64::from(average)).clamp(0.5, 1.0);
+        let mut new = limit * gradient + f64::from(queued);
+        if new < limit {
+            new = 0.8 * limit + 0.2 * new;
+        }
+        new = new.min(f64::from(self.range.max));
+        if new < limit && self.before >= average {
+            return (self.limit, "kept: slow, but no slower than before");
+        }
+        let new = floor(new.max(f64::from(self.range.min)));
+        let decision = match new.cmp(&self.limit) {
+            Ordering::Less => "cut: slower than it was",
+            Ordering::Equal => "kept: nothing to change",
+            Ordering::Greater => "grown: by what waits",
+        };
+        (new, decision)
+    }
+}
+
+/// The published defaults.
+impl Default for LatencyGradient {
+    fn default() -> Self {
+        Self::builder().unchecked()
+    }
+}
+
+impl LatencyGradientBuilder {
+    /// The least the limit may be, 5 unless set. At least 1.
+    pub const fn min(mut self, min: u32) -> Self {
+        self.range.min = min;
+        self
+    }
+
+    /// The limit at first, 5 unless set. From the minimum to the maximum.
+    pub const fn initial(mut self, initial: u32) -> Self {
+        self.range.initial = initial;
+        self
+    }
+
+    /// The most the limit may be, 500 unless set. Above the minimum.
+    pub const fn max(mut self, max: u32) -> Self {
+        self.range.max = max;
+        self
+    }
+
+    /// So many times the least average is still as good as the least, 1.5 unless set. Above 1.
+    pub const fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// The least that may wait, 20 unless set. At least 1.
+    pub const fn min_queue(mut self, queue: u32) -> Self {
+        self.min_queue = queue;
+        self
+    }
+
+    /// What may wait at first, 20 unless set. At least the minimum.
+    pub const fn initial_queue(mut self, queue: u32) -> Self {
+        self.initial_queue = queue;
+        self
+    }
+
+    /// How much may wait at a limit, its square root unless set. It is never less than the minimum.
+    pub const fn queue_size(mut self, size: fn(u32) -> u32) -> Self {
+        self.queue_size = size;
+        self
+    }
+
+    /// The algorithm.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is outside of what its method allows.
+    pub fn build(self) -> Result<LatencyGradient, InvalidLimit> {
+        let Range { min, max, .. } = self.range;
+        self.range.check_ones()?;
+        at_least_one("min_queue", self.min_queue)?;
+        at_least_one("initial_queue", self.initial_queue)?;
+        if !(self.tolerance > 1.0 && self.tolerance.is_finite()) {
+            let rule = "a number above 1";
+            return Err(InvalidLimit::new("tolerance", self.tolerance, rule));
+        }
+        if max <= min {
+            return Err(InvalidLimit::new("max", max, "above the minimum"));
+        }
+        self.range.check_initial()?;
+        if self.initial_queue < self.min_queue {
+            let rule = "at least the minimum queue";
+            return Err(InvalidLimit::new("initial_queue", self.initial_queue, rule));
+        }
+        Ok(self.unchecked())
+    }
+
+    fn unchecked(self) -> LatencyGradient {
+        LatencyGradient {
+            range: self.range,
+            tolerance: self.tolerance,
+            min_queue: self.min_queue,
+            queue_size: self.queue_size,
+            limit: self.range.initial,
+            queue: self.initial_queue,
+            measures: Measures::default(),
+            before: 0,
+            decision: "",
+        }
+    }
+}
+
+impl Limit for LatencyGradient {
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    #[inline]
+    fn sample(&mut self, sample: &Sample) {
+        let latency = sample.end.nanos_since(sample.start);
+        self.measures.add(latency as f64 / 1e6);
+    }
+
+    fn tick_every(&self) -> Option<Duration> {
+        Some(TICK)
+    }
+
+    fn tick(&mut self, load: Load) {
+        let usage = f64::from(load.in_flight) * 100.0 / f64::from(self.limit);
+        if usage <= 10.0 {
+            self.measures.recover(self.tolerance);
+            self.decision = "kept: hardly in use";
+        } else if usage >= 50.0 {
+            (self.limit, self.decision) = self.next_limit(load.queued);
+            self.queue = (self.queue_size)(self.limit).max(self.min_queue);
+        } else {
+            self.decision = "kept: not in use";
+        }
+        self.before = self.measures.average;
+    }
+
+    fn queue_bound(&self) -> Option<u32> {
+        Some(self.queue)
+    }
+
+    fn insight(&self) -> Insight {
+        let millis = |ms| Duration::from_millis(u64::from(ms));
+        let average = Some(self.measures.average).filter(|ms| *ms > 0);
+        Insight {
+            baseline: self.least_average_ms().map(millis),
+            signal: average.map(millis),
+            decision: self.decision,
+        }
+    }
+}
+
+/// The square root, rounded up.
+fn square_root(limit: u32) -> u32 {
+    ceil(f64::from(limit).sqrt())
+}
+
+/// Latencies since the start, or since everything was forgotten. All in milliseconds.
+#[derive(Clone, Debug)]
+struct Measures {
+    samples: u64,
+    total: f64,
+    average: u32,
+    least: u32,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        Self {
+            samples: 0,
+            total: 0.0,
+            average: 0,
+            least: Self::NONE,
+        }
+    }
+}
+
+impl Measures {
+    /// No average was ever so large; also the longest latency there is.
+    const NONE: u32 = i32::MAX.cast_unsigned();
+
+    #[inline]
+    fn add(&mut self, millis: f64) {
+        self.samples += 1;
+        self.total += millis.min(f64::from(Self::NONE));
+        // What takes no time takes a millisecond: with a least average of 0 nothing would ever be good again.
+        self.average = ceil(self.total / self.samples as f64).max(1);
+        self.least = self.least.min(self.average);
+    }
+
+    /// Leads the average back a tenth, and forgets everything when it is good again.
+    fn recover(&mut self, tolerance: f64) {
+        if self.is_good(tolerance) {
+            return;
+        }
+        self.total = (self.total * 0.9).floor();
+        self.average = floor(self.total / self.samples as f64);
+        if self.is_good(tolerance) {
+            *self = Self::default();
+        }
+    }
+
+    fn is_good(&self, tolerance: f64) -> bool {
+        f64::from(self.least) * tolerance > f64::from(self.average)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The published facts about the next limit, some from settings that cannot be built.
+    #[test]
+    fn the_next_limit() {
+        let facts = [
+            // limit, waiting, average before, tolerance, minimum, and what comes of it
+            (1, 2, 0, 0.2, 20, 20),
+            (1, 2, 0, 1.5, 20, 20),
+            (2, 2, 0, 1.5, 20, 20),
+            (5, 1, 0, 0.8, 10, 10),
+            (5, 1, 0, 0.8, 2, 5),
+            (5, 1, 60, 0.8, 2, 5),
+            (0, 0, 0, 1.5, 20, 20),
+        ];
+        for (limit, queued, before, tolerance, min, next) in facts {
+            let mut algorithm = LatencyGradient::builder()
+                .min(min)
+                .initial(limit)
+                .tolerance(tolerance)
+                .unchecked();
+            algorithm.before = before;
+            algorithm.measures.add(50.0);
+            assert_eq!(algorithm.next_limit(queued).0, next);
+        }
+    }
+
+    #[test]
+    fn the_least_is_that_of_the_average_not_of_the_samples() {
+        let mut measures = Measures::default();
+        for millis in [50.0, 30.0, 55.0, 60.0, 25.0] {
+            measures.add(millis);
+        }
+        let Measures {
+            average,
+            least,
+            samples,
+            ..
+        } = measures;
+        assert_eq!((average, least, samples), (44, 40, 5));
+    }
+
+    #[test]
+    fn the_average_is_led_back_only_beyond_the_tolerance() {
+        for (tolerance, average) in [(1.5, 50), (0.8, 45)] {
+            let mut measures = Measures::default();
+            measures.add(50.0);
+            measures.recover(tolerance);
+            assert_eq!(measures.average, average);
+        }
+    }
+
+    #[test]
+    fn the_queue_is_the_square_root() {
+        for (limit, queue) in [(1, 1), (20, 5), (121, 11), (1028, 33), (u32::MAX, 65_536)] {
+            assert_eq!(square_root(limit), queue);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! # How it works
+//!
+//! The least latency seen is taken for that of an empty server. If a request now takes r and that least is b,
+//! a share 1 − b/r of its time was spent in a queue, so about limit·(1 − b/r) of what is in flight is queued.
+//! Few queued: more is let in. Many: less. Steps grow with the logarithm of the limit, and so do the
+//! thresholds.
+//!
+//! The least latency would hold for ever, and be wrong as soon as the service changes. So every so
+//! often, after a number of samples in proportion to the limit, whatever comes next is taken for the least.
+//! The number is scattered, lest many servers forget at once.
+
+use std::time::Duration;
+
+use super::range::{Range, at_least_one, check_smoothing, floor};
+use super::{Insight, Limit, Sample};
+use crate::InvalidLimit;
+
+/// Estimates the queue from latency, as TCP Vegas does.
+///
+/// ```
+/// use plimsoll::Moment;
+/// use plimsoll::adaptive::{Limit, Sample, Vegas};
+///
+/// let mut limit = Vegas::builder().initial(10).build()?;
+/// let took = |millis: u64| Sample {
+///     start: Moment::ORIGIN,
+///     end: Moment::from_nanos(millis * 1_000_000),
+///     in_flight: 10,
+///     overload: false,
+///     refused: false,
+/// };
+/// limit.sample(&took(10));
+/// limit.sample(&took(10));
+/// assert_eq!(limit.limit(), 16);
+/// limit.sample(&took(50));
+/// assert_eq!(limit.limit(), 15);
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Vegas {
+    range: Range,
+    smoothing: f64,
+    /// The multiplier of the probes; infinite: never.
+    probes: f64,
+    jitters: Jitters,
+    jitter: f64,
+    /// Samples since the last probe.
+    count: u64,
+    estimate: f64,
+    /// The unit of steps and thresholds at this estimate.
+    step: f64,
+    /// The latency of an empty server in nanoseconds; 0 if nothing was seen yet.
+    baseline: u64,
+    signal: u64,
+    decision: &'static str,
+}
+
+/// Settings of a [`Vegas`]. Nothing is checked before [`build`](Self::build), which says what is wrong.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct VegasBuilder {
+    range: Range,
+    smoothing: f64,
+    probe_multiplier: u32,
+    probe_jitter: Vec<f64>,
+    seed: u64,
+}
+
+/// The multiplier that stands for no probes at all.
+const NEVER: u32 = i32::MAX.cast_unsigned();
+
+impl Vegas {
+    /// Settings, at first the published defaults.
+    pub const fn builder() -> VegasBuilder {
+        VegasBuilder {
+            range: Range {
+                min: 1,
+                initial: 20,
+                max: 1000,
+            },
+            smoothing: 1.0,
+            probe_multiplier: 30,
+            probe_jitter: Vec::new(),
+            seed: 0,
+        }
+    }
+
+    #[inline]
+    fn update(&mut self, latency: u64, sample: &Sample) {
+        let (limit, step) = (self.estimate, self.step);
+        // As published this is rounded up. Against whole numbers that makes no difference, except for "below".
+        let queue = limit * (1.0 - self.baseline as f64 / latency as f64);
+        let new = if sample.overload {
+            self.decision = "cut: overload";
+            limit - step
+        } else if ((u64::from(sample.in_flight) * 2) as f64) < limit {
+            self.decision = "kept: not in use";
+            return;
+        } else if queue <= step {
+            self.decision = "grown: no queue";
+            limit + 6.0 * step
+        } else if queue <= 3.0 * step - 1.0 {
+            self.decision = "grown: a short queue";
+            limit + step
+        } else if queue > 6.0 * step {
+            self.decision = "cut: a long queue";
+            limit - step
+        } else {
+            self.decision = "kept: queue as wanted";
+            return;
+        };
+        self.move_to(new);
+    }
+
+    fn move_to(&mut self, new: f64) {
+        let Range { min, max, .. } = self.range;
+        let new = new.min(f64::from(max)).max(f64::from(min));
+        self.estimate = (1.0 - self.smoothing) * self.estimate + self.smoothing * new;
+        self.step = step(self.estimate);
+    }
+}
+
+/// The whole decimal logarithm of the limit, at least 1.
+fn step(limit: f64) -> f64 {
+    let log = floor(limit).checked_ilog10().unwrap_or(0);
+    f64::from(log.max(1))
+}
+
+/// The published defaults.
+impl Default for Vegas {
+    fn default() -> Self {
+        Self::builder().unchecked()
+    }
+}
+
+impl VegasBuilder {
+    /// The least the limit may be, 1 unless set. At least 1.
+    pub const fn min(mut self, min: u32) -> Self {
+        self.range.min = min;
+        self
+    }
+
+    /// The limit at first, 20 unless set. From the minimum to the maximum.
+    pub const fn initial(mut self, initial: u32) -> Self {
+        self.range.initial = initial;
+        self
+    }
+
+    /// The most the limit may be, 1000 unless set. At least the minimum.
+    pub const fn max(mut self, max: u32) -> Self {
+        self.range.max = max;
+        self
+    }
+
+    /// How much of each step is taken, all of it unless set. Above 0 and at most 1.
+    pub const fn smoothing(mut self, smoothing: f64) -> Self {
+        self.smoothing = smoothing;
+        self
+    }
+
+    /// Forgets the least latency after so many samples for each unit of the limit, 30 unless set, times a
+    /// jitter. At least 1; 2147483647 is never.
+    pub const fn probe_multiplier(mut self, multiplier: u32) -> Self {
+        self.probe_multiplier = multiplier;
+        self
+    }
+
+    /// The jitters of the probes, used in turn, instead of random ones from 0.5 to 1. All above 0; none are
+    /// random ones.
+    pub fn probe_jitter(mut self, jitters: impl Into<Vec<f64>>) -> Self {
+        self.probe_jitter = jitters.into();
+        self
+    }
+
+    /// Where the random jitters begin, 0 unless set. Of servers that should not probe at the same time, each
+    /// needs its own.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The algorithm.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is outside of what its method allows.
+    pub fn build(self) -> Result<Vegas, InvalidLimit> {
+        self.range.check()?;
+        check_smoothing(self.smoothing)?;
+        at_least_one("probe_multiplier", self.probe_multiplier)?;
+        let wrong = |jitter: &&f64| !(**jitter > 0.0 && jitter.is_finite());
+        if let Some(jitter) = self.probe_jitter.iter().find(wrong) {
+            let rule = "only numbers above 0";
+            return Err(InvalidLimit::new("probe_jitter", jitter, rule));
+        }
+        Ok(self.unchecked())
+    }
+
+    fn unchecked(self) -> Vegas {
+        let mut jitters = Jitters {
+            given: self.probe_jitter.into(),
+            next: 0,
+            random: self.seed,
+        };
+        let probes = match self.probe_multiplier {
+            NEVER => f64::INFINITY,
+            multiplier => f64::from(multiplier),
+        };
+        Vegas {
+            range: self.range,
+            smoothing: self.smoothing,
+            probes,
+            jitter: jitters.next(),
+            jitters,
+            count: 0,
+            estimate: f64::from(self.range.initial),
+            step: step(f64::from(self.range.initial)),
+            baseline: 0,
+            signal: 0,
+            decision: "",
+        }
+    }
+}
+
+impl Limit for Vegas {
+    fn limit(&self) -> u32 {
+        self.range.whole(self.estimate)
+    }
+
+    #[inline]
+    fn sample(&mut self, sample: &Sample) {
+        let latency = sample.end.nanos_since(sample.start);
+        if latency == 0 {
+            // A clock that stood still or stepped back. As the least latency it would make every other look
+            // like a queue; that work failed is true all the same.
+            if sample.overload {
+                self.decision = "cut: overload";
+                self.move_to(self.estimate - self.step);
+            }
+            return;
+        }
+        self.signal = latency;
+        self.count += 1;
+        if self.jitter * self.probes * self.estimate <= self.count as f64 {
+            self.count = 0;
+            self.jitter = self.jitters.next();
+            self.baseline = latency;
+            self.decision = "kept: probed";
+        } else if self.baseline == 0 || latency < self.baseline {
+            self.baseline = latency;
+            self.decision = "kept: a new least latency";
+        } else {
+            self.update(latency, sample);
+        }
+    }
+
+    fn insight(&self) -> Insight {
+        let seen = |nanos| (nanos > 0).then(|| Duration::from_nanos(nanos));
+        Insight {
+            baseline: seen(self.baseline),
+            signal: seen(self.signal),
+            decision: self.decision,
+        }
+    }
+}
+
+/// What scatters the probes: given numbers in turn, or random ones in [0.5, 1).
+#[derive(Clone, Debug)]
+struct Jitters {
+    given: Box<[f64]>,
+    next: usize,
+    random: u64,
+}
+
+impl Jitters {
+    fn next(&mut self) -> f64 {
+        if let Some(jitter) = self.given.get(self.next) {
+            self.next = (self.next + 1) % self.given.len();
+            return *jitter;
+        }
+        // Weyl's sequence, its bits mixed: any seed is a good one.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        0.5 + ((mixed >> 12) as f64) / ((1_u64 << 53) as f64)
+    }
+}
