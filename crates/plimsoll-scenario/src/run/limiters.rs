@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use plimsoll::adaptive::Adaptive;
 use plimsoll::{
     Acquire, All, Bandwidths, Carry, Clock, Concurrency, Demand, Denied, FixedWindow, Gate,
     InvalidLimit, Keyed, Limiter, PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter,
@@ -163,7 +164,13 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             subject(rule, spec, clock, |_| Change::None)
         }
         Kind::All(of) => all(of, spec, clock),
-        other => Err(Unbuilt::NotYet(other.word())),
+        Kind::Adaptive(algorithm) => {
+            if spec.keyed {
+                return Err(Unbuilt::NotYet("keyed"));
+            }
+            let rule = Adaptive::new(super::limits::build(algorithm)?);
+            Ok(single(rule, spec, clock, |_| Change::None))
+        }
     }
 }
 
@@ -210,6 +217,19 @@ fn subject<R: Rule + Clone>(
     change: impl FnOnce(Gate<R>) -> Change,
 ) -> Result<Subject, Unbuilt> {
     let keys = spec.keyed.then(|| keys(rule.clone(), spec, clock));
+    Ok(Subject {
+        keys,
+        ..single(rule, spec, clock, change)
+    })
+}
+
+/// The limiter of a rule, without keys.
+fn single<R: Rule>(
+    rule: R,
+    spec: &LimiterSpec,
+    clock: &Clock,
+    change: impl FnOnce(Gate<R>) -> Change,
+) -> Subject {
     let mut builder = Gate::builder(rule).clock(clock.clone());
     if let Some(spec) = &spec.queue {
         builder = builder.queue(queue(spec));
@@ -218,12 +238,12 @@ fn subject<R: Rule + Clone>(
         builder = builder.name(name.as_str());
     }
     let gate = builder.build();
-    Ok(Subject {
+    Subject {
         limiter: Arc::new(gate.clone()),
         controls: Some(Box::new(gate.clone())),
-        keys,
+        keys: None,
         change: change(gate),
-    })
+    }
 }
 
 fn keys<R: Rule + Clone>(rule: R, spec: &LimiterSpec, clock: &Clock) -> Box<dyn Keys> {

@@ -18,7 +18,6 @@ pub(crate) struct LimiterSpec {
 
 /// The kinds of the format, each with its own fields.
 #[derive(Debug)]
-#[expect(dead_code, reason = "some kinds are read before their limiter exists")]
 pub(crate) enum Kind {
     FixedWindow {
         limit: u32,
