@@ -197,23 +197,23 @@ fn the_limiter_is_built_at_the_start_and_time_never_steps_back() {
 #[test]
 fn what_no_limiter_can_do_yet_is_counted_by_kind() {
     let text = "
-- { name: a, limiter: { kind: adaptive, algorithm: verdict }, steps: [{ try: 1 }] }
+- { name: a, limiter: { kind: adaptive, algorithm: verdict }, steps: [{ try: 1, expect: granted, limit: 20 }] }
 - { name: b, limiter: { kind: adaptive, algorithm: verdict, keyed: true }, steps: [{ try: 1, key: k }] }
 - { name: c, limiter: { kind: concurrency, limit: 1, keyed: true }, steps: [{ forget: k }] }
 - { name: d, limiter: { kind: all, of: [{ kind: concurrency, limit: 1 }], queue: { bound: 1 } }, steps: [{ try: 1 }] }
-- { name: e, limiter: { kind: all, of: [{ kind: adaptive, algorithm: verdict }] }, steps: [{ try: 1 }] }
+- { name: e, limiter: { kind: all, of: [{ kind: adaptive, algorithm: aimd, keyed: true }] }, steps: [{ try: 1 }] }
 - { name: f, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: granted }] }
-- { name: g, limit: { algorithm: verdict }, columns: [start_ns, rtt_ns, in_flight, dropped, limit_after], samples: [[0, 1, 2, 0, 4]] }
+- { name: g, limit: { algorithm: verdict }, columns: [start_ns, rtt_ns, in_flight, dropped, limit_after], samples: [[0, 1, 2, 0, 20]] }
 - { name: h, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: denied }] }
 ";
     let report = run_str("f.yaml", text).unwrap();
     let expected = "f.yaml:9: h: step 1: expected denied, got granted
-5 not supported yet: adaptive 3, queue of all 1, verdict 1
-2 passed, 1 failed";
+3 not supported yet: keyed 2, queue of all 1
+4 passed, 1 failed";
     assert_eq!(report.to_string(), expected);
     assert_eq!(
-        report.lines().next().unwrap(),
-        "f.yaml:2: a: not supported yet: adaptive"
+        report.lines().nth(1).unwrap(),
+        "f.yaml:3: b: not supported yet: keyed"
     );
     assert_eq!(report.lines().nth(5).unwrap(), "f.yaml:7: f: passed");
     let Verdict::Failed(failure) = report.results()[7].verdict() else {
@@ -257,10 +257,9 @@ fn assert_file_panics_with_the_report() {
 }
 
 #[test]
-#[should_panic(expected = "1 not supported yet: adaptive 1\n0 passed, 0 failed")]
+#[should_panic(expected = "1 not supported yet: keyed 1\n0 passed, 0 failed")]
 fn assert_file_does_not_take_unsupported_for_passed() {
-    let text =
-        "- { name: n, limiter: { kind: adaptive, algorithm: verdict }, steps: [{ try: 1 }] }";
+    let text = "- { name: n, limiter: { kind: adaptive, algorithm: verdict, keyed: true }, steps: [{ try: 1, key: k }] }";
     assert_text("unsupported", text);
 }
 

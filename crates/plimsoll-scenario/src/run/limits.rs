@@ -6,7 +6,7 @@
 use plimsoll::InvalidLimit;
 use plimsoll::adaptive::{
     Aimd, AimdBuilder, Gradient2, Gradient2Builder, LatencyGradient, LatencyGradientBuilder, Limit,
-    Vegas, VegasBuilder, Windowed, WindowedBuilder,
+    Vegas, VegasBuilder, Verdict, VerdictBuilder, Windowed, WindowedBuilder,
 };
 
 use super::limiters::Unbuilt;
@@ -75,7 +75,12 @@ fn build_within(spec: &Algorithm, range: Range) -> Result<Box<dyn Limit>, Unbuil
             Box::new(windowed.build().map_err(invalid)?)
         }
         LimitRule::LatencyGradient(options) => Box::new(latency_gradient(spec, range, *options)?),
-        LimitRule::Verdict => return Err(Unbuilt::NotYet("verdict")),
+        LimitRule::Verdict => {
+            let verdict = given(Verdict::builder(), range.min, VerdictBuilder::min);
+            let verdict = given(verdict, range.initial, VerdictBuilder::initial);
+            let verdict = given(verdict, range.max, VerdictBuilder::max);
+            Box::new(verdict.build().map_err(invalid)?)
+        }
     })
 }
 

@@ -3,7 +3,9 @@
 //! A [`Limit`] is an algorithm that watches work come and go and says how much of it is safe at once. [`Adaptive`]
 //! puts it into a gate: a concurrency limit with a queue, priorities and everything else, whose number moves.
 //!
-//! These are published algorithms, and behave as published to the last bit, weak sides included, except where
+//! [`Verdict`] is our own, and the one to begin with: it needs no tuning.
+//!
+//! The others are published algorithms, and behave as published to the last bit, weak sides included, except where
 //! the original breaks: latencies of 0, clocks that step, and numbers without end leave every limit within its bounds.
 //!
 //! - [`Aimd`]: one more for each success, a cut for each failure or timeout.
@@ -15,6 +17,7 @@
 mod aimd;
 mod boxed;
 mod gradient2;
+mod histogram;
 mod inbox;
 mod latency_gradient;
 mod learner;
@@ -23,6 +26,7 @@ mod range;
 mod rule;
 mod settings;
 mod vegas;
+mod verdict;
 mod windowed;
 
 pub use aimd::{Aimd, AimdBuilder};
@@ -32,4 +36,5 @@ pub use limit::{Findings, Insight, Limit, Load, Sample};
 pub use rule::Adaptive;
 pub use settings::Settings;
 pub use vegas::{Vegas, VegasBuilder};
+pub use verdict::{Verdict, VerdictBuilder};
 pub use windowed::{Windowed, WindowedBuilder};
