@@ -5,8 +5,7 @@ use std::process::{Command, Output};
 
 const PASSES: &str = "- { name: fine, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: granted }] }\n";
 const FAILS: &str = "- { name: wrong, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: denied }] }\n";
-const LATER: &str =
-    "- { name: later, limiter: { kind: adaptive, algorithm: verdict }, steps: [{ try: 1 }] }\n";
+const LATER: &str = "- { name: later, limiter: { kind: all, of: [{ kind: concurrency, limit: 1 }], queue: { bound: 1 } }, steps: [{ try: 1 }] }\n";
 const BROKEN: &str = "- { name: broken, limitr: { kind: concurrency, limit: 1 } }\n";
 
 /// A directory of its own for each test, with the files in it.
@@ -63,7 +62,7 @@ fn a_line_for_each_that_fails_and_status_1() {
 fn what_is_not_supported_yet_is_said_and_fails_nothing() {
     let both = format!("{LATER}{PASSES}");
     let dir = Dir::with("later", &[("a.yaml", &both), ("b.yaml", LATER)]);
-    let out = "2 not supported yet: adaptive 2\n1 passed, 0 failed\n";
+    let out = "2 not supported yet: queue of all 2\n1 passed, 0 failed\n";
     check(&dir.run(&["test", "a.yaml", "b.yaml"]), 0, out, "");
 }
 
@@ -91,8 +90,8 @@ fn verbose_has_a_line_for_every_scenario() {
     let dir = Dir::with("verbose", &[("a.yaml", &format!("{PASSES}{FAILS}{LATER}"))]);
     let out = "a.yaml:1: fine: passed
 a.yaml:2: wrong: step 1: expected denied, got granted
-a.yaml:3: later: not supported yet: adaptive
-1 not supported yet: adaptive 1
+a.yaml:3: later: not supported yet: queue of all
+1 not supported yet: queue of all 1
 1 passed, 1 failed
 ";
     check(&dir.run(&["test", "-v", "a.yaml"]), 1, out, "");

@@ -356,7 +356,6 @@ fn limits_by_name() {
             "limit:1:6: max: expected at least the minimum, found 9",
         ),
         ("aimd", "{", "limit:1:1: not YAML: unclosed bracket '{'"),
-        ("verdict", "", "limit:1:1: there is no `verdict` yet"),
     ];
     for (name, parameters, message) in table {
         let error = plimsoll_scenario::limit(name, parameters).unwrap_err();
