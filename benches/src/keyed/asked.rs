@@ -171,23 +171,23 @@ impl Case {
         for row in rows {
             let ratio = |time: fn(&Row) -> Series| {
                 let ratio = ours.map_or(f64::NAN, |ours| time(ours).over(&time(row)));
-                format!("{ratio:.2}")
+                written(ratio, 2)
             };
             let spread = |series: &Series| {
                 let [low, high] = [0.1, 0.9].map(|share| quantile(&series.samples, share));
-                format!("{low:.0} – {high:.0}")
+                format!("{} – {}", written(low, 0), written(high, 0))
             };
             let (one, two) = (row.one(), row.two());
             let mut cells = vec![
                 marked(&row.series),
                 row.worth.to_string(),
-                format!("{:.1}", one.median()),
+                written(one.median(), 1),
                 spread(&one),
                 ratio(Row::one),
-                format!("{:.1}", two.median()),
+                written(two.median(), 1),
                 spread(&two),
                 ratio(Row::two),
-                format!("{:.2} ×", row.gain()),
+                format!("{} ×", written(row.gain(), 2)),
             ];
             if looked_at {
                 let (reset, of) = row.resets();
@@ -196,5 +196,14 @@ impl Case {
             table.rows.push(cells);
         }
         format!("### {}\n\n{}", self.title, table.markdown())
+    }
+}
+
+/// A figure, or a dash where the machine was too busy for one.
+fn written(figure: f64, digits: usize) -> String {
+    if figure.is_nan() {
+        "–".to_owned()
+    } else {
+        format!("{figure:.digits$}")
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn ask(args: &[&str]) -> Option<String> {
         eprintln!("{}: no result: {error}", args.join(" "));
         return None;
     }
-    String::from_utf8(output.stdout).ok()
+    let said = String::from_utf8(output.stdout).ok()?;
+    Some(said.trim_end().to_owned())
 }
 
 /// What such a process says.

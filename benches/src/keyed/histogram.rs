@@ -53,7 +53,7 @@ impl Histogram {
         0
     }
 
-    /// How many took at least `from` and less than `to`, both powers of two from 8.
+    /// How many took at least `from` and less than `to`, each nought or a power of two from 8.
     pub(crate) fn between(&self, from: u64, to: u64) -> u64 {
         self.counts[place(from)..place(to)].iter().sum()
     }
@@ -98,5 +98,45 @@ fn last(place: usize) -> u64 {
         return place;
     }
     let (power, eighth) = (place / 8 + 2, place % 8);
-    ((9 + eighth) << (power - 3)).saturating_sub(1)
+    let width = 1 << (power - 3);
+    (8 + eighth) * width + (width - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_counted_where_it_is_looked_for() {
+        for nanos in [0, 7, 8, 9, 100, 1000, 123_456_789, u64::MAX / 2, u64::MAX] {
+            let mut times = Histogram::default();
+            times.add(nanos);
+            assert_eq!(times.all_but_one_in(2), nanos);
+            assert!(last(place(nanos)) >= nanos);
+            assert!(last(place(nanos)) - nanos <= nanos / 8);
+        }
+    }
+
+    #[test]
+    fn one_in_ten_thousand_may_take_longer() {
+        let mut times = Histogram::default();
+        for _ in 0..19_998 {
+            times.add(100);
+        }
+        times.add(5_000_000);
+        times.add(5_000_000);
+        assert!(times.all_but_one_in(10_000) < 113);
+        times.add(5_000_000);
+        assert_eq!(times.all_but_one_in(10_000), 5_000_000);
+        assert_eq!(times.between(64, 128), 19_998);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let mut times = Histogram::default();
+        times.add(3);
+        times.add(77);
+        let read = Histogram::read(&times.written()).expect("a histogram");
+        assert_eq!(read.written(), times.written());
+    }
 }

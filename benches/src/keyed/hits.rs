@@ -13,7 +13,7 @@ use crate::contender::Role;
 
 /// Runs everybody on one order of keys.
 pub(super) fn run<K: Key>(plan: &Plan, spread: Spread, answer: Answer) -> Case {
-    let keys = Rc::new(sequence::<K>(spread, plan.keys));
+    let keys = Rc::new(sequence::<K>(spread, plan.keys, K::SEQUENCE));
     let (count, span) = (plan.keys, plan.span);
     let (limit, first) = match answer {
         Answer::Granted => (Limit::generous(count), LASTING),

@@ -94,19 +94,19 @@ pub(crate) enum Spread {
     Zipf,
 }
 
-/// Keys of the ids below `ids` as they come; the same at every call.
-pub(crate) fn sequence<K: Key>(spread: Spread, ids: usize) -> Vec<K> {
+/// So many keys of the ids below `ids` as they come; the same at every call.
+pub(crate) fn sequence<K: Key>(spread: Spread, ids: usize, length: usize) -> Vec<K> {
     let mut rng = StdRng::seed_from_u64(7);
     let ids = ids as u64;
     match spread {
-        Spread::Uniform => (0..K::SEQUENCE)
+        Spread::Uniform => (0..length)
             .map(|_| K::of(rng.random_range(0..ids)))
             .collect(),
         Spread::Zipf => {
             let mut by_rank: Vec<u64> = (0..ids).collect();
             by_rank.shuffle(&mut rng);
             let ranks = Zipf::new(ids as f64, 0.99).expect("at least one id");
-            (0..K::SEQUENCE)
+            (0..length)
                 .map(|_| {
                     let rank = rng.sample(ranks);
                     #[expect(
@@ -119,5 +119,30 @@ pub(crate) fn sequence<K: Key>(spread: Spread, ids: usize) -> Vec<K> {
                 })
                 .collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn texts_have_21_bytes() {
+        assert_eq!(String::of(0).len(), 21);
+        assert_eq!(String::of(u64::MAX).len(), 21);
+    }
+
+    #[test]
+    fn the_most_frequent_key_comes_as_often_as_zipf_says() {
+        let keys = sequence::<u64>(Spread::Zipf, 1000, 200_000);
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        for key in &keys {
+            *counts.entry(*key).or_default() += 1;
+        }
+        let most = counts.values().max().copied().unwrap_or(0) as f64 / keys.len() as f64;
+        let all: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-0.99)).sum();
+        assert!((most * all - 1.0).abs() < 0.02, "{most} of 1 / {all}");
     }
 }

@@ -32,8 +32,7 @@ pub(super) fn run<K: Key>(plan: &Plan) -> Memory {
             .map(|count| {
                 let (count, max_keys) = (count.to_string(), max_keys.to_string());
                 let said = child::ask(&["memory", K::KIND, entrant.name, &count, &max_keys]);
-                said.and_then(|said| said.trim().parse().ok())
-                    .unwrap_or(f64::NAN)
+                said.and_then(|said| said.parse().ok()).unwrap_or(f64::NAN)
             })
             .collect();
         series

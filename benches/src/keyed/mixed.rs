@@ -19,17 +19,18 @@ const WATCHED: u64 = 100;
 
 pub(super) fn run<K: Key>(plan: &Plan) -> Case {
     let ids = plan.keys * 4;
-    let keys = Rc::new(sequence::<K>(Spread::Uniform, ids));
+    let keys = Rc::new(sequence::<K>(Spread::Uniform, ids, K::SEQUENCE));
     let (room, span) = (plan.keys, plan.span * 5);
-    // A key asked for once is as good as new 20 ms later; ten million a second leave 200,000 that are not.
+    // With room for a million a key is as good as new 20 ms after it was asked for once: ten million a second leave
+    // 200,000 that are not.
     let limit = Limit {
         burst: 20,
-        every: Duration::from_millis(20),
+        every: Duration::from_nanos(20 * room as u64),
         max_keys: room,
         keys: room,
     };
     let rows = in_turns(contenders::limiters::<K>(), &plan.few_rounds, |entrant| {
-        let (make, made) = (entrant.make, OnceCell::new());
+        let (name, make, made) = (entrant.name, entrant.make, OnceCell::new());
         let keys = Rc::clone(&keys);
         let next_watched = Cell::new(ids as u64);
         move || {
@@ -38,8 +39,14 @@ pub(super) fn run<K: Key>(plan: &Plan) -> Case {
                 ask(limiter, walk, room as u64, span)
             };
             let trial = |threads| {
-                let run = || Some(together(limiter, &keys, threads, span, ask).nanos());
-                undisturbed(2, threads, run)
+                undisturbed(2, threads, || {
+                    let count = together(limiter, &keys, threads, span, ask);
+                    let refused = count.asked - count.granted;
+                    if refused > 0 {
+                        eprintln!("{name}: {refused} of {} refused", count.asked);
+                    }
+                    (refused == 0).then(|| count.nanos())
+                })
             };
             let (one, two) = (trial(1), trial(2));
             let watched = next_watched.get()..next_watched.get() + WATCHED;

@@ -45,20 +45,20 @@ pub(super) fn run<K: Key>(plan: &Plan) -> Returns {
     });
     Returns {
         kind: K::KIND,
-        step: plan.idle / 2,
+        step: plan.idle / 3,
         rows: rows.collect(),
     }
 }
 
 fn measured<K: Key>(name: &str, plan: &Plan) -> Option<Sizes> {
-    let few = (plan.keys / 100).to_string();
-    let [keys, idle] = [plan.keys as u128, plan.idle.as_millis()].map(|number| number.to_string());
-    let sizes = |keys: &str| -> Option<Vec<f64>> {
-        let said = child::ask(&["returns", K::KIND, name, keys, &few, &idle])?;
+    let sizes = |filled: usize, steps: u32| -> Option<Vec<f64>> {
+        let idle = plan.idle.as_millis().to_string();
+        let [filled, keys, steps] = [filled, plan.keys, steps as usize].map(|n| n.to_string());
+        let said = child::ask(&["returns", K::KIND, name, &filled, &keys, &idle, &steps])?;
         let sizes = said.split_whitespace().map(|size| size.parse().ok());
         sizes.collect()
     };
-    let (fresh, series) = (sizes(&few)?, sizes(&keys)?);
+    let (fresh, series) = (sizes(plan.keys / 100, 2)?, sizes(plan.keys, STEPS)?);
     Some(Sizes {
         without: *fresh.first()?,
         fresh: *fresh.last()?,
@@ -68,30 +68,32 @@ fn measured<K: Key>(name: &str, plan: &Plan) -> Option<Sizes> {
     })
 }
 
-/// `NAME KEYS FEW IDLE`: fills a table, goes on with a few keys, and says its sizes on the way.
+/// `NAME FILLED KEYS IDLE STEPS`: fills a table made for `KEYS`, goes on with a hundredth of these, and says its
+/// sizes on the way.
 pub(super) fn child<K: Key>(args: &[&str]) -> Option<String> {
-    let [name, keys, few, idle] = args else {
+    let [name, filled, keys, idle, steps] = args else {
         return None;
     };
-    let (keys, few): (usize, usize) = (keys.parse().ok()?, few.parse().ok()?);
+    let [filled, keys] = [filled.parse().ok()?, keys.parse().ok()?];
+    let steps: u32 = steps.parse().ok()?;
     let idle = Duration::from_millis(idle.parse().ok()?);
     let limit = Limit {
         burst: 2,
         every: idle,
         ..Limit::generous(keys)
     };
-    let few: Vec<K> = (0..few as u64).map(K::of).collect();
+    let few: Vec<K> = (0..keys as u64 / 100).map(K::of).collect();
     let (entrant, _warm) = warmed_up::<K>(name)?;
     let mut sizes = vec![resident()];
     let limiter = (entrant.make)(&limit);
-    for id in 0..keys as u64 {
+    for id in 0..filled as u64 {
         limiter.ask(&K::of(id));
     }
     sizes.push(resident());
     let mut walk = Walk::new(&few, 0);
-    for _ in 0..STEPS {
+    for _ in 0..steps {
         let start = now();
-        while now() - start < idle / 2 {
+        while now() - start < idle / 3 {
             limiter.ask_all(walk.batch());
         }
         limiter.tidy();

@@ -68,8 +68,9 @@ pub(super) fn run(plan: &Plan) -> Vec<Stalls> {
             let (keys, idle) = (keys.clone(), idle.clone());
             Contender::new(role, name, move |()| {
                 let said = child::ask(&["stalls", phase.name(), name, &keys, &idle]);
-                let histogram = said.and_then(|said| Histogram::read(&said));
-                histogram.unwrap_or_default()
+                said.map_or_else(Histogram::default, |said| {
+                    Histogram::read(&said).expect("a histogram written by this program")
+                })
             })
         });
         let mut rows = Contender::in_turns(contenders.into(), &plan.few_rounds, ());
@@ -98,7 +99,7 @@ pub(super) fn child(args: &[&str]) -> Option<String> {
     let keys: u64 = keys.parse().ok()?;
     let idle = Duration::from_millis(idle.parse().ok()?);
     let limit = Limit {
-        burst: 1000,
+        burst: 1_000_000,
         every: idle,
         max_keys: usize::try_from(keys).ok()?,
         keys: usize::try_from(keys).ok()?,
@@ -195,12 +196,13 @@ impl Stalls {
             });
         }
         line("longest".to_owned(), &|times| micros(times.max()));
-        for power in 3..30 {
-            let (from, to) = (1 << power, 2 << power);
+        let mut from = 0;
+        for to in (3..34).map(|power| 1 << power) {
             if columns.iter().any(|(_, times)| times.between(from, to) > 0) {
-                let what = format!("calls below {}", micros(to));
+                let what = format!("calls of {} to {}", micros(from), micros(to));
                 line(what, &|times| times.between(from, to).to_string());
             }
+            from = to;
         }
         format!(
             "### Keyed, {} u64 keys, single calls {}\n\n{}",
@@ -212,5 +214,9 @@ impl Stalls {
 }
 
 fn micros(nanos: u64) -> String {
-    format!("{:.2} µs", nanos as f64 / 1e3)
+    if nanos < 10_000 {
+        format!("{:.3} µs", nanos as f64 / 1e3)
+    } else {
+        format!("{:.0} µs", nanos as f64 / 1e3)
+    }
 }

@@ -59,11 +59,15 @@ fn against_peers(case: &Case) -> Vec<Target> {
     let times: [(&str, Time); 2] = [("", Row::one), (", two threads", Row::two)];
     let mut targets = Vec::new();
     for (threads, time) in times {
+        let mut seen = None;
         for (which, worths) in [("", own), (", on any clock", any)] {
             let (Some(ours), Some(peer)) = (case.ours(), case.fastest(worths, time)) else {
                 continue;
             };
             let name = peer.series.name;
+            if seen.replace(name) == Some(name) {
+                continue;
+            }
             let what = format!(
                 "{}{threads} ÷ the fastest exact peer{which} ({name})",
                 case.title
