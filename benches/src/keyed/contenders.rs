@@ -27,7 +27,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Never used up, and what is used once is back after more than half an hour if [`LASTING`] is taken.
+    /// Never used up, and not full again for an hour after [`LASTING`] was taken.
     pub(crate) fn generous(keys: usize) -> Self {
         Self {
             burst: 1_000_000_000,
