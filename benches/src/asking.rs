@@ -52,22 +52,23 @@ pub(crate) fn asked<L: Sync>(
             eprintln!("{name}: {granted}, a trial that does not count: {trial:?}");
             return None;
         }
-        Some((count.end - count.start).as_nanos() as f64 / count.asked as f64)
+        Some(count.nanos())
     };
-    Contender::new(role, name, move |trial| undisturbed(trial, &run))
+    Contender::new(role, name, move |trial: Trial| {
+        undisturbed(10, trial.threads, || run(trial))
+    })
 }
 
 /// Repeats a trial during which somebody else had the processor or an answer was wrong, some times. There
 /// may be no sample then: threads that take turns on one processor do not meet.
-fn undisturbed(trial: Trial, run: impl Fn(Trial) -> Option<f64>) -> f64 {
+pub(crate) fn undisturbed(tries: u32, threads: usize, run: impl Fn() -> Option<f64>) -> f64 {
     const ENOUGH: f64 = 0.97;
-    const TRIES: u32 = 10;
     let mut best = (0.9, f64::NAN);
-    for _ in 0..TRIES {
+    for _ in 0..tries {
         let (wall, cpu) = (now(), process_time());
-        let Some(nanos) = run(trial) else { continue };
+        let Some(nanos) = run() else { continue };
         let (wall, cpu) = (now() - wall, process_time() - cpu);
-        let share = cpu.as_secs_f64() / (wall.as_secs_f64() * trial.threads as f64);
+        let share = cpu.as_secs_f64() / (wall.as_secs_f64() * threads as f64);
         if share > best.0 {
             best = (share, nanos);
         }
@@ -78,12 +79,13 @@ fn undisturbed(trial: Trial, run: impl Fn(Trial) -> Option<f64>) -> f64 {
     best.1
 }
 
+/// How often a limiter was asked, and how long that took.
 #[derive(Clone, Copy)]
-struct Count {
-    asked: u64,
-    granted: u64,
-    start: Instant,
-    end: Instant,
+pub(crate) struct Count {
+    pub(crate) asked: u64,
+    pub(crate) granted: u64,
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
 }
 
 fn ask_for<L>(span: Duration, limiter: &L, ask: impl Fn(&L) -> bool) -> Count {
@@ -131,7 +133,12 @@ fn together<L: Sync>(trial: Trial, limiter: &L, ask: &(impl Fn(&L) -> bool + Syn
 }
 
 impl Count {
-    fn both(self, other: Self) -> Self {
+    /// Wall time over the times it was asked.
+    pub(crate) fn nanos(&self) -> f64 {
+        (self.end - self.start).as_nanos() as f64 / self.asked as f64
+    }
+
+    pub(crate) fn both(self, other: Self) -> Self {
         Self {
             asked: self.asked + other.asked,
             granted: self.granted + other.granted,

@@ -24,6 +24,23 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
+    // Without the next two a table that asks for zeroes or for more would be written whole, and be resident.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if COUNTS.load(Ordering::Relaxed) {
+            BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promises are the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if COUNTS.load(Ordering::Relaxed) {
+            BYTES.fetch_add(size, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promises are the same.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller's promises are the same.
         unsafe { System.dealloc(pointer, layout) }

@@ -14,7 +14,7 @@ pub(crate) const BY_WORD: &str = "bucket by hand, word for a clock";
 pub(crate) const BY_COUNTER: &str = "bucket by hand, processor's counter";
 
 /// A moment that is there to be read, as a coarse clock publishes it.
-static PUBLISHED: AtomicU64 = AtomicU64::new(1 << 40);
+pub(crate) static PUBLISHED: AtomicU64 = AtomicU64::new(1 << 40);
 
 /// Reading clocks, whoever asks.
 pub(crate) fn clocks() -> Vec<Contender<Trial>> {
@@ -117,7 +117,7 @@ impl<C> Bucket<C> {
     }
 }
 
-fn swap_in(word: &AtomicU64, next: impl Fn(u64) -> Option<u64>) -> bool {
+pub(crate) fn swap_in(word: &AtomicU64, next: impl Fn(u64) -> Option<u64>) -> bool {
     let mut old = word.load(Ordering::Acquire);
     while let Some(new) = next(old) {
         match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {

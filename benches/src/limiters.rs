@@ -189,7 +189,7 @@ pub(crate) fn peers() -> Vec<Contender<Trial>> {
 
 /// A grant of a rate says yes and no more. A refusal is kept whole: who is refused wants to know for how
 /// long.
-fn granted<P, D>(answer: Result<P, D>) -> bool {
+pub(crate) fn granted<P, D>(answer: Result<P, D>) -> bool {
     match answer {
         Ok(_) => true,
         Err(denied) => {
@@ -199,7 +199,7 @@ fn granted<P, D>(answer: Result<P, D>) -> bool {
     }
 }
 
-fn allowed(decision: rate_net::Decision) -> bool {
+pub(crate) fn allowed(decision: rate_net::Decision) -> bool {
     if decision.is_deny() {
         black_box(&decision);
     }

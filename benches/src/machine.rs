@@ -54,8 +54,8 @@ pub(crate) fn description(options: &Options, watch: &Watch) -> String {
     format!(
         "# Plimsoll and its peers\n\n\
          `cargo run --profile bench -p plimsoll-benches`, {rounds} rounds of {span} ms ({waiting_rounds} of \
-         {waiting} s for waiting), fat LTO.\n\
-         {model}, {cores} cores, {kernel}; {rustc}; at commit {commit}.\n\n\
+         {waiting} s for waiting, {keyed_rounds} of {keyed} ms with keys), fat LTO.\n\
+         {model}, {cores} cores, {kernel}, huge pages: {huge_pages}; {rustc}; at commit {commit}.\n\n\
          The machine is virtual and shared, so figures come and go with its neighbours: compare the \
          ratios, which are medians of ratios within a round, not the nanoseconds. The spread is over \
          rounds. Others had {others:.0} % of the machine during this run.\n",
@@ -64,10 +64,21 @@ pub(crate) fn description(options: &Options, watch: &Watch) -> String {
         span = options.span.as_millis(),
         waiting_rounds = options.waiting_rounds.count,
         waiting = options.waiting_span.as_secs_f64(),
+        keyed_rounds = options.keyed.rounds.count,
+        keyed = options.keyed.span.as_millis(),
+        huge_pages = huge_pages(),
         kernel = output_of("uname", &["-sr"]),
         rustc = output_of("rustc", &["--version"]),
         commit = output_of("git", &["rev-parse", "--short", "HEAD"]),
     )
+}
+
+/// A table of a million keys is larger than what the processor can translate without them.
+fn huge_pages() -> String {
+    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let chosen = setting.unwrap_or_default();
+    let chosen = chosen.split(['[', ']']).nth(1).unwrap_or("unknown");
+    chosen.to_owned()
 }
 
 fn output_of(program: &str, args: &[&str]) -> String {

@@ -11,6 +11,7 @@ mod counting;
 mod floors;
 mod handoff;
 mod instant;
+mod keyed;
 mod limiters;
 mod machine;
 mod options;
@@ -26,7 +27,20 @@ use std::{env, fs};
 use options::Options;
 
 fn main() -> ExitCode {
-    let options = match Options::parse(env::args().skip(1)) {
+    let args: Vec<String> = env::args().skip(1).collect();
+    if args
+        .first()
+        .is_some_and(|first| first == keyed::child::CHILD)
+    {
+        return match keyed::child::answer(&args[1..]) {
+            Some(answer) => {
+                println!("{answer}");
+                ExitCode::SUCCESS
+            }
+            None => ExitCode::FAILURE,
+        };
+    }
+    let options = match Options::parse(args.into_iter()) {
         Ok(options) => options,
         Err(message) => {
             eprintln!("{message}\n\n{}", options::USAGE);
@@ -55,12 +69,13 @@ fn run(options: &Options) -> String {
     } else {
         Vec::new()
     };
+    let keyed = keyed::run(&options.keyed, wanted);
 
     let mut parts = vec![
         machine::description(options, &watch),
         format!(
             "## Targets\n\n{}",
-            targets::markdown(&cases, &waits, sizes.as_ref())
+            targets::markdown(&cases, &waits, sizes.as_ref(), &keyed)
         ),
         "## Cases\n".to_owned(),
     ];
@@ -70,6 +85,7 @@ fn run(options: &Options) -> String {
             .iter()
             .map(|(rate, series)| waiting::markdown(*rate, series)),
     );
+    parts.extend(keyed.markdown());
     parts.extend(sizes.iter().map(sizes::Sizes::markdown));
     let mut text = parts.join("\n");
     text.truncate(text.trim_end().len());

@@ -1,14 +1,17 @@
 use std::time::Duration;
 
 use crate::contender::Rounds;
+use crate::keyed::{KEYED, Plan};
 
 pub(crate) const USAGE: &str = "\
 usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--markdown FILE]
 
   --quick          few short rounds, to see that everything works
-  --rounds N       how often everybody runs in each case (31; a tenth of it for waiting)
+  --rounds N       how often everybody runs in each case (31; half of it with keys, a tenth for waiting)
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
-                   permit, permit-two, handoff, handoff-two, waiting, sizes
+                   permit, permit-two, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
+                   keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns;
+                   keyed for all of these
   --who TEXT       only contenders with this in their name, for a profile
   --markdown FILE  write the results there, too";
 
@@ -22,6 +25,7 @@ pub(crate) struct Options {
     pub(crate) turns: u32,
     pub(crate) waiting_rounds: Rounds,
     pub(crate) waiting_span: Duration,
+    pub(crate) keyed: Plan,
     pub(crate) only: Vec<String>,
     pub(crate) markdown: Option<String>,
 }
@@ -34,6 +38,13 @@ impl Options {
             turns: 600,
             waiting_rounds: Rounds::of(4),
             waiting_span: Duration::from_secs(2),
+            keyed: Plan {
+                keys: 1_000_000,
+                rounds: Rounds::of(16),
+                few_rounds: Rounds::of(4),
+                span: Duration::from_millis(100),
+                idle: Duration::from_secs(3),
+            },
             only: Vec::new(),
             markdown: None,
         };
@@ -48,7 +59,12 @@ impl Options {
                 _ => return Err(format!("unknown option {arg}")),
             }
         }
-        options.waiting_rounds.who.clone_from(&options.rounds.who);
+        let Plan {
+            rounds, few_rounds, ..
+        } = &mut options.keyed;
+        for others in [&mut options.waiting_rounds, rounds, few_rounds] {
+            others.who.clone_from(&options.rounds.who);
+        }
         Ok(options)
     }
 
@@ -58,6 +74,11 @@ impl Options {
         self.turns = 100;
         self.waiting_rounds.count = 1;
         self.waiting_span = Duration::from_millis(300);
+        self.keyed.keys = 100_000;
+        self.keyed.rounds.count = 3;
+        self.keyed.few_rounds.count = 1;
+        self.keyed.span = Duration::from_millis(20);
+        self.keyed.idle = Duration::from_millis(300);
     }
 
     fn set_rounds(&mut self, value: &str) -> Result<(), String> {
@@ -65,6 +86,8 @@ impl Options {
             Ok(count) if count > 0 => {
                 self.rounds.count = count;
                 self.waiting_rounds.count = count.div_ceil(10);
+                self.keyed.rounds.count = count.div_ceil(2);
+                self.keyed.few_rounds.count = count.div_ceil(10);
                 Ok(())
             }
             _ => Err(format!("--rounds is {value}, not a number of rounds")),
@@ -73,6 +96,7 @@ impl Options {
 
     /// Whether a case is to be run.
     pub(crate) fn wants(&self, case: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == case)
+        let named = |only: &String| only == case || only == KEYED && case.starts_with(KEYED);
+        self.only.is_empty() || self.only.iter().any(named)
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::report::{Case, Series, Table};
 use crate::waiting::{self, Waited};
-use crate::{floors, handoff, instant, limiters, permits, sizes};
+use crate::{floors, handoff, instant, keyed, limiters, permits, sizes};
 
-struct Target {
-    what: String,
-    wanted: String,
-    measured: String,
-    met: bool,
+pub(crate) struct Target {
+    pub(crate) what: String,
+    pub(crate) wanted: String,
+    pub(crate) measured: String,
+    pub(crate) met: bool,
 }
 
 /// The targets that the cases which ran can tell about.
@@ -16,6 +16,7 @@ pub(crate) fn markdown(
     cases: &[Case],
     waits: &[(u32, Vec<Series<Waited>>)],
     sizes: Option<&sizes::Sizes>,
+    keyed: &keyed::Results,
 ) -> String {
     let mut targets = ratios(cases);
     targets.extend(cost_of_totals(cases));
@@ -28,6 +29,7 @@ pub(crate) fn markdown(
         measured: format!("{} bytes", sizes.our_future()),
         met: sizes.our_future() <= 128,
     }));
+    targets.extend(keyed.targets());
     let mut table = Table::new(&["target", "wanted", "measured", ""]);
     for target in targets {
         let met = if target.met { "met" } else { "**missed**" };
@@ -136,16 +138,29 @@ fn cost_of_totals(cases: &[Case]) -> Vec<Target> {
     costs.collect()
 }
 
-fn at_most(what: &str, measured: f64, bound: f64, unit: &str) -> Target {
+pub(crate) fn at_most(what: &str, measured: f64, bound: f64, unit: &str) -> Target {
     Target {
         what: what.to_owned(),
         wanted: format!("≤ {bound}{unit}"),
-        measured: if measured.is_nan() {
-            "nothing: the machine was too busy".to_owned()
-        } else {
-            format!("{measured:.3}{unit}")
-        },
+        measured: written(measured, unit),
         met: measured <= bound,
+    }
+}
+
+pub(crate) fn at_least(what: &str, measured: f64, bound: f64, unit: &str) -> Target {
+    Target {
+        what: what.to_owned(),
+        wanted: format!("≥ {bound}{unit}"),
+        measured: written(measured, unit),
+        met: measured >= bound,
+    }
+}
+
+fn written(measured: f64, unit: &str) -> String {
+    if measured.is_nan() {
+        "nothing: the machine was too busy".to_owned()
+    } else {
+        format!("{measured:.3}{unit}")
     }
 }
 
