@@ -111,8 +111,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self.rule.begin(now);
         let rule = Arc::new(self.rule);
         let compact = self.when_full == WhenFull::Refuse;
-        // So many that two threads rarely meet and that growing one is over in no time.
-        let shards = (self.max_keys / 512).next_power_of_two().clamp(1, 1024);
+        let shards = shards(self.max_keys, compact);
         let table = || Table::new(Arc::clone(&rule), compact, now);
         Keyed {
             shared: Arc::new(Shared {
@@ -131,4 +130,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
             }),
         }
     }
+}
+
+/// So many that threads rarely meet, and so few that their tables are large: memory in large pieces goes back to the
+/// system. To find the least recently used key a shard is searched, which should then be small.
+fn shards(max_keys: usize, compact: bool) -> usize {
+    let (small, large) = ((max_keys / 512).next_power_of_two(), max_keys / 16_384);
+    if !compact {
+        return small.clamp(1, 1024);
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    large
+        .max(8 * threads)
+        .next_power_of_two()
+        .clamp(1, small.min(1024))
 }

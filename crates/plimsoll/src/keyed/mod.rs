@@ -4,6 +4,7 @@ mod builder;
 mod hash;
 mod report;
 mod shared;
+mod slots;
 mod table;
 mod wide;
 

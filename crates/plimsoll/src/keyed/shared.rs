@@ -33,8 +33,9 @@ pub(super) struct Shared<K, R: Rule, S> {
 #[repr(align(128))]
 pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
-/// How often somebody sweeps a shard while there is traffic.
-const SWEEP_EVERY: u64 = 5_000_000;
+/// How often somebody sweeps a part of a shard while there is traffic, in nanoseconds, and how many buckets.
+const SWEEP_EVERY: u64 = 1_000_000;
+const SWEPT_AT_ONCE: usize = 512;
 
 impl<K, R: Rule> Shard<K, R> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table<K, R>> {
@@ -246,10 +247,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         if self.len.load(Ordering::Relaxed) < self.max_keys {
             return true;
         }
-        if table.forgettable_from <= now && self.sweep(table, now) > 0 {
+        if self.forget_one(table, now) {
             return true;
         }
-        if self.when_full == WhenFull::EvictLeastRecent && table.evict_least_recent(&self.hasher) {
+        if self.when_full == WhenFull::EvictLeastRecent && table.evict_least_recent() {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return true;
         }
@@ -266,7 +267,21 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         room()
     }
 
-    /// Forgets what can be forgotten anywhere, unless it is known that nothing can.
+    /// Forgets something of a shard, if anything can be forgotten.
+    fn forget_one(&self, table: &mut Table<K, R>, now: Moment) -> bool {
+        let mut rounds = 0;
+        // What is left of this round, and one more.
+        while table.forgettable_from <= now && rounds < 2 {
+            let (ended, forgotten) = self.sweep_some(table, now);
+            if forgotten > 0 {
+                return true;
+            }
+            rounds += u32::from(ended);
+        }
+        false
+    }
+
+    /// Forgets something anywhere, unless it is known that nothing can be forgotten.
     fn search_room(&self, now: Moment) {
         if now.as_nanos() < self.forgettable_from.load(Ordering::Relaxed) {
             return;
@@ -274,14 +289,23 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let mut earliest = Moment::NEVER;
         for shard in &self.shards {
             let mut table = shard.lock();
-            if table.forgettable_from <= now {
-                self.sweep(&mut table, now);
+            if self.forget_one(&mut table, now) {
+                return;
             }
             earliest = earliest.min(table.forgettable_from);
         }
         // States made meanwhile lower it again.
         self.forgettable_from
             .store(earliest.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn sweep_some(&self, table: &mut Table<K, R>, now: Moment) -> (bool, usize) {
+        if table.is_stale(now) {
+            return (true, self.sweep(table, now));
+        }
+        let (ended, forgotten) = table.sweep_some(SWEPT_AT_ONCE, &self.hasher, now);
+        self.len.fetch_sub(forgotten, Ordering::Relaxed);
+        (ended, forgotten)
     }
 
     /// Sweeps the next shard if it is time to. Nobody waits for it.
@@ -302,14 +326,19 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         if mine.is_err() {
             return;
         }
-        let shard = self.next_swept.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-        let table = match self.shards[shard].0.try_lock() {
+        let next = self.next_swept.load(Ordering::Relaxed);
+        let table = match self.shards[next & (self.shards.len() - 1)].0.try_lock() {
             Ok(table) => Some(table),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         };
-        if let Some(mut table) = table.filter(|table| table.forgettable_from <= now) {
-            self.sweep(&mut table, now);
+        let ended = match table {
+            Some(mut table) if table.forgettable_from <= now => self.sweep_some(&mut table, now).0,
+            Some(_) => true,
+            None => false,
+        };
+        if ended {
+            self.next_swept.store(next + 1, Ordering::Relaxed);
         }
     }
 }

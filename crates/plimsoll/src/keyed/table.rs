@@ -5,20 +5,16 @@
 //! state, or a whole gate for a key that somebody waits for or that has limits of its own.
 
 use std::borrow::Borrow;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-
-use super::wide::{What, Wide, place, store};
+use super::slots::{Entry, Slots};
+use super::wide::{LOOK_AGAIN, What, Wide, place, store};
 use crate::{Gate, Moment, Rule, Short};
 
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
-    entries: HashTable<Entry<K>>,
-    /// Hashes once more, by a hash that is slow but that nobody can find collisions of, when there were
-    /// more of them than by chance.
-    salt: Option<RandomState>,
+    entries: Slots<K>,
     wide: Vec<Option<Wide<R>>>,
     free: Vec<usize>,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
@@ -29,25 +25,9 @@ pub(super) struct Table<K, R: Rule> {
     lasts: u64,
     /// Before this moment nothing here can be forgotten.
     pub(super) forgettable_from: Moment,
+    /// The same of all that was seen or added in the present round of sweeping.
+    seen_forgettable_from: Moment,
 }
-
-struct Entry<K> {
-    key: K,
-    word: u64,
-}
-
-impl<K: Hash> Entry<K> {
-    fn hash(&self, salt: Option<&RandomState>, hasher: &impl BuildHasher) -> u64 {
-        match salt {
-            Some(salt) => salt.hash_one(&self.key),
-            None => hasher.hash_one(&self.key),
-        }
-    }
-}
-
-/// So many keys that look alike to a table do not come together by chance: each does with one in 128 of
-/// those it meets on its way, and it meets few.
-const COLLISIONS: usize = 16;
 
 /// Where the state of a key is.
 pub(super) enum Found<'a, R: Rule> {
@@ -59,14 +39,14 @@ impl<K, R: Rule> Table<K, R> {
     pub(super) fn new(rule: Arc<R>, compact: bool, now: Moment) -> Self {
         let mut table = Self {
             rule,
-            entries: HashTable::new(),
-            salt: None,
+            entries: Slots::new(),
             wide: Vec::new(),
             free: Vec::new(),
             compact,
             begins: 0,
             lasts: 0,
             forgettable_from: Moment::NEVER,
+            seen_forgettable_from: Moment::NEVER,
         };
         table.begin_epoch(now);
         table
@@ -97,13 +77,19 @@ impl<K, R: Rule> Table<K, R> {
     /// Keeps a state, as a word if it fits one.
     fn keep(&mut self, state: R::State, now: Moment) -> u64 {
         let from = self.rule.forgettable_from(&state, now).unwrap_or(now);
-        self.forgettable_from = self.forgettable_from.min(from);
+        self.note_forgettable(from);
         let word = if self.compact && !R::GIVES_BACK {
             self.rule.pack(&state, now)
         } else {
             None
         };
         word.unwrap_or_else(|| self.keep_wide(What::State(state), now))
+    }
+
+    /// Something here can be forgotten from this moment on.
+    fn note_forgettable(&mut self, from: Moment) {
+        self.forgettable_from = self.forgettable_from.min(from);
+        self.seen_forgettable_from = self.seen_forgettable_from.min(from);
     }
 
     fn keep_wide(&mut self, what: What<R>, now: Moment) -> u64 {
@@ -122,10 +108,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     where
         K: Borrow<Q>,
     {
-        let hash = self.spread(hash, key);
-        let entry = self
-            .entries
-            .find_mut(hash, |entry| entry.key.borrow() == key)?;
+        let entry = self.entries.find(hash, key)?;
         let rule = &*self.rule;
         match place(entry.word) {
             None => Some(Found::Word(rule, &mut entry.word)),
@@ -151,10 +134,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         if self.is_stale(now) {
             return false;
         }
-        let hash = self.spread(hash, key);
-        let found = self
-            .entries
-            .find_mut(hash, |entry| entry.key.borrow() == key);
+        let found = self.entries.find(hash, key);
         let Some(entry) = found.filter(|entry| place(entry.word).is_none()) else {
             return false;
         };
@@ -177,43 +157,11 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let word = match what {
             What::State(state) => self.keep(state, now),
             gate @ What::Gate { .. } => {
-                self.forgettable_from = self.forgettable_from.min(now);
+                self.note_forgettable(now);
                 self.keep_wide(gate, now)
             }
         };
-        if self.salt.is_none() && self.entries.iter_hash(hash).nth(COLLISIONS).is_some() {
-            self.add_salt();
-        }
-        let hash = self.spread(hash, &key);
-        let salt = self.salt.as_ref();
-        self.entries
-            .insert_unique(hash, Entry { key, word }, |entry| entry.hash(salt, hasher));
-    }
-
-    /// The hash by which a key is found here.
-    #[inline]
-    fn spread<Q: Hash + ?Sized>(&self, hash: u64, key: &Q) -> u64 {
-        match &self.salt {
-            None => hash,
-            Some(salt) => salt.hash_one(key),
-        }
-    }
-
-    #[cold]
-    fn add_salt(&mut self) {
-        let salt = RandomState::new();
-        // Hashed before anything is moved: it may panic.
-        let hashes: Vec<u64> = self
-            .entries
-            .iter()
-            .map(|entry| salt.hash_one(&entry.key))
-            .collect();
-        let mut salted = HashTable::with_capacity(self.entries.len() + 1);
-        for (hash, entry) in hashes.into_iter().zip(self.entries.drain()) {
-            salted.insert_unique(hash, entry, |entry| salt.hash_one(&entry.key));
-        }
-        self.entries = salted;
-        self.salt = Some(salt);
+        self.entries.insert(hash, Entry { key, word }, hasher);
     }
 
     /// Moves the state of a key out of its word.
@@ -235,16 +183,13 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     where
         K: Borrow<Q>,
     {
-        let hash = self.spread(hash, key);
-        let Ok(entry) = self
-            .entries
-            .find_entry(hash, |entry| entry.key.borrow() == key)
-        else {
-            return false;
-        };
-        let (entry, _) = entry.remove();
-        self.release(entry.word);
-        true
+        match self.entries.remove(hash, key) {
+            Some(entry) => {
+                self.release(entry.word);
+                true
+            }
+            None => false,
+        }
     }
 
     fn release(&mut self, word: u64) -> Option<Wide<R>> {
@@ -256,21 +201,39 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// Forgets every state that is no worse than a new one, and refreshes the words of the others. Returns how
     /// many were forgotten.
     pub(super) fn sweep(&mut self, hasher: &impl BuildHasher, now: Moment) -> usize {
+        let before = self.entries.len();
+        // In one go: words of two epochs cannot be told apart.
+        self.entries.start_round(hasher);
+        self.seen_forgettable_from = Moment::NEVER;
+        self.sweep_some(usize::MAX, hasher, now);
+        self.begin_epoch(now);
+        before - self.entries.len()
+    }
+
+    /// Sweeps so many buckets, whose words must be good now unless it is all of them. Says whether that ends a
+    /// round, and how many were forgotten.
+    pub(super) fn sweep_some(
+        &mut self,
+        buckets: usize,
+        hasher: &impl BuildHasher,
+        now: Moment,
+    ) -> (bool, usize) {
         let near = self.reference(now);
         let before = self.entries.len();
-        let mut earliest = Moment::NEVER;
         let Self {
             rule,
             entries,
             wide,
             free,
+            seen_forgettable_from: earliest,
             ..
         } = self;
-        entries.retain(|entry| {
+        let ended = entries.look_around(buckets, hasher, |entry| {
             let from = match place(entry.word) {
                 None => {
                     let state = rule.unpack(entry.word, near);
                     let from = rule.forgettable_from(&state, now);
+                    let from = from.unwrap_or(now.plus(LOOK_AGAIN));
                     entry.word = rule.pack(&state, now).unwrap_or_else(|| {
                         let what = What::State(state);
                         store(wide, free, Wide { what, used: now })
@@ -279,9 +242,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 }
                 Some(place) => wide[place]
                     .as_ref()
-                    .and_then(|wide| wide.forgettable_from(rule, now)),
+                    .map_or(now, |wide| wide.forgettable_from(rule, now)),
             };
-            let from = from.unwrap_or(Moment::NEVER);
             if from <= now {
                 if let Some(place) = place(entry.word) {
                     wide[place] = None;
@@ -289,55 +251,38 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 }
                 return false;
             }
-            earliest = earliest.min(from);
+            *earliest = (*earliest).min(from);
             true
         });
-        self.forgettable_from = earliest;
-        self.begin_epoch(now);
-        self.shrink(hasher);
-        before - self.entries.len()
-    }
-
-    /// Gives memory back when most of it is not needed.
-    fn shrink(&mut self, hasher: &impl BuildHasher) {
-        let len = self.entries.len();
-        if self.entries.capacity() > 16 && len < self.entries.capacity() / 4 {
-            let salt = self.salt.as_ref();
-            self.entries
-                .shrink_to(len * 2, |entry| entry.hash(salt, hasher));
+        if ended {
+            self.forgettable_from = self.seen_forgettable_from;
+            self.seen_forgettable_from = Moment::NEVER;
+            if self.free.len() == self.wide.len() && self.wide.capacity() > 16 {
+                self.wide = Vec::new();
+                self.free = Vec::new();
+            }
         }
-        if self.free.len() == self.wide.len() && self.wide.capacity() > 16 {
-            self.wide = Vec::new();
-            self.free = Vec::new();
-        }
+        (ended, before - self.entries.len())
     }
 
     /// Forgets the state that was used longest ago, unless its key has limits of its own or is in use.
-    pub(super) fn evict_least_recent(&mut self, hasher: &impl BuildHasher) -> bool {
+    pub(super) fn evict_least_recent(&mut self) -> bool {
         let oldest = self.entries.iter().filter_map(|entry| {
             let wide = self.wide[place(entry.word)?].as_ref()?;
-            wide.is_evictable().then(|| {
-                (
-                    wide.used,
-                    entry.hash(self.salt.as_ref(), hasher),
-                    entry.word,
-                )
-            })
+            wide.is_evictable().then_some((wide.used, entry.word))
         });
-        let Some((_, hash, word)) = oldest.min_by_key(|(used, ..)| *used) else {
+        let Some((_, word)) = oldest.min_by_key(|(used, _)| *used) else {
             return false;
         };
-        if let Ok(entry) = self.entries.find_entry(hash, |entry| entry.word == word) {
-            entry.remove();
-            self.release(word);
-        }
+        self.entries.remove_where(|entry| entry.word == word);
+        self.release(word);
         true
     }
 
     /// Calls `see` with every key and its state or gate.
     pub(super) fn each(&self, now: Moment, mut see: impl FnMut(&K, View<'_, R>)) {
         let near = self.reference(now);
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             match place(entry.word) {
                 None => see(&entry.key, View::State(&self.state_of(entry.word, near))),
                 Some(place) => match self.wide[place].as_ref().map(|wide| &wide.what) {
@@ -361,8 +306,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let near = self.reference(now);
         let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
         self.begin_epoch(now);
-        self.forgettable_from = now;
-        let mut entries = std::mem::take(&mut self.entries);
+        self.note_forgettable(now);
+        let mut entries = std::mem::replace(&mut self.entries, Slots::new());
         for entry in entries.iter_mut() {
             if let Some(place) = place(entry.word) {
                 match self.wide[place].as_mut().map(|wide| &mut wide.what) {

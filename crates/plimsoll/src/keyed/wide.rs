@@ -1,6 +1,11 @@
 //! What does not fit a word.
 
+use std::time::Duration;
+
 use crate::{Gate, Moment, Rule};
+
+/// What is in use now is looked at again after this time, to see whether it can be forgotten.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Set in a word that says where to look.
 const ELSEWHERE: u64 = 1 << 63;
@@ -40,12 +45,13 @@ pub(super) fn place(word: u64) -> Option<usize> {
 }
 
 impl<R: Rule> Wide<R> {
-    pub(super) fn forgettable_from(&self, rule: &R, now: Moment) -> Option<Moment> {
-        match &self.what {
+    pub(super) fn forgettable_from(&self, rule: &R, now: Moment) -> Moment {
+        let from = match &self.what {
             What::State(state) => rule.forgettable_from(state, now),
-            What::Gate { pinned: true, .. } => None,
+            What::Gate { pinned: true, .. } => Some(Moment::NEVER),
             What::Gate { gate, .. } => gate.forgettable_from(now),
-        }
+        };
+        from.unwrap_or(now.plus(LOOK_AGAIN))
     }
 
     pub(super) fn is_evictable(&self) -> bool {
