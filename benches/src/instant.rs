@@ -24,7 +24,7 @@ struct Plan {
 }
 
 const BUCKETS: &[&str] = &[limiters::BUCKET, limiters::PRECISE];
-const PERMITS: &[&str] = &[permits::CONCURRENCY];
+const PERMITS: &[&str] = &[permits::CONCURRENCY, permits::ADAPTIVE];
 
 const PLANS: [Plan; 6] = [
     Plan {

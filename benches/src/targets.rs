@@ -71,7 +71,7 @@ fn ratios(cases: &[Case]) -> Vec<Target> {
     use handoff::{ONE_WORKER, TWO_WORKERS};
     use instant::{DENIED, GRANTED, GRANTED_TWO, PERMIT, PERMIT_TWO};
     use limiters::{BATCHED, BUCKET, FIXED, GOVERNOR, PRECISE, SLIDING};
-    use permits::{CONCURRENCY, SEMAPHORE};
+    use permits::{ADAPTIVE, CONCURRENCY, SEMAPHORE};
     let ratios = [
         ratio("granted ÷ governor", GRANTED, [BUCKET, GOVERNOR], 0.7),
         ratio("denied ÷ governor", DENIED, [BUCKET, GOVERNOR], 0.3),
@@ -107,6 +107,13 @@ fn ratios(cases: &[Case]) -> Vec<Target> {
             0.75,
         ),
         ratio("… two threads", PERMIT_TWO, [CONCURRENCY, SEMAPHORE], 0.75),
+        ratio(
+            "adaptive, take and finish ÷ Concurrency",
+            PERMIT,
+            [ADAPTIVE, CONCURRENCY],
+            2.5,
+        ),
+        ratio("… two threads", PERMIT_TWO, [ADAPTIVE, CONCURRENCY], 2.5),
         ratio(
             "hand-off ÷ Semaphore",
             ONE_WORKER,

@@ -10,16 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::TryLockError;
 use std::time::Duration;
 
-use super::inbox::Inbox;
+use super::inbox::{Inbox, PLACES};
 use super::{Insight, Limit, Load, Sample};
 use crate::Moment;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
-
-/// So many samples wait for whoever runs the algorithm; more are lost.
-#[cfg(not(loom))]
-const PLACES: usize = 64;
-#[cfg(loom)]
-const PLACES: usize = 2;
 
 /// So often one who has run the algorithm does so again for others, before it goes on with its own work.
 const FAVOURS: u32 = 4;
@@ -30,15 +24,18 @@ const MISSED: u64 = 8;
 /// How much may wait at a limit.
 type QueueSize = Box<dyn Fn(u32) -> u32 + Send + Sync>;
 
-// Apart from what those read who take and refuse: it is written with every sample.
-#[repr(align(128))]
+/// Something on cache lines of its own.
+#[repr(align(64))]
+struct Apart<T>(T);
+
 pub(super) struct Learner<L> {
-    algorithm: Mutex<L>,
+    /// Written with every sample, so apart from what others only read.
+    algorithm: Apart<Mutex<L>>,
     /// The limit and the bound of the queue that were decided last: written by whoever runs the algorithm.
     decided: AtomicU64,
     /// When the next tick is due.
     tick_at: AtomicU64,
-    inbox: Inbox,
+    inbox: Apart<Inbox>,
     lost: AtomicU64,
     queue_size: Option<QueueSize>,
     /// The least that may wait, whatever the limit.
@@ -73,10 +70,10 @@ impl<L: Limit> Learner<L> {
             queue: algorithm.queue_bound().unwrap_or(0),
         };
         Self {
-            algorithm: Mutex::new(algorithm),
+            algorithm: Apart(Mutex::new(algorithm)),
             decided: AtomicU64::new(decision.pack()),
             tick_at: AtomicU64::new(Moment::NEVER.as_nanos()),
-            inbox: Inbox::new(PLACES),
+            inbox: Apart(Inbox::new()),
             lost: AtomicU64::new(0),
             queue_size: None,
             min_queue: None,
@@ -105,7 +102,7 @@ impl<L: Limit> Learner<L> {
     /// Starts with this bound, unless the algorithm has its own.
     pub(super) fn start_queue(&mut self, bound: u32) -> u32 {
         self.min_queue.get_or_insert(bound);
-        let queue = lock(&self.algorithm).queue_bound().unwrap_or(bound);
+        let queue = lock(&self.algorithm.0).queue_bound().unwrap_or(bound);
         let limit = self.decision().limit;
         self.publish(Decision { limit, queue });
         queue
@@ -113,7 +110,7 @@ impl<L: Limit> Learner<L> {
 
     /// Counts ticks from `start` on.
     pub(super) fn begin(&self, start: Moment) {
-        let every = lock(&self.algorithm).tick_every();
+        let every = lock(&self.algorithm.0).tick_every();
         self.set_tick(after(start, every));
     }
 
@@ -138,7 +135,7 @@ impl<L: Limit> Learner<L> {
     /// The algorithm, if nobody else has it.
     #[inline]
     fn hold(&self) -> Option<MutexGuard<'_, L>> {
-        match self.algorithm.try_lock() {
+        match self.algorithm.0.try_lock() {
             Ok(held) => Some(held),
             // Nothing unwinds through here but what the algorithm's own `insight` and the like may throw.
             Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
@@ -157,7 +154,7 @@ impl<L: Limit> Learner<L> {
         if let Some(held) = self.hold() {
             return (self.run(held, Some(load), Some(sample)), true);
         }
-        if !self.inbox.put(sample) {
+        if !self.inbox.0.put(sample) {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return (false, false);
         }
@@ -183,7 +180,7 @@ impl<L: Limit> Learner<L> {
         let mut decided = self.run_once(&mut held, load, sample.take());
         for _ in 0..FAVOURS {
             drop(held);
-            if self.inbox.is_empty() {
+            if self.inbox.0.is_empty() {
                 break;
             }
             held = match self.hold() {
@@ -207,7 +204,7 @@ impl<L: Limit> Learner<L> {
 
     #[inline]
     fn feed(&self, algorithm: &mut L, load: Option<Load>, sample: Option<&Sample>) -> bool {
-        if !self.inbox.is_empty() {
+        if !self.inbox.0.is_empty() {
             self.empty_inbox(algorithm);
         }
         if let Some(load) = load
@@ -225,7 +222,7 @@ impl<L: Limit> Learner<L> {
     fn empty_inbox(&self, algorithm: &mut L) {
         // As many as can be there: no longer, however fast others put.
         for _ in 0..PLACES {
-            let Some(sample) = self.inbox.take() else {
+            let Some(sample) = self.inbox.0.take() else {
                 break;
             };
             algorithm.sample(&sample);
@@ -278,8 +275,8 @@ impl<L: Limit> Learner<L> {
     /// What the algorithm makes of everything so far, and whether there is a new decision. Waits for whoever
     /// runs it.
     pub(super) fn look(&self) -> (Insight, bool) {
-        let mut held = lock(&self.algorithm);
-        let decided = !self.inbox.is_empty() && self.run_once(&mut held, None, None);
+        let mut held = lock(&self.algorithm.0);
+        let decided = !self.inbox.0.is_empty() && self.run_once(&mut held, None, None);
         (held.insight(), decided)
     }
 

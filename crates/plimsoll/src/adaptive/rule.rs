@@ -49,6 +49,9 @@ use crate::{Carry, Concurrency, Moment, Refusal, Rule, Short, Slots};
 ///
 /// A gate with this rule takes its time from [`Clock::precise`](crate::Clock::precise) unless told otherwise: on
 /// a clock that ticks once a millisecond all that is faster takes no time.
+///
+/// A permit of [`All`](crate::All) carries the moment of its first member's clock. Put the adaptive limit first, or
+/// give all members the same precise clock.
 #[must_use]
 pub struct Adaptive<L> {
     slots: Concurrency,

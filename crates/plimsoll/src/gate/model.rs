@@ -9,8 +9,10 @@ use std::time::Duration;
 use loom::future::block_on;
 use loom::thread;
 
+use crate::adaptive::{Adaptive, Limit, Sample};
 use crate::{
-    Acquire, Concurrency, Gate, ManualClock, Permit, Queue, Quota, Reason, Rule, TokenBucket,
+    Acquire, Concurrency, Gate, ManualClock, Outcome, Permit, Queue, Quota, Reason, Rule,
+    TokenBucket,
 };
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -55,7 +57,7 @@ fn queued<R: Rule>(gate: &Gate<R>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
 }
 
 #[track_caller]
-fn assert_idle(gate: &Gate<Concurrency>, limit: u64) {
+fn assert_idle<R: Rule>(gate: &Gate<R>, limit: u64) {
     let snapshot = gate.snapshot();
     assert_eq!(snapshot.available(), limit, "{snapshot:?}");
     assert_eq!(
@@ -242,5 +244,80 @@ fn nobody_is_refused_by_the_word_of_an_earlier_epoch() {
         assert!(gate.try_acquire(1).is_ok());
         assert!(other.join().unwrap());
         assert_eq!(gate.snapshot().available(), 998);
+    });
+}
+
+/// One more with each sample.
+#[derive(Debug)]
+struct Rising(u32);
+
+impl Limit for Rising {
+    fn limit(&self) -> u32 {
+        self.0
+    }
+
+    fn sample(&mut self, _sample: &Sample) {
+        self.0 += 1;
+    }
+}
+
+fn rising(limit: u32) -> Gate<Adaptive<Rising>> {
+    Gate::builder(Adaptive::new(Rising(limit)))
+        .queue(Queue::fifo(8))
+        .clock(ManualClock::new().clock())
+        .totals(false)
+        .build()
+}
+
+/// The first runs the algorithm, the second leaves its sample: neither is lost, and the limit is that of the later
+/// decision, whoever brings it to the gate last.
+#[test]
+fn two_who_finish_at_once_are_both_learned_from() {
+    check(|| {
+        let gate = rising(2);
+        let (first, second) = (hold(&gate), hold(&gate));
+        let other = thread::spawn(move || first.finish(Outcome::Success));
+        second.finish(Outcome::Success);
+        other.join().unwrap();
+        let findings = gate.insight();
+        assert_eq!((findings.limit, findings.lost), (4, 0));
+        assert_idle(&gate, 4);
+    });
+}
+
+/// With two places in the inbox three at once may lose one, which is counted.
+#[test]
+fn of_three_who_finish_at_once_none_goes_unnoticed() {
+    check_up_to(2, || {
+        let gate = rising(3);
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let permit = hold(&gate);
+                thread::spawn(move || permit.finish(Outcome::Success))
+            })
+            .collect();
+        hold(&gate).finish(Outcome::Success);
+        for other in others {
+            other.join().unwrap();
+        }
+        let findings = gate.insight();
+        assert_eq!(u64::from(findings.limit) + findings.lost, 6);
+        assert_idle(&gate, u64::from(findings.limit));
+    });
+}
+
+#[test]
+fn what_is_learned_serves_a_waiter_that_is_just_joining() {
+    check_up_to(2, || {
+        let gate = rising(2);
+        let (first, second) = (hold(&gate), hold(&gate));
+        let waiters = [waiter(&gate), waiter(&gate)];
+        // One is served by the permit, the other by the growth.
+        first.finish(Outcome::Success);
+        for waiter in waiters {
+            assert!(waiter.join().unwrap());
+        }
+        drop(second);
+        assert_idle(&gate, 3);
     });
 }
