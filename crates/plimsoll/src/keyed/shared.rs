@@ -35,7 +35,7 @@ pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
 /// How often somebody sweeps a part of a shard while there is traffic, in nanoseconds, and how many buckets.
 const SWEEP_EVERY: u64 = 1_000_000;
-const SWEPT_AT_ONCE: usize = 512;
+const SWEPT_AT_ONCE: usize = 1024;
 
 impl<K, R: Rule> Shard<K, R> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table<K, R>> {
@@ -333,7 +333,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             Err(TryLockError::WouldBlock) => None,
         };
         let ended = match table {
-            Some(mut table) if table.forgettable_from <= now => self.sweep_some(&mut table, now).0,
+            Some(mut table) if table.is_to_be_swept(now) => {
+                self.sweep_some(&mut table, now).0 && !table.is_moving()
+            }
             Some(_) => true,
             None => false,
         };

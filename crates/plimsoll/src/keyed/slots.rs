@@ -33,6 +33,9 @@ const COLLISIONS: usize = 16;
 /// So many buckets of a former table are moved with each new key: all are moved long before the new one is full.
 const STEP: usize = 32;
 
+/// So few keys are moved at once when a table shrinks.
+const FEW: usize = 1024;
+
 impl<K> Slots<K> {
     pub(super) fn new() -> Self {
         Self {
@@ -42,6 +45,11 @@ impl<K> Slots<K> {
             seen: 0,
             salt: None,
         }
+    }
+
+    /// Whether entries are still to be moved.
+    pub(super) fn is_moving(&self) -> bool {
+        !self.former.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -169,7 +177,8 @@ impl<K: Hash + Eq> Slots<K> {
         let len = self.table.len();
         if self.table.num_buckets() > 32 && len < self.table.num_buckets() / 8 {
             self.resize(len * 2);
-            self.move_on(STEP, hasher);
+            let few = len <= FEW;
+            self.move_on(if few { usize::MAX } else { STEP }, hasher);
         }
         true
     }

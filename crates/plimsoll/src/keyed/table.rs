@@ -68,6 +68,15 @@ impl<K, R: Rule> Table<K, R> {
         }
     }
 
+    /// Whether there is anything to do for whoever sweeps.
+    pub(super) fn is_to_be_swept(&self, now: Moment) -> bool {
+        self.forgettable_from <= now || self.is_moving()
+    }
+
+    pub(super) fn is_moving(&self) -> bool {
+        self.entries.is_moving()
+    }
+
     /// Whether the words are of another epoch.
     #[inline]
     pub(super) fn is_stale(&self, now: Moment) -> bool {
