@@ -5,9 +5,9 @@
 
 mod algorithm;
 mod expect;
-mod fields;
-mod limiter;
-mod scalar;
+pub(crate) mod fields;
+pub(crate) mod limiter;
+pub mod scalar;
 mod step;
 mod verb;
 
@@ -15,8 +15,9 @@ use fields::{Fields, each};
 use scalar::{nanos, text};
 
 use crate::error::{Problem, Read};
+use crate::reader::document;
 use crate::spec::{Body, Gate, Scenario};
-use crate::tree::{self, Node, Place, Value};
+use crate::tree::{Node, Value};
 
 /// Reads all scenarios of a file: a list of them, or a map with `about` and `scenarios`.
 pub(crate) fn scenarios(text: &str) -> Read<Vec<Scenario>> {
@@ -25,10 +26,7 @@ pub(crate) fn scenarios(text: &str) -> Read<Vec<Scenario>> {
 
 fn read(text: &str) -> Read<Vec<Scenario>> {
     const WHAT: &str = "a list of scenarios";
-    let Some(root) = tree::parse(text)? else {
-        let message = format!("expected {WHAT}, found nothing");
-        return Err(Problem::new(Place { line: 1, column: 1 }, message));
-    };
+    let root = document(text, WHAT)?;
     match &root.value {
         Value::List(_) => each(&root, WHAT, scenario),
         _ => {

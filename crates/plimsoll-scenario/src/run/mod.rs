@@ -11,6 +11,7 @@ mod session;
 
 use plimsoll::{ManualClock, Moment};
 
+pub(crate) use limiters::queue;
 use limiters::{Subject, Unbuilt};
 use session::{Session, Stop};
 
