@@ -9,8 +9,10 @@ use crate::tree::Place;
 /// What reading a part of a file gives.
 pub type Read<T> = Result<T, Problem>;
 
-/// Something wrong in a file's text. The path of the field is put together from the inside out, while the error
-/// travels up through the readers of the maps and lists around it: reading a correct file costs nothing for it.
+/// Something wrong in a file's text.
+///
+/// The path of the field is put together from the inside out, while the error travels up through the readers of the
+/// maps and lists around it: reading a correct file costs nothing for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     place: Place,
