@@ -12,6 +12,3 @@ pub(crate) type Class = usize;
 
 /// The class of traffic that does not say.
 pub(crate) const NORMAL: Class = 1;
-
-/// Something counted for each class.
-pub(crate) type ByClass = [u64; CLASSES.len()];

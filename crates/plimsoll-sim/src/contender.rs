@@ -21,16 +21,18 @@ use crate::profile::Profile;
 #[derive(Clone)]
 pub struct Contender {
     name: String,
-    make: Arc<dyn Fn(&Simulation) -> Box<dyn Limit> + Send + Sync>,
+    make: Arc<Make>,
 }
+
+type Make = dyn Fn(&Simulation) -> Box<dyn Limit> + Send + Sync;
 
 /// A name that no limit has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownLimit(String);
 
 /// The limits that need no more than their name.
-const PLAIN: [(&str, fn() -> Contender); 2] =
-    [("none", Contender::none), ("oracle", Contender::oracle)];
+const PLAIN: [Row; 2] = [("none", Contender::none), ("oracle", Contender::oracle)];
+type Row = (&'static str, fn() -> Contender);
 
 impl Contender {
     /// A limit of one's own. `make` is called for every run.

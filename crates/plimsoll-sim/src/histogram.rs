@@ -1,7 +1,7 @@
 /// Buckets to each doubling: a percentile is off by at most half a bucket, 0.4 %.
-const PER_DOUBLING: u64 = 128;
-const BITS: u32 = PER_DOUBLING.trailing_zeros();
-const BUCKETS: usize = ((64 - BITS as usize) + 1) * PER_DOUBLING as usize;
+const BITS: u32 = 7;
+const PER_DOUBLING: u64 = 1 << BITS;
+const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;
 
 /// Counts of durations in nanoseconds, in buckets that grow with them.
 #[derive(Clone)]

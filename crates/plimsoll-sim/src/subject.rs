@@ -11,6 +11,7 @@ use plimsoll::{Acquire, Clock, Concurrency, Counts, Demand, Gate, Moment, Outcom
 /// A gate, and the algorithm that says how wide it is.
 pub(crate) struct Subject {
     gate: Gate<Concurrency>,
+    /// Whether anybody may wait.
     waits: bool,
     learner: RefCell<Learner>,
 }
@@ -64,11 +65,6 @@ impl Subject {
                 refused: false,
             }),
         }
-    }
-
-    /// Whether anybody may wait at the gate.
-    pub(crate) fn waits(&self) -> bool {
-        self.waits
     }
 
     /// The limit now.
