@@ -30,6 +30,8 @@ pub(super) struct Picture {
     pub(super) about: String,
     pub(super) legend: Vec<Key>,
     pub(super) seconds: f64,
+    /// How many seconds each value stands for.
+    pub(super) step: f64,
     /// Name, from, to.
     pub(super) phases: Vec<(String, f64, f64)>,
     pub(super) panels: Vec<Panel>,
@@ -53,7 +55,7 @@ pub(super) struct Pen {
     pub(super) dashed: bool,
 }
 
-/// A value for each second; where there is none the line is broken.
+/// A value for each step; where there is none the line is broken.
 pub(super) struct Line {
     pub(super) values: Vec<Option<f64>>,
     pub(super) pen: Pen,
@@ -78,13 +80,32 @@ const fn pen(color: RGBColor, width: u32, dashed: bool) -> Pen {
     }
 }
 
+/// A line of more points than this is a thicket.
+const MOST_POINTS: usize = 400;
+
 /// The first run of each limit, with its colour.
-struct Runs<'c>(Vec<(&'c str, RGBColor, &'c [Second])>);
+struct Runs<'c> {
+    each: Vec<(&'c str, RGBColor, &'c [Second])>,
+    step: usize,
+}
 
 impl Runs<'_> {
+    /// The mean of each step.
+    fn values(
+        &self,
+        seconds: &[Second],
+        what: impl Fn(&Second) -> Option<f64>,
+    ) -> Vec<Option<f64>> {
+        let mean = |part: &[Second]| {
+            let known: Vec<f64> = part.iter().filter_map(&what).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        };
+        seconds.chunks(self.step).map(mean).collect()
+    }
+
     fn lines(&self, width: u32, what: impl Fn(&Second) -> Option<f64>) -> Vec<Line> {
-        let each = self.0.iter().map(|(_, color, seconds)| Line {
-            values: seconds.iter().map(&what).collect(),
+        let each = self.each.iter().map(|(_, color, seconds)| Line {
+            values: self.values(seconds, &what),
             pen: pen(*color, width, false),
         });
         each.collect()
@@ -97,7 +118,11 @@ pub(super) fn picture(simulation: &Simulation, compared: &Compared) -> Picture {
         let run = fared.runs.first()?;
         Some((fared.limit.as_str(), *color, run.seconds.as_slice()))
     });
-    let runs = Runs(runs.collect());
+    let step = simulation.seconds().div_ceil(MOST_POINTS).max(1);
+    let runs = Runs {
+        each: runs.collect(),
+        step,
+    };
     let mut panels = vec![
         throughput(&runs),
         latency(&runs, crate::num::millis(simulation.deadline as f64)),
@@ -118,7 +143,7 @@ pub(super) fn picture(simulation: &Simulation, compared: &Compared) -> Picture {
         let (from, to) = phase.span();
         (phase.name().to_owned(), from, to)
     };
-    let keys = runs.0.iter().map(|(name, color, _)| Key {
+    let keys = runs.each.iter().map(|(name, color, _)| Key {
         name: (*name).to_owned(),
         pen: pen(*color, 3, false),
     });
@@ -135,6 +160,7 @@ pub(super) fn picture(simulation: &Simulation, compared: &Compared) -> Picture {
         about: simulation.about().to_owned(),
         legend: keys.chain(others).collect(),
         seconds: simulation.duration().as_secs_f64(),
+        step: step as f64,
         phases: simulation.phases().iter().map(name).collect(),
         panels,
     }
@@ -157,20 +183,22 @@ fn least(lines: &[Line]) -> Option<f64> {
 fn throughput(runs: &Runs<'_>) -> Panel {
     let offered = |second: &Second| second.counts().offered as f64;
     let mut lines = Vec::new();
-    if let Some((_, _, seconds)) = runs.0.first() {
+    if let Some((_, _, seconds)) = runs.each.first() {
         lines.push(Line {
-            values: seconds.iter().map(|second| Some(offered(second))).collect(),
+            values: runs.values(seconds, |second| Some(offered(second))),
             pen: pen(GREY, 1, false),
         });
         let ideal = |second: &Second| Some(second.ideal.min(offered(second)));
         lines.push(Line {
-            values: seconds.iter().map(ideal).collect(),
+            values: runs.values(seconds, ideal),
             pen: pen(BLACK, 1, true),
         });
     }
     let good = runs.lines(2, |second| Some(second.counts().good as f64));
     let matters = most(&good).max(most(&lines[lines.len().min(1)..]));
     let top = most(&lines).min(2.0 * matters.max(1.0)).max(most(&good));
+    // Room for the names of the phases.
+    let top = 1.1 * top;
     let cut = most(&lines) > top;
     lines.extend(good);
     let off = if cut {
@@ -190,9 +218,9 @@ fn latency(runs: &Runs<'_>, deadline: f64) -> Panel {
     lines.extend(runs.lines(2, |second| second.p99_ms));
     let top = most(&lines).max(deadline);
     let scale = Scale::log(least(&lines).unwrap_or(1.0), top);
-    let seconds = runs.0.iter().map(|(_, _, seconds)| seconds.len()).max();
+    let points = lines.iter().map(|line| line.values.len()).max();
     lines.push(Line {
-        values: vec![Some(deadline); seconds.unwrap_or(0)],
+        values: vec![Some(deadline); points.unwrap_or(0)],
         pen: pen(GREY, 1, true),
     });
     Panel {
@@ -232,7 +260,7 @@ fn by_class(runs: &Runs<'_>) -> Panel {
     const OVER: usize = 5;
     const PENS: [(u32, bool); CLASSES.len()] = [(3, false), (1, false), (1, true)];
     let mut lines = Vec::new();
-    for (_, color, seconds) in &runs.0 {
+    for (_, color, seconds) in &runs.each {
         for (class, (width, dashed)) in PENS.into_iter().enumerate() {
             let share = |at: usize| {
                 let part = &seconds[at.saturating_sub(OVER - 1)..=at];
@@ -245,7 +273,7 @@ fn by_class(runs: &Runs<'_>) -> Panel {
                 (offered > 0).then(|| 100.0 * sum(|counts| counts.rejected) as f64 / offered as f64)
             };
             lines.push(Line {
-                values: (0..seconds.len()).map(share).collect(),
+                values: (0..seconds.len()).step_by(runs.step).map(share).collect(),
                 pen: pen(*color, width, dashed),
             });
         }

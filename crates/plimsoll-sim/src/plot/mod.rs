@@ -93,10 +93,8 @@ pub fn plot_png(simulation: &Simulation, compared: &Compared) -> Result<Vec<u8>,
 /// The machine may have no fonts at all, so the picture brings its own.
 fn prepare_font() -> Result<(), PlotError> {
     static READY: OnceLock<bool> = OnceLock::new();
-    let ready = READY.get_or_init(|| {
-        register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).is_ok()
-            && register_font(FONT, FontStyle::Bold, dejavu::sans::bold()).is_ok()
-    });
+    let ready = READY
+        .get_or_init(|| register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).is_ok());
     if *ready {
         Ok(())
     } else {

@@ -35,8 +35,8 @@ pub(super) fn paint<B: DrawingBackend>(picture: &Picture, backend: B) -> Drawn<B
 }
 
 fn paint_head<B: DrawingBackend>(picture: &Picture, area: &DrawingArea<B, Shift>) -> Drawn<B> {
-    let bold = (FONT, 24).into_font().style(FontStyle::Bold).color(&INK);
-    area.draw(&Text::new(picture.title.as_str(), (20, 12), bold))?;
+    let large = (FONT, 24).into_font().color(&INK);
+    area.draw(&Text::new(picture.title.as_str(), (20, 12), large))?;
     let plain = (FONT, 16).into_font().color(&INK);
     area.draw(&Text::new(picture.about.as_str(), (20, 44), plain.clone()))?;
     let mut x = 20;
@@ -92,12 +92,19 @@ fn paint_panel<B: DrawingBackend>(
         .light_line_style(TRANSPARENT)
         .axis_style(INK)
         .label_style(label)
-        .x_labels(if last { 13 } else { 0 })
-        .x_label_formatter(&|second| format!("{second:.0}"))
+        .x_labels(13)
+        .x_label_formatter(&|second| {
+            if last {
+                format!("{second:.0}")
+            } else {
+                String::new()
+            }
+        })
         .x_desc(if last { "seconds" } else { "" })
         .draw()?;
-    for line in &panel.lines {
-        paint_values(line, &mut chart)?;
+    // The first limit is what it is about: it lies on top.
+    for line in panel.lines.iter().rev() {
+        paint_values(line, picture.step, &mut chart)?;
     }
     Ok(())
 }
@@ -121,10 +128,11 @@ fn paint_phases<B: DrawingBackend>(
     Ok(())
 }
 
-fn paint_values<B: DrawingBackend>(line: &Line, chart: &mut Chart<'_, B>) -> Drawn<B> {
+fn paint_values<B: DrawingBackend>(line: &Line, step: f64, chart: &mut Chart<'_, B>) -> Drawn<B> {
     let style = line.pen.color.stroke_width(line.pen.width);
-    let point =
-        |(second, value): (usize, &Option<f64>)| value.map(|value| (second as f64 + 0.5, value));
+    let point = |(index, value): (usize, &Option<f64>)| {
+        value.map(|value| ((index as f64 + 0.5) * step, value))
+    };
     let points: Vec<Option<(f64, f64)>> = line.values.iter().enumerate().map(point).collect();
     for part in points.split(Option::is_none) {
         let part: Vec<(f64, f64)> = part.iter().flatten().copied().collect();
