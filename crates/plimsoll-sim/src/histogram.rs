@@ -8,6 +8,7 @@ const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;
 pub(crate) struct Histogram {
     counts: Vec<u64>,
     total: u64,
+    sum: f64,
 }
 
 impl Histogram {
@@ -15,6 +16,7 @@ impl Histogram {
         Self {
             counts: vec![0; BUCKETS],
             total: 0,
+            sum: 0.0,
         }
     }
 
@@ -22,7 +24,13 @@ impl Histogram {
         if let Some(count) = self.counts.get_mut(bucket(nanos)) {
             *count += 1;
             self.total += 1;
+            self.sum += nanos as f64;
         }
+    }
+
+    /// In nanoseconds; `None` of nothing.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (self.total > 0).then(|| self.sum / self.total as f64)
     }
 
     /// The duration below which the part `p` of all lies, in nanoseconds; `None` of nothing.
@@ -89,7 +97,10 @@ mod tests {
             let found = histogram.percentile(p).unwrap();
             assert!((found / exact - 1.0).abs() < 0.005, "{p}: {found} {exact}");
         }
+        let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
+        assert!((histogram.mean().unwrap() / mean - 1.0).abs() < 1e-9);
         assert_eq!(Histogram::new().percentile(0.5), None);
+        assert_eq!(Histogram::new().mean(), None);
         assert_eq!(percentile_of(&mut [], 0.5), None);
     }
 }

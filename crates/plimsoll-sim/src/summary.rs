@@ -18,6 +18,8 @@ pub struct Summary {
     pub phase: String,
     /// What was answered in time, as a part of what a perfect limiter would have had answered in time.
     pub goodput: f64,
+    /// The mean latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
+    pub mean_ms: Option<f64>,
     /// The median latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
     pub p50_ms: Option<f64>,
     /// The 90th percentile.
@@ -78,6 +80,7 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram) -
     Summary {
         phase: phase.name().to_owned(),
         goodput: counts.good as f64 / ideal.max(1.0),
+        mean_ms: latencies.mean().map(millis),
         p50_ms: percentile(0.5),
         p90_ms: percentile(0.9),
         p99_ms: percentile(0.99),
@@ -158,6 +161,7 @@ pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
     Some(Summary {
         phase: first.phase.clone(),
         goodput: number(|run| run.goodput),
+        mean_ms: option(&|run| run.mean_ms),
         p50_ms: option(&|run| run.p50_ms),
         p90_ms: option(&|run| run.p90_ms),
         p99_ms: option(&|run| run.p99_ms),
