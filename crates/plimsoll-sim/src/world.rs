@@ -143,7 +143,8 @@ impl<'s> World<'s> {
             }
             self.serve_room();
         }
-        watch(self.pass(end));
+        // Nothing more happens, not even at the gate: who is still inside stays there.
+        watch(self.record_until(end));
     }
 
     /// What is known from the start.
@@ -162,16 +163,20 @@ impl<'s> World<'s> {
 
     /// Moves time on. Says how many seconds have passed.
     fn pass(&mut self, now: u64) -> usize {
+        let passed = self.record_until(now);
+        self.now = now;
+        self.clock.advance_to(Moment::from_nanos(now));
+        self.serve_room();
+        passed
+    }
+
+    fn record_until(&mut self, now: u64) -> usize {
         let gauges = Gauges {
             limit: self.subject.limit(),
             in_flight: self.in_flight,
             waiting: self.waiting(),
         };
-        let passed = self.recorder.pass(now, gauges);
-        self.now = now;
-        self.clock.advance_to(Moment::from_nanos(now));
-        self.serve_room();
-        passed
+        self.recorder.pass(now, gauges)
     }
 
     fn happen(&mut self, event: Event<'s>) {
@@ -236,7 +241,8 @@ impl<'s> World<'s> {
             None => {
                 let timeout = self.simulation.queue.and_then(|room| room.timeout);
                 let due = timeout.map_or(until, |span| until.min(self.now.saturating_add(span)));
-                self.events.push(due, Event::Due);
+                // A deadline is met until it has passed.
+                self.events.push(due.saturating_add(1), Event::Due);
             }
         }
     }
