@@ -175,3 +175,81 @@ pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
         good_by_class: std::array::from_fn(|i| option(&|run| run.good_by_class[i])),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds of 100 requests that a perfect limiter would all answer: so many good, in so many milliseconds.
+    fn seconds(each: impl IntoIterator<Item = (u64, f64)>) -> Vec<Second> {
+        let second = |(good, p50)| {
+            let mut second = Second {
+                p50_ms: Some(p50),
+                ideal: 1000.0,
+                ..Second::default()
+            };
+            second.classes[1] = Counts {
+                offered: 100,
+                good,
+                late: 0,
+                rejected: 100 - good,
+            };
+            second
+        };
+        each.into_iter().map(second).collect()
+    }
+
+    fn summary(seconds: &[Second]) -> Summary {
+        let phase = Phase {
+            name: "all".to_owned(),
+            from: 0,
+            to: seconds.len() as u64,
+        };
+        sum_up(&phase, seconds, &Histogram::new())
+    }
+
+    #[test]
+    fn settled_is_when_goodput_is_there_and_stays() {
+        let settle = |good: &[u64]| {
+            let steady = std::iter::repeat_n(95, 20);
+            summary(&seconds(
+                good.iter().copied().chain(steady).map(|good| (good, 50.0)),
+            ))
+            .settle_s
+        };
+        assert_eq!(settle(&[]), Some(0.0));
+        assert_eq!(settle(&[0, 0, 0]), Some(3.0));
+        // Three seconds are looked at together: 80, 95 and 95 are 90 %.
+        assert_eq!(settle(&[0, 80]), Some(1.0));
+        // Good for a while is not settled.
+        assert_eq!(settle(&[0, 95, 95, 95, 95, 0]), Some(6.0));
+        assert_eq!(summary(&seconds([(50, 50.0); 30])).settle_s, None);
+        assert_eq!(
+            summary(&seconds([(100, 50.0); 4])).settle_s,
+            None,
+            "too short to tell"
+        );
+    }
+
+    #[test]
+    fn recovered_is_when_latency_is_down_as_well() {
+        let falling = [900.0, 400.0, 63.0, 62.0].into_iter();
+        let all = falling.chain(std::iter::repeat_n(50.0, 20));
+        let calm = summary(&seconds(all.map(|p50| (100, p50))));
+        assert_eq!((calm.settle_s, calm.recovery_s), (Some(0.0), Some(3.0)));
+        let growing = (0..30).map(|second| (0, f64::from(second) * 1000.0));
+        assert_eq!(summary(&seconds(growing)).recovery_s, None);
+    }
+
+    #[test]
+    fn means_have_what_all_of_them_have() {
+        let settled = summary(&seconds([(100, 50.0); 20]));
+        let lost = summary(&seconds([(50, 50.0); 20]));
+        let both = average(&[&settled, &lost]).unwrap();
+        assert_eq!((both.goodput, both.rejected), (0.75, 0.25));
+        assert_eq!(both.settle_s, None);
+        assert_eq!(both.rejected_by_class, [None, Some(0.25), None]);
+        assert_eq!(average(&[&settled, &settled]).as_ref(), Some(&settled));
+        assert!(average(&[]).is_none());
+    }
+}

@@ -61,7 +61,8 @@ fn the_oracle_and_no_limit_at_all_fare_as_in_the_test_bed() {
 
 #[test]
 fn a_limit_that_moves_fares_as_in_the_test_bed() {
-    // Additive increase, a tenth less for each answer past the deadline: it saws between full and far too full.
+    // Additive increase, a tenth less for each answer past the deadline: it saws between full and far too full. The
+    // test bed told it how much was in flight when the work began, a sample here when it ended: hence the tolerance.
     let rows = [
         ("overload", "steady", 67.0, 1286.0),
         ("slow_dependency", "slow", 100.0, 699.0),
@@ -82,7 +83,7 @@ fn a_limit_that_moves_fares_as_in_the_test_bed() {
             "{name}: {found:?}, not {goodput}"
         );
         assert!(
-            (found.1 / p99 - 1.0).abs() <= 0.06,
+            (found.1 / p99 - 1.0).abs() <= 0.15,
             "{name}: {found:?}, not {p99}"
         );
     }

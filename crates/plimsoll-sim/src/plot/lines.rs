@@ -197,8 +197,6 @@ fn throughput(runs: &Runs<'_>) -> Panel {
     let good = runs.lines(2, |second| Some(second.counts().good as f64));
     let matters = most(&good).max(most(&lines[lines.len().min(1)..]));
     let top = most(&lines).min(2.0 * matters.max(1.0)).max(most(&good));
-    // Room for the names of the phases.
-    let top = 1.1 * top;
     let cut = most(&lines) > top;
     lines.extend(good);
     let off = if cut {
@@ -208,7 +206,8 @@ fn throughput(runs: &Runs<'_>) -> Panel {
     };
     Panel {
         title: format!("answered in time, requests a second{off}"),
-        scale: Scale::linear(top),
+        // For the names of the phases.
+        scale: Scale::linear(top).with_head(),
         lines,
     }
 }

@@ -28,6 +28,12 @@ impl Scale {
         }
     }
 
+    /// The same marks, and room above them.
+    pub(super) fn with_head(mut self) -> Self {
+        self.range.end *= 1.12;
+        self
+    }
+
     /// From a little less than `least`, which must be above 0, to a little more than `most`.
     pub(super) fn log(least: f64, most: f64) -> Self {
         let range = least / 1.2..most.max(2.0 * least) * 1.2;

@@ -100,25 +100,23 @@ fn relation(node: &Node, unit: Unit) -> Read<(Relation, f64)> {
 }
 
 fn value(text: &str, node: &Node, unit: Unit) -> Option<f64> {
-    let scalar = |text: &str| Node {
+    let scalar = |text: &str, quoted: bool| Node {
         place: node.place,
         value: Value::Scalar {
             text: text.to_owned(),
-            quoted: false,
+            quoted,
         },
     };
-    let duration = || {
-        scalar::duration(&scalar(text))
-            .ok()
-            .map(|span| span.as_secs_f64())
-    };
+    let number = |text: &str| scalar::fraction(&scalar(text, false)).ok();
+    // In quotes, so that it must have a unit: nobody means nanoseconds here.
+    let duration = || scalar::duration(&scalar(text, true)).ok();
     match unit {
         Unit::Share => match text.strip_suffix('%') {
-            Some(percent) => Some(scalar::fraction(&scalar(percent)).ok()? / 100.0),
-            None => scalar::fraction(&scalar(text)).ok(),
+            Some(percent) => Some(number(percent)? / 100.0),
+            None => number(text),
         },
-        Unit::Millis => Some(duration()? * 1000.0),
-        Unit::Seconds => duration(),
-        Unit::Number => scalar::fraction(&scalar(text)).ok(),
+        Unit::Millis => Some(duration()?.as_secs_f64() * 1000.0),
+        Unit::Seconds => Some(duration()?.as_secs_f64()),
+        Unit::Number => number(text),
     }
 }

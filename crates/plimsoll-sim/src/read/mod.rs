@@ -130,7 +130,7 @@ fn second(node: &Node, duration: u64) -> Read<u64> {
         return Err(expected("whole seconds", node));
     }
     if nanos > duration {
-        return Err(expected("a moment before the end of the simulation", node));
+        return Err(expected("a moment within the simulation", node));
     }
     Ok(nanos / NANOS)
 }
