@@ -68,8 +68,7 @@ impl Contender {
     }
 
     /// The limit that files are about which do not say.
-    #[must_use]
-    pub fn default_limit() -> Self {
+    pub(crate) fn default_limit() -> Self {
         Self::oracle()
     }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use plimsoll::Moment;
@@ -24,13 +24,19 @@ struct Listener {
     heard: Arc<Mutex<Heard>>,
 }
 
+impl Listener {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().expect("nobody panicked")
+    }
+}
+
 impl Limit for Listener {
     fn limit(&self) -> u32 {
-        (self.limit)(self.heard.lock().unwrap().loads.len())
+        (self.limit)(self.heard().loads.len())
     }
 
     fn sample(&mut self, sample: &Sample) {
-        self.heard.lock().unwrap().samples.push(*sample);
+        self.heard().samples.push(*sample);
     }
 
     fn tick_every(&self) -> Option<Duration> {
@@ -38,7 +44,7 @@ impl Limit for Listener {
     }
 
     fn tick(&mut self, load: Load) {
-        self.heard.lock().unwrap().loads.push(load);
+        self.heard().loads.push(load);
     }
 
     fn queue_bound(&self) -> Option<u32> {

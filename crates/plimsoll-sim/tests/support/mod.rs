@@ -23,7 +23,7 @@ pub(crate) fn run_of(lines: &str, contender: &Contender) -> Run {
 pub(crate) fn shipped() -> Vec<PathBuf> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/simulations");
     let entries = std::fs::read_dir(dir).expect("the examples");
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     assert!(files.len() >= 17, "{files:?}");
     files
@@ -31,7 +31,9 @@ pub(crate) fn shipped() -> Vec<PathBuf> {
 
 pub(crate) fn shipped_as(name: &str) -> Simulation {
     let files = shipped();
-    let file = files.iter().find(|file| file.file_stem().unwrap() == name);
+    let file = files
+        .iter()
+        .find(|file| file.file_stem().is_some_and(|stem| stem == name));
     Simulation::from_file(file.expect(name)).unwrap_or_else(|error| panic!("{error}"))
 }
 
