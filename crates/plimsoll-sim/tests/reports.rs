@@ -232,6 +232,16 @@ fn pictures_show_every_limit_and_phase() {
 }
 
 #[test]
+fn a_name_is_one_line_and_may_hold_anything() {
+    let text = "about: |\n  a < b\n  & c\nduration: 1s\nrate: 0\nworkers: 0\nservice: 50ms";
+    let simulation = simulation(text);
+    assert_eq!(simulation.about(), "a < b & c");
+    let compared = Comparison::of(&simulation).seeds(1).run();
+    let svg = plot_svg(&simulation, &compared).unwrap();
+    assert!(svg.contains("\na &lt; b &amp; c\n"));
+}
+
+#[test]
 fn a_picture_of_next_to_nothing_is_still_a_picture() {
     let simulation = simulation("duration: 1s\nrate: 0\nworkers: 0\nservice: 50ms");
     let compared = Comparison::of(&simulation).test(Contender::none()).run();

@@ -42,8 +42,8 @@ pub(crate) fn simulation(text: &str) -> Read<Simulation> {
     let root = document(text, WHAT)?;
     let fields = Fields::any(&root, WHAT)?;
     fields.only("a simulation", &[KNOWN.as_slice(), &["expect"]].concat())?;
-    let name = fields.required("name", scalar::text)?;
-    let about = fields.optional("about", scalar::text)?.unwrap_or_default();
+    let name = fields.required("name", line)?;
+    let about = fields.optional("about", line)?.unwrap_or_default();
     let duration = fields.required("duration", duration)?;
     let phases = fields.optional("phases", |node| phases(node, duration))?;
     let phases = phases.unwrap_or_else(|| vec![whole(duration)]);
@@ -70,6 +70,12 @@ pub(crate) fn simulation(text: &str) -> Read<Simulation> {
         return Err(Problem::new(fields.place, message).under_key("ideal"));
     }
     Ok(simulation)
+}
+
+/// Text on one line, whatever it stands on in the file: it becomes the head of a table and of a picture.
+fn line(node: &Node) -> Read<String> {
+    let words = text(node)?;
+    Ok(words.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// A span above 0, in nanoseconds.
