@@ -1,5 +1,6 @@
 //! The program `plimsoll`.
 
+mod simulate;
 mod test;
 
 use std::io::{self, ErrorKind, Write};
@@ -18,12 +19,15 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Test(test::Args),
+    Simulate(simulate::Args),
 }
 
 fn main() -> ExitCode {
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    // Not locked: a progress bar is drawn by whichever thread gets on.
+    let (mut out, mut err) = (io::stdout(), io::stderr());
     let status = match Cli::parse().command {
         Command::Test(args) => test::run(&args, &mut out, &mut err),
+        Command::Simulate(args) => simulate::run(&args, &mut out, &mut err),
     };
     status.unwrap_or_else(|error| {
         // Whoever reads our output may stop reading: nothing to complain about.

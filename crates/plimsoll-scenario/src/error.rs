@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::tree::Place;
 
 /// What reading a part of a file gives.
-pub(crate) type Read<T> = Result<T, Problem>;
+pub type Read<T> = Result<T, Problem>;
 
-/// Something wrong in a file's text. The path of the field is put together from the inside out, while the error
-/// travels up through the readers of the maps and lists around it: reading a correct file costs nothing for it.
+/// Something wrong in a file's text.
+///
+/// The path of the field is put together from the inside out, while the error travels up through the readers of the
+/// maps and lists around it: reading a correct file costs nothing for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub struct Problem {
     place: Place,
     field: String,
     scenario: Option<String>,
@@ -20,7 +22,9 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
+    /// A problem at `place`.
+    #[must_use]
+    pub fn new(place: Place, message: impl Into<String>) -> Self {
         Self {
             place,
             field: String::new(),
@@ -30,7 +34,8 @@ impl Problem {
     }
 
     /// The same problem, seen from the map that holds it in the field `key`.
-    pub(crate) fn under_key(mut self, key: &str) -> Self {
+    #[must_use]
+    pub fn under_key(mut self, key: &str) -> Self {
         let dot = if self.field.is_empty() || self.field.starts_with('[') {
             ""
         } else {
@@ -41,7 +46,8 @@ impl Problem {
     }
 
     /// The same problem, seen from the list that holds it as item `index`.
-    pub(crate) fn under_index(self, index: usize) -> Self {
+    #[must_use]
+    pub fn under_index(self, index: usize) -> Self {
         self.under_key(&format!("[{index}]"))
     }
 
@@ -62,7 +68,8 @@ impl Problem {
 
 /// A field's name as part of a path. An unknown one can be of any length and hold anything; a message is one
 /// readable line.
-pub(crate) fn label(key: &str) -> String {
+#[must_use]
+pub fn label(key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-".contains(c);
     if !key.is_empty() && key.chars().count() <= 40 && key.chars().all(plain) {
         return key.to_owned();
@@ -71,7 +78,8 @@ pub(crate) fn label(key: &str) -> String {
 }
 
 /// Text from a file, on one line and not longer than is useful.
-pub(crate) fn quote(text: &str) -> String {
+#[must_use]
+pub fn quote(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
@@ -102,7 +110,9 @@ impl FileError {
         }
     }
 
-    pub(crate) fn problem(path: &Path, problem: Problem) -> Self {
+    /// A file in which something is wrong.
+    #[must_use]
+    pub fn problem(path: &Path, problem: Problem) -> Self {
         Self {
             path: path.to_owned(),
             cause: Cause::Problem(problem),

@@ -46,25 +46,18 @@
 
 mod error;
 mod read;
+pub mod reader;
 mod report;
 mod run;
 mod spec;
 mod tree;
 
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::Path;
 
 pub use error::FileError;
 pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
 
 use plimsoll::adaptive::Limit;
-
-use error::Problem;
-use tree::Place;
-
-/// No scenario is this long; what is, is something else that was named by mistake.
-const MAX_BYTES: u64 = 16 << 20;
 
 /// Runs every scenario of a file.
 ///
@@ -74,13 +67,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// [`Report::tally`].
 pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
     let path = path.as_ref();
-    let bytes = read_bytes(path).map_err(|error| FileError::io(path, error))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let text = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()])
-            .into_owned();
-        FileError::problem(path, Problem::new(end_of(&text), "this is not UTF-8 text"))
-    })?;
-    run_str(path, &text)
+    run_str(path, &reader::text_of(path)?)
 }
 
 /// Runs every scenario of `text`; `path` is only for the messages.
@@ -155,27 +142,4 @@ pub fn assert_file(path: impl AsRef<Path>) {
     };
     let tally = report.tally();
     assert!(tally.failed() + tally.not_supported() == 0, "{report}");
-}
-
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!(
-            "larger than {} MiB",
-            MAX_BYTES >> 20
-        )));
-    }
-    Ok(bytes)
-}
-
-/// Where `text` ends.
-fn end_of(text: &str) -> Place {
-    let last = text.rsplit('\n').next().unwrap_or_default();
-    Place {
-        line: text.matches('\n').count() + 1,
-        column: last.chars().count() + 1,
-    }
 }

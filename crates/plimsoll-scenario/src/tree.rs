@@ -21,32 +21,47 @@ const MAX_NODES: usize = 1_000_000;
 
 /// A position in a file, both numbers counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
 }
 
 /// A value and where it begins.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) place: Place,
-    pub(crate) value: Value,
+pub struct Node {
+    /// Where it begins.
+    pub place: Place,
+    /// What it holds.
+    pub value: Value,
 }
 
 /// What a node holds. Scalars stay text: whether `1` is a cost or a name depends on the field.
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
-    Scalar { text: String, quoted: bool },
+pub enum Value {
+    /// A single value.
+    Scalar {
+        /// As it stands in the file, without quotes.
+        text: String,
+        /// Whether it was in quotes.
+        quoted: bool,
+    },
+    /// Several values.
     List(Vec<Node>),
+    /// Values with names.
     Map(Vec<Entry>),
 }
 
 /// One field of a map.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) place: Place,
-    pub(crate) value: Node,
+pub struct Entry {
+    /// Its name.
+    pub key: String,
+    /// Where the name begins.
+    pub place: Place,
+    /// Its value.
+    pub value: Node,
 }
 
 impl Entry {
@@ -66,7 +81,8 @@ impl Entry {
 
 impl Node {
     /// `~`, `null` or nothing at all.
-    pub(crate) fn is_null(&self) -> bool {
+    #[must_use]
+    pub fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
@@ -85,7 +101,11 @@ impl Node {
 }
 
 /// Reads the one document of `text`; `None` if there is nothing in it.
-pub(crate) fn parse(text: &str) -> Read<Option<Node>> {
+///
+/// # Errors
+///
+/// The first thing that is wrong with it as YAML.
+pub fn parse(text: &str) -> Read<Option<Node>> {
     let mut builder = Builder::default();
     let options = granit_parser::options! {
         flow_nesting_limit: MAX_DEPTH,

@@ -6,8 +6,10 @@ use crate::tree::{Entry, Node, Place, Value};
 use super::scalar::{expected, nearest};
 
 /// The fields of one map.
-pub(crate) struct Fields<'t> {
-    pub(crate) place: Place,
+#[derive(Debug)]
+pub struct Fields<'t> {
+    /// Where the map begins.
+    pub place: Place,
     entries: &'t [Entry],
 }
 
@@ -16,14 +18,22 @@ impl<'t> Fields<'t> {
     ///
     /// Unknown fields are refused before anything else is looked at: of `brust: 3` one wants to hear that it is
     /// unknown, not that `burst` is missing.
-    pub(crate) fn of(node: &'t Node, what: &str, known: &[&str]) -> Read<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If it is no map, or has another field.
+    pub fn of(node: &'t Node, what: &str, known: &[&str]) -> Read<Self> {
         let fields = Self::any(node, what)?;
         fields.only(what, known)?;
         Ok(fields)
     }
 
     /// Opens a map whose fields are not known before one of them is read.
-    pub(crate) fn any(node: &'t Node, what: &str) -> Read<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If it is no map.
+    pub fn any(node: &'t Node, what: &str) -> Read<Self> {
         match &node.value {
             Value::Map(entries) => Ok(Self {
                 place: node.place,
@@ -33,7 +43,12 @@ impl<'t> Fields<'t> {
         }
     }
 
-    pub(crate) fn only(&self, what: &str, known: &[&str]) -> Read<()> {
+    /// Refuses fields that are not among `known`.
+    ///
+    /// # Errors
+    ///
+    /// If there is one.
+    pub fn only(&self, what: &str, known: &[&str]) -> Read<()> {
         let Some(unknown) = self
             .entries
             .iter()
@@ -46,16 +61,22 @@ impl<'t> Fields<'t> {
         Err(Problem::new(unknown.place, message).under_key(&label(&unknown.key)))
     }
 
-    pub(crate) fn required<T>(
-        &self,
-        name: &str,
-        read: impl FnOnce(&'t Node) -> Read<T>,
-    ) -> Read<T> {
+    /// Reads a field that must be there.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, or not what `read` wants.
+    pub fn required<T>(&self, name: &str, read: impl FnOnce(&'t Node) -> Read<T>) -> Read<T> {
         let missing = || Problem::new(self.place, "this field is missing").under_key(name);
         self.optional(name, read)?.ok_or_else(missing)
     }
 
-    pub(crate) fn optional<T>(
+    /// Reads a field that may be there.
+    ///
+    /// # Errors
+    ///
+    /// If it is not what `read` wants.
+    pub fn optional<T>(
         &self,
         name: &str,
         read: impl FnOnce(&'t Node) -> Read<T>,
@@ -68,23 +89,31 @@ impl<'t> Fields<'t> {
             .map_err(|problem| problem.under_key(name))
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&'t Entry> {
+    /// The field `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'t Entry> {
         self.entries.iter().find(|entry| entry.key == name)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'t Entry> {
+    /// All fields, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &'t Entry> {
         self.entries.iter()
     }
 
     /// A problem of the field `name` itself: it should not be here, or not with the others.
-    pub(crate) fn problem(&self, name: &str, message: impl Into<String>) -> Problem {
+    #[must_use]
+    pub fn problem(&self, name: &str, message: impl Into<String>) -> Problem {
         let place = self.get(name).map_or(self.place, |entry| entry.place);
         Problem::new(place, message).under_key(name)
     }
 }
 
 /// Reads every item of a list that must not be empty.
-pub(crate) fn each<'t, T>(
+///
+/// # Errors
+///
+/// If it is no list, or empty, or an item is not what `read` wants.
+pub fn each<'t, T>(
     node: &'t Node,
     what: &str,
     mut read: impl FnMut(&'t Node) -> Read<T>,

@@ -198,7 +198,8 @@ pub(crate) fn bandwidths(node: &Node) -> Read<Vec<Bandwidth>> {
     })
 }
 
-fn queue(node: &Node) -> Read<QueueSpec> {
+/// Reads the queue of a limiter.
+pub(crate) fn queue(node: &Node) -> Read<QueueSpec> {
     let fields = Fields::any(node, "a queue such as { bound: 10 }")?;
     fields.only("a queue", &["bound", "order", "full", "counts", "timeout"])?;
     let order = |node: &Node| word(node, &[("fifo", Order::Fifo), ("lifo", Order::Lifo)]);

@@ -5,16 +5,18 @@
 
 mod algorithm;
 mod expect;
-mod fields;
-mod limiter;
-mod scalar;
+pub(crate) mod fields;
+pub(crate) mod limiter;
+pub mod scalar;
 mod step;
 mod verb;
 
+pub(crate) use algorithm::algorithm;
 use fields::{Fields, each};
 use scalar::{nanos, text};
 
 use crate::error::{Problem, Read};
+use crate::reader::document;
 use crate::spec::{Algorithm, Body, Gate, Scenario};
 use crate::tree::{self, Entry, Node, Place, Value};
 
@@ -38,15 +40,12 @@ pub(crate) fn limit(name: &str, parameters: &str) -> Read<Algorithm> {
     if let Value::Map(entries) = &mut node.value {
         entries.push(Entry::word("algorithm", name, start));
     }
-    algorithm::algorithm(&node)
+    algorithm(&node)
 }
 
 fn read(text: &str) -> Read<Vec<Scenario>> {
     const WHAT: &str = "a list of scenarios";
-    let Some(root) = tree::parse(text)? else {
-        let message = format!("expected {WHAT}, found nothing");
-        return Err(Problem::new(Place { line: 1, column: 1 }, message));
-    };
+    let root = document(text, WHAT)?;
     match &root.value {
         Value::List(_) => each(&root, WHAT, scenario),
         _ => {

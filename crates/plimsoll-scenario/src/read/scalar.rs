@@ -19,7 +19,8 @@ const A_DURATION: &str =
     "a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds";
 
 /// The problem that `node` is not `what`.
-pub(crate) fn expected(what: &str, node: &Node) -> Problem {
+#[must_use]
+pub fn expected(what: &str, node: &Node) -> Problem {
     Problem::new(
         node.place,
         format!("expected {what}, found {}", found(node)),
@@ -40,7 +41,8 @@ fn found(node: &Node) -> String {
 }
 
 /// Said of an unknown word: the one that was probably meant, or else all there are if they are few.
-pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+#[must_use]
+pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let close = |word: &&str| {
         let distance = strsim::osa_distance(word, unknown);
         let far = (word.len() / 3).max(1).min(unknown.len().saturating_sub(1));
@@ -62,7 +64,11 @@ pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + 
 }
 
 /// Text that is not empty. Plain numbers are text too: `as: 1` is a name.
-pub(crate) fn text(node: &Node) -> Read<String> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn text(node: &Node) -> Read<String> {
     match &node.value {
         Value::Scalar { text, .. } if !node.is_null() && !text.is_empty() => Ok(text.clone()),
         _ => Err(expected("a word or a text", node)),
@@ -70,7 +76,11 @@ pub(crate) fn text(node: &Node) -> Read<String> {
 }
 
 /// One of the words of `table`.
-pub(crate) fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
+///
+/// # Errors
+///
+/// If it is another word; names the nearest.
+pub fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
     let unknown = text(node)?;
     match table.iter().find(|(word, _)| *word == unknown) {
         Some((_, value)) => Ok(*value),
@@ -84,7 +94,12 @@ pub(crate) fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
     }
 }
 
-pub(crate) fn flag(node: &Node) -> Read<bool> {
+/// `true` or `false`.
+///
+/// # Errors
+///
+/// If it is neither.
+pub fn flag(node: &Node) -> Read<bool> {
     match plain(node) {
         Some("true") => Ok(true),
         Some("false") => Ok(false),
@@ -93,12 +108,20 @@ pub(crate) fn flag(node: &Node) -> Read<bool> {
 }
 
 /// A cost or a bound: zero is allowed.
-pub(crate) fn count(node: &Node) -> Read<u32> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn count(node: &Node) -> Read<u32> {
     whole(node, 0)
 }
 
 /// A limit or a number of tokens: at least one.
-pub(crate) fn positive(node: &Node) -> Read<u32> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn positive(node: &Node) -> Read<u32> {
     whole(node, 1)
 }
 
@@ -114,12 +137,20 @@ fn whole(node: &Node, least: u32) -> Read<u32> {
 }
 
 /// A number that only grows, such as a total.
-pub(crate) fn total(node: &Node) -> Read<u64> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn total(node: &Node) -> Read<u64> {
     digits(node).ok_or_else(|| expected("a whole number, 0 or more", node))
 }
 
 /// A finite number, 0 or more.
-pub(crate) fn fraction(node: &Node) -> Read<f64> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn fraction(node: &Node) -> Read<f64> {
     let number =
         plain(node).filter(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
     let number = number.and_then(|text| text.parse::<f64>().ok());
@@ -129,7 +160,11 @@ pub(crate) fn fraction(node: &Node) -> Read<f64> {
 }
 
 /// A finite number above 0.
-pub(crate) fn rate(node: &Node) -> Read<f64> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn rate(node: &Node) -> Read<f64> {
     fraction(node)
         .ok()
         .filter(|rate| *rate > 0.0)
@@ -137,7 +172,11 @@ pub(crate) fn rate(node: &Node) -> Read<f64> {
 }
 
 /// A duration of at least a nanosecond.
-pub(crate) fn period(node: &Node) -> Read<Duration> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn period(node: &Node) -> Read<Duration> {
     let period = duration(node)?;
     if period.is_zero() {
         return Err(expected("a duration above 0", node));
@@ -145,12 +184,21 @@ pub(crate) fn period(node: &Node) -> Read<Duration> {
     Ok(period)
 }
 
-pub(crate) fn duration(node: &Node) -> Read<Duration> {
+/// A duration, 0 allowed.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn duration(node: &Node) -> Read<Duration> {
     nanos(node).map(Duration::from_nanos)
 }
 
 /// A duration or a moment, in nanoseconds.
-pub(crate) fn nanos(node: &Node) -> Read<u64> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn nanos(node: &Node) -> Read<u64> {
     if let Some(nanos) = digits(node) {
         return Ok(nanos);
     }

@@ -299,7 +299,7 @@ impl<R: Rule + Clone> Keys for Keyed<String, R> {
     }
 }
 
-fn queue(spec: &QueueSpec) -> plimsoll::Queue {
+pub(crate) fn queue(spec: &QueueSpec) -> plimsoll::Queue {
     let queue = match spec.order {
         Order::Fifo => plimsoll::Queue::fifo(spec.bound),
         Order::Lifo => plimsoll::Queue::lifo(spec.bound),

@@ -14,6 +14,7 @@ mod trace;
 use plimsoll::adaptive::Limit;
 use plimsoll::{ManualClock, Moment};
 
+pub(crate) use limiters::queue;
 use limiters::{Subject, Unbuilt};
 use session::{Session, Stop};
 

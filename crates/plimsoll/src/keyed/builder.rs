@@ -135,13 +135,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
 /// So many that threads rarely meet, and so few that their tables are large: memory in large pieces goes back to the
 /// system. To find the least recently used key a shard is searched, which should then be small.
 fn shards(max_keys: usize, compact: bool) -> usize {
-    let (small, large) = ((max_keys / 512).next_power_of_two(), max_keys / 16_384);
+    let (small, large) = ((max_keys / 512).next_power_of_two(), max_keys / 32_768);
     if !compact {
         return small.clamp(1, 1024);
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     large
-        .max(8 * threads)
+        .max(4 * threads)
         .next_power_of_two()
         .clamp(1, small.min(1024))
 }

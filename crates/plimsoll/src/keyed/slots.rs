@@ -31,7 +31,7 @@ pub(super) struct Slots<K> {
 const COLLISIONS: usize = 16;
 
 /// So many buckets of a former table are moved with each new key: all are moved long before the new one is full.
-const STEP: usize = 32;
+const STEP: usize = 64;
 
 /// So few keys are moved at once when a table shrinks.
 const FEW: usize = 1024;
@@ -107,7 +107,7 @@ impl<K: Hash + Eq> Slots<K> {
         self.move_on(STEP, hasher);
         if self.table.len() == self.table.capacity() {
             self.move_on(usize::MAX, hasher);
-            self.resize(self.len() + self.len() / 8 + 3);
+            self.resize(room_for(self.len()));
             self.move_on(STEP, hasher);
         }
         // There is room, so nothing is hashed.
@@ -240,6 +240,17 @@ impl<K: Hash + Eq> Slots<K> {
             ..Self::new()
         };
     }
+}
+
+/// For how many keys to make room when there are `len`.
+///
+/// Small tables grow in long strides: each leaves a hole in the heap, and those of many shards add up.
+fn room_for(len: usize) -> usize {
+    let grown = len + len / 8 + 3;
+    [3, 28, 448, 7168]
+        .into_iter()
+        .find(|room| grown <= *room)
+        .unwrap_or(grown)
 }
 
 fn hash_of<K: Hash>(key: &K, salt: Option<&RandomState>, hasher: &impl BuildHasher) -> u64 {

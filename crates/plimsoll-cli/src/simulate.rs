@@ -1,0 +1,197 @@
+//! `plimsoll simulate`: limits against synthetic traffic, and what came of it.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Once;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plimsoll_sim::{Compared, Comparison, Contender, Simulation, json, plot_file, text};
+
+/// Simulate limits between traffic and a server, in virtual time
+///
+/// A simulation file describes who asks, who answers, and what a limit between
+/// them should achieve. The real limiters run in it; the same seed gives the same
+/// run. Prints a table of every phase and limit, and every expectation that was
+/// not met.
+///
+/// Goodput is what was answered in time, as a part of what a perfect limiter would
+/// have had answered in time. Settle is when it first stayed above 90 % of that,
+/// recovery when the median latency was down as well.
+///
+/// Exit status: 0 if every expectation was met, 1 if some were not, 2 if
+/// a file could not be read or written.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Simulation files, in YAML or JSON
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Test these limits in the place of the one that the file names
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',', value_parser = limit)]
+    limit: Vec<Contender>,
+
+    /// Run all other known limits on the same traffic too; nothing is expected of them
+    #[arg(short, long)]
+    compare: bool,
+
+    /// Run each limit with seeds 1 to N; figures are means
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+
+    /// One seed, for a first look
+    #[arg(short, long, conflicts_with = "seeds")]
+    quick: bool,
+
+    /// Write everything as JSON; `-` writes it to the standard output, in the place of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Draw the first run of each limit; of several simulations, one picture each
+    #[arg(long, value_name = "FILE.svg|FILE.png", value_parser = picture)]
+    plot: Option<PathBuf>,
+}
+
+fn limit(name: &str) -> Result<Contender, String> {
+    Contender::named(name).map_err(|error| error.to_string())
+}
+
+fn picture(name: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(name);
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg" | "png") => Ok(path),
+        _ => Err("the name must end in .svg or .png".to_owned()),
+    }
+}
+
+/// Runs the files one after the other. One that cannot be read does not keep the others from running.
+pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
+    let mut simulations = Vec::new();
+    let mut troubled = false;
+    for file in &args.files {
+        match Simulation::from_file(file) {
+            Ok(simulation) => simulations.push(simulation),
+            Err(error) => {
+                troubled = true;
+                writeln!(err, "{error}")?;
+            }
+        }
+    }
+    let plans: Vec<Comparison<'_>> = simulations.iter().map(|it| plan(args, it)).collect();
+    let progress = Progress::new(plans.iter().map(Comparison::total_seconds).sum());
+    let silent = args.json.as_deref() == Some(Path::new("-"));
+    let mut results = Vec::new();
+    for (simulation, plan) in simulations.iter().zip(&plans) {
+        let compared = plan.run_watched(&|seconds| progress.on(seconds));
+        if !silent {
+            progress.aside(|| writeln!(out, "{}", text(simulation, &compared)))?;
+        }
+        if let Some(path) = &args.plot {
+            let path = name_of_plot(path, simulation, simulations.len() > 1);
+            if let Err(error) = plot_file(&path, simulation, &compared) {
+                troubled = true;
+                progress
+                    .aside(|| writeln!(err, "{}: cannot be written: {error}", path.display()))?;
+            }
+        }
+        results.push(compared);
+    }
+    progress.done();
+    if let Some(path) = &args.json {
+        write_json(path, &simulations, &results, out).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
+    }
+    let checks = || results.iter().flat_map(Compared::checks);
+    let failed = checks().filter(|check| !check.met).count();
+    if !silent && checks().next().is_some() {
+        writeln!(out, "{} met, {failed} failed", checks().count() - failed)?;
+    }
+    Ok(match (troubled, failed) {
+        (true, _) => ExitCode::from(2),
+        (false, 0) => ExitCode::SUCCESS,
+        (false, _) => ExitCode::from(1),
+    })
+}
+
+fn plan<'s>(args: &Args, simulation: &'s Simulation) -> Comparison<'s> {
+    let seeds = if args.quick { 1 } else { args.seeds };
+    let plan = Comparison::of(simulation).seeds(seeds);
+    let plan = args.limit.iter().cloned().fold(plan, Comparison::test);
+    if args.compare {
+        Contender::all().into_iter().fold(plan, Comparison::beside)
+    } else {
+        plan
+    }
+}
+
+/// Of several simulations each has a picture of its own: `plot-overload.svg`.
+fn name_of_plot(path: &Path, simulation: &Simulation, several: bool) -> PathBuf {
+    if !several {
+        return path.to_owned();
+    }
+    let part =
+        |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let plain = |c: char| if c.is_alphanumeric() { c } else { '_' };
+    let name: String = simulation.name().chars().map(plain).collect();
+    path.with_file_name(format!(
+        "{}-{name}.{}",
+        part(path.file_stem()),
+        part(path.extension())
+    ))
+}
+
+fn write_json(
+    path: &Path,
+    simulations: &[Simulation],
+    results: &[Compared],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let reports = simulations.iter().zip(results);
+    let reports: Vec<_> = reports
+        .map(|(simulation, compared)| json(simulation, compared))
+        .collect();
+    let all = serde_json::json!({ "simulations": reports });
+    if path == Path::new("-") {
+        return writeln!(out, "{all}");
+    }
+    std::fs::write(path, format!("{all}\n"))
+}
+
+/// A bar that shows only when it takes longer than a second, and only to people.
+struct Progress {
+    bar: ProgressBar,
+    shown: Once,
+}
+
+impl Progress {
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn new(seconds: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(seconds), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{bar:40} {percent}% of {len} s, {eta} left");
+        Self {
+            bar: style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style)),
+            shown: Once::new(),
+        }
+    }
+
+    fn on(&self, seconds: u64) {
+        if self.bar.elapsed() > Self::PATIENCE {
+            self.shown
+                .call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
+        }
+        self.bar.inc(seconds);
+    }
+
+    /// Lets something else be written.
+    fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+
+    fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,209 @@
+//! `plimsoll simulate`, through the program itself: exit status, output and files.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Twice what the server can do, for ten seconds.
+const OVERLOAD: &str = "name: over load
+about: twice too much
+duration: 10s
+rate: 400
+workers: 10
+service: { exponential: { mean: 50ms } }
+expect:
+  all: { goodput: '>= 90%' }
+";
+
+/// A directory of its own for each test, with the files in it.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn with(test: &str, files: &[(&str, &str)]) -> Self {
+        let dir = std::env::temp_dir().join(format!("plimsoll-sim-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory for the test");
+        for (name, text) in files {
+            std::fs::write(dir.join(name), text).expect("a file for the test");
+        }
+        Self(dir)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        let command = command.current_dir(&self.0).arg("simulate").args(args);
+        command.output().expect("the program runs")
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_table_and_status_0_if_all_is_as_expected() {
+    let dir = Dir::with("good", &[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&["a.yaml", "--limit", "fixed=14"]);
+    let text = out(&output);
+    assert_eq!(
+        (output.status.code(), err(&output).as_str()),
+        (Some(0), ""),
+        "{text}"
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "over load: twice too much (3 seeds)");
+    assert!(lines[1].starts_with("  phase  limit     goodput"), "{text}");
+    assert!(lines[2].starts_with("  all    fixed=14"), "{text}");
+    assert_eq!(lines[3..], ["", "1 met, 0 failed"]);
+    assert_eq!(
+        text,
+        out(&dir.run(&["a.yaml", "--limit", "fixed=14"])),
+        "the same every time"
+    );
+}
+
+#[test]
+fn status_1_if_an_expectation_is_not_met() {
+    let dir = Dir::with("bad", &[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&["a.yaml", "--limit", "none,fixed=14", "--quick"]);
+    let text = out(&output);
+    assert_eq!(
+        (output.status.code(), err(&output).as_str()),
+        (Some(1), ""),
+        "{text}"
+    );
+    assert!(text.contains("(1 seed)"), "{text}");
+    assert!(
+        text.contains("\n  FAILED: none, all: expected goodput >= 90%, found "),
+        "{text}"
+    );
+    assert!(text.ends_with("1 met, 1 failed\n"), "{text}");
+}
+
+#[test]
+fn nothing_is_expected_of_what_is_only_compared() {
+    let dir = Dir::with("compare", &[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&["a.yaml", "--limit", "fixed=14", "--compare", "--seeds", "2"]);
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for name in ["fixed=14", "none", "oracle"] {
+        assert!(text.contains(&format!("\n  all    {name} ")), "{text}");
+    }
+    assert!(
+        text.contains("(2 seeds)") && text.ends_with("1 met, 0 failed\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn status_2_for_a_bad_file_and_the_others_still_run() {
+    let broken = OVERLOAD.replace("workers", "wokers");
+    let dir = Dir::with("broken", &[("a.yaml", &broken), ("b.yaml", OVERLOAD)]);
+    let output = dir.run(&["a.yaml", "missing.yaml", "b.yaml", "-q", "-l", "fixed=14"]);
+    assert_eq!(output.status.code(), Some(2));
+    let messages = err(&output);
+    assert!(
+        messages.starts_with("a.yaml:5:1: wokers: unknown field of a simulation, did you mean `workers`?\nmissing.yaml: cannot be read: "),
+        "{messages}"
+    );
+    assert!(out(&output).ends_with("1 met, 0 failed\n"));
+}
+
+#[test]
+fn status_2_for_bad_arguments_with_a_word_of_help() {
+    let dir = Dir::with("arguments", &[("a.yaml", OVERLOAD)]);
+    let cases: [(&[&str], &str); 5] = [
+        (&[], "Usage: plimsoll simulate"),
+        (
+            &["a.yaml", "--limit", "orakle"],
+            "unknown limit \"orakle\", did you mean `oracle`?",
+        ),
+        (
+            &["a.yaml", "--plot", "a.gif"],
+            "the name must end in .svg or .png",
+        ),
+        (&["a.yaml", "--seeds", "0"], "0 is not in 1..=1000"),
+        (
+            &["a.yaml", "--plot", "no/such/place/a.svg", "-q"],
+            "no/such/place/a.svg: cannot be written: ",
+        ),
+    ];
+    for (args, message) in cases {
+        let output = dir.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(err(&output).contains(message), "{args:?}: {}", err(&output));
+    }
+    let output = dir.run(&["a.yaml", "-q", "--json", "no/such/place/a.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        err(&output).contains("no/such/place/a.json: "),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn json_goes_to_a_file_or_in_the_place_of_the_tables() {
+    let dir = Dir::with("json", &[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&["a.yaml", "-q", "-l", "fixed=14", "--json", "-"]);
+    let value: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("nothing but JSON");
+    assert_eq!(value["simulations"][0]["limits"][0]["limit"], "fixed=14");
+    assert_eq!(value["simulations"][0]["checks"][0]["met"], true);
+    assert_eq!(output.status.code(), Some(0));
+
+    let output = dir.run(&["a.yaml", "-q", "-l", "fixed=14", "--json", "out.json"]);
+    assert!(out(&output).starts_with("over load"));
+    let written: serde_json::Value = serde_json::from_slice(&dir.read("out.json")).unwrap();
+    assert_eq!(written, value);
+}
+
+#[test]
+fn pictures_are_written_as_their_names_say() {
+    let other = OVERLOAD.replace("over load", "other");
+    let dir = Dir::with("plots", &[("a.yaml", OVERLOAD), ("b.yaml", &other)]);
+    assert_eq!(
+        dir.run(&["a.yaml", "-q", "--plot", "a.svg"]).status.code(),
+        Some(0)
+    );
+    assert!(dir.read("a.svg").starts_with(b"<svg "));
+    assert_eq!(
+        dir.run(&["a.yaml", "b.yaml", "-q", "--plot", "p.png"])
+            .status
+            .code(),
+        Some(0)
+    );
+    for name in ["p-over_load.png", "p-other.png"] {
+        let bytes = dir.read(name);
+        assert!(
+            bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 10_000,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn help_explains_the_figures_and_the_exit_status() {
+    let output = Dir::with("help", &[]).run(&["--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = out(&output);
+    for part in [
+        "Goodput is what was answered in time",
+        "2 if\na file could not be read or written.",
+        "--compare",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}

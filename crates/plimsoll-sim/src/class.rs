@@ -1,0 +1,14 @@
+use plimsoll::Priority;
+
+/// The classes of traffic, most important first: the words of the format, and what they are to a gate.
+pub(crate) const CLASSES: [(&str, Priority); 3] = [
+    ("critical", Priority::Critical),
+    ("normal", Priority::Normal),
+    ("non-critical", Priority::NonCritical),
+];
+
+/// An index into [`CLASSES`].
+pub(crate) type Class = usize;
+
+/// The class of traffic that does not say.
+pub(crate) const NORMAL: Class = 1;

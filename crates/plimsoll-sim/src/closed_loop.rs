@@ -1,0 +1,69 @@
+use rand_pcg::Pcg64Mcg;
+
+use crate::Simulation;
+use crate::class::Class;
+use crate::num::{index, whole};
+use crate::simulation::Clients;
+use crate::traffic::{Chance, Classes, generator};
+
+/// Clients that ask, wait for the answer, think, and ask again: the slower the answers, the less they ask.
+pub(crate) struct ClosedLoop {
+    model: Clients,
+    rng: Pcg64Mcg,
+    classes: Classes,
+    /// How often each has asked and been done with it.
+    turns: Vec<u32>,
+}
+
+/// One request of one client. Once it is done with it, it does not care what becomes of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) client: u32,
+    number: u32,
+}
+
+impl ClosedLoop {
+    pub(crate) fn new(simulation: &Simulation, seed: u64) -> Option<Self> {
+        let model = simulation.traffic.clients?;
+        Some(Self {
+            model,
+            rng: generator(seed, Chance::Thinking),
+            // Not those of the open loop: its classes must not depend on what happens here.
+            classes: Classes::new(simulation, !seed),
+            turns: vec![0; index(u64::from(model.count))],
+        })
+    }
+
+    /// When each asks for the first time.
+    pub(crate) fn first(&mut self) -> Vec<(u32, u64)> {
+        (0..self.model.count)
+            .map(|client| (client, self.think()))
+            .collect()
+    }
+
+    pub(crate) fn send(&mut self, client: u32) -> (Turn, Class) {
+        let turn = Turn {
+            client,
+            number: self.turns[index(u64::from(client))],
+        };
+        (turn, self.classes.draw())
+    }
+
+    /// Whether the client still waits for it.
+    pub(crate) fn cares(&self, turn: Turn) -> bool {
+        self.turns[index(u64::from(turn.client))] == turn.number
+    }
+
+    /// The client is done with it. For how long it thinks now, if it was not done with it before.
+    pub(crate) fn ended(&mut self, turn: Turn) -> Option<u64> {
+        if !self.cares(turn) {
+            return None;
+        }
+        self.turns[index(u64::from(turn.client))] += 1;
+        Some(self.think())
+    }
+
+    fn think(&mut self) -> u64 {
+        whole(self.model.think.draw(&mut self.rng))
+    }
+}

@@ -1,0 +1,238 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll::adaptive::{Limit, Load, Sample};
+use plimsoll_scenario::reader::{self, Fields, Node, Read, scalar};
+
+use crate::Simulation;
+use crate::num::whole32;
+use crate::profile::Profile;
+
+/// A limit to put between traffic and a server: a name, and how to make it.
+///
+/// ```
+/// use plimsoll_sim::Contender;
+///
+/// assert_eq!(Contender::named("fixed=48")?.name(), "fixed=48");
+/// let unknown = Contender::named("orakle").unwrap_err();
+/// assert_eq!(unknown.to_string(), "unknown limit \"orakle\", did you mean `oracle`?");
+/// # Ok::<(), plimsoll_sim::UnknownLimit>(())
+/// ```
+#[derive(Clone)]
+pub struct Contender {
+    name: String,
+    make: Arc<Make>,
+}
+
+type Make = dyn Fn(&Simulation) -> Box<dyn Limit> + Send + Sync;
+
+/// A name that no limit has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownLimit(String);
+
+/// The limits that know nothing, or everything.
+const PLAIN: [Row; 2] = [("none", Contender::none), ("oracle", Contender::oracle)];
+type Row = (&'static str, fn() -> Contender);
+
+/// The algorithms, each with what it is compared with: they begin at the same limit and have the same room. The
+/// seed's gradient has its own defaults, which its queue belongs to.
+const ALGORITHMS: [(&str, &str, &str); 8] = [
+    ("verdict", "verdict", ""),
+    ("aimd", "aimd", "{ min: 1, max: 1000 }"),
+    ("vegas", "vegas", ""),
+    ("gradient2", "gradient2", "{ min: 1, max: 1000 }"),
+    (
+        "windowed_aimd",
+        "windowed",
+        "{ delegate: { algorithm: aimd, min: 1, max: 1000 } }",
+    ),
+    (
+        "windowed_vegas",
+        "windowed",
+        "{ delegate: { algorithm: vegas } }",
+    ),
+    (
+        "windowed_gradient2",
+        "windowed",
+        "{ delegate: { algorithm: gradient2, min: 1, max: 1000 } }",
+    ),
+    ("latency_gradient", "latency_gradient", ""),
+];
+
+impl Contender {
+    /// A limit of one's own. `make` is called for every run.
+    pub fn new(
+        name: impl Into<String>,
+        make: impl Fn() -> Box<dyn Limit> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            make: Arc::new(move |_| make()),
+        }
+    }
+
+    /// Everybody is let in.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::fixed_as("none", u32::MAX)
+    }
+
+    /// Always the same; at least 1.
+    #[must_use]
+    pub fn fixed(limit: u32) -> Self {
+        Self::fixed_as(&format!("fixed={limit}"), limit)
+    }
+
+    /// What a limit could be that knew the server: a fifth more than there are workers, told of every change.
+    #[must_use]
+    pub fn oracle() -> Self {
+        Self {
+            name: "oracle".to_owned(),
+            make: Arc::new(|simulation| Box::new(Oracle::new(simulation))),
+        }
+    }
+
+    /// The limit that files are about which do not say.
+    pub(crate) fn default_limit() -> Self {
+        let (name, algorithm, parameters) = ALGORITHMS[0];
+        Self::algorithm(name, algorithm, parameters)
+    }
+
+    fn algorithm(name: &str, algorithm: &'static str, parameters: &'static str) -> Self {
+        Self::new(name, move || {
+            match plimsoll_scenario::limit(algorithm, parameters) {
+                Ok(limit) => limit,
+                Err(error) => unreachable!("a table of algorithms that exist: {error}"),
+            }
+        })
+    }
+
+    /// An algorithm as a file describes it: a map with its name under `algorithm`, and its parameters.
+    pub(crate) fn described(node: &Node) -> Read<Self> {
+        reader::limit(node)?;
+        let name = Fields::any(node, "an algorithm")?.required("algorithm", scalar::text)?;
+        let node = node.clone();
+        Ok(Self::new(name, move || match reader::limit(&node) {
+            Ok(limit) => limit,
+            Err(_) => unreachable!("it was read before"),
+        }))
+    }
+
+    /// The limit of that name: an algorithm, `none`, `oracle`, or `fixed=N`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn named(name: &str) -> Result<Self, UnknownLimit> {
+        if let Some((_, make)) = PLAIN.iter().find(|(known, _)| *known == name) {
+            return Ok(make());
+        }
+        let known = ALGORITHMS.iter().find(|(known, ..)| *known == name);
+        if let Some((name, algorithm, parameters)) = known {
+            return Ok(Self::algorithm(name, algorithm, parameters));
+        }
+        let number = name.strip_prefix("fixed=").map(str::parse::<u32>);
+        match number {
+            Some(Ok(limit)) if limit > 0 => Ok(Self::fixed(limit)),
+            _ => Err(UnknownLimit(name.to_owned())),
+        }
+    }
+
+    /// All limits that need no more than their name.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let algorithms = ALGORITHMS
+            .iter()
+            .map(|(name, algorithm, parameters)| Self::algorithm(name, algorithm, parameters));
+        algorithms
+            .chain(PLAIN.iter().map(|(_, make)| make()))
+            .collect()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn make(&self, simulation: &Simulation) -> Box<dyn Limit> {
+        (self.make)(simulation)
+    }
+
+    fn fixed_as(name: &str, limit: u32) -> Self {
+        Self::new(name, move || Box::new(Fixed(limit.max(1))))
+    }
+}
+
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Contender").field(&self.name).finish()
+    }
+}
+
+impl fmt::Display for UnknownLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use plimsoll_scenario::reader::{quote, scalar::nearest};
+
+        let known = ALGORITHMS.iter().map(|(name, ..)| *name);
+        let known = known.chain(PLAIN.iter().map(|(name, _)| *name));
+        let known = known.chain(["fixed=N"]);
+        write!(
+            f,
+            "unknown limit {}{}",
+            quote(&self.0),
+            nearest(&self.0, known)
+        )
+    }
+}
+
+impl std::error::Error for UnknownLimit {}
+
+#[derive(Debug)]
+struct Fixed(u32);
+
+impl Limit for Fixed {
+    fn limit(&self) -> u32 {
+        self.0
+    }
+
+    fn sample(&mut self, _sample: &Sample) {}
+}
+
+#[derive(Debug)]
+struct Oracle {
+    workers: Profile,
+    limit: u32,
+}
+
+impl Oracle {
+    fn new(simulation: &Simulation) -> Self {
+        let mut oracle = Self {
+            workers: simulation.server.workers.clone(),
+            limit: 1,
+        };
+        oracle.look(0);
+        oracle
+    }
+
+    fn look(&mut self, now: u64) {
+        self.limit = whole32(1.2 * self.workers.at(now).floor()).saturating_add(1);
+    }
+}
+
+impl Limit for Oracle {
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn sample(&mut self, _sample: &Sample) {}
+
+    fn tick_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(100))
+    }
+
+    fn tick(&mut self, load: Load) {
+        self.look(load.now.as_nanos());
+    }
+}

@@ -1,0 +1,244 @@
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::Summary;
+use crate::class::{CLASSES, Class};
+
+/// Something that must hold of a phase.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Expectation {
+    /// Its index among the phases.
+    pub(crate) phase: usize,
+    pub(crate) metric: Metric,
+    pub(crate) relation: Relation,
+    /// In the unit of the metric: parts of 1, milliseconds, seconds, or a number.
+    pub(crate) value: f64,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Metric {
+    Plain(Plain),
+    RejectedOf(Class),
+    GoodOf(Class),
+    /// As a multiple of what the oracle has.
+    VsOracle(Plain),
+    /// The mean limit as a multiple of that of the first phase.
+    LimitVsFirst,
+}
+
+/// The numbers of a [`Summary`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plain {
+    Goodput,
+    Rejected,
+    Late,
+    P50,
+    P90,
+    P99,
+    Settle,
+    Recovery,
+    Limit,
+    LimitSd,
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    Share,
+    Millis,
+    Seconds,
+    Number,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Relation {
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+    Equal,
+}
+
+/// All metrics by their words, those by class left out: they are written as a map of classes.
+pub(crate) const METRICS: [(&str, Metric); 14] = [
+    ("goodput", Metric::Plain(Plain::Goodput)),
+    ("rejected", Metric::Plain(Plain::Rejected)),
+    ("late", Metric::Plain(Plain::Late)),
+    ("p50", Metric::Plain(Plain::P50)),
+    ("p90", Metric::Plain(Plain::P90)),
+    ("p99", Metric::Plain(Plain::P99)),
+    ("settle", Metric::Plain(Plain::Settle)),
+    ("recovery", Metric::Plain(Plain::Recovery)),
+    ("limit", Metric::Plain(Plain::Limit)),
+    ("limit_sd", Metric::Plain(Plain::LimitSd)),
+    ("goodput_vs_oracle", Metric::VsOracle(Plain::Goodput)),
+    ("p50_vs_oracle", Metric::VsOracle(Plain::P50)),
+    ("p99_vs_oracle", Metric::VsOracle(Plain::P99)),
+    ("limit_vs_first", Metric::LimitVsFirst),
+];
+
+pub(crate) const RELATIONS: [(&str, Relation); 5] = [
+    // The longer first: `<` begins `<=`.
+    (">=", Relation::AtLeast),
+    ("<=", Relation::AtMost),
+    (">", Relation::Above),
+    ("<", Relation::Below),
+    ("=", Relation::Equal),
+];
+
+impl Metric {
+    pub(crate) fn unit(self) -> Unit {
+        match self {
+            Self::Plain(plain) => plain.unit(),
+            Self::RejectedOf(_) | Self::GoodOf(_) => Unit::Share,
+            Self::VsOracle(_) | Self::LimitVsFirst => Unit::Number,
+        }
+    }
+
+    pub(crate) fn needs_oracle(self) -> bool {
+        matches!(self, Self::VsOracle(_))
+    }
+
+    fn word(self) -> String {
+        let class = |class: Class| CLASSES[class].0;
+        match self {
+            Self::RejectedOf(of) => format!("rejected of {}", class(of)),
+            Self::GoodOf(of) => format!("good of {}", class(of)),
+            metric => {
+                let row = METRICS.iter().find(|(_, known)| *known == metric);
+                row.map_or_else(String::new, |(word, _)| (*word).to_owned())
+            }
+        }
+    }
+}
+
+impl Plain {
+    fn unit(self) -> Unit {
+        match self {
+            Self::Goodput | Self::Rejected | Self::Late => Unit::Share,
+            Self::P50 | Self::P90 | Self::P99 => Unit::Millis,
+            Self::Settle | Self::Recovery => Unit::Seconds,
+            Self::Limit | Self::LimitSd => Unit::Number,
+        }
+    }
+
+    fn of(self, summary: &Summary) -> Option<f64> {
+        match self {
+            Self::Goodput => Some(summary.goodput),
+            Self::Rejected => Some(summary.rejected),
+            Self::Late => Some(summary.late),
+            Self::P50 => summary.p50_ms,
+            Self::P90 => summary.p90_ms,
+            Self::P99 => summary.p99_ms,
+            Self::Settle => summary.settle_s,
+            Self::Recovery => summary.recovery_s,
+            Self::Limit => summary.limit,
+            Self::LimitSd => summary.limit_sd,
+        }
+    }
+}
+
+impl Relation {
+    fn holds(self, found: f64, wanted: f64) -> bool {
+        match self {
+            Self::AtLeast => found >= wanted,
+            Self::AtMost => found <= wanted,
+            Self::Above => found > wanted,
+            Self::Below => found < wanted,
+            Self::Equal => (found - wanted).abs() <= f64::EPSILON,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        let row = RELATIONS.iter().find(|(_, known)| *known == self);
+        row.map_or("", |(word, _)| word)
+    }
+}
+
+/// An expectation, and whether it was met.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Checked {
+    /// The limit that was looked at.
+    pub limit: String,
+    /// The phase.
+    pub phase: String,
+    /// What was expected, such as `goodput >= 97%`.
+    pub expected: String,
+    /// What came, such as `93.1%`; `never` and `nothing` are possible too.
+    pub found: String,
+    /// Whether that is as expected.
+    pub met: bool,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            limit,
+            phase,
+            expected,
+            found,
+            met,
+        } = self;
+        let word = if *met { "met" } else { "FAILED" };
+        write!(
+            f,
+            "{word}: {limit}, {phase}: expected {expected}, found {found}"
+        )
+    }
+}
+
+impl Expectation {
+    /// Looks at the phases of a limit, and of the oracle for those who compare.
+    pub(crate) fn check(
+        &self,
+        limit: &str,
+        phases: &[Summary],
+        oracle: Option<&[Summary]>,
+    ) -> Option<Checked> {
+        let summary = phases.get(self.phase)?;
+        let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
+        let found = match self.metric {
+            Metric::Plain(plain) => plain.of(summary),
+            Metric::RejectedOf(class) => summary.rejected_by_class[class],
+            Metric::GoodOf(class) => summary.good_by_class[class],
+            Metric::VsOracle(plain) => {
+                let oracle = oracle.and_then(|phases| phases.get(self.phase));
+                ratio(plain.of(summary), oracle.and_then(|phase| plain.of(phase)))
+            }
+            Metric::LimitVsFirst => {
+                ratio(summary.limit, phases.first().and_then(|first| first.limit))
+            }
+        };
+        let unit = self.metric.unit();
+        let (word, relation) = (self.metric.word(), self.relation.word());
+        Some(Checked {
+            limit: limit.to_owned(),
+            phase: summary.phase.clone(),
+            expected: format!("{word} {relation} {}", unit.show(self.value)),
+            found: match (found, unit) {
+                (Some(found), _) => unit.show(found),
+                (None, Unit::Seconds) => "never".to_owned(),
+                (None, _) => "nothing".to_owned(),
+            },
+            met: found.is_some_and(|found| self.relation.holds(found, self.value)),
+        })
+    }
+}
+
+impl Unit {
+    fn show(self, value: f64) -> String {
+        // Two digits after the point, and none that say nothing.
+        let rounded = |value: f64| {
+            let text = format!("{value:.2}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        };
+        match self {
+            Self::Share => format!("{}%", rounded(100.0 * value)),
+            Self::Millis => format!("{}ms", rounded(value)),
+            Self::Seconds => format!("{}s", rounded(value)),
+            Self::Number => rounded(value),
+        }
+    }
+}

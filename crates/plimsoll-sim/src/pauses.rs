@@ -1,0 +1,74 @@
+use crate::num::seconds;
+
+/// Times at which a server stands still, as for the collection of garbage: `length` at the beginning of every
+/// period but the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pauses {
+    pub(crate) every: u64,
+    /// Shorter than the period.
+    pub(crate) length: u64,
+}
+
+impl Pauses {
+    /// When work of so many nanoseconds that begins `now` is done: it gets on only between pauses.
+    pub(crate) fn end(self, now: u64, work: u64) -> u64 {
+        let running = self.every - self.length;
+        let done = self.ran(now).saturating_add(work);
+        let Some(after_first) = done.checked_sub(self.every).filter(|after| *after > 0) else {
+            return done.max(now);
+        };
+        // What ends with a period ends before the pause that follows.
+        let periods = (after_first - 1) / running;
+        let rest = after_first - periods * running;
+        (periods + 1)
+            .saturating_mul(self.every)
+            .saturating_add(self.length + rest)
+    }
+
+    /// How long it has run until `now`, pauses left out.
+    fn ran(self, now: u64) -> u64 {
+        let (periods, rest) = (now / self.every, now % self.every);
+        match periods {
+            0 => now,
+            _ => {
+                self.every
+                    + (periods - 1) * (self.every - self.length)
+                    + rest.saturating_sub(self.length)
+            }
+        }
+    }
+
+    /// Which part of the time it runs.
+    pub(crate) fn share_running(self) -> f64 {
+        1.0 - seconds(self.length) / seconds(self.every)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nanosecond by nanosecond.
+    fn naive(pauses: Pauses, now: u64, work: u64) -> u64 {
+        let (mut now, mut left) = (now, work);
+        while left > 0 {
+            let paused = now >= pauses.every && now % pauses.every < pauses.length;
+            left -= u64::from(!paused);
+            now += 1;
+        }
+        now
+    }
+
+    #[test]
+    fn work_stands_still_in_a_pause_and_goes_on_after_it() {
+        for (every, length) in [(10, 3), (7, 1), (5, 4)] {
+            let pauses = Pauses { every, length };
+            for now in 0..40 {
+                for work in 1..40 {
+                    let wanted = naive(pauses, now, work);
+                    assert_eq!(pauses.end(now, work), wanted, "{pauses:?} {now} {work}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! From text to a [`Simulation`], or to the first thing that is wrong with it.
+
+mod expect;
+mod server;
+mod shape;
+mod traffic;
+
+use plimsoll_scenario::reader::scalar::{expected, period, text};
+use plimsoll_scenario::reader::{
+    Fields, Node, Problem, Read, Value, document, each, queue, scalar,
+};
+
+use crate::Contender;
+use crate::num::NANOS;
+use crate::profile::Profile;
+use crate::simulation::{Phase, Simulation, WaitingRoom};
+
+const WHAT: &str = "a simulation: a map with a `name`";
+const KNOWN: [&str; 18] = [
+    "name",
+    "about",
+    "duration",
+    "deadline",
+    "rate",
+    "bursts",
+    "clients",
+    "retries",
+    "priorities",
+    "workers",
+    "service",
+    "slow_down",
+    "contention",
+    "pauses",
+    "queue",
+    "phases",
+    "ideal",
+    "limit",
+];
+/// A day: what takes longer is a mistake.
+const LONGEST: u64 = 86_400 * NANOS;
+
+/// Reads the one simulation of a file.
+pub(crate) fn simulation(text: &str) -> Read<Simulation> {
+    let root = document(text, WHAT)?;
+    let fields = Fields::any(&root, WHAT)?;
+    fields.only("a simulation", &[KNOWN.as_slice(), &["expect"]].concat())?;
+    let name = fields.required("name", line)?;
+    let about = fields.optional("about", line)?.unwrap_or_default();
+    let duration = fields.required("duration", duration)?;
+    let phases = fields.optional("phases", |node| phases(node, duration))?;
+    let phases = phases.unwrap_or_else(|| vec![whole(duration)]);
+    let simulation = Simulation {
+        name,
+        about,
+        duration,
+        deadline: fields.optional("deadline", span)?.unwrap_or(NANOS),
+        traffic: traffic::traffic(&fields)?,
+        server: server::server(&fields)?,
+        queue: fields.optional("queue", waiting_room)?,
+        ideal: fields.optional("ideal", shape::amounts)?,
+        limit: fields
+            .optional("limit", limit)?
+            .unwrap_or_else(Contender::default_limit),
+        expectations: fields
+            .optional("expect", |node| expect::expectations(node, &phases))?
+            .unwrap_or_default(),
+        phases,
+    };
+    if simulation.ideal.is_none() && simulation.server.service.mean().is_none() {
+        let message = "this field is missing: the mean time of service is infinite, so nobody can tell \
+                       what the server can do";
+        return Err(Problem::new(fields.place, message).under_key("ideal"));
+    }
+    Ok(simulation)
+}
+
+/// Text on one line, whatever it stands on in the file: it becomes the head of a table and of a picture.
+fn line(node: &Node) -> Read<String> {
+    let words = text(node)?;
+    Ok(words.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A span above 0, in nanoseconds.
+fn span(node: &Node) -> Read<u64> {
+    let span = period(node)?;
+    Ok(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn duration(node: &Node) -> Read<u64> {
+    let duration = span(node)?;
+    if duration % NANOS != 0 || duration > LONGEST {
+        return Err(expected("whole seconds, a day at most", node));
+    }
+    Ok(duration)
+}
+
+/// A number above 0 that a ramp or steps may change.
+fn positive_shape(node: &Node) -> Read<Profile> {
+    shape::profile(node, scalar::rate)
+}
+
+fn waiting_room(node: &Node) -> Read<WaitingRoom> {
+    let fields = Fields::any(node, "a queue such as { bound: 10 }")?;
+    let timeout = fields.get("timeout");
+    Ok(WaitingRoom {
+        queue: queue(node)?,
+        bound: fields.required("bound", scalar::count)?,
+        timeout: timeout
+            .map(|entry| scalar::nanos(&entry.value))
+            .transpose()?,
+    })
+}
+
+/// The name of a limit, or an algorithm with its parameters.
+fn limit(node: &Node) -> Read<Contender> {
+    if matches!(node.value, Value::Map(_)) {
+        return Contender::described(node);
+    }
+    let name = text(node)?;
+    Contender::named(&name).map_err(|unknown| Problem::new(node.place, unknown.to_string()))
+}
+
+fn phases(node: &Node, duration: u64) -> Read<Vec<Phase>> {
+    let mut names: Vec<String> = Vec::new();
+    each(node, "a list of phases", |item| {
+        let fields = Fields::of(item, "a phase", &["name", "from", "to"])?;
+        let name = fields.required("name", text)?;
+        if names.contains(&name) {
+            return Err(fields.problem("name", "there is a phase of this name already"));
+        }
+        names.push(name.clone());
+        let from = fields.required("from", |node| second(node, duration))?;
+        let to = fields.required("to", |node| second(node, duration))?;
+        if from >= to {
+            return Err(fields.problem("to", "a phase must end after it has begun"));
+        }
+        Ok(Phase { name, from, to })
+    })
+}
+
+fn second(node: &Node, duration: u64) -> Read<u64> {
+    let nanos = scalar::nanos(node)?;
+    if nanos % NANOS != 0 {
+        return Err(expected("whole seconds", node));
+    }
+    if nanos > duration {
+        return Err(expected("a moment within the simulation", node));
+    }
+    Ok(nanos / NANOS)
+}
+
+fn whole(duration: u64) -> Phase {
+    Phase {
+        name: "all".to_owned(),
+        from: 0,
+        to: duration / NANOS,
+    }
+}

@@ -1,0 +1,111 @@
+//! Who answers.
+
+use plimsoll_scenario::reader::scalar::{expected, fraction, period, rate};
+use plimsoll_scenario::reader::{Fields, Node, Problem, Read, Value, label, scalar};
+
+use super::traffic::regularly;
+use super::{positive_shape, shape};
+use crate::pauses::Pauses;
+use crate::profile::Profile;
+use crate::simulation::ServerModel;
+use crate::work::Work;
+
+/// More workers than this are a mistake.
+const MOST_WORKERS: f64 = 1e6;
+/// Past this a lognormal distribution has no mean anybody will ever see.
+const WIDEST: f64 = 5.0;
+
+const A_SERVICE: &str = "a duration, or one of { constant: 50ms }, { exponential: { mean: 50ms } }, \
+                         { lognormal: { mean: 50ms, sigma: 0.5 } }, { bimodal: { fast: 20ms, slow: 500ms, \
+                         share: 0.05 } }, { pareto: { least: 20ms, alpha: 1.5 } }";
+
+type WorkRow = (&'static str, fn(&Node) -> Read<Work>);
+const WORKS: [WorkRow; 5] = [
+    ("constant", constant),
+    ("exponential", exponential),
+    ("lognormal", lognormal),
+    ("bimodal", bimodal),
+    ("pareto", pareto),
+];
+
+pub(super) fn server(fields: &Fields<'_>) -> Read<ServerModel> {
+    Ok(ServerModel {
+        workers: fields.required("workers", |node| shape::profile(node, workers))?,
+        service: fields.required("service", work)?,
+        slow_down: fields
+            .optional("slow_down", positive_shape)?
+            .unwrap_or_else(|| Profile::constant(1.0)),
+        contention: fields.optional("contention", fraction)?.unwrap_or(0.0),
+        pauses: fields.optional("pauses", pauses)?,
+    })
+}
+
+fn workers(node: &Node) -> Read<f64> {
+    let wanted = || expected("a number of workers, from 0 to 1000000", node);
+    let number = fraction(node).ok();
+    number
+        .filter(|number| *number <= MOST_WORKERS)
+        .ok_or_else(wanted)
+}
+
+fn pauses(node: &Node) -> Read<Pauses> {
+    let fields = Fields::of(node, "pauses", &["every", "for"])?;
+    let (every, length) = regularly(&fields)?;
+    Ok(Pauses { every, length })
+}
+
+/// A distribution: a map with its name as the only field. A duration alone is a constant.
+pub(super) fn work(node: &Node) -> Read<Work> {
+    if let Value::Scalar { .. } = node.value {
+        return constant(node);
+    }
+    let fields = Fields::any(node, A_SERVICE)?;
+    let mut entries = fields.iter();
+    let (Some(entry), None) = (entries.next(), entries.next()) else {
+        return Err(expected(A_SERVICE, node));
+    };
+    let Some((_, read)) = WORKS.iter().find(|(word, _)| *word == entry.key) else {
+        let hint = scalar::nearest(&entry.key, WORKS.iter().map(|(word, _)| *word));
+        let problem = Problem::new(entry.place, format!("unknown distribution{hint}"));
+        return Err(problem.under_key(&label(&entry.key)));
+    };
+    read(&entry.value).map_err(|problem| problem.under_key(&entry.key))
+}
+
+fn constant(node: &Node) -> Read<Work> {
+    period(node).map(Work::constant)
+}
+
+fn exponential(node: &Node) -> Read<Work> {
+    let fields = Fields::of(node, "an exponential distribution", &["mean"])?;
+    fields.required("mean", period).map(Work::exponential)
+}
+
+fn lognormal(node: &Node) -> Read<Work> {
+    let fields = Fields::of(node, "a lognormal distribution", &["mean", "sigma"])?;
+    let mean = fields.required("mean", period)?;
+    fields.required("sigma", |node| {
+        let sigma = fraction(node).ok().filter(|sigma| *sigma <= WIDEST);
+        let work = sigma.and_then(|sigma| Work::lognormal(mean, sigma));
+        work.ok_or_else(|| expected("a number from 0 to 5", node))
+    })
+}
+
+fn bimodal(node: &Node) -> Read<Work> {
+    let fields = Fields::of(node, "a bimodal distribution", &["fast", "slow", "share"])?;
+    let fast = fields.required("fast", period)?;
+    let slow = fields.required("slow", period)?;
+    let share = |node: &Node| {
+        let share = fraction(node).ok().filter(|share| *share <= 1.0);
+        share.ok_or_else(|| expected("the share of the slow, from 0 to 1", node))
+    };
+    Ok(Work::bimodal(fast, slow, fields.required("share", share)?))
+}
+
+fn pareto(node: &Node) -> Read<Work> {
+    let fields = Fields::of(node, "a Pareto distribution", &["least", "alpha"])?;
+    let least = fields.required("least", period)?;
+    fields.required("alpha", |node| {
+        Work::pareto(least, rate(node)?).ok_or_else(|| expected("a number above 0", node))
+    })
+}

@@ -1,0 +1,119 @@
+use serde::Serialize;
+
+use crate::class::CLASSES;
+use crate::{Checked, Compared, Counts, Run, Second, Simulation, Summary};
+
+/// Everything about a comparison, to be written as JSON.
+#[derive(Debug, Serialize)]
+pub struct JsonReport<'c> {
+    name: &'c str,
+    about: &'c str,
+    duration_s: f64,
+    deadline_s: f64,
+    phases: Vec<Stretch<'c>>,
+    /// What the entries of every list by class are about.
+    classes: [&'static str; CLASSES.len()],
+    limits: Vec<Limit<'c>>,
+    checks: &'c [Checked],
+}
+
+#[derive(Debug, Serialize)]
+struct Stretch<'c> {
+    name: &'c str,
+    from_s: f64,
+    to_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Limit<'c> {
+    limit: &'c str,
+    tested: bool,
+    /// Means over the seeds.
+    phases: &'c [Summary],
+    runs: Vec<OneRun<'c>>,
+}
+
+#[derive(Debug, Serialize)]
+struct OneRun<'c> {
+    seed: u64,
+    totals: Counts,
+    still_inside: u64,
+    phases: &'c [Summary],
+    seconds: Series,
+}
+
+/// One list for each quantity, an entry a second: a tenth of the size of a list of maps, and ready to be plotted.
+#[derive(Debug, Serialize)]
+struct Series {
+    offered: Vec<u64>,
+    good: Vec<u64>,
+    late: Vec<u64>,
+    rejected: Vec<u64>,
+    rejected_by_class: [Vec<u64>; CLASSES.len()],
+    ideal: Vec<f64>,
+    p50_ms: Vec<Option<f64>>,
+    p99_ms: Vec<Option<f64>>,
+    limit: Vec<Option<u32>>,
+    in_flight: Vec<u32>,
+    waiting: Vec<u32>,
+}
+
+/// What to write as JSON.
+#[must_use]
+pub fn json<'c>(simulation: &'c Simulation, compared: &'c Compared) -> JsonReport<'c> {
+    let phases = simulation.phases().iter().map(|phase| {
+        let (from_s, to_s) = phase.span();
+        Stretch {
+            name: phase.name(),
+            from_s,
+            to_s,
+        }
+    });
+    let limits = compared.limits.iter().map(|fared| Limit {
+        limit: &fared.limit,
+        tested: fared.tested,
+        phases: &fared.phases,
+        runs: fared.runs.iter().map(one_run).collect(),
+    });
+    JsonReport {
+        name: simulation.name(),
+        about: simulation.about(),
+        duration_s: simulation.duration().as_secs_f64(),
+        deadline_s: crate::num::seconds(simulation.deadline),
+        phases: phases.collect(),
+        classes: CLASSES.map(|(word, _)| word),
+        limits: limits.collect(),
+        checks: compared.checks(),
+    }
+}
+
+fn one_run(run: &Run) -> OneRun<'_> {
+    OneRun {
+        seed: run.seed,
+        totals: run.counts(),
+        still_inside: run.inside,
+        phases: &run.phases,
+        seconds: series(&run.seconds),
+    }
+}
+
+fn series(seconds: &[Second]) -> Series {
+    fn each<T>(seconds: &[Second], what: impl Fn(&Second) -> T) -> Vec<T> {
+        seconds.iter().map(what).collect()
+    }
+    Series {
+        offered: each(seconds, |second| second.counts().offered),
+        good: each(seconds, |second| second.counts().good),
+        late: each(seconds, |second| second.counts().late),
+        rejected: each(seconds, |second| second.counts().rejected),
+        rejected_by_class: std::array::from_fn(|class| {
+            each(seconds, |second| second.classes[class].rejected)
+        }),
+        ideal: each(seconds, |second| second.ideal),
+        p50_ms: each(seconds, |second| second.p50_ms),
+        p99_ms: each(seconds, |second| second.p99_ms),
+        limit: each(seconds, |second| second.limit),
+        in_flight: each(seconds, |second| second.in_flight),
+        waiting: each(seconds, |second| second.waiting),
+    }
+}

@@ -1,0 +1,120 @@
+use std::fmt::Write as _;
+
+use crate::class::CLASSES;
+use crate::{Compared, Simulation, Summary};
+
+const HEAD: [&str; 11] = [
+    "phase",
+    "limit",
+    "goodput",
+    "p50",
+    "p90",
+    "p99",
+    "rejected",
+    "late",
+    "settle",
+    "recovery",
+    "mean limit",
+];
+
+/// A table of every phase and limit, and what was expected and not met.
+#[must_use]
+pub fn text(simulation: &Simulation, compared: &Compared) -> String {
+    let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
+    let classes = classes(simulation);
+    if let Some(head) = rows.first_mut() {
+        head.extend(
+            classes
+                .iter()
+                .map(|class| format!("rejected {}", CLASSES[*class].0)),
+        );
+    }
+    for phase in 0..simulation.phases().len() {
+        for fared in &compared.limits {
+            if let Some(summary) = fared.phases.get(phase) {
+                rows.push(row(summary, &fared.limit, &classes));
+            }
+        }
+    }
+    let seeds = compared.limits.first().map_or(0, |fared| fared.runs.len());
+    let plural = if seeds == 1 { "" } else { "s" };
+    let about = match simulation.about() {
+        "" => String::new(),
+        about => format!(": {about}"),
+    };
+    let mut out = format!("{}{about} ({seeds} seed{plural})\n", simulation.name());
+    table(&mut out, &rows);
+    for check in compared.checks().iter().filter(|check| !check.met) {
+        let _ = writeln!(out, "  {check}");
+    }
+    out
+}
+
+/// The classes that have traffic, if there are several.
+fn classes(simulation: &Simulation) -> Vec<usize> {
+    let shares = simulation.traffic.shares.iter().enumerate();
+    let classes: Vec<usize> = shares
+        .filter(|(_, share)| **share > 0.0)
+        .map(|(class, _)| class)
+        .collect();
+    if classes.len() > 1 {
+        classes
+    } else {
+        Vec::new()
+    }
+}
+
+fn row(summary: &Summary, limit: &str, classes: &[usize]) -> Vec<String> {
+    let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let latency = |ms: Option<f64>| or_dash(ms.map(millis));
+    let seconds = |span: Option<f64>| or_dash(span.map(|span| format!("{span:.1} s")));
+    let spread = |limit: f64| match summary.limit_sd {
+        Some(sd) if sd >= 0.05 => format!("{limit:.1} ±{sd:.1}"),
+        _ => format!("{limit:.1}"),
+    };
+    let mut row = vec![
+        summary.phase.clone(),
+        limit.to_owned(),
+        percent(summary.goodput),
+        latency(summary.p50_ms),
+        latency(summary.p90_ms),
+        latency(summary.p99_ms),
+        percent(summary.rejected),
+        percent(summary.late),
+        seconds(summary.settle_s),
+        seconds(summary.recovery_s),
+        or_dash(summary.limit.map(spread)),
+    ];
+    let of_class = |class: &usize| or_dash(summary.rejected_by_class[*class].map(percent));
+    row.extend(classes.iter().map(of_class));
+    row
+}
+
+fn millis(ms: f64) -> String {
+    if ms < 10_000.0 {
+        format!("{ms:.0} ms")
+    } else {
+        format!("{:.1} s", ms / 1000.0)
+    }
+}
+
+/// Words to the left, numbers to the right.
+fn table(out: &mut String, rows: &[Vec<String>]) {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 | 1 => write!(out, "  {cell:<width$}"),
+                _ => write!(out, "  {cell:>width$}"),
+            };
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+}

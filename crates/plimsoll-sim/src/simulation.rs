@@ -1,0 +1,197 @@
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll::Queue;
+use plimsoll_scenario::{FileError, reader};
+
+use crate::expect::Expectation;
+use crate::num::{NANOS, index, seconds};
+use crate::pauses::Pauses;
+use crate::profile::Profile;
+use crate::work::Work;
+use crate::{Contender, read};
+
+/// A description of traffic, of a server, and of what a limit between them should achieve.
+///
+/// It is read from a file in YAML or JSON; the README of this crate explains the format.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    /// Whole seconds, in nanoseconds.
+    pub(crate) duration: u64,
+    pub(crate) deadline: u64,
+    pub(crate) traffic: Traffic,
+    pub(crate) server: ServerModel,
+    pub(crate) queue: Option<WaitingRoom>,
+    pub(crate) phases: Vec<Phase>,
+    /// What a perfect limiter would get answered in time, a second; `None`: what the server can do.
+    pub(crate) ideal: Option<Profile>,
+    pub(crate) limit: Contender,
+    pub(crate) expectations: Vec<Expectation>,
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Traffic {
+    /// Requests a second of the open loop.
+    pub(crate) rate: Profile,
+    pub(crate) bursts: Option<Bursts>,
+    pub(crate) clients: Option<Clients>,
+    pub(crate) retries: Option<Retries>,
+    /// The share of each class, summing up to 1.
+    pub(crate) shares: [f64; 3],
+}
+
+/// Another rate for a while, again and again, from the beginning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bursts {
+    pub(crate) every: u64,
+    pub(crate) length: u64,
+    pub(crate) rate: f64,
+}
+
+/// A closed loop: each of them asks, waits for its answer, thinks, and asks again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clients {
+    pub(crate) count: u32,
+    pub(crate) think: Work,
+}
+
+/// What clients do when they are refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retries {
+    pub(crate) times: u32,
+    pub(crate) delay: u64,
+}
+
+/// Where requests wait at the gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitingRoom {
+    pub(crate) queue: Queue,
+    /// The bound of the queue and its timeout, which it keeps to itself.
+    pub(crate) bound: u32,
+    pub(crate) timeout: Option<u64>,
+}
+
+/// Who answers.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerModel {
+    pub(crate) workers: Profile,
+    pub(crate) service: Work,
+    /// What the time of service is multiplied by.
+    pub(crate) slow_down: Profile,
+    /// By how much service slows down for each multiple of the workers that is in flight above them.
+    pub(crate) contention: f64,
+    pub(crate) pauses: Option<Pauses>,
+}
+
+/// A stretch of time that is summed up on its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Phase {
+    pub(crate) name: String,
+    /// The first second.
+    pub(crate) from: u64,
+    /// The second after the last.
+    pub(crate) to: u64,
+}
+
+impl Simulation {
+    /// Reads the simulation in a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or is not a simulation; says where and why.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        Self::from_text(path, &reader::text_of(path)?)
+    }
+
+    /// Reads the simulation in `text`; `path` is only for the messages.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a simulation; says where and why.
+    pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Self, FileError> {
+        read::simulation(text).map_err(|problem| FileError::problem(path.as_ref(), problem))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is about, in a sentence.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// How long it lasts, in virtual time.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        Duration::from_nanos(self.duration)
+    }
+
+    /// What is summed up on its own.
+    #[must_use]
+    pub fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    /// The limit that the file is about, to which its expectations apply.
+    #[must_use]
+    pub fn limit(&self) -> &Contender {
+        &self.limit
+    }
+
+    /// How many whole seconds it lasts.
+    pub(crate) fn seconds(&self) -> usize {
+        index(self.duration / NANOS)
+    }
+
+    /// What a perfect limiter would get answered in time, a second, if there were enough to answer.
+    pub(crate) fn ideal_at(&self, now: u64) -> f64 {
+        if let Some(ideal) = &self.ideal {
+            return ideal.at(now);
+        }
+        let server = &self.server;
+        let mean = server.service.mean().unwrap_or(f64::INFINITY) / NANOS as f64;
+        let running = server.pauses.map_or(1.0, Pauses::share_running);
+        server.workers.at(now).floor() * running / (mean * server.slow_down.at(now))
+    }
+}
+
+impl Traffic {
+    pub(crate) fn rate_at(&self, now: u64) -> f64 {
+        match self.bursts {
+            Some(bursts) if now % bursts.every < bursts.length => bursts.rate,
+            _ => self.rate.at(now),
+        }
+    }
+
+    pub(crate) fn peak(&self) -> f64 {
+        let burst = self.bursts.map_or(0.0, |bursts| bursts.rate);
+        self.rate.peak().max(burst)
+    }
+}
+
+impl Phase {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When it begins and ends, in seconds from the start.
+    #[must_use]
+    pub fn span(&self) -> (f64, f64) {
+        (seconds(self.from * NANOS), seconds(self.to * NANOS))
+    }
+
+    /// The seconds of it, as indices.
+    pub(crate) fn range(&self) -> std::ops::Range<usize> {
+        index(self.from)..index(self.to)
+    }
+}

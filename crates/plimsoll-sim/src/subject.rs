@@ -1,0 +1,81 @@
+//! The limiter under test: a real one, on the clock of the simulation.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use plimsoll::adaptive::{Adaptive, Limit};
+use plimsoll::{Acquire, Clock, Counts, Demand, Gate, Outcome, Permit, Queue};
+
+/// A gate whose width an algorithm finds.
+pub(crate) struct Subject {
+    gate: Gate<Adaptive<Box<dyn Limit>>>,
+    /// Whether anybody may wait.
+    waits: bool,
+}
+
+/// What becomes of a request at the gate.
+pub(crate) enum Answer<'s> {
+    Granted(Permit<'s>),
+    Waiting(Acquire<'s>),
+    Refused,
+}
+
+impl Subject {
+    /// Without a queue of its own, the gate has the one the algorithm wants, if it wants any.
+    pub(crate) fn new(limit: Box<dyn Limit>, queue: Option<(Queue, u32)>, clock: Clock) -> Self {
+        let wanted = limit.queue_bound();
+        let gate = Gate::builder(Adaptive::new(limit))
+            .clock(clock)
+            .totals(false);
+        let gate = match (queue, wanted) {
+            // A file that has a queue means this one, whatever becomes of the limit.
+            (Some((queue, bound)), _) => gate.queue(queue).queue_size(move |_| bound),
+            (None, Some(bound)) => gate.queue(Queue::fifo(bound).counts(Counts::Waiting)),
+            (None, None) => gate,
+        };
+        Self {
+            gate: gate.build(),
+            waits: queue.is_some() || wanted.is_some(),
+        }
+    }
+
+    /// The limit now.
+    pub(crate) fn limit(&self) -> u32 {
+        u32::try_from(self.gate.snapshot().limit()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn ask(&self, demand: Demand, context: &mut Context<'_>) -> Answer<'_> {
+        if !self.waits {
+            return match self.gate.try_acquire(demand) {
+                Ok(permit) => Answer::Granted(permit),
+                Err(_) => Answer::Refused,
+            };
+        }
+        let mut acquire = self.gate.acquire(demand);
+        match self.poll(&mut acquire, context) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => Answer::Waiting(acquire),
+        }
+    }
+
+    /// Asks again for somebody who waits.
+    pub(crate) fn poll<'s>(
+        &self,
+        acquire: &mut Acquire<'s>,
+        context: &mut Context<'_>,
+    ) -> Poll<Answer<'s>> {
+        Pin::new(acquire).poll(context).map(|answer| match answer {
+            Ok(permit) => Answer::Granted(permit),
+            Err(_) => Answer::Refused,
+        })
+    }
+
+    /// The work behind a permit is done. How long it took, the gate knows.
+    pub(crate) fn finish(permit: Permit<'_>, overload: bool) {
+        permit.finish(if overload {
+            Outcome::Overload
+        } else {
+            Outcome::Success
+        });
+    }
+}

@@ -1,0 +1,255 @@
+use std::ops::Add;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::class::CLASSES;
+use crate::histogram::Histogram;
+use crate::num::millis;
+use crate::record::{Counts, Second};
+use crate::simulation::Phase;
+
+/// What a phase came to, for one run or as the mean of several.
+///
+/// Shares are parts of 1: of the ideal for the goodput, of what was offered for the rest.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// The name of the phase.
+    pub phase: String,
+    /// What was answered in time, as a part of what a perfect limiter would have had answered in time.
+    pub goodput: f64,
+    /// The mean latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
+    pub mean_ms: Option<f64>,
+    /// The median latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
+    pub p50_ms: Option<f64>,
+    /// The 90th percentile.
+    pub p90_ms: Option<f64>,
+    /// The 99th percentile.
+    pub p99_ms: Option<f64>,
+    /// The share that was refused.
+    pub rejected: f64,
+    /// The share that was answered too late.
+    pub late: f64,
+    /// How many seconds it took until, for 5 seconds, every 3 had at least 90 % of the ideal goodput.
+    pub settle_s: Option<f64>,
+    /// How many seconds it took until, for as long, the median latency was down as well, to at most 1.25 of that of
+    /// the last third of the phase.
+    pub recovery_s: Option<f64>,
+    /// The mean limit; `None` without a limit.
+    pub limit: Option<f64>,
+    /// Its standard deviation.
+    pub limit_sd: Option<f64>,
+    /// The share of each class that was refused: critical, normal, non-critical; `None` of a class without traffic.
+    pub rejected_by_class: [Option<f64>; CLASSES.len()],
+    /// The share of each class that was answered in time.
+    pub good_by_class: [Option<f64>; CLASSES.len()],
+}
+
+/// How many seconds goodput is averaged over.
+const SMOOTH: usize = 3;
+/// How many in a row must be good.
+const IN_A_ROW: usize = 5;
+
+pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram) -> Summary {
+    let range = phase.range();
+    let part = seconds.get(range.clone()).unwrap_or_default();
+    let counts = part
+        .iter()
+        .map(Second::counts)
+        .fold(Counts::default(), Counts::add);
+    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+    let by_class = |what: fn(&Counts) -> u64| {
+        let mut shares = [None; CLASSES.len()];
+        for (class, slot) in shares.iter_mut().enumerate() {
+            let counts = part.iter().map(|second| second.classes[class]);
+            let counts = counts.fold(Counts::default(), Counts::add);
+            *slot = (counts.offered > 0).then(|| share(what(&counts), counts.offered));
+        }
+        shares
+    };
+    let percentile = |p| latencies.percentile(p).map(millis);
+    let ideal: f64 = part.iter().map(attainable).sum();
+    let limits: Vec<f64> = part
+        .iter()
+        .filter_map(|second| second.limit)
+        .map(f64::from)
+        .collect();
+    let settled = |at| (at..at + IN_A_ROW).all(|at| is_good(seconds, at, range.end));
+    let calm = calm_latency(part);
+    let recovered = |at| settled(at) && (at..at + IN_A_ROW).all(|at| is_calm(seconds, at, calm));
+    Summary {
+        phase: phase.name().to_owned(),
+        goodput: counts.good as f64 / ideal.max(1.0),
+        mean_ms: latencies.mean().map(millis),
+        p50_ms: percentile(0.5),
+        p90_ms: percentile(0.9),
+        p99_ms: percentile(0.99),
+        rejected: share(counts.rejected, counts.offered),
+        late: share(counts.late, counts.offered),
+        settle_s: first(&range, settled),
+        recovery_s: first(&range, recovered),
+        limit: mean(&limits),
+        limit_sd: spread(&limits),
+        rejected_by_class: by_class(|counts| counts.rejected),
+        good_by_class: by_class(|counts| counts.good),
+    }
+}
+
+/// What could have been answered in time in this second.
+fn attainable(second: &Second) -> f64 {
+    second.ideal.min(second.counts().offered as f64)
+}
+
+/// Seconds from the beginning of the phase to the first that is `good`.
+fn first(range: &Range<usize>, good: impl Fn(usize) -> bool) -> Option<f64> {
+    let last = range.end.saturating_sub(IN_A_ROW);
+    let found = (range.start..last).find(|at| good(*at));
+    found.map(|at| (at - range.start) as f64)
+}
+
+/// Whether the three seconds from `at` on have nine tenths of what is attainable. At the end of the phase the question
+/// does not arise.
+fn is_good(seconds: &[Second], at: usize, end: usize) -> bool {
+    if at + SMOOTH >= end {
+        return true;
+    }
+    let part = &seconds[at..at + SMOOTH];
+    let good: u64 = part.iter().map(|second| second.counts().good).sum();
+    good as f64 >= 0.9 * part.iter().map(attainable).sum::<f64>()
+}
+
+/// The median latency of the last third, by the second.
+fn calm_latency(part: &[Second]) -> f64 {
+    let last = &part[part.len() - part.len().div_ceil(3)..];
+    let mut medians: Vec<f64> = last.iter().filter_map(|second| second.p50_ms).collect();
+    medians.sort_by(f64::total_cmp);
+    medians
+        .get(medians.len() / 2)
+        .copied()
+        .unwrap_or(f64::INFINITY)
+}
+
+fn is_calm(seconds: &[Second], at: usize, calm: f64) -> bool {
+    let latency = seconds.get(at).and_then(|second| second.p50_ms);
+    latency.is_none_or(|latency| latency <= 1.25 * calm)
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn spread(values: &[f64]) -> Option<f64> {
+    let middle = mean(values)?;
+    let squares: Vec<f64> = values
+        .iter()
+        .map(|value| (value - middle).powi(2))
+        .collect();
+    mean(&squares).map(f64::sqrt)
+}
+
+/// The mean of the same phase in several runs. What one of them does not have, as a time to settle, the mean does
+/// not have either.
+pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
+    let first = runs.first()?;
+    let number = |what: fn(&Summary) -> f64| {
+        runs.iter().map(|run| what(run)).sum::<f64>() / runs.len() as f64
+    };
+    let option = |what: &dyn Fn(&Summary) -> Option<f64>| {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| what(run)).collect();
+        values.and_then(|values| mean(&values))
+    };
+    Some(Summary {
+        phase: first.phase.clone(),
+        goodput: number(|run| run.goodput),
+        mean_ms: option(&|run| run.mean_ms),
+        p50_ms: option(&|run| run.p50_ms),
+        p90_ms: option(&|run| run.p90_ms),
+        p99_ms: option(&|run| run.p99_ms),
+        rejected: number(|run| run.rejected),
+        late: number(|run| run.late),
+        settle_s: option(&|run| run.settle_s),
+        recovery_s: option(&|run| run.recovery_s),
+        limit: option(&|run| run.limit),
+        limit_sd: option(&|run| run.limit_sd),
+        rejected_by_class: std::array::from_fn(|i| option(&|run| run.rejected_by_class[i])),
+        good_by_class: std::array::from_fn(|i| option(&|run| run.good_by_class[i])),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds of 100 requests that a perfect limiter would all answer: so many good, in so many milliseconds.
+    fn seconds(each: impl IntoIterator<Item = (u64, f64)>) -> Vec<Second> {
+        let second = |(good, p50)| {
+            let mut second = Second {
+                p50_ms: Some(p50),
+                ideal: 1000.0,
+                ..Second::default()
+            };
+            second.classes[1] = Counts {
+                offered: 100,
+                good,
+                late: 0,
+                rejected: 100 - good,
+            };
+            second
+        };
+        each.into_iter().map(second).collect()
+    }
+
+    fn summary(seconds: &[Second]) -> Summary {
+        let phase = Phase {
+            name: "all".to_owned(),
+            from: 0,
+            to: seconds.len() as u64,
+        };
+        sum_up(&phase, seconds, &Histogram::new())
+    }
+
+    #[test]
+    fn settled_is_when_goodput_is_there_and_stays() {
+        let settle = |good: &[u64]| {
+            let steady = std::iter::repeat_n(95, 20);
+            summary(&seconds(
+                good.iter().copied().chain(steady).map(|good| (good, 50.0)),
+            ))
+            .settle_s
+        };
+        assert_eq!(settle(&[]), Some(0.0));
+        assert_eq!(settle(&[0, 0, 0]), Some(3.0));
+        // Three seconds are looked at together: 80, 95 and 95 are 90 %.
+        assert_eq!(settle(&[0, 80]), Some(1.0));
+        // Good for a while is not settled.
+        assert_eq!(settle(&[0, 95, 95, 95, 95, 0]), Some(6.0));
+        assert_eq!(summary(&seconds([(50, 50.0); 30])).settle_s, None);
+        assert_eq!(
+            summary(&seconds([(100, 50.0); 4])).settle_s,
+            None,
+            "too short to tell"
+        );
+    }
+
+    #[test]
+    fn recovered_is_when_latency_is_down_as_well() {
+        let falling = [900.0, 400.0, 63.0, 62.0].into_iter();
+        let all = falling.chain(std::iter::repeat_n(50.0, 20));
+        let calm = summary(&seconds(all.map(|p50| (100, p50))));
+        assert_eq!((calm.settle_s, calm.recovery_s), (Some(0.0), Some(3.0)));
+        let growing = (0..30).map(|second| (0, f64::from(second) * 1000.0));
+        assert_eq!(summary(&seconds(growing)).recovery_s, None);
+    }
+
+    #[test]
+    fn means_have_what_all_of_them_have() {
+        let settled = summary(&seconds([(100, 50.0); 20]));
+        let lost = summary(&seconds([(50, 50.0); 20]));
+        let both = average(&[&settled, &lost]).unwrap();
+        assert_eq!((both.goodput, both.rejected), (0.75, 0.25));
+        assert_eq!(both.settle_s, None);
+        assert_eq!(both.rejected_by_class, [None, Some(0.25), None]);
+        assert_eq!(average(&[&settled, &settled]).as_ref(), Some(&settled));
+        assert!(average(&[]).is_none());
+    }
+}

@@ -1,0 +1,78 @@
+//! What several tests need.
+#![expect(dead_code, reason = "no test uses all of it")]
+
+use std::path::PathBuf;
+
+use plimsoll::adaptive::{Limit, Sample};
+use plimsoll_sim::{Contender, Run, Simulation, run};
+
+/// A simulation of these lines.
+pub(crate) fn simulation(lines: &str) -> Simulation {
+    let text = format!("name: test\n{lines}\n");
+    match Simulation::from_text("test.yaml", &text) {
+        Ok(simulation) => simulation,
+        Err(error) => panic!("{error}\n{text}"),
+    }
+}
+
+/// One run with seed 1.
+pub(crate) fn run_of(lines: &str, contender: &Contender) -> Run {
+    run(&simulation(lines), contender, 1)
+}
+
+pub(crate) fn shipped() -> Vec<PathBuf> {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/simulations");
+    let entries = std::fs::read_dir(dir).expect("the examples");
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    assert!(files.len() >= 17, "{files:?}");
+    files
+}
+
+pub(crate) fn shipped_as(name: &str) -> Simulation {
+    let files = shipped();
+    let file = files
+        .iter()
+        .find(|file| file.file_stem().is_some_and(|stem| stem == name));
+    Simulation::from_file(file.expect(name)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One more for each success of a limit in use, a tenth less for each overload.
+#[derive(Debug)]
+struct Aimd(f64);
+
+impl Limit for Aimd {
+    fn limit(&self) -> u32 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "within 1 to 1000"
+        )]
+        let limit = self.0 as u32;
+        limit
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let next = if sample.overload {
+            (self.0 * 0.9).floor()
+        } else if 2 * sample.in_flight >= self.limit() {
+            self.0 + 1.0
+        } else {
+            self.0
+        };
+        self.0 = next.clamp(1.0, 1000.0);
+    }
+}
+
+pub(crate) fn aimd() -> Contender {
+    Contender::new("aimd", || Box::new(Aimd(20.0)))
+}
+
+#[track_caller]
+pub(crate) fn near(what: &str, found: f64, wanted: f64, relative: f64) {
+    let off = (found - wanted).abs();
+    assert!(
+        off <= relative * wanted.abs(),
+        "{what}: {found}, expected {wanted}"
+    );
+}
