@@ -19,11 +19,13 @@ impl<R: Rule> Gate<R> {
         let feed = Feed::new(capacity);
         let events = Events::new(&feed);
         self.core.enter(self.core.clock.precise_now(), |turn| {
-            turn.inside.listeners.push(feed);
-            turn.tell(EventKind::LimitChanged);
+            // Only the newcomer does not know these.
+            let event = |kind| turn.inside.event(kind, turn.rule, turn.state, turn.now);
+            feed.tell(event(EventKind::LimitChanged));
             if turn.inside.queue.is_some() {
-                turn.tell(EventKind::QueueBoundChanged);
+                feed.tell(event(EventKind::QueueBoundChanged));
             }
+            turn.inside.listeners.push(feed);
         });
         events
     }
@@ -59,16 +61,20 @@ impl<R: Rule> Inside<R> {
         }
     }
 
-    #[cold]
-    fn tell(&mut self, kind: EventKind, rule: &R, state: &R::State, now: Moment) {
-        let event = Event {
+    fn event(&self, kind: EventKind, rule: &R, state: &R::State, now: Moment) -> Event {
+        Event {
             kind,
             at: now,
             limit: rule.limit(),
             in_use: rule.in_use(state, now),
             queue_bound: self.queue.map_or(0, |queue| queue.bound),
             queued: self.waiters.queued(),
-        };
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, kind: EventKind, rule: &R, state: &R::State, now: Moment) {
+        let event = self.event(kind, rule, state, now);
         self.listeners.retain(|feed: &Arc<Feed>| feed.tell(event));
     }
 }
