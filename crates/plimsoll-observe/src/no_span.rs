@@ -1,0 +1,27 @@
+//! Nothing, in place of spans.
+
+use std::time::Duration;
+
+use plimsoll::{Demand, Outcome, Reason};
+
+use crate::Method;
+
+/// The span of a request, were there any.
+#[derive(Default)]
+pub(crate) struct Trail;
+
+impl Trail {
+    pub(crate) fn new(_limiter: &str, _method: Method, _demand: Demand) -> Self {
+        Self
+    }
+
+    pub(crate) fn inside<T>(&self, ask: impl FnOnce() -> T) -> T {
+        ask()
+    }
+
+    pub(crate) fn granted(&self, _waited: Option<Duration>) {}
+
+    pub(crate) fn refused(&self, _reason: Reason, _waited: Option<Duration>) {}
+
+    pub(crate) fn returned(&self, _took: Duration, _outcome: Outcome) {}
+}
