@@ -1,7 +1,6 @@
 //! What is counted about one request from asking to the answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll::{Demand, Denied, Moment, Permit};
 
@@ -97,16 +96,16 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// It waited until `moment`; says for how long.
-    fn until(mut self, moment: Moment) -> Duration {
+    /// It waited until `moment`; says for how many nanoseconds.
+    fn until(mut self, moment: Moment) -> u64 {
         self.until = Some(moment);
-        moment.since(self.since)
+        moment.nanos_since(self.since)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let until = self.until.unwrap_or_else(|| self.meter.clock.precise_now());
-        self.cell.leaves(until.since(self.since));
+        self.cell.leaves(until.nanos_since(self.since));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use plimsoll::{Priority, Reason};
 
@@ -22,8 +21,8 @@ pub(crate) struct Cell {
     running: AtomicU64,
     waiting: AtomicU64,
     rejected: [AtomicU64; CAUSES.len()],
-    processing_time: Histogram,
-    queue_time: Histogram,
+    processing_time: Histogram<1_000_000>,
+    queue_time: Histogram<500_000>,
 }
 
 /// What a cell has counted.
@@ -66,8 +65,8 @@ impl Cell {
             running: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             rejected: array::from_fn(|_| AtomicU64::new(0)),
-            processing_time: Histogram::new(Duration::from_millis(1)),
-            queue_time: Histogram::new(Duration::from_micros(500)),
+            processing_time: Histogram::new(),
+            queue_time: Histogram::new(),
         }
     }
 
@@ -75,7 +74,8 @@ impl Cell {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn ends(&self, took: Duration) {
+    /// After so many nanoseconds.
+    pub(crate) fn ends(&self, took: u64) {
         self.processing_time.observe(took);
         self.running.fetch_sub(1, Ordering::Release);
     }
@@ -84,7 +84,8 @@ impl Cell {
         self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn leaves(&self, waited: Duration) {
+    /// After so many nanoseconds.
+    pub(crate) fn leaves(&self, waited: u64) {
         self.queue_time.observe(waited);
         self.waiting.fetch_sub(1, Ordering::Release);
     }

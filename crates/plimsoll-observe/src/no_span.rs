@@ -1,7 +1,5 @@
 //! Nothing, in place of spans.
 
-use std::time::Duration;
-
 use plimsoll::{Demand, Outcome, Reason};
 
 use crate::Method;
@@ -19,9 +17,9 @@ impl Trail {
         ask()
     }
 
-    pub(crate) fn granted(&self, _waited: Option<Duration>) {}
+    pub(crate) fn granted(&self, _waited: Option<u64>) {}
 
-    pub(crate) fn refused(&self, _reason: Reason, _waited: Option<Duration>) {}
+    pub(crate) fn refused(&self, _reason: Reason, _waited: Option<u64>) {}
 
-    pub(crate) fn returned(&self, _took: Duration, _outcome: Outcome) {}
+    pub(crate) fn returned(&self, _took: u64, _outcome: Outcome) {}
 }

@@ -132,7 +132,7 @@ impl Drop for Running<'_> {
         if let Some(meter) = self.meter.take() {
             let meter = meter.get();
             // By the same reading of the clock as the beginning: late by the same on average.
-            let took = meter.clock.now().since(self.since);
+            let took = meter.clock.now().nanos_since(self.since);
             self.trail.returned(took, self.outcome);
             meter.cells.of(self.method, self.priority).ends(took);
         }

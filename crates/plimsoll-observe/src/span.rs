@@ -33,19 +33,26 @@ impl Trail {
         self.0.in_scope(ask)
     }
 
-    pub(crate) fn granted(&self, waited: Option<Duration>) {
-        self.0
-            .record("waited", waited.unwrap_or_default().as_secs_f64());
+    /// After so many nanoseconds, if it waited.
+    pub(crate) fn granted(&self, waited: Option<u64>) {
+        self.record("waited", waited.unwrap_or_default());
     }
 
-    pub(crate) fn refused(&self, reason: Reason, waited: Option<Duration>) {
+    pub(crate) fn refused(&self, reason: Reason, waited: Option<u64>) {
         self.granted(waited);
         self.0.record("reason", reason.as_str());
     }
 
-    pub(crate) fn returned(&self, took: Duration, outcome: Outcome) {
-        self.0.record("took", took.as_secs_f64());
+    pub(crate) fn returned(&self, took: u64, outcome: Outcome) {
+        self.record("took", took);
         self.0.record("outcome", outcome_word(outcome));
+    }
+
+    fn record(&self, field: &str, nanos: u64) {
+        if !self.0.is_disabled() {
+            self.0
+                .record(field, Duration::from_nanos(nanos).as_secs_f64());
+        }
     }
 
     pub(crate) fn span(&self) -> &Span {
