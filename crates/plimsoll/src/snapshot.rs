@@ -6,6 +6,7 @@ pub struct Snapshot {
     pub(crate) limit: u64,
     pub(crate) available: u64,
     pub(crate) in_use: u64,
+    pub(crate) queue_bound: u64,
     pub(crate) queued: u64,
     pub(crate) waiters: u64,
     pub(crate) granted: u64,
@@ -31,6 +32,12 @@ impl Snapshot {
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.in_use
+    }
+
+    /// How much may wait; 0 without a queue.
+    #[must_use]
+    pub fn queue_bound(&self) -> u64 {
+        self.queue_bound
     }
 
     /// The sum of the costs that wait; a cost of 0 counts as 1.

@@ -152,6 +152,7 @@ fn changes_of_the_limit_and_of_the_queue_are_told() {
     gate.resize(9).unwrap();
     gate.resize(9).unwrap();
     gate.set_queue_bound(2);
+    assert_eq!(gate.snapshot().queue_bound(), 2);
     let seen: Vec<_> = events
         .map(|event| (event.kind.as_str(), event.limit, event.queue_bound))
         .collect();

@@ -323,6 +323,7 @@ impl Limiter for All {
             limit: a.limit.min(b.limit),
             available: a.available.min(b.available),
             in_use: a.in_use.max(b.in_use),
+            queue_bound: a.queue_bound.saturating_add(b.queue_bound),
             queued: a.queued + b.queued,
             waiters: a.waiters + b.waiters,
             evicted: a.evicted + b.evicted,

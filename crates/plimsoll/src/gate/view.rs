@@ -34,6 +34,7 @@ impl<R: Rule> Core<R> {
             limit: u64::from(rule.limit()),
             available: u64::from(rule.available(state, now)),
             in_use: rule.in_use(state, now),
+            queue_bound: inside.queue.map_or(0, |queue| u64::from(queue.bound)),
             queued: inside.waiters.queued(),
             waiters: inside.waiters.count() as u64,
             granted: counted(

@@ -1,0 +1,154 @@
+//! What is read when somebody scrapes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll::Snapshot;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder, NoLabelSet,
+};
+
+use crate::Metric;
+use crate::cells::Reading;
+use crate::histogram::Counted;
+use crate::metrics::{Meter, Shared};
+
+/// Exports everything that is counted, and the limits as they are.
+pub(crate) struct Exporter(pub(crate) Arc<Shared>);
+
+/// One limiter at the moment of the scrape.
+struct View {
+    meter: Arc<Meter>,
+    snapshot: Snapshot,
+    cells: Vec<Reading>,
+}
+
+/// The labels of one line, in the order in which they are written.
+struct Labels<'a>([Option<(&'a str, &'a str)>; 4]);
+
+impl Collector for Exporter {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        // All is read before anything is written: the metrics of one scrape belong together.
+        let views: Vec<View> = self.0.meters().into_iter().map(View::new).collect();
+        for metric in Metric::ALL {
+            let Some(name) = self.0.names.family(metric) else {
+                continue;
+            };
+            if !views.iter().any(|view| view.shows(metric)) {
+                continue;
+            }
+            let (help, kind) = (metric.help(), metric.kind());
+            let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
+            for view in &views {
+                view.encode(metric, self.0.names.limiter_label(), &mut encoder)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl View {
+    fn new(meter: Arc<Meter>) -> Self {
+        Self {
+            snapshot: meter.snapshot(),
+            cells: meter.cells.read(),
+            meter,
+        }
+    }
+
+    /// Whether there is anything to say yet.
+    fn shows(&self, metric: Metric) -> bool {
+        let any = |shows: fn(&Reading) -> bool| self.cells.iter().any(shows);
+        match metric {
+            Metric::ConcurrencyLimit | Metric::QueueLimit => true,
+            Metric::ConcurrencyItems | Metric::ProcessingTime => any(Reading::has_run),
+            Metric::QueueItems | Metric::QueueTime => any(Reading::has_waited),
+            Metric::Rejected => any(Reading::was_refused),
+        }
+    }
+
+    fn encode(
+        &self,
+        metric: Metric,
+        label: Option<&str>,
+        encoder: &mut MetricEncoder<'_>,
+    ) -> fmt::Result {
+        // A label without a value is no label.
+        let limiter = label
+            .map(|label| (label, &*self.meter.name))
+            .filter(|(_, name)| !name.is_empty());
+        let limit = match metric {
+            Metric::ConcurrencyLimit => self.snapshot.limit(),
+            Metric::QueueLimit => self.snapshot.queue_bound(),
+            _ => return self.encode_cells(metric, limiter, encoder),
+        };
+        match limiter {
+            Some(_) => {
+                let labels = Labels([limiter, None, None, None]);
+                encoder.encode_family(&labels)?.encode_gauge(&limit)
+            }
+            None => encoder.encode_gauge(&limit),
+        }
+    }
+
+    fn encode_cells(
+        &self,
+        metric: Metric,
+        limiter: Option<(&str, &str)>,
+        encoder: &mut MetricEncoder<'_>,
+    ) -> fmt::Result {
+        for cell in &self.cells {
+            let labels = |reason| {
+                let (method, priority) = (("method", cell.method), ("priority", cell.priority));
+                Labels([limiter, Some(method), Some(priority), reason])
+            };
+            match metric {
+                Metric::ConcurrencyItems if cell.has_run() => encoder
+                    .encode_family(&labels(None))?
+                    .encode_gauge(&cell.running)?,
+                Metric::QueueItems if cell.has_waited() => encoder
+                    .encode_family(&labels(None))?
+                    .encode_gauge(&cell.waiting)?,
+                Metric::ProcessingTime if cell.has_run() => {
+                    encode_histogram(encoder, &labels(None), &cell.processing_time)?;
+                }
+                Metric::QueueTime if cell.has_waited() => {
+                    encode_histogram(encoder, &labels(None), &cell.queue_time)?;
+                }
+                Metric::Rejected => {
+                    for (reason, count) in cell.rejected.iter().filter(|(_, count)| *count > 0) {
+                        encoder
+                            .encode_family(&labels(Some(("reason", *reason))))?
+                            .encode_counter::<NoLabelSet, u64, u64>(count, None)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode_histogram(
+    encoder: &mut MetricEncoder<'_>,
+    labels: &Labels<'_>,
+    counted: &Counted,
+) -> fmt::Result {
+    encoder
+        .encode_family(labels)?
+        .encode_histogram::<NoLabelSet>(counted.sum, counted.count, &counted.buckets, None)
+}
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        let mut labels = self.0.iter().flatten();
+        labels.try_for_each(|label| label.encode(encoder.encode_label()))
+    }
+}
+
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exporter").finish_non_exhaustive()
+    }
+}

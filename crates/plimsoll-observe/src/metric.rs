@@ -1,0 +1,81 @@
+use std::fmt;
+
+use prometheus_client::metrics::MetricType;
+
+/// What can be measured: seven metrics, each of which can be renamed or switched off.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Metric {
+    /// `http_requests_concurrency_items_total`, a gauge by method and priority: requests that hold a permit.
+    ConcurrencyItems,
+    /// `http_requests_concurrency_limit_total`, a gauge: the limit.
+    ConcurrencyLimit,
+    /// `http_requests_queue_items_total`, a gauge by method and priority: requests that wait.
+    QueueItems,
+    /// `http_requests_queue_limit_total`, a gauge: how much may wait.
+    QueueLimit,
+    /// `http_requests_task_processing_time_seconds`, a histogram by method and priority: how long permits were
+    /// held. Buckets from 1 ms to 524 s, each twice the one before.
+    ProcessingTime,
+    /// `http_requests_queue_time_seconds`, a histogram by method and priority: how long those waited who had to,
+    /// whatever came of it. Buckets from 0.5 ms to 262 s, each twice the one before.
+    QueueTime,
+    /// `http_requests_rejected_total`, a counter by method, priority and reason: requests that were refused.
+    Rejected,
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::ConcurrencyItems,
+        Self::ConcurrencyLimit,
+        Self::QueueItems,
+        Self::QueueLimit,
+        Self::ProcessingTime,
+        Self::QueueTime,
+        Self::Rejected,
+    ];
+
+    /// The name it has unless it is given another.
+    #[must_use]
+    pub const fn default_name(self) -> &'static str {
+        match self {
+            Self::ConcurrencyItems => "http_requests_concurrency_items_total",
+            Self::ConcurrencyLimit => "http_requests_concurrency_limit_total",
+            Self::QueueItems => "http_requests_queue_items_total",
+            Self::QueueLimit => "http_requests_queue_limit_total",
+            Self::ProcessingTime => "http_requests_task_processing_time_seconds",
+            Self::QueueTime => "http_requests_queue_time_seconds",
+            Self::Rejected => "http_requests_rejected_total",
+        }
+    }
+
+    pub(crate) const fn help(self) -> &'static str {
+        match self {
+            Self::ConcurrencyItems => "Requests that are processed.",
+            Self::ConcurrencyLimit => "How much may be processed at once.",
+            Self::QueueItems => "Requests that wait.",
+            Self::QueueLimit => "How much may wait.",
+            Self::ProcessingTime => "How long requests were processed.",
+            Self::QueueTime => "How long requests waited, of those that had to.",
+            Self::Rejected => "Requests that were refused.",
+        }
+    }
+
+    pub(crate) const fn kind(self) -> MetricType {
+        match self {
+            Self::ConcurrencyItems
+            | Self::ConcurrencyLimit
+            | Self::QueueItems
+            | Self::QueueLimit => MetricType::Gauge,
+            Self::ProcessingTime | Self::QueueTime => MetricType::Histogram,
+            Self::Rejected => MetricType::Counter,
+        }
+    }
+}
+
+/// Its default name.
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.default_name())
+    }
+}

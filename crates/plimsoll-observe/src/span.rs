@@ -1,0 +1,76 @@
+//! The span of a request.
+
+use std::time::Duration;
+
+use plimsoll::{Demand, Outcome, Reason};
+use tracing::Span;
+use tracing::field::Empty;
+
+use crate::Method;
+use crate::cells::priority_word;
+
+/// The span of a request, from asking until the permit is given back. While nobody is interested it is a
+/// look at a word.
+pub(crate) struct Trail(Span);
+
+impl Trail {
+    pub(crate) fn new(limiter: &str, method: Method, demand: Demand) -> Self {
+        Self(tracing::debug_span!(
+            target: "plimsoll",
+            "plimsoll.acquire",
+            limiter,
+            method = method.as_str(),
+            priority = priority_word(demand.class()),
+            cost = demand.cost(),
+            waited = Empty,
+            reason = Empty,
+            took = Empty,
+            outcome = Empty,
+        ))
+    }
+
+    pub(crate) fn inside<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.0.in_scope(ask)
+    }
+
+    /// After so many nanoseconds, if it waited.
+    pub(crate) fn granted(&self, waited: Option<u64>) {
+        self.record("waited", waited.unwrap_or_default());
+    }
+
+    pub(crate) fn refused(&self, reason: Reason, waited: Option<u64>) {
+        self.granted(waited);
+        self.0.record("reason", reason.as_str());
+    }
+
+    pub(crate) fn returned(&self, took: u64, outcome: Outcome) {
+        self.record("took", took);
+        self.0.record("outcome", outcome_word(outcome));
+    }
+
+    fn record(&self, field: &str, nanos: u64) {
+        if !self.0.is_disabled() {
+            self.0
+                .record(field, Duration::from_nanos(nanos).as_secs_f64());
+        }
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.0
+    }
+}
+
+impl Default for Trail {
+    fn default() -> Self {
+        Self(Span::none())
+    }
+}
+
+/// The word for it in spans and events.
+pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Success => "success",
+        Outcome::Overload => "overload",
+        Outcome::Ignore => "ignore",
+    }
+}
