@@ -230,6 +230,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 if let What::Gate { pinned, .. } = &mut wide.what {
                     *pinned |= pin;
                 }
+                shared.note(&mut table, hash, key, now);
                 Ok(gate)
             }
             // It was put there a moment ago, under the same lock.
@@ -330,6 +331,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             decided = table
                 .find(hash, key)
                 .map(|found| shared.decide(found, now, demand));
+            shared.note(&mut table, hash, key, now);
         }
         match decided {
             Some(Decided::Widen) => {}

@@ -195,7 +195,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// The table of a shard, with `key` in it.
+    /// Notes from when on a key that was new can be forgotten.
+    pub(super) fn note<Q>(&self, table: &mut Table<K, R>, hash: u64, key: &Q, now: Moment)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        table.note(hash, key, now);
+        let from = table.forgettable_from.as_nanos();
+        self.forgettable_from.fetch_min(from, Ordering::Relaxed);
+    }
+
+    /// The table of a shard, with `key` in it, to be [noted](Self::note) when it has been used.
     #[inline(never)]
     pub(super) fn with_key<Q>(
         &self,
@@ -220,9 +231,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 && let Some(key) = owned.take()
             {
                 let state = table.rule.fresh_key(now);
-                table.insert(&self.hasher, hash, key, What::State(state), now);
-                let from = table.forgettable_from.as_nanos();
-                self.forgettable_from.fetch_min(from, Ordering::Relaxed);
+                table.insert(&self.hasher, hash, key, state, now);
                 return Ok(table);
             }
             if !searched {

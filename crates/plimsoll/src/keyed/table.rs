@@ -85,8 +85,6 @@ impl<K, R: Rule> Table<K, R> {
 
     /// Keeps a state, as a word if it fits one.
     fn keep(&mut self, state: R::State, now: Moment) -> u64 {
-        let from = self.rule.forgettable_from(&state, now).unwrap_or(now);
-        self.note_forgettable(from);
         let word = if self.compact && !R::GIVES_BACK {
             self.rule.pack(&state, now)
         } else {
@@ -154,23 +152,34 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         matches!(short, Short::Taken(_))
     }
 
-    /// The state of a new key.
+    /// The state of a new key, which is [noted](Self::note) once something has been taken from it: until then it is
+    /// as good as new, and everybody would look for something to forget.
     pub(super) fn insert(
         &mut self,
         hasher: &impl BuildHasher,
         hash: u64,
         key: K,
-        what: What<R>,
+        state: R::State,
         now: Moment,
     ) {
-        let word = match what {
-            What::State(state) => self.keep(state, now),
-            gate @ What::Gate { .. } => {
-                self.note_forgettable(now);
-                self.keep_wide(gate, now)
-            }
-        };
+        let word = self.keep(state, now);
         self.entries.insert(hash, Entry { key, word }, hasher);
+    }
+
+    /// Notes from when on a key can be forgotten.
+    pub(super) fn note<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q, now: Moment)
+    where
+        K: Borrow<Q>,
+    {
+        let from = match self.find(hash, key) {
+            Some(Found::Word(rule, word)) => {
+                let from = rule.forgettable_from(&rule.unpack(*word, now), now);
+                from.unwrap_or(now)
+            }
+            Some(Found::Wide(rule, wide)) => wide.forgettable_from(rule, now),
+            None => return,
+        };
+        self.note_forgettable(from);
     }
 
     /// Moves the state of a key out of its word.
