@@ -136,6 +136,7 @@ impl Demand {
             cost: self.cost,
             taken,
             priority: self.priority,
+            timed: true,
         }
     }
 

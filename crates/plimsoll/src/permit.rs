@@ -24,6 +24,9 @@ pub struct Grant {
     pub taken: Moment,
     /// To work of which class.
     pub priority: Priority,
+    /// Whether a limit that learns is to learn from it. Where very much is granted, only some of it is
+    /// timed.
+    pub timed: bool,
 }
 
 /// Where permits come from and go back to.
@@ -70,6 +73,7 @@ pub struct Permit<'a> {
     /// Whether it is what was granted, and not split off from it.
     whole: bool,
     priority: Priority,
+    timed: bool,
     taken: Moment,
 }
 
@@ -102,6 +106,7 @@ impl<'a> Permit<'a> {
             returns,
             whole: true,
             priority: grant.priority,
+            timed: grant.timed,
             taken: grant.taken,
         }
     }
@@ -114,6 +119,7 @@ impl<'a> Permit<'a> {
             cost: self.cost,
             taken: self.taken,
             priority: self.priority,
+            timed: self.timed,
         }
     }
 
@@ -162,6 +168,7 @@ impl<'a> Permit<'a> {
                 // The older moment: undoing the sum then never gives back more than was taken.
                 self.taken = self.taken.min(other.taken);
                 self.whole |= other.whole;
+                self.timed &= other.timed;
                 other.returns = false;
                 Ok(())
             }
@@ -195,6 +202,7 @@ impl<'a> Permit<'a> {
             returns: self.returns,
             whole: self.whole,
             priority: self.priority,
+            timed: self.timed,
             taken: self.taken,
         };
         self.returns = false;

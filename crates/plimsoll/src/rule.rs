@@ -178,14 +178,28 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         }
     }
 
-    /// Learns from work that has ended, if it said how it went, while so much waited. Called after its permit has
+    /// Learns from work that has ended, if it said how it went, while so much waited; `untimed` was granted so far
+    /// that nothing can be learned from. Called after its permit has
     /// gone back, with no lock held. Returns whether the limiter is to be [adjusted](Self::adjust).
     ///
     /// `refused` of the sample is left to the rule, which is told of refusals by
     /// [`turned_away`](Self::turned_away).
-    fn learn(&self, sample: Sample, queued: u32) -> bool {
-        let _ = (sample, queued);
+    fn learn(&self, sample: Sample, untimed: u64, queued: u32) -> bool {
+        let _ = (sample, untimed, queued);
         false
+    }
+
+    /// Whether work that begins in this tick of the machine's clock is to be timed, so that something can be learned
+    /// from it.
+    #[inline]
+    fn times(&self, tick: Moment) -> bool {
+        let _ = tick;
+        true
+    }
+
+    /// How much of what has begun was timed, if not all of it was.
+    fn timed(&self) -> Option<u64> {
+        None
     }
 
     /// Called when somebody is refused for want of room, at once or after waiting, if this rule

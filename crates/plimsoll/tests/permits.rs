@@ -47,6 +47,7 @@ impl Ledger {
                 cost,
                 taken: Moment::ORIGIN,
                 priority: Priority::Normal,
+                timed: true,
             },
             true,
         )

@@ -44,6 +44,7 @@ fn sample(limit: &mut dyn Limit, row: &spec::Sample) -> Vec<Mismatch> {
         in_flight: row.in_flight,
         overload: row.dropped,
         refused: false,
+        weight: 1,
     });
     differing([("limit", row.limit_after, u64::from(limit.limit()))])
 }
@@ -59,6 +60,7 @@ fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismat
                 in_flight: 1,
                 overload: false,
                 refused: false,
+                weight: 1,
             });
             differing(finished(limit, after))
         }

@@ -26,6 +26,7 @@ use crate::moment::saturating_nanos;
 ///     in_flight: 20,
 ///     overload: false,
 ///     refused: false,
+///     weight: 1,
 /// };
 /// limit.sample(&sample);
 /// assert_eq!(limit.limit(), 31);

@@ -27,6 +27,7 @@ use crate::InvalidLimit;
 ///     in_flight: 20,
 ///     overload: false,
 ///     refused: false,
+///     weight: 1,
 /// };
 /// for _ in 0..5 {
 ///     limit.sample(&sample);

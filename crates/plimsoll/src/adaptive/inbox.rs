@@ -33,6 +33,9 @@ struct Place {
 
 const OVERLOAD: u64 = 1 << 32;
 const REFUSED: u64 = 1 << 33;
+/// The weight has the bits above these.
+const WEIGHT_SHIFT: u32 = 34;
+const HEAVIEST: u32 = (1 << 30) - 1;
 
 impl Inbox {
     pub(super) fn new() -> Self {
@@ -76,7 +79,8 @@ impl Inbox {
         let flag = |set, flag| if set { flag } else { 0 };
         let rest = u64::from(sample.in_flight)
             | flag(sample.overload, OVERLOAD)
-            | flag(sample.refused, REFUSED);
+            | flag(sample.refused, REFUSED)
+            | u64::from(sample.weight.min(HEAVIEST)) << WEIGHT_SHIFT;
         place
             .start
             .store(sample.start.as_nanos(), Ordering::Relaxed);
@@ -103,14 +107,15 @@ impl Inbox {
         }
         let moment = |word: &AtomicU64| Moment::from_nanos(word.load(Ordering::Relaxed));
         let rest = place.rest.load(Ordering::Relaxed);
-        #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-        let in_flight = rest as u32;
+        #[expect(clippy::cast_possible_truncation, reason = "the low half, and 30 bits")]
+        let (in_flight, weight) = (rest as u32, (rest >> WEIGHT_SHIFT) as u32);
         let sample = Sample {
             start: moment(&place.start),
             end: moment(&place.end),
             in_flight,
             overload: rest & OVERLOAD != 0,
             refused: rest & REFUSED != 0,
+            weight,
         };
         self.taken.store(taken + 1, Ordering::Release);
         Some(sample)
@@ -130,6 +135,7 @@ mod tests {
             in_flight: u32::MAX - number,
             overload: number.is_multiple_of(2),
             refused: number.is_multiple_of(3),
+            weight: number % (1 << 30),
         }
     }
 

@@ -31,6 +31,7 @@ use crate::InvalidLimit;
 ///     in_flight: 5,
 ///     overload: false,
 ///     refused: false,
+///     weight: 1,
 /// });
 /// limit.tick(Load { now: Moment::ORIGIN, in_flight: 5, queued: 3 });
 /// assert_eq!(limit.limit(), 8);

@@ -51,6 +51,8 @@ pub struct Sample {
     pub overload: bool,
     /// Whether anybody was refused since the sample before.
     pub refused: bool,
+    /// For how much work it stands, itself included. It is 1 unless so much work ends that not all of it is timed.
+    pub weight: u32,
 }
 
 impl Sample {

@@ -22,6 +22,7 @@ mod inbox;
 mod latency_gradient;
 mod learner;
 mod limit;
+mod pace;
 mod range;
 mod rule;
 mod settings;

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::learner::Learner;
+use super::pace::Pace;
 use super::{Insight, Limit, Load, Sample};
 use crate::{Carry, Concurrency, Moment, Refusal, Rule, Short, Slots};
 
@@ -59,6 +60,7 @@ pub struct Adaptive<L> {
     bound: AtomicU32,
     /// Whether anybody was refused since the last sample.
     refused: AtomicBool,
+    pace: Pace,
     learner: Learner<L>,
 }
 
@@ -69,6 +71,7 @@ impl<L: Limit> Adaptive<L> {
             slots: Concurrency::new(limit.limit().max(1)),
             bound: AtomicU32::new(0),
             refused: AtomicBool::new(false),
+            pace: Pace::default(),
             learner: Learner::new(limit),
         }
     }
@@ -179,13 +182,23 @@ impl<L: Limit> Rule for Adaptive<L> {
     }
 
     #[inline]
-    fn learn(&self, mut sample: Sample, queued: u32) -> bool {
+    fn learn(&self, mut sample: Sample, untimed: u64, queued: u32) -> bool {
         sample.refused = self.was_refused();
+        sample.weight = self.pace.weight(untimed);
         let (decided, kept) = self.learner.learn(&sample, queued);
         if sample.refused && !kept {
             self.turned_away();
         }
         decided
+    }
+
+    #[inline]
+    fn times(&self, tick: Moment) -> bool {
+        self.pace.times(tick)
+    }
+
+    fn timed(&self) -> Option<u64> {
+        self.pace.timed()
     }
 
     #[inline]

@@ -28,6 +28,7 @@ use crate::InvalidLimit;
 ///     in_flight: 10,
 ///     overload: false,
 ///     refused: false,
+///     weight: 1,
 /// };
 /// limit.sample(&took(10));
 /// limit.sample(&took(10));

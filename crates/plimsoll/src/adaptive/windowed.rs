@@ -107,6 +107,7 @@ impl<L: Limit> Windowed<L> {
             in_flight: window.in_flight,
             overload: window.overload,
             refused: window.refused,
+            weight: 1,
         });
     }
 }

@@ -105,6 +105,13 @@ impl Clock {
         useful.then(|| self.now())
     }
 
+    /// The tick of the machine, for whoever needs to know only roughly; `None` if somebody else drives this
+    /// clock.
+    #[inline]
+    pub(crate) fn tick(&self) -> Option<Moment> {
+        matches!(self.0, Kind::System | Kind::Precise).then(system::coarse_now)
+    }
+
     /// The moment of a clock that somebody else drives.
     #[inline(never)]
     fn driven_now(&self) -> Moment {

@@ -81,6 +81,7 @@ impl<'a> Place<'a> {
                 cost: self.cost,
                 taken,
                 priority: self.priority,
+                timed: true,
             };
             Permit::new(gate, grant, gate.gives_back())
         })

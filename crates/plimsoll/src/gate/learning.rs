@@ -25,7 +25,39 @@ impl Ended {
     }
 }
 
+/// Whether something is to be learned from how work went. That it was too much is always worth knowing.
+#[inline]
+pub(super) fn teaches(grant: Grant, outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Success => grant.timed,
+        Outcome::Overload => true,
+        Outcome::Ignore => false,
+    }
+}
+
 impl<R: Rule> Core<R> {
+    /// When work begins that may be granted shortly, and whether its time is taken.
+    ///
+    /// To read the processor's counter twice takes longer than to grant and give back. So where very much is
+    /// granted a rule may choose what it learns from; the rest knows only the tick in which it began.
+    #[inline]
+    pub(super) fn start(&self) -> (Moment, bool) {
+        if R::LEARNS
+            && self.totals.are_counted()
+            && let Some(tick) = self.clock.tick()
+            && !self.rule.times(tick)
+        {
+            return (tick, false);
+        }
+        (self.clock.now(), true)
+    }
+
+    /// How much work was granted that nobody timed.
+    fn untimed(&self) -> u64 {
+        let timed = self.rule.timed();
+        timed.map_or(0, |timed| self.totals.sum().0.saturating_sub(timed))
+    }
+
     /// Learns from work whose permit went back to `word`; `limit` was read before.
     #[inline]
     pub(super) fn learn_shortly(&self, ended: Ended, word: u64, limit: u32) {
@@ -48,8 +80,9 @@ impl<R: Rule> Core<R> {
             in_flight: load.in_flight.max(ended.cost),
             overload: ended.overload,
             refused: false,
+            weight: 1,
         };
-        if self.rule.learn(sample, load.queued) {
+        if self.rule.learn(sample, self.untimed(), load.queued) {
             self.adjust(load.now);
         }
     }

@@ -175,12 +175,16 @@ impl<R: Rule> Gate<R> {
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
         let core = &*self.core;
-        let now = core.clock.now();
+        let (now, timed) = core.start();
         if demand.cost > 0 {
             match core.take_short(now, demand.cost) {
                 Shortly::Granted => {
                     core.totals.granted();
-                    return Ok(Permit::new(core, demand.granted(now), R::GIVES_BACK));
+                    let grant = Grant {
+                        timed,
+                        ..demand.granted(now)
+                    };
+                    return Ok(Permit::new(core, grant, R::GIVES_BACK));
                 }
                 Shortly::Refused(refusal, word) => {
                     return Err(core.denied_shortly(refusal, word, now, demand.cost));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::core::{ASTRAY, Core, MARK, PARKED};
-use super::learning::Ended;
+use super::learning::{Ended, teaches};
 use super::telling::Left;
 use super::woken::Woken;
 use crate::adaptive::Load;
@@ -22,7 +22,7 @@ impl<R: Rule> Source for Core<R> {
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
                 self.give_back_long(grant, outcome, word);
-            } else if R::LEARNS && outcome != Outcome::Ignore {
+            } else if R::LEARNS && teaches(grant, outcome) {
                 self.learn_shortly(Ended::new(grant, outcome), word, limit);
             }
         }
@@ -74,7 +74,7 @@ impl<R: Rule> Core<R> {
         let Grant { cost, taken, .. } = grant;
         // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
-        let learns = R::LEARNS && outcome != Outcome::Ignore;
+        let learns = R::LEARNS && teaches(grant, outcome);
         let ended = Ended::new(grant, outcome);
         let mut woken = Woken::default();
         let mut inside = lock(&self.inside);

@@ -104,6 +104,7 @@ impl<R: Rule> Turn<'_, R> {
                 cost: 0,
                 taken,
                 priority,
+                timed: true,
             };
             self.tell_processed(grant, Outcome::Ignore);
         }

@@ -1,9 +1,11 @@
 //! What an algorithm is told.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-use plimsoll::adaptive::Adaptive;
+use plimsoll::adaptive::{Adaptive, Limit, Sample};
 use plimsoll::{Demand, Gate, ManualClock, Moment, Outcome, Permit, Queue, Reason};
 
 use crate::MS;
@@ -188,4 +190,40 @@ fn ticks_come_with_traffic_and_missed_ones_are_made_up_for() {
     assert!(gate.try_acquire(1).is_err());
     assert_eq!(algorithm.ticks(), [(3_600_300, 7, 0)]);
     assert_eq!(gate.snapshot().limit(), 3, "a tick can change the limit");
+}
+
+/// Sums up for how much work its samples stand.
+#[derive(Debug)]
+struct Weighed(Arc<AtomicU64>);
+
+impl Limit for Weighed {
+    fn limit(&self) -> u32 {
+        10
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        self.0.fetch_add(u64::from(sample.weight), Relaxed);
+    }
+}
+
+#[test]
+fn where_not_all_work_is_timed_samples_stand_for_no_more_than_there_was() {
+    let weight = Arc::new(AtomicU64::new(0));
+    // On the machine's own clock: only there is so much granted that not all is timed.
+    let gate = Gate::new(Adaptive::new(Weighed(Arc::clone(&weight))));
+    for _ in 0..100_000 {
+        gate.try_acquire(1).unwrap().finish(Outcome::Success);
+    }
+    let weighed = weight.load(Relaxed);
+    assert!((16..=100_000).contains(&weighed), "{weighed}");
+
+    // On a clock that somebody drives all of it is.
+    weight.store(0, Relaxed);
+    let gate = Gate::builder(Adaptive::new(Weighed(Arc::clone(&weight))))
+        .clock(ManualClock::new().clock())
+        .build();
+    for _ in 0..1000 {
+        gate.try_acquire(1).unwrap().finish(Outcome::Success);
+    }
+    assert_eq!(weight.load(Relaxed), 1000);
 }

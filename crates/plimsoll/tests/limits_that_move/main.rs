@@ -29,6 +29,7 @@ fn sample(start: u64, latency: u64, in_flight: u32) -> Sample {
         in_flight,
         overload: false,
         refused: false,
+        weight: 1,
     }
 }
 

@@ -35,6 +35,7 @@ fn samples() -> impl Strategy<Value = Sample> {
                 in_flight,
                 overload,
                 refused,
+                weight: 1,
             }
         })
 }
