@@ -6,6 +6,8 @@ use super::window::{Latency, Seen};
 
 /// How much work may queue: enough that a server of few workers finds the next piece when it is done with one.
 const ALLOWANCE: f64 = 5.0;
+/// The baseline is known to about a tenth, and so is the queue of a large limit.
+const DOUBT: f64 = 0.1;
 /// Above this share of the allowance the limit stays where it is.
 const ENOUGH: f64 = 0.5;
 /// A limit is in use if so much of it was; 1 / `USED` is the headroom that a quiet server is given.
@@ -135,11 +137,12 @@ impl Law {
         if let Some(decision) = self.watch_slope(seen, latency, queue) {
             return decision;
         }
+        let allowed = ALLOWANCE.max(DOUBT * seen.throughput * base);
         let read = Read {
             seen: *seen,
             latency,
             queue,
-            allowance: ALLOWANCE * self.share + seen.throughput * latency.error,
+            allowance: allowed * self.share + seen.throughput * latency.error,
         };
         if let Some(before) = self.probe.take() {
             return self.end_probe(&before, &read);
@@ -238,7 +241,7 @@ impl Law {
         if !seen.saturated || self.probe.is_some() {
             return None;
         }
-        self.slope.add(self.limit, seen.throughput);
+        self.slope.add(self.limit, seen.throughput, seen.count);
         let slope = self.slope.estimate();
         if slope.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0) {
             self.share = (self.share * TIGHTEN).max(TIGHTEST);
@@ -268,11 +271,16 @@ impl Law {
         if share > 0.9 || -share.ln() < noise {
             return None;
         }
-        self.squeeze = None;
         let half = f64::midpoint(1.0, share);
-        let less_came_through = read.seen.throughput < before.throughput * half;
+        let throughput = read.seen.throughput / before.throughput;
+        // Lost more than the limit can account for: the server changed meanwhile, and `before` tells nothing.
+        if throughput.ln() < 1.25 * share.ln() - noise {
+            self.squeeze = Some(self.trial(read));
+            return None;
+        }
+        self.squeeze = None;
         let as_slow = read.latency.value > before.latency * half;
-        if !(read.seen.saturated && !read.seen.overloaded && less_came_through && as_slow) {
+        if !read.seen.saturated || read.seen.overloaded || throughput >= half || !as_slow {
             return None;
         }
         self.base = Some(read.latency.value);

@@ -2,8 +2,11 @@
 
 /// What a window less adds to the memory, as a factor for each newer window.
 const MEMORY: f64 = 0.97;
-/// A limit further than this factor (by logarithm) from what it was of late begins another story.
+/// A limit or a throughput further than this factor (by logarithm) from what it was of late begins another
+/// story: a server that lost half its workers must not be taken for one that follows the limit.
 const REACH: f64 = 0.35;
+/// Unless it is noise: so many standard errors of a throughput.
+const NOISE: f64 = 3.0;
 /// As few windows say nothing.
 const MIN_WINDOWS: f64 = 6.0;
 /// Nor do limits that hardly differed: a standard deviation of 1 %.
@@ -43,10 +46,13 @@ impl Slope {
         }
     }
 
-    /// Adds a window in which the limit held work back.
-    pub(super) fn add(&mut self, limit: f64, throughput: f64) {
+    /// Adds a window in which the limit held work back and `count` pieces of work ended.
+    pub(super) fn add(&mut self, limit: f64, throughput: f64, count: f64) {
         let (limit, throughput) = (limit.floor().max(1.0).ln(), throughput.ln());
-        if (limit - self.limit).abs() > REACH {
+        let noise = NOISE / count.sqrt();
+        if (limit - self.limit).abs() > REACH
+            || (throughput - self.throughput).abs() > REACH.max(noise)
+        {
             *self = Self::new();
         }
         self.weight = self.weight * MEMORY + 1.0;
@@ -83,7 +89,7 @@ mod tests {
         let mut slope = Slope::new();
         for window in 0..60 {
             let limit = 40.0 + f64::from(window % 7);
-            slope.add(limit, throughput(limit));
+            slope.add(limit, throughput(limit), 100.0);
         }
         slope.estimate().unwrap()
     }
@@ -100,7 +106,7 @@ mod tests {
     fn a_limit_that_does_not_move_tells_nothing() {
         let mut slope = Slope::new();
         for _ in 0..60 {
-            slope.add(40.0, 8e-7);
+            slope.add(40.0, 8e-7, 100.0);
         }
         assert!(slope.estimate().is_none());
     }
@@ -109,9 +115,13 @@ mod tests {
     fn a_leap_begins_another_story() {
         let mut slope = Slope::new();
         for window in 0..60 {
-            slope.add(40.0 + f64::from(window % 7), 8e-7);
+            slope.add(40.0 + f64::from(window % 7), 8e-7, 100.0);
         }
-        slope.add(20.0, 4e-7);
+        let before = slope;
+        slope.add(20.0, 8e-7, 100.0);
+        assert!(slope.estimate().is_none());
+        slope = before;
+        slope.add(40.0, 2e-7, 100.0);
         assert!(slope.estimate().is_none());
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Window {
     spent: u64,
     ended: u32,
     refusals: u32,
+    /// How much ended while the limit was reached.
+    full: u32,
     overloads: u32,
     peak: u32,
     /// How many more ends to pass over: that much was let in under a larger limit.
@@ -42,7 +44,8 @@ pub(super) struct Seen {
     pub(super) latency: Option<Latency>,
     /// The most that was in flight.
     pub(super) peak: f64,
-    /// Whether anybody was refused.
+    /// Whether the limit held work back: somebody was refused, or it was reached most of the time, as it is when
+    /// work waits in front of it.
     pub(super) saturated: bool,
     /// Whether more than a tenth failed because there was too much work.
     pub(super) overloaded: bool,
@@ -64,6 +67,7 @@ impl Window {
             spent: 0,
             ended: 0,
             refusals: 0,
+            full: 0,
             overloads: 0,
             peak: 0,
             passing: 0,
@@ -97,6 +101,9 @@ impl Window {
         self.ended = self.ended.saturating_add(1);
         self.refusals = self.refusals.saturating_add(u32::from(sample.refused));
         self.peak = self.peak.max(sample.in_flight);
+        if f64::from(sample.in_flight) >= limit.floor() {
+            self.full = self.full.saturating_add(1);
+        }
         if sample.overload {
             self.overloads = self.overloads.saturating_add(1);
         }
@@ -128,7 +135,7 @@ impl Window {
             throughput: count / age,
             latency: self.latency(),
             peak: f64::from(self.peak),
-            saturated: self.refusals > 0,
+            saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
             overloaded: f64::from(self.overloads) > 0.1 * count,
         }
     }
@@ -154,6 +161,7 @@ impl Window {
         self.spent = 0;
         self.ended = 0;
         self.refusals = 0;
+        self.full = 0;
         self.overloads = 0;
         self.peak = 0;
     }
