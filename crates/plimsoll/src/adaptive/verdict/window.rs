@@ -1,0 +1,168 @@
+//! What is seen between two decisions.
+
+use crate::Moment;
+use crate::adaptive::Sample;
+use crate::adaptive::histogram::Histogram;
+
+/// A window is at least this long, in nanoseconds: shorter ones measure the scheduler.
+const MIN_SPAN: f64 = 100e6;
+/// It lasts for this many latencies: throughput means little before work begun in it has ended in it.
+const SPANS: f64 = 2.0;
+/// It has at least this many samples, and a quarter of the limit more.
+const MIN_SAMPLES: f64 = 15.0;
+const SAMPLES_PER_SLOT: f64 = 0.25;
+/// The quantile that is the signal. See [`Verdict`](super::Verdict).
+const QUANTILE: f64 = 0.25;
+/// Work that began so long after anything ended came after a rest, and the rest is nobody's latency.
+const REST: u64 = 1_000_000_000;
+
+/// Collects samples.
+pub(super) struct Window {
+    latencies: Histogram,
+    opened: Moment,
+    last: Moment,
+    /// The sum of all latencies.
+    spent: u64,
+    ended: u32,
+    refusals: u32,
+    /// How much ended while the limit was reached.
+    full: u32,
+    overloads: u32,
+    peak: u32,
+    /// How many more ends to pass over: that much was let in under a larger limit.
+    passing: u32,
+}
+
+/// What a window came to. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// How much ended.
+    pub(super) count: f64,
+    /// How much ended in a nanosecond.
+    pub(super) throughput: f64,
+    /// The quantile of the latencies, if there were any to trust.
+    pub(super) latency: Option<Latency>,
+    /// The most that was in flight.
+    pub(super) peak: f64,
+    /// Whether the limit held work back: somebody was refused, or it was reached most of the time, as it is when
+    /// work waits in front of it.
+    pub(super) saturated: bool,
+    /// Whether more than a tenth failed because there was too much work.
+    pub(super) overloaded: bool,
+}
+
+/// A quantile of a sample, and its standard error.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latency {
+    pub(super) value: f64,
+    pub(super) error: f64,
+}
+
+impl Window {
+    pub(super) const fn new() -> Self {
+        Self {
+            latencies: Histogram::new(),
+            opened: Moment::ORIGIN,
+            last: Moment::ORIGIN,
+            spent: 0,
+            ended: 0,
+            refusals: 0,
+            full: 0,
+            overloads: 0,
+            peak: 0,
+            passing: 0,
+        }
+    }
+
+    /// Passes over the next `ends`: they were let in under a larger limit, and waited for each other.
+    pub(super) const fn pass_over(&mut self, ends: u32) {
+        self.passing = ends;
+    }
+
+    /// Adds a sample, and closes the window if it is the last one. `base` is the latency of a server without
+    /// a queue, as far as known.
+    #[inline]
+    pub(super) fn add(&mut self, sample: &Sample, limit: f64, base: Option<f64>) -> Option<Seen> {
+        let now = sample.end;
+        let rest = sample.start.nanos_since(self.last);
+        self.last = now;
+        if self.passing > 0 {
+            self.passing -= 1;
+            self.opened = now;
+            return None;
+        }
+        if rest > REST {
+            self.opened = self.opened.plus_nanos(rest);
+        }
+        // The clock stepped back, or the rest was longer than the window.
+        self.opened = self.opened.min(now);
+        let nanos = now.nanos_since(sample.start);
+        self.spent = self.spent.saturating_add(nanos);
+        self.ended = self.ended.saturating_add(1);
+        self.refusals = self.refusals.saturating_add(u32::from(sample.refused));
+        self.peak = self.peak.max(sample.in_flight);
+        if f64::from(sample.in_flight) >= limit.floor() {
+            self.full = self.full.saturating_add(1);
+        }
+        if sample.overload {
+            self.overloads = self.overloads.saturating_add(1);
+        }
+        // A server that turns work away does so quickly; that is not how fast it works.
+        if !sample.overload || base.is_some_and(|base| nanos as f64 >= base) {
+            self.latencies.record(nanos);
+        }
+        let count = f64::from(self.ended);
+        if count < MIN_SAMPLES + SAMPLES_PER_SLOT * limit {
+            return None;
+        }
+        let age = now.nanos_since(self.opened) as f64;
+        if age < MIN_SPAN {
+            return None;
+        }
+        // What was learnt long ago, in other times, must not keep the window open.
+        let latency = (self.spent as f64 / count).min(base.unwrap_or(0.0));
+        if age < SPANS * latency {
+            return None;
+        }
+        let seen = self.seen(count, age);
+        self.reopen(now);
+        Some(seen)
+    }
+
+    fn seen(&self, count: f64, age: f64) -> Seen {
+        Seen {
+            count,
+            throughput: count / age,
+            latency: self.latency(),
+            peak: f64::from(self.peak),
+            saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
+            overloaded: f64::from(self.overloads) > 0.1 * count,
+        }
+    }
+
+    /// The quantile, and how far off it may be: the rank of a quantile among `n` samples has a standard
+    /// deviation of √(p(1−p)/n) whatever the distribution, so its neighbours at that distance tell.
+    fn latency(&self) -> Option<Latency> {
+        if self.latencies.len() == 0 {
+            return None;
+        }
+        let spread = (QUANTILE * (1.0 - QUANTILE) / f64::from(self.latencies.len())).sqrt();
+        let below = self.latencies.quantile((QUANTILE - spread).max(0.0));
+        let above = self.latencies.quantile((QUANTILE + spread).min(1.0));
+        Some(Latency {
+            value: self.latencies.quantile(QUANTILE).max(1.0),
+            error: (above - below) / 2.0,
+        })
+    }
+
+    fn reopen(&mut self, now: Moment) {
+        self.latencies.clear();
+        self.opened = now;
+        self.spent = 0;
+        self.ended = 0;
+        self.refusals = 0;
+        self.full = 0;
+        self.overloads = 0;
+        self.peak = 0;
+    }
+}
