@@ -37,8 +37,8 @@
 //! files.
 //!
 //! A sample counts for two check intervals. If nobody samples after all, a limiter neither stays saturated for ever nor
-//! opens silently: the first who asks after that measures (some files of a few lines, about a hundred
-//! microseconds), and nobody else for an interval. If that fails too, nobody knows, and the limiter refuses as
+//! opens silently: the first who asks after that measures, which is to read some short files of the
+//! kernel's, and nobody else for an interval. If that fails too, nobody knows, and the limiter refuses as
 //! [`Unavailable`](plimsoll::Reason::Unavailable) unless [told otherwise](WhenUnknown). A single
 //! measurement that fails changes nothing.
 //!
