@@ -78,7 +78,7 @@ impl Server {
             self.verdict.sample(&Sample {
                 start: Moment::from_nanos(start),
                 end: Moment::from_nanos(end),
-                in_flight: u32::try_from(in_flight).unwrap(),
+                in_flight: u32::try_from(in_flight).expect("a few"),
                 overload: false,
                 refused: true,
             });
