@@ -1,4 +1,33 @@
-//! PLACEHOLDER
+//! # How it works
+//!
+//! A server with free workers takes the same time for a piece of work, however many it has. Once all are busy, more
+//! work only waits. The limit belongs just above that knee, and two numbers tell where it is: the latency
+//! without a queue, and the throughput. By Little's law as much work waits as comes through in the time by which it is
+//! late,
+//!
+//! > queue = throughput · (latency − baseline),
+//!
+//! and the knee is the limit less the queue. The law lets a handful wait, so that no worker ever looks for work, and keeps
+//! the limit there.
+//!
+//! *The signal* is the lower quartile of a window's latencies. Work that waits is late as a whole, the quick half as much as
+//! the slow one; and the quick half is where latencies lie close together, so it shows a given delay with the least
+//! noise. Its error is known from the sample itself, and what lies within the error is not acted upon.
+//!
+//! *The baseline* is the hard part: whoever is always busy never sees it, and what a slow dependency adds looks like a queue.
+//! So it is only believed where throughput bears witness.
+//!
+//! - Whenever the limit was not in the way, the latency was the server's own.
+//! - If a larger limit brought as much more throughput, nothing had queued before.
+//! - The *verdict*: if a smaller limit took throughput and left the latency, nothing had queued either. The latency
+//!   is not of our making; it becomes the baseline, and the limit goes back.
+//! - The same from many small steps: over the last hundred windows or so, does throughput go with the limit ([`slope`])?
+//!   If it rises with it, nothing queues. If it does not care, something does. If it *falls*, even the little that was
+//!   allowed to wait is in the way, and less is allowed.
+//! - If nothing of this happened for a while, a *probe* lowers the limit for a window to see what latency is left. The
+//!   less news it brings, the rarer it gets.
+//!
+//! After every cut as many ends are passed over as were in flight: what was let in before has waited for each other.
 
 mod builder;
 mod law;
@@ -15,7 +44,25 @@ use self::law::Law;
 use self::window::Window;
 use super::{Insight, Limit, Sample};
 
-/// Finds the limit by queueing delay, and verifies that the delay is its own doing.
+/// Finds the limit from how much work waits behind it, and checks that the waiting is of its own making.
+///
+/// This is the default, and needs no tuning: latencies of microseconds or minutes, one worker or a thousand. It
+/// neither takes a slow dependency for a queue nor a queue for a slow server, and does not drift when the server is
+/// overloaded for long.
+///
+/// ```
+/// use plimsoll::adaptive::{Limit, Verdict};
+///
+/// let verdict = Verdict::new();
+/// assert_eq!(verdict.limit(), 20);
+///
+/// let verdict = Verdict::builder().initial(50).min(10).max(5_000).build()?;
+/// assert_eq!(verdict.limit(), 50);
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
+///
+/// What it does and why is told at the head of its module.
+#[must_use]
 pub struct Verdict {
     law: Law,
     window: Window,
@@ -27,12 +74,11 @@ pub struct Verdict {
 
 impl Verdict {
     /// Starts with 20, and stays within 1 and 1000.
-    #[must_use]
     pub const fn new() -> Self {
         Self::within(20, 1, 1_000)
     }
 
-    /// With other bounds.
+    /// Bounds to choose.
     pub const fn builder() -> VerdictBuilder {
         VerdictBuilder::new()
     }
@@ -69,13 +115,14 @@ impl Limit for Verdict {
     #[inline]
     fn sample(&mut self, sample: &Sample) {
         let before = self.law.limit();
+        let most = self.limit();
         let Some(seen) = self.window.add(sample, before, self.law.base()) else {
             return;
         };
         let decision = self.law.decide(&seen);
         let limit = decision.limit.clamp(self.min, self.max);
         if limit < before {
-            self.window.pass_over(sample.in_flight);
+            self.window.pass_over(sample.in_flight.min(most));
         }
         self.law.set(limit);
         self.signal = seen.latency.map(|latency| latency.value).or(self.signal);

@@ -30,6 +30,9 @@ const PROBE: f64 = 0.8;
 /// What a window that only suggests a baseline weighs, and what one that proves it.
 const HINT: f64 = 0.1;
 const PROOF: f64 = 0.5;
+const LESS_THAN_PROOF: f64 = 0.3;
+/// Growth paid if throughput grew by this share of it.
+const PAID: f64 = 0.7;
 /// A slope above this is throughput that goes with the limit,
 const GOES_WITH: f64 = 0.4;
 /// if it is by so many standard errors.
@@ -44,6 +47,22 @@ const TIGHTEST: f64 = 0.3;
 pub(super) struct Decision {
     pub(super) limit: f64,
     pub(super) reason: &'static str,
+}
+
+const fn go(limit: f64, reason: &'static str) -> Decision {
+    Decision { limit, reason }
+}
+
+/// What a latency below the baseline weighs. A queue makes work slower, never faster, so a latency far below is
+/// nearer to the truth, and half the baseline is the truth.
+fn weight(base: f64, latency: Latency) -> f64 {
+    if latency.value < base / 2.0 {
+        1.0
+    } else if base - latency.value > 2.0 * latency.error {
+        PROOF
+    } else {
+        HINT
+    }
 }
 
 /// Something that was tried, to be compared with what comes of it.
@@ -163,12 +182,8 @@ impl Law {
         self.grow(&read)
     }
 
-    fn keep(&self, reason: &'static str) -> Decision {
-        self.go(self.limit, reason)
-    }
-
-    fn go(&self, limit: f64, reason: &'static str) -> Decision {
-        Decision { limit, reason }
+    const fn keep(&self, reason: &'static str) -> Decision {
+        go(self.limit, reason)
     }
 
     /// Nothing but failures: how long they took says nothing.
@@ -182,7 +197,7 @@ impl Law {
 
     fn back_off(&mut self) -> Decision {
         self.met_a_queue();
-        self.go(self.limit * OVERLOAD, "cut: overload")
+        go(self.limit * OVERLOAD, "cut: overload")
     }
 
     const fn met_a_queue(&mut self) {
@@ -195,14 +210,8 @@ impl Law {
         let free = !seen.saturated && seen.peak < FREE * self.limit;
         let mut base = self.base.unwrap_or(latency.value);
         let above = latency.value - base;
-        // A queue makes work slower, never faster. A lower latency is at least as near to the truth.
         if above < 0.0 && self.probe.is_none() {
-            base += above
-                * if -above > 2.0 * latency.error {
-                    PROOF
-                } else {
-                    HINT
-                };
+            base += above * weight(base, latency);
         } else if free {
             base += above * HINT;
         }
@@ -224,9 +233,11 @@ impl Law {
             return base;
         };
         let growth = self.limit / limit;
-        if growth > 1.15 && seen.throughput > throughput * (1.0 + (growth - 1.0) * 0.7) {
+        // A step of a few percent drowns in noise.
+        if growth > 1.15 && seen.throughput > throughput * (1.0 + (growth - 1.0) * PAID) {
             self.probes.growth_paid();
-            return base + (latency.value - base).max(0.0) * 0.3;
+            // The larger limit may have met the knee on the way, so this is less than a proof.
+            return base + (latency.value - base).max(0.0) * LESS_THAN_PROOF;
         }
         if growth > 1.3 {
             self.probes.growth_failed();
@@ -257,13 +268,16 @@ impl Law {
         self.probes.learnt();
         self.end_squeeze();
         self.step = self.limit * FASTEST * 0.5;
-        Some(self.go(
+        Some(go(
             self.limit + self.step,
             "grow: throughput goes with the limit",
         ))
     }
 
-    /// Whether the squeeze did what it should. See the module.
+    /// The verdict on a squeeze: if the smaller limit took throughput and left the latency, there was no queue.
+    ///
+    /// The first window of a squeeze may lie across the change that began it, so the second is the one to compare
+    /// with; and the limit must have moved by more than the throughput is uncertain.
     fn judge(&mut self, read: &Read) -> Option<Decision> {
         let before = self.squeeze?;
         let share = self.limit / before.limit;
@@ -281,6 +295,8 @@ impl Law {
         self.squeeze = None;
         let as_slow = read.latency.value > before.latency * half;
         if !read.seen.saturated || read.seen.overloaded || throughput >= half || !as_slow {
+            // The cut was right so far, and there is nothing above to go back to.
+            self.top = Some(self.limit);
             return None;
         }
         self.base = Some(read.latency.value);
@@ -288,7 +304,7 @@ impl Law {
         let top = self.top.unwrap_or(before.limit);
         self.end_squeeze();
         self.step = top * FASTEST;
-        Some(self.go(top, "restore: not our queue"))
+        Some(go(top, "restore: not our queue"))
     }
 
     fn cut(&mut self, read: &Read) -> Decision {
@@ -303,7 +319,7 @@ impl Law {
         if read.seen.overloaded {
             limit = limit.min(self.limit * OVERLOAD);
         }
-        self.go(limit, "cut: queue")
+        go(limit, "cut: queue")
     }
 
     fn trial(&self, read: &Read) -> Trial {
@@ -329,10 +345,9 @@ impl Law {
 
     fn begin_probe(&mut self, read: &Read) -> Decision {
         self.probe = Some(self.trial(read));
-        self.fresh = false;
         self.end_squeeze();
         let knee = self.limit - read.queue.max(0.0);
-        self.go(knee * PROBE, "probe")
+        go(knee * PROBE, "probe")
     }
 
     fn end_probe(&mut self, before: &Trial, read: &Read) -> Decision {
@@ -351,7 +366,7 @@ impl Law {
         self.probes.probed(news);
         let knee = before.limit - before.throughput * (before.latency - base);
         let limit = (knee + read.allowance).min(before.limit).max(self.limit);
-        self.go(limit, if news { "probed: news" } else { "probed" })
+        go(limit, if news { "probed: news" } else { "probed" })
     }
 
     fn grow(&mut self, read: &Read) -> Decision {
@@ -369,14 +384,14 @@ impl Law {
         }
         self.grown = Some((limit, seen.throughput));
         if self.quiet >= QUIET {
-            return self.go(limit.max(seen.peak / USED), "grow: headroom");
+            return go(limit.max(seen.peak / USED), "grow: headroom");
         }
         if self.fresh {
-            return self.go(limit * FIRST_GROWTH, "grow: first");
+            return go(limit * FIRST_GROWTH, "grow: first");
         }
         let least = (limit.sqrt() / 6.0).max(1.0);
         let most = (limit * FASTEST).max(least);
         self.step = (self.step * SPEED_UP).clamp(least, most);
-        self.go(limit + self.step, "grow")
+        go(limit + self.step, "grow")
     }
 }

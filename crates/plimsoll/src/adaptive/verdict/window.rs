@@ -8,6 +8,8 @@ use crate::adaptive::histogram::Histogram;
 const MIN_SPAN: f64 = 100e6;
 /// It lasts for this many latencies: throughput means little before work begun in it has ended in it.
 const SPANS: f64 = 2.0;
+/// But not longer than this, so that what was learnt in other times can be unlearnt.
+const MAX_SPAN: f64 = 10e9;
 /// It has at least this many samples, and a quarter of the limit more.
 const MIN_SAMPLES: f64 = 15.0;
 const SAMPLES_PER_SLOT: f64 = 0.25;
@@ -21,8 +23,6 @@ pub(super) struct Window {
     latencies: Histogram,
     opened: Moment,
     last: Moment,
-    /// The sum of all latencies.
-    spent: u64,
     ended: u32,
     refusals: u32,
     /// How much ended while the limit was reached.
@@ -64,7 +64,6 @@ impl Window {
             latencies: Histogram::new(),
             opened: Moment::ORIGIN,
             last: Moment::ORIGIN,
-            spent: 0,
             ended: 0,
             refusals: 0,
             full: 0,
@@ -97,7 +96,6 @@ impl Window {
         // The clock stepped back, or the rest was longer than the window.
         self.opened = self.opened.min(now);
         let nanos = now.nanos_since(sample.start);
-        self.spent = self.spent.saturating_add(nanos);
         self.ended = self.ended.saturating_add(1);
         self.refusals = self.refusals.saturating_add(u32::from(sample.refused));
         self.peak = self.peak.max(sample.in_flight);
@@ -119,9 +117,7 @@ impl Window {
         if age < MIN_SPAN {
             return None;
         }
-        // What was learnt long ago, in other times, must not keep the window open.
-        let latency = (self.spent as f64 / count).min(base.unwrap_or(0.0));
-        if age < SPANS * latency {
+        if age < (SPANS * base.unwrap_or(0.0)).min(MAX_SPAN) {
             return None;
         }
         let seen = self.seen(count, age);
@@ -158,7 +154,6 @@ impl Window {
     fn reopen(&mut self, now: Moment) {
         self.latencies.clear();
         self.opened = now;
-        self.spent = 0;
         self.ended = 0;
         self.refusals = 0;
         self.full = 0;
