@@ -81,6 +81,7 @@ impl Server {
                 in_flight: u32::try_from(in_flight).expect("a few"),
                 overload: false,
                 refused: true,
+                weight: 1,
             });
         }
     }
@@ -94,6 +95,7 @@ fn sample(start: u64, end: u64, overload: bool) -> Sample {
         in_flight: 20,
         overload,
         refused: true,
+        weight: 1,
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Window {
     opened: Moment,
     last: Moment,
     ended: u32,
+    /// For how much work the samples stand.
+    weight: u64,
     refusals: u32,
     /// How much ended while the limit was reached.
     full: u32,
@@ -65,6 +67,7 @@ impl Window {
             opened: Moment::ORIGIN,
             last: Moment::ORIGIN,
             ended: 0,
+            weight: 0,
             refusals: 0,
             full: 0,
             overloads: 0,
@@ -86,7 +89,7 @@ impl Window {
         let rest = sample.start.nanos_since(self.last);
         self.last = now;
         if self.passing > 0 {
-            self.passing -= 1;
+            self.passing = self.passing.saturating_sub(sample.weight);
             self.opened = now;
             return None;
         }
@@ -97,6 +100,7 @@ impl Window {
         self.opened = self.opened.min(now);
         let nanos = now.nanos_since(sample.start);
         self.ended = self.ended.saturating_add(1);
+        self.weight = self.weight.saturating_add(u64::from(sample.weight));
         self.refusals = self.refusals.saturating_add(u32::from(sample.refused));
         self.peak = self.peak.max(sample.in_flight);
         if f64::from(sample.in_flight) >= limit.floor() {
@@ -128,7 +132,7 @@ impl Window {
     fn seen(&self, count: f64, age: f64) -> Seen {
         Seen {
             count,
-            throughput: count / age,
+            throughput: self.weight as f64 / age,
             latency: self.latency(),
             peak: f64::from(self.peak),
             saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
@@ -155,6 +159,7 @@ impl Window {
         self.latencies.clear();
         self.opened = now;
         self.ended = 0;
+        self.weight = 0;
         self.refusals = 0;
         self.full = 0;
         self.overloads = 0;
