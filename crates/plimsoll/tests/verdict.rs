@@ -341,6 +341,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
             in_flight,
             overload,
             refused,
+            weight: 1 + in_flight % 50,
         })
 }
 
