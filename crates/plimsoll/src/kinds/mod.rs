@@ -37,19 +37,23 @@
 
 mod any;
 mod basic;
+mod call;
 mod demands;
 mod permits;
 mod provider;
 mod rate;
+mod reserved;
 mod resource;
 mod taking;
 mod weight;
 
 pub use any::{AnyLimiter, Kind};
 pub use basic::{Basic, Saturation};
+pub use call::LimitCall;
 pub use demands::Demands;
 pub use permits::Permits;
 pub use provider::{Provider, ProviderBuilder, Provides};
 pub use rate::{Rate, RateLimiter, Replenishes};
+pub use reserved::Reserved;
 pub use resource::Resource;
 pub use weight::Weight;
