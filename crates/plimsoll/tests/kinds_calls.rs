@@ -1,5 +1,10 @@
 //! Limited calls: what is held is given back when the call returns, fails, panics or is cancelled.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
+
 mod poll;
 
 use std::future::pending;

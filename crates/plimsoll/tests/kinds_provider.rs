@@ -1,5 +1,10 @@
 //! Several weights at once: in one order, all or none, charged once.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

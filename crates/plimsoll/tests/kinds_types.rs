@@ -325,6 +325,8 @@ fn every_rule_answers_whether_it_is_saturated() {
         gate(SlidingWindow::new(quota, 4), &clock),
         gate(SlidingLog::new(quota), &clock),
         gate(SlidingCounter::new(quota), &clock),
+        gate(PenaltyBucket::new(TokenBucket::greedy(quota)), &clock),
+        gate(Smooth::bursty(4.0), &clock),
         gate(Concurrency::new(4), &clock),
     ];
     for limiter in &all {
@@ -339,4 +341,21 @@ fn every_rule_answers_whether_it_is_saturated() {
             );
         }
     }
+}
+
+#[test]
+fn a_partition_is_saturated_when_it_may_have_no_more() {
+    let shares = Partitions::try_new(Gate::new(Concurrency::new(4)), [("live", 1), ("batch", 1)]);
+    let shares = shares.unwrap();
+    let (live, batch) = (shares.get("live").unwrap(), shares.get("batch").unwrap());
+    let claimed = live.try_acquire(Demand::of(2)).unwrap();
+    assert_eq!(batch.check_saturation(), Ok(()));
+    let _held = batch.try_acquire(Demand::of(2)).unwrap();
+    for (name, share) in [("live", &live), ("batch", &batch)] {
+        let denied = share.check_saturation().unwrap_err();
+        assert_eq!(denied.reason(), Reason::Saturated);
+        assert_eq!(denied.limiter(), Some(name));
+    }
+    drop(claimed);
+    assert_eq!(live.check_saturation(), Ok(()));
 }
