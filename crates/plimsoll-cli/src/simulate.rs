@@ -1,4 +1,4 @@
-//! `plimsoll simulate`: limits against synthetic traffic, and what came of it.
+//! `plimsoll simulate`: limits against synthetic traffic or an access log, and what came of it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use plimsoll_sim::{Compared, Comparison, Contender, Simulation, json, plot_file, text};
+use plimsoll_sim::{AccessLog, Compared, Comparison, Contender, Simulation, json, plot_file, text};
 
 /// Simulate limits between traffic and a server, in virtual time
 ///
@@ -45,6 +45,10 @@ pub(crate) struct Args {
     #[arg(short, long, conflicts_with = "seeds")]
     quick: bool,
 
+    /// Requests as they came once, from an access log, in the place of the rate of the file
+    #[arg(long, value_name = "LOG")]
+    access_log: Option<PathBuf>,
+
     /// Write everything as JSON; `-` writes it to the standard output, in the place of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -70,9 +74,24 @@ fn picture(name: &str) -> Result<PathBuf, String> {
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     let mut simulations = Vec::new();
     let mut troubled = false;
+    let log = match args
+        .access_log
+        .as_ref()
+        .map(AccessLog::from_file)
+        .transpose()
+    {
+        Ok(log) => log,
+        Err(error) => {
+            writeln!(err, "{error}")?;
+            return Ok(ExitCode::from(2));
+        }
+    };
     for file in &args.files {
         match Simulation::from_file(file) {
-            Ok(simulation) => simulations.push(simulation),
+            Ok(simulation) => simulations.push(match &log {
+                Some(log) => simulation.with_access_log(log.clone()),
+                None => simulation,
+            }),
             Err(error) => {
                 troubled = true;
                 writeln!(err, "{error}")?;

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod access_log;
 mod class;
 mod closed_loop;
 mod compare;
@@ -23,6 +24,7 @@ mod traffic;
 mod work;
 mod world;
 
+pub use access_log::AccessLog;
 pub use compare::{Compared, Comparison, Fared};
 pub use contender::{Contender, UnknownLimit};
 pub use expect::Checked;

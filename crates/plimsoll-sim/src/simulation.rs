@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::Queue;
@@ -9,7 +10,7 @@ use crate::num::{NANOS, index, seconds};
 use crate::pauses::Pauses;
 use crate::profile::Profile;
 use crate::work::Work;
-use crate::{Contender, read};
+use crate::{AccessLog, Contender, read};
 
 /// A description of traffic, of a server, and of what a limit between them should achieve.
 ///
@@ -28,6 +29,8 @@ pub struct Simulation {
     /// What a perfect limiter would get answered in time, a second; `None`: what the server can do.
     pub(crate) ideal: Option<Profile>,
     pub(crate) limit: Contender,
+    /// Requests as they came once, in place of the rate and the bursts.
+    pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) expectations: Vec<Expectation>,
 }
 
@@ -114,6 +117,13 @@ impl Simulation {
     /// If it is not a simulation; says where and why.
     pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Self, FileError> {
         read::simulation(text).map_err(|problem| FileError::problem(path.as_ref(), problem))
+    }
+
+    /// The same with requests as they came once, in place of its rate and bursts.
+    #[must_use]
+    pub fn with_access_log(mut self, log: AccessLog) -> Self {
+        self.log = Some(Arc::new(log));
+        self
     }
 
     /// Its name.

@@ -29,6 +29,8 @@ pub(crate) struct Arrivals<'s> {
     peak: f64,
     /// Seconds.
     now: f64,
+    /// What is left of a log, which takes the place of chance.
+    log: Option<std::vec::IntoIter<u64>>,
 }
 
 impl<'s> Arrivals<'s> {
@@ -39,6 +41,10 @@ impl<'s> Arrivals<'s> {
             classes: Classes::new(simulation, seed),
             peak: simulation.traffic.peak(),
             now: 0.0,
+            log: simulation
+                .log
+                .as_ref()
+                .map(|log| log.arrivals(seed).into_iter()),
         }
     }
 }
@@ -47,6 +53,10 @@ impl Iterator for Arrivals<'_> {
     type Item = (u64, Class);
 
     fn next(&mut self) -> Option<(u64, Class)> {
+        if let Some(log) = &mut self.log {
+            let at = log.next().filter(|at| *at < self.simulation.duration)?;
+            return Some((at, self.classes.draw()));
+        }
         if self.peak <= 0.0 {
             return None;
         }

@@ -57,6 +57,7 @@ pub(crate) fn simulation(text: &str) -> Read<Simulation> {
         traffic: traffic::traffic(&fields)?,
         server: server::server(&fields)?,
         queue: fields.optional("queue", waiting_room)?,
+        log: None,
         ideal: fields.optional("ideal", shape::amounts)?,
         limit: fields
             .optional("limit", limit)?
