@@ -171,9 +171,20 @@ impl Provider {
             let called = limited.limiter.limit_call_with(demand, outcome, call);
             return called.map_err(|denied| limited.name_refusal(denied));
         }
+        self.limit_several(&demands, outcome, call)
+    }
+
+    /// Kept apart so that the common case stays small enough to be inlined.
+    #[inline(never)]
+    fn limit_several<T>(
+        &self,
+        demands: &Demands<'_>,
+        outcome: impl FnOnce(&T) -> Outcome,
+        call: impl FnOnce() -> T,
+    ) -> Result<T, Denied> {
         // Filled where it lies: moving it costs more than asking a limiter.
         let mut held = Permits::new();
-        self.take_blocking(&demands, &mut held)?;
+        self.take_blocking(demands, &mut held)?;
         let result = call();
         held.finish_all(outcome(&result));
         Ok(result)

@@ -54,12 +54,18 @@ impl<'a> Demands<'a> {
     }
 
     /// What is asked for under `weight`, if anything.
-    #[inline]
+    #[inline(always)]
     pub(super) fn demand(&self, weight: Weight) -> Option<Demand> {
+        let cost = self.cost(weight)?;
+        Some(Demand { cost, ..self.like })
+    }
+
+    /// Apart from the rest of the demand: a number is handed over in a register.
+    #[inline]
+    pub(super) fn cost(&self, weight: Weight) -> Option<u32> {
         let mut costs = self.costs.iter().filter(|(key, _)| *key == weight);
         let (_, first) = costs.next()?;
-        let cost = costs.fold(*first, |sum, (_, cost)| sum.saturating_add(*cost));
-        Some(Demand { cost, ..self.like })
+        Some(costs.fold(*first, |sum, (_, cost)| sum.saturating_add(*cost)))
     }
 }
 

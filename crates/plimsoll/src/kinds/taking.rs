@@ -81,11 +81,18 @@ impl Provider {
     #[inline]
     pub(super) fn only(&self, demands: &Demands<'_>) -> Option<(&Limited, Demand)> {
         let mut asked = self.limits.iter().filter_map(|limited| {
-            let demand = demands.demand(limited.weight)?;
-            Some((limited, demand))
+            let cost = demands.cost(limited.weight)?;
+            Some((limited, cost))
         });
-        let only = asked.next()?;
-        asked.next().is_none().then_some(only)
+        let (limited, cost) = asked.next()?;
+        if asked.next().is_some() {
+            return None;
+        }
+        let demand = Demand {
+            cost,
+            ..demands.like
+        };
+        Some((limited, demand))
     }
 
     /// Takes for all now; or says who refused, for one who waits then.
