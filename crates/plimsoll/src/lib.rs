@@ -12,6 +12,7 @@ mod events;
 mod gate;
 mod invalid;
 mod keyed;
+pub mod kinds;
 mod limiter;
 mod moment;
 mod name;

@@ -1,4 +1,4 @@
-use crate::{Acquire, Clock, Demand, Denied, Permit, Reservation, Snapshot, Source};
+use crate::{Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source};
 
 /// Anything that says how much load is safe.
 ///
@@ -61,6 +61,28 @@ pub trait Limiter: Send + Sync {
     /// [`Denied`] says why.
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.try_acquire(demand)
+    }
+
+    /// Whether there is room for anything new: for callers who do not start what will be refused anyway. Takes nothing
+    /// and counts nothing.
+    ///
+    /// A limit that replenishes itself is saturated when nothing is available and nothing more may wait; one that is
+    /// given back to, when what is in use and what waits reach the limit and the bound of the queue together.
+    ///
+    /// # Errors
+    ///
+    /// [`Saturated`](Reason::Saturated), with the name of the limiter.
+    fn check_saturation(&self) -> Result<(), Denied> {
+        let seen = self.snapshot();
+        if seen.available > 0 || seen.queued < seen.queue_bound {
+            return Ok(());
+        }
+        let limit = u32::try_from(seen.limit).unwrap_or(u32::MAX);
+        let denied = Denied::new(Reason::Saturated).with_limit(limit, 0);
+        Err(match self.name() {
+            Some(name) => denied.with_limiter(name),
+            None => denied,
+        })
     }
 
     /// Takes, blocking the thread while it waits. For threads outside of async runtimes; bound the wait

@@ -337,6 +337,11 @@ impl Limiter for All {
         }
     }
 
+    fn check_saturation(&self) -> Result<(), Denied> {
+        let mut members = self.members.members.iter();
+        members.try_for_each(|member| member.check_saturation())
+    }
+
     /// Closes every member.
     fn close(&self) {
         for member in &self.members.members {

@@ -38,6 +38,10 @@ impl<R: Rule> Limiter for Gate<R> {
         Self::snapshot(self)
     }
 
+    fn check_saturation(&self) -> Result<(), Denied> {
+        Self::check_saturation(self)
+    }
+
     fn close(&self) {
         Self::close(self);
     }

@@ -325,6 +325,16 @@ impl<R: Rule> Gate<R> {
         self.core.snapshot()
     }
 
+    /// Whether there is room for anything new. See [`Limiter::check_saturation`](crate::Limiter::check_saturation).
+    ///
+    /// # Errors
+    ///
+    /// [`Saturated`](crate::Reason::Saturated) if not.
+    #[inline]
+    pub fn check_saturation(&self) -> Result<(), Denied> {
+        self.core.check_saturation()
+    }
+
     /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
     pub fn close(&self) {
         self.core.close();

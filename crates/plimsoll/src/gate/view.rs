@@ -1,10 +1,10 @@
 //! Looking at a gate.
 
-use super::core::Core;
+use super::core::{Core, PARKED};
 use super::inside::Inside;
-use crate::queue::{Status, Ticket};
+use crate::queue::{Counts, Status, Ticket};
 use crate::sync::{Ordering, lock};
-use crate::{Moment, Reason, Rule, Snapshot};
+use crate::{Denied, Moment, Reason, Refusal, Rule, Short, Snapshot};
 
 impl<R: Rule> Core<R> {
     /// Looks at the gate without changing it.
@@ -46,6 +46,52 @@ impl<R: Rule> Core<R> {
         })
     }
 
+    /// Whether anything is left, or may wait.
+    #[inline]
+    pub(super) fn check_saturation(&self) -> Result<(), Denied> {
+        let now = self.clock.now();
+        let word = self.word.load(Ordering::Acquire);
+        let epoch = self.epoch.load(Ordering::Acquire);
+        // With the state in the word nobody waits, and if one more fits nobody needs to.
+        if word & PARKED == 0
+            && now.as_nanos() >> self.epoch_bits == epoch
+            && matches!(self.rule.take_short(word, now, 1), Short::Taken(_))
+        {
+            return Ok(());
+        }
+        self.check_saturation_inside()
+    }
+
+    #[inline(never)]
+    fn check_saturation_inside(&self) -> Result<(), Denied> {
+        self.look(|rule, inside, state, now| {
+            if inside.closed {
+                let refusal = Refusal::until_given_back().because(Reason::Closed);
+                return Err(self.denied(rule, refusal, state, now));
+            }
+            let in_use = rule.in_use(state, now) + inside.waiters.queued();
+            let limit = u64::from(rule.limit());
+            let full = match inside.queue {
+                None if R::GIVES_BACK => in_use >= limit,
+                None => true,
+                Some(queue) if R::GIVES_BACK || counts_excess(queue.counts, rule) => {
+                    in_use >= limit + u64::from(queue.bound)
+                }
+                Some(queue) => inside.waiters.queued() >= u64::from(queue.bound),
+            };
+            if !full || (!R::GIVES_BACK && rule.available(state, now) > 0) {
+                return Ok(());
+            }
+            let alone = !R::GIVES_BACK && inside.waiters.is_empty();
+            let refusal = match rule.peek(state, now, 1) {
+                Err(refusal) if alone => refusal,
+                _ => Refusal::until_given_back(),
+            };
+            let refusal = refusal.because(Reason::Saturated);
+            Err(self.denied(rule, refusal, state, now))
+        })
+    }
+
     /// Looks at a place in the queue; see [`Waiters::poll`](crate::queue::Waiters::poll).
     pub(super) fn look_at(&self, ticket: Ticket, waker: &std::task::Waker) -> Status {
         let mut inside = lock(&self.inside);
@@ -58,4 +104,8 @@ impl<R: Rule> Core<R> {
         drop(former);
         status
     }
+}
+
+fn counts_excess<R: Rule>(counts: Counts, rule: &R) -> bool {
+    counts == Counts::Excess && rule.has_one_limit()
 }

@@ -1,0 +1,205 @@
+//! Limiting a call: ask, wait within the deadline, run, give back.
+
+use std::future::Future;
+
+use super::{Basic, Demands, Permits, Provider};
+use crate::{Demand, Denied, Limiter, Outcome};
+
+/// Ok is a success. An error says nothing about the load: it may be the caller's fault.
+fn of_result<T, E>(result: &Result<T, E>) -> Outcome {
+    if result.is_ok() {
+        Outcome::Success
+    } else {
+        Outcome::Ignore
+    }
+}
+
+/// The result of the call, or the refusal as an error of the same type.
+fn flat<T, E: From<Denied>>(result: Result<Result<T, E>, Denied>) -> Result<T, E> {
+    result.unwrap_or_else(|denied| Err(denied.into()))
+}
+
+/// Calls around which a limiter is held, whatever its kind.
+///
+/// ```
+/// use plimsoll::kinds::{LimitCall, Rate, Resource};
+/// use plimsoll::{Concurrency, Denied, Gate, TokenBucket};
+///
+/// let rate = Rate::from(Gate::new(TokenBucket::per_second(100)));
+/// let slots = Resource::from(Gate::new(Concurrency::new(10)));
+/// let answer = rate.limit_call(1, || slots.limit_call(1, || Ok::<_, Denied>(42)))?;
+/// assert_eq!(answer, 42);
+/// # Ok::<(), Denied>(())
+/// ```
+///
+/// The permit is given back when the call returns, and with it whether it was a success: [`Ok`] is one, an error says
+/// [nothing](Outcome::Ignore). It is given back, and says nothing, when the call panics or is cancelled, too.
+///
+/// A limiter with a queue is waited for: in a runtime call [`limit_call_async`](Self::limit_call_async), elsewhere bound
+/// the wait with [`Demand::within`].
+pub trait LimitCall: Limiter {
+    /// Runs `call` under a permit, blocking the thread while it waits for it.
+    ///
+    /// # Errors
+    ///
+    /// The error of `call`, or the refusal.
+    #[inline]
+    fn limit_call<T, E: From<Denied>>(
+        &self,
+        demand: impl Into<Demand>,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        flat(self.limit_call_with(demand, of_result, call))
+    }
+
+    /// Runs `call` under a permit; `outcome` tells from what it returns how it went.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    #[inline]
+    fn limit_call_with<T>(
+        &self,
+        demand: impl Into<Demand>,
+        outcome: impl FnOnce(&T) -> Outcome,
+        call: impl FnOnce() -> T,
+    ) -> Result<T, Denied> {
+        let demand = demand.into();
+        let permit = match self.attempt(demand) {
+            Ok(permit) => permit,
+            Err(_) => self.acquire_blocking(demand)?,
+        };
+        let result = call();
+        permit.finish(outcome(&result));
+        Ok(result)
+    }
+
+    /// Waits for a permit and for `call`.
+    fn limit_call_async<T: Send, E: From<Denied> + Send>(
+        &self,
+        demand: impl Into<Demand> + Send,
+        call: impl Future<Output = Result<T, E>> + Send,
+    ) -> impl Future<Output = Result<T, E>> + Send {
+        async move { flat(self.limit_call_async_with(demand, of_result, call).await) }
+    }
+
+    /// Waits for a permit and for `call`; `outcome` tells from what it returns how it went.
+    fn limit_call_async_with<T: Send>(
+        &self,
+        demand: impl Into<Demand> + Send,
+        outcome: impl FnOnce(&T) -> Outcome + Send,
+        call: impl Future<Output = T> + Send,
+    ) -> impl Future<Output = Result<T, Denied>> + Send {
+        async move {
+            let demand = demand.into();
+            let permit = match self.attempt(demand) {
+                Ok(permit) => permit,
+                Err(_) => self.acquire(demand).await?,
+            };
+            let result = call.await;
+            permit.finish(outcome(&result));
+            Ok(result)
+        }
+    }
+}
+
+impl<L: Limiter + ?Sized> LimitCall for L {}
+
+impl Basic {
+    /// Runs `call` unless it is saturated.
+    ///
+    /// # Errors
+    ///
+    /// The error of `call`, or the refusal.
+    pub fn limit_call<T, E: From<Denied>>(
+        &self,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.check_saturation()?;
+        call()
+    }
+}
+
+/// The same for several weights at once; see [`LimitCall`].
+impl Provider {
+    /// Runs `call` under permits for all weights, blocking the thread while it waits for them.
+    ///
+    /// ```
+    /// use plimsoll::kinds::{Demands, Provider, Weight};
+    /// use plimsoll::{Concurrency, Gate, Queue};
+    /// use std::time::Duration;
+    ///
+    /// let gate = Gate::builder(Concurrency::new(10)).queue(Queue::lifo(100)).build();
+    /// let provider = Provider::builder().limit(Weight::REQUEST_COUNT, gate).build()?;
+    ///
+    /// let costs = [(Weight::REQUEST_COUNT, 1)];
+    /// let line = provider.limit_call(
+    ///     Demands::of(&costs).within(Duration::from_millis(100)),
+    ///     || Ok::<_, Box<dyn std::error::Error>>("done"),
+    /// )?;
+    /// # assert_eq!(line, "done");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of `call`, or the refusal.
+    #[inline]
+    pub fn limit_call<'d, T, E: From<Denied>>(
+        &self,
+        demands: impl Into<Demands<'d>>,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        flat(self.limit_call_with(demands, of_result, call))
+    }
+
+    /// Runs `call` under permits for all weights; `outcome` tells from what it returns how it went.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    #[inline]
+    pub fn limit_call_with<'d, T>(
+        &self,
+        demands: impl Into<Demands<'d>>,
+        outcome: impl FnOnce(&T) -> Outcome,
+        call: impl FnOnce() -> T,
+    ) -> Result<T, Denied> {
+        // Filled where it lies: moving it costs more than the call of a limiter.
+        let mut held = Permits::new();
+        self.take_blocking(&demands.into(), &mut held)?;
+        let result = call();
+        held.finish(outcome(&result));
+        Ok(result)
+    }
+
+    /// Waits for permits for all weights, and for `call`.
+    ///
+    /// # Errors
+    ///
+    /// The error of `call`, or the refusal.
+    pub async fn limit_call_async<'d, T, E: From<Denied>>(
+        &self,
+        demands: impl Into<Demands<'d>>,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        flat(self.limit_call_async_with(demands, of_result, call).await)
+    }
+
+    /// Waits for permits for all weights, and for `call`; `outcome` tells from what it returns how it went.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub async fn limit_call_async_with<'d, T>(
+        &self,
+        demands: impl Into<Demands<'d>>,
+        outcome: impl FnOnce(&T) -> Outcome,
+        call: impl Future<Output = T>,
+    ) -> Result<T, Denied> {
+        let held = self.acquire(demands).await?;
+        let result = call.await;
+        held.finish(outcome(&result));
+        Ok(result)
+    }
+}
