@@ -1,1 +1,17 @@
-//! x
+//! Limits from a file.
+mod check;
+mod config;
+mod de;
+mod effective;
+mod format;
+mod place;
+mod route;
+mod rules;
+mod schema;
+mod spec;
+mod toml_tree;
+
+pub use config::Config;
+pub use format::Format;
+pub use plimsoll_scenario::FileError as ConfigError;
+pub use schema::schema;

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use plimsoll_scenario::reader::{Entry, Node, label};
 use serde::de::value::{StrDeserializer, StringDeserializer};
-use serde::de::{DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 
 use super::{Error, Part, Tree};
 
@@ -13,9 +15,9 @@ use super::{Error, Part, Tree};
 pub(super) struct Map<'t> {
     entries: std::slice::Iter<'t, Entry>,
     /// Looks only at these.
-    pub(super) only: Option<&'static [&'static str]>,
+    only: Option<&'static [&'static str]>,
     /// Were read already.
-    pub(super) read: Vec<&'static str>,
+    read: Vec<&'static str>,
     what: String,
     value: Option<&'t Entry>,
 }
@@ -31,6 +33,18 @@ impl<'t> Map<'t> {
         }
     }
 
+    /// Looks only at these fields.
+    pub(super) fn only(mut self, known: &'static [&'static str]) -> Self {
+        self.only = Some(known);
+        self
+    }
+
+    /// Looks only at what is not `read` already.
+    pub(super) fn without(mut self, read: Vec<&'static str>) -> Self {
+        self.read = read;
+        self
+    }
+
     fn looks_at(&self, key: &str) -> bool {
         !self.read.contains(&key) && self.only.is_none_or(|only| only.contains(&key))
     }
@@ -39,7 +53,10 @@ impl<'t> Map<'t> {
 impl<'t> MapAccess<'t> for Map<'t> {
     type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'t>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'t>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
         let entry = loop {
             match self.entries.next() {
                 None => return Ok(None),

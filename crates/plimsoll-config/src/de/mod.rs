@@ -24,6 +24,7 @@ use serde::{Deserialize, forward_to_deserialize_any};
 
 use access::{Choice, Halves, Items, Map};
 pub(crate) use error::Error;
+pub(crate) use scalar::is_name;
 
 /// Enums that a field of the same name chooses from, and what the map around it is called.
 const TAGS: [(&str, &str); 2] = [("kind", "limiter"), ("algorithm", "algorithm")];
@@ -74,19 +75,11 @@ impl<'t> Tree<'t> {
             Part::Whole => Map::new(entries, what),
             Part::Known(tell) => {
                 tell.set(known);
-                Map {
-                    only: Some(known),
-                    ..Map::new(entries, what)
-                }
+                Map::new(entries, what).only(known)
             }
-            Part::Rest(read, what) => Map {
-                read,
-                ..Map::new(entries, what)
-            },
+            Part::Rest(read, what) => Map::new(entries, what).without(read),
         };
-        visitor
-            .visit_map(map)
-            .map_err(|error| error.at(self.node))
+        visitor.visit_map(map).map_err(|error| error.at(self.node))
     }
 
     /// An enum that is chosen by the field `tag`.
@@ -124,15 +117,16 @@ impl<'t> Tree<'t> {
     }
 }
 
-/// What a visitor says it wants, without the example.
+/// What a visitor says it wants, in the words of the format.
 fn wanted<'t, V: Visitor<'t>>(visitor: &V) -> String {
-    (visitor as &dyn Expected).to_string()
+    let wanted = (visitor as &dyn Expected).to_string();
+    wanted.replace("a sequence", "a list")
 }
 
-impl<'t> Deserializer<'t> for Tree<'t> {
+impl<'de> Deserializer<'de> for Tree<'de> {
     type Error = Error;
 
-    fn deserialize_any<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.node.value {
             Value::List(_) => self.deserialize_seq(visitor),
             Value::Map(_) => self.deserialize_map(visitor),
@@ -140,30 +134,29 @@ impl<'t> Deserializer<'t> for Tree<'t> {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_bool(plimsoll_scenario::reader::scalar::flag(self.node)?)
     }
 
-    fn deserialize_u32<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_u32(plimsoll_scenario::reader::scalar::count(self.node)?)
     }
 
-    fn deserialize_str<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor
-            .visit_string(text(self.node)?)
-            .map_err(|error| error.at(self.node))
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let read: Result<_, Error> = visitor.visit_string(text(self.node)?);
+        read.map_err(|error| error.at(self.node))
     }
 
-    fn deserialize_string<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         self.deserialize_str(visitor)
     }
 
     /// A field that is there has a value: `queue:` with nothing after it is a mistake.
-    fn deserialize_option<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'t>>(
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         visitor: V,
@@ -174,7 +167,7 @@ impl<'t> Deserializer<'t> for Tree<'t> {
         }
     }
 
-    fn deserialize_seq<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let Value::List(items) = &self.node.value else {
             return Err(expected(&wanted(&visitor), self.node).into());
         };
@@ -183,12 +176,12 @@ impl<'t> Deserializer<'t> for Tree<'t> {
             .map_err(|error| error.at(self.node))
     }
 
-    fn deserialize_map<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let what = wanted(&visitor);
         self.fields(what, &[], visitor)
     }
 
-    fn deserialize_struct<V: Visitor<'t>>(
+    fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         fields: &'static [&'static str],
@@ -203,7 +196,7 @@ impl<'t> Deserializer<'t> for Tree<'t> {
         self.fields(what, fields, visitor)
     }
 
-    fn deserialize_enum<V: Visitor<'t>>(
+    fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,
         variants: &'static [&'static str],
