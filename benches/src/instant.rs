@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::asking::{Answer, Trial};
 use crate::contender::{Contender, Rounds};
 use crate::report::Case;
-use crate::{floors, limiters, permits};
+use crate::{calls, floors, limiters, permits};
 
 pub(crate) const GRANTED: &str = "granted";
 pub(crate) const DENIED: &str = "denied";
@@ -13,6 +13,7 @@ pub(crate) const GRANTED_TWO: &str = "granted-two";
 pub(crate) const DENIED_TWO: &str = "denied-two";
 pub(crate) const PERMIT: &str = "permit";
 pub(crate) const PERMIT_TWO: &str = "permit-two";
+const CALL: &str = "call";
 
 struct Plan {
     id: &'static str,
@@ -26,7 +27,7 @@ struct Plan {
 const BUCKETS: &[&str] = &[limiters::BUCKET, limiters::PRECISE];
 const PERMITS: &[&str] = &[permits::CONCURRENCY, permits::ADAPTIVE];
 
-const PLANS: [Plan; 6] = [
+const PLANS: [Plan; 7] = [
     Plan {
         id: GRANTED,
         title: "Granted, alone",
@@ -74,6 +75,14 @@ const PLANS: [Plan; 6] = [
         threads: 2,
         contenders: permits::contenders,
         compared: PERMITS,
+    },
+    Plan {
+        id: CALL,
+        title: "A limited call that does nothing, alone",
+        answer: Answer::Granted,
+        threads: 1,
+        contenders: calls::contenders,
+        compared: &[calls::RATE, calls::RESOURCE],
     },
 ];
 

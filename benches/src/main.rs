@@ -6,6 +6,7 @@
 )]
 
 mod asking;
+mod calls;
 mod contender;
 mod counting;
 mod floors;

@@ -9,7 +9,7 @@ usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--
   --quick          few short rounds, to see that everything works
   --rounds N       how often everybody runs in each case (31; half of it with keys, a tenth for waiting)
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
-                   permit, permit-two, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
+                   permit, permit-two, call, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
                    keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns;
                    keyed for all of these
   --who TEXT       only contenders with this in their name, for a profile

@@ -2,7 +2,7 @@
 
 use crate::report::{Case, Series, Table};
 use crate::waiting::{self, Waited};
-use crate::{floors, handoff, instant, keyed, limiters, permits, sizes};
+use crate::{calls, floors, handoff, instant, keyed, limiters, permits, sizes};
 
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -20,6 +20,7 @@ pub(crate) fn markdown(
 ) -> String {
     let mut targets = ratios(cases);
     targets.extend(cost_of_totals(cases));
+    targets.extend(calls::targets(cases));
     for (rate, series) in waits {
         targets.extend(waiting(*rate, series));
     }

@@ -165,11 +165,17 @@ impl Provider {
         outcome: impl FnOnce(&T) -> Outcome,
         call: impl FnOnce() -> T,
     ) -> Result<T, Denied> {
-        // Filled where it lies: moving it costs more than the call of a limiter.
+        let demands = demands.into();
+        if let Some((limited, demand)) = self.only(&demands) {
+            self.check_saturation()?;
+            let called = limited.limiter.limit_call_with(demand, outcome, call);
+            return called.map_err(|denied| limited.name_refusal(denied));
+        }
+        // Filled where it lies: moving it costs more than asking a limiter.
         let mut held = Permits::new();
-        self.take_blocking(&demands.into(), &mut held)?;
+        self.take_blocking(&demands, &mut held)?;
         let result = call();
-        held.finish(outcome(&result));
+        held.finish_all(outcome(&result));
         Ok(result)
     }
 

@@ -10,27 +10,46 @@ const FEW: usize = 4;
 #[must_use = "permits that are dropped at once permit nothing"]
 pub struct Permits<'a> {
     few: [Option<Permit<'a>>; FEW],
+    /// How many of the places are taken, from the first.
+    taken: usize,
     more: Vec<Permit<'a>>,
 }
 
 impl<'a> Permits<'a> {
     #[inline]
     pub(super) fn new() -> Self {
-        Self::default()
+        Self {
+            few: [None, None, None, None],
+            taken: 0,
+            more: Vec::new(),
+        }
     }
 
     #[inline]
     pub(super) fn push(&mut self, permit: Permit<'a>) {
-        match self.few.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some(permit),
+        match self.few.get_mut(self.taken) {
+            Some(place) => {
+                *place = Some(permit);
+                self.taken += 1;
+            }
             None => self.more.push(permit),
         }
+    }
+
+    /// Takes the last one out.
+    #[inline]
+    fn pop(&mut self) -> Option<Permit<'a>> {
+        if let Some(last) = self.more.pop() {
+            return Some(last);
+        }
+        self.taken = self.taken.checked_sub(1)?;
+        self.few.get_mut(self.taken)?.take()
     }
 
     /// How many limiters granted.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.few.iter().flatten().count() + self.more.len()
+        self.taken + self.more.len()
     }
 
     /// Whether there was nothing to ask for.
@@ -44,16 +63,16 @@ impl<'a> Permits<'a> {
         self.few.iter().flatten().chain(&self.more)
     }
 
-    /// Takes all out, the last one first.
-    fn drain(&mut self) -> impl Iterator<Item = Permit<'a>> {
-        let more = self.more.drain(..).rev();
-        more.chain(self.few.iter_mut().rev().filter_map(Option::take))
+    /// Gives the permits back and says how the work went.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.finish_all(outcome);
     }
 
-    /// Gives the permits back and says how the work went.
     #[inline]
-    pub fn finish(mut self, outcome: Outcome) {
-        self.drain().for_each(|permit| permit.finish(outcome));
+    pub(super) fn finish_all(&mut self, outcome: Outcome) {
+        while let Some(permit) = self.pop() {
+            permit.finish(outcome);
+        }
     }
 
     /// As if they had never been granted, even by rates: for work that turned out not to be needed.
@@ -62,7 +81,9 @@ impl<'a> Permits<'a> {
     }
 
     pub(super) fn undo_all(&mut self) {
-        self.drain().for_each(Permit::undo);
+        while let Some(permit) = self.pop() {
+            permit.undo();
+        }
     }
 
     /// The same permits, no longer tied to the borrow of their provider.
@@ -71,6 +92,7 @@ impl<'a> Permits<'a> {
         let more = std::mem::take(&mut self.more);
         Permits {
             few: few.map(|permit| permit.map(Permit::into_owned)),
+            taken: self.taken,
             more: more.into_iter().map(Permit::into_owned).collect(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::provider::Limited;
 use super::{Demands, Permits, Provider};
 use crate::demand::Patience;
 use crate::{Clock, Demand, Denied, Limiter, Moment, Permit, Reason};
@@ -26,6 +27,9 @@ impl Provider {
 
     /// Takes for all weights, waiting in the queue of the limiter that refuses. It holds nothing of the others while it
     /// waits; when its turn has come it asks them again.
+    ///
+    /// A limiter without a queue is not waited for. What it can promise for later is to be had by
+    /// [`reserve`](Self::reserve), and waited for with [`Reserved::wait_blocking`](super::Reserved::wait_blocking).
     ///
     /// Nothing happens before the first poll. Dropping the future leaves the queue at once.
     ///
@@ -71,6 +75,17 @@ impl Provider {
             Some(refuser) => crate::blocking::wait(self.wait_for_all(refuser, demands, held)),
             None => Ok(()),
         }
+    }
+
+    /// The limiter that is asked, if it is the only one: the common case, and permits need no list then.
+    #[inline]
+    pub(super) fn only(&self, demands: &Demands<'_>) -> Option<(&Limited, Demand)> {
+        let mut asked = self.limits.iter().filter_map(|limited| {
+            let demand = demands.demand(limited.weight)?;
+            Some((limited, demand))
+        });
+        let only = asked.next()?;
+        asked.next().is_none().then_some(only)
     }
 
     /// Takes for all now; or says who refused, for one who waits then.
