@@ -16,6 +16,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// What a limiter without a queue looks like, for limiters outside this crate. What is not available is in
+    /// use.
+    #[must_use]
+    pub fn of(limit: u64, available: u64) -> Self {
+        let available = available.min(limit);
+        Self {
+            limit,
+            available,
+            in_use: limit - available,
+            ..Self::default()
+        }
+    }
+
     /// The most that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {

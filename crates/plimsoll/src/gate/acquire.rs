@@ -7,7 +7,9 @@ use super::core::{Core, Shortly};
 use crate::all::Members;
 use crate::demand::Patience;
 use crate::queue::{Status, Ticket};
-use crate::{Demand, Denied, Grant, Moment, Permit, Priority, Reason, Refusal, Rule, Source};
+use crate::{
+    Demand, Denied, Grant, Limiter, Moment, Permit, Priority, Reason, Refusal, Rule, Source,
+};
 
 /// Waits for a permit. See [`Limiter::acquire`](crate::Limiter::acquire).
 ///
@@ -20,6 +22,7 @@ enum Stage<'a> {
     Asking(&'a dyn Turnstile, Demand),
     Queued(Place<'a>),
     All(&'a Members, Demand),
+    AtOnce(&'a dyn Limiter, Demand),
     Other(Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>),
     Done,
 }
@@ -97,6 +100,11 @@ impl<'a> Acquire<'a> {
         Self(Stage::All(members, demand))
     }
 
+    /// For limiters that never wait: the first poll asks [`Limiter::try_acquire`], and nothing is allocated.
+    pub fn at_once(limiter: &'a dyn Limiter, demand: Demand) -> Self {
+        Self(Stage::AtOnce(limiter, demand))
+    }
+
     /// Any other way to wait, for limiters that are not a [`Gate`](crate::Gate).
     pub fn from_future(
         future: impl Future<Output = Result<Permit<'a>, Denied>> + Send + 'a,
@@ -137,6 +145,7 @@ impl<'a> Future for Acquire<'a> {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => return Poll::Pending,
             },
+            Stage::AtOnce(limiter, demand) => limiter.try_acquire(*demand),
             Stage::Other(future) => match future.as_mut().poll(cx) {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => return Poll::Pending,
@@ -162,7 +171,7 @@ impl fmt::Debug for Acquire<'_> {
         f.write_str(match self.0 {
             Stage::Asking(..) => "Acquire(asking)",
             Stage::Queued(_) => "Acquire(queued)",
-            Stage::All(..) | Stage::Other(_) => "Acquire",
+            Stage::All(..) | Stage::AtOnce(..) | Stage::Other(_) => "Acquire",
             Stage::Done => "Acquire(done)",
         })
     }

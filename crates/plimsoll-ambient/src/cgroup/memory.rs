@@ -1,0 +1,133 @@
+use std::path::Path;
+
+use super::{Hierarchy, Version};
+use crate::files::{self, Root};
+use crate::memory::machine_total;
+use crate::{MemoryReading, MemorySource, SourceError, parse};
+
+/// The memory of this process's cgroup: of the whole container.
+///
+/// What counts is what cannot easily be reclaimed, as the kubelet has it: the usage without the inactive pages of
+/// files. Percentages are of the least limit that holds here, of the cgroup itself or one it is in
+/// (`memory.max`, or `memory.limit_in_bytes` of version 1); what is in use is then measured where that limit is.
+/// Without a limit it is the cgroup's own usage, of the memory of the machine. Limits are read with
+/// each sample, so they may change.
+#[derive(Debug)]
+pub struct CgroupMemory {
+    root: Root,
+    hierarchy: Hierarchy,
+}
+
+/// What the files are called.
+struct Names {
+    limit: &'static str,
+    limit_expected: &'static str,
+    parse_limit: fn(&str) -> Option<Option<u64>>,
+    usage: &'static str,
+    inactive: &'static str,
+    inactive_expected: &'static str,
+}
+
+const V1: Names = Names {
+    limit: "memory.limit_in_bytes",
+    limit_expected: "a number of bytes",
+    parse_limit: parse::v1_limit,
+    usage: "memory.usage_in_bytes",
+    inactive: "total_inactive_file",
+    inactive_expected: "a line `total_inactive_file <bytes>`",
+};
+
+const V2: Names = Names {
+    limit: "memory.max",
+    limit_expected: "a number of bytes, or `max`",
+    parse_limit: parse::number_or_max,
+    usage: "memory.current",
+    inactive: "inactive_file",
+    inactive_expected: "a line `inactive_file <bytes>`",
+};
+
+impl CgroupMemory {
+    /// Finds the cgroup of this process, of version 1 or 2, whichever controls memory.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or its memory is not accounted for (as in the root cgroup), or not on Linux.
+    pub fn detect() -> Result<Self, SourceError> {
+        Self::below(Root::of_machine("the memory of a cgroup")?)
+    }
+
+    /// As [`detect`](Self::detect), with `/proc` and `/sys` below another root.
+    ///
+    /// # Errors
+    ///
+    /// As [`detect`](Self::detect).
+    pub fn detect_under(root: impl AsRef<Path>) -> Result<Self, SourceError> {
+        Self::below(Root::at(root.as_ref()))
+    }
+
+    pub(crate) fn below(root: Root) -> Result<Self, SourceError> {
+        let hierarchy = Hierarchy::find(&root, "memory")?;
+        let found = Self { root, hierarchy };
+        found.measure()?;
+        Ok(found)
+    }
+
+    /// The least limit that holds for this process, if there is any.
+    ///
+    /// # Errors
+    ///
+    /// If a file is not as expected.
+    pub fn limit(&self) -> Result<Option<u64>, SourceError> {
+        Ok(self.tightest()?.map(|(_, limit)| limit))
+    }
+
+    fn names(&self) -> &'static Names {
+        match self.hierarchy.version {
+            Version::V1 => &V1,
+            Version::V2 => &V2,
+        }
+    }
+
+    fn tightest(&self) -> Result<Option<(&Path, u64)>, SourceError> {
+        let names = self.names();
+        self.hierarchy.tightest(|level| {
+            let file = level.join(names.limit);
+            let limit = files::read_if_there(&file, names.limit_expected, names.parse_limit)?;
+            Ok(limit.flatten())
+        })
+    }
+
+    fn measure(&self) -> Result<MemoryReading, SourceError> {
+        let names = self.names();
+        let tightest = self.tightest()?;
+        let (level, limit) = match tightest {
+            Some((level, limit)) => (level, Some(limit)),
+            None => (self.accounted(), None),
+        };
+        let usage_file = level.join(names.usage);
+        let usage = files::read(&usage_file, "a number of bytes", parse::number)?;
+        let stat_file = level.join("memory.stat");
+        let inactive = files::read(&stat_file, names.inactive_expected, |text| {
+            parse::stat(text, names.inactive)
+        })?;
+        let machine = machine_total(&self.root)?;
+        Ok(MemoryReading {
+            used: usage.saturating_sub(inactive),
+            total: Some(limit.map_or(machine, |limit| limit.min(machine))),
+        })
+    }
+
+    /// The innermost cgroup whose memory is accounted for: version 2 need not do so all the way down.
+    fn accounted(&self) -> &Path {
+        let levels = &self.hierarchy.levels;
+        let usage = self.names().usage;
+        let accounted = levels.iter().find(|level| level.join(usage).is_file());
+        accounted.unwrap_or(&levels[0])
+    }
+}
+
+impl MemorySource for CgroupMemory {
+    fn read(&mut self) -> Result<MemoryReading, SourceError> {
+        self.measure()
+    }
+}

@@ -1,0 +1,98 @@
+//! The cgroups this process is in.
+
+mod cpu;
+mod memory;
+
+use std::path::{Component, Path, PathBuf};
+
+pub use cpu::CgroupCpu;
+pub use memory::CgroupMemory;
+
+use crate::SourceError;
+use crate::files::{self, Root};
+use crate::parse;
+
+/// Which cgroups they are. Both can be mounted at once, each with some of the controllers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// The part of a hierarchy that this process can see: its own cgroup and those around it.
+#[derive(Clone, Debug)]
+struct Hierarchy {
+    version: Version,
+    /// Its own directory first, then its parents, as far as they are mounted.
+    levels: Vec<PathBuf>,
+}
+
+impl Hierarchy {
+    /// The hierarchy that controls `controller` for this process.
+    fn find(root: &Root, controller: &str) -> Result<Self, SourceError> {
+        let whole = |text: &str| Some(text.to_owned());
+        let cgroups_file = root.path("/proc/self/cgroup");
+        let cgroups = files::read(&cgroups_file, "", whole)?;
+        let mounts_file = root.path("/proc/self/mountinfo");
+        let mounts = files::read(&mounts_file, "", whole)?;
+
+        let member = parse::memberships(&cgroups).find(|member| member.has(controller));
+        let mount = parse::mounts(&mounts).find(|mount| mount.has(controller));
+        if let Some((member, mount)) = member.zip(mount) {
+            return Ok(Self::new(root, Version::V1, member.path, &mount));
+        }
+        let Some(member) = parse::memberships(&cgroups).find(parse::Membership::is_v2) else {
+            let expected =
+                format!("a line `0::/<path>`, or one with the controller `{controller}`");
+            return Err(SourceError::malformed(cgroups_file, &expected, &cgroups));
+        };
+        let Some(mount) = parse::mounts(&mounts).find(parse::Mount::is_v2) else {
+            let expected = format!("a mount of cgroup2, or of cgroup with `{controller}`");
+            return Err(SourceError::malformed(mounts_file, &expected, &mounts));
+        };
+        Ok(Self::new(root, Version::V2, member.path, &mount))
+    }
+
+    fn new(root: &Root, version: Version, member: &str, mount: &parse::Mount<'_>) -> Self {
+        let top = root.path(&mount.point);
+        // In a container the mount may begin further down than the path does. A path that leads elsewhere is that
+        // of somebody who was moved out of what is mounted here.
+        let below = Path::new(member)
+            .strip_prefix(&mount.root)
+            .ok()
+            .filter(|below| {
+                below
+                    .components()
+                    .all(|part| matches!(part, Component::Normal(_)))
+            })
+            .unwrap_or(Path::new(""));
+        let own = top.join(below);
+        let mut levels: Vec<_> = own
+            .ancestors()
+            .take(below.components().count() + 1)
+            .filter(|level| level.is_dir())
+            .map(Path::to_owned)
+            .collect();
+        if levels.is_empty() {
+            levels.push(top);
+        }
+        Self { version, levels }
+    }
+
+    /// The least of the limits that hold for this process, and at which level it is.
+    fn tightest<T: PartialOrd>(
+        &self,
+        limit_at: impl Fn(&Path) -> Result<Option<T>, SourceError>,
+    ) -> Result<Option<(&Path, T)>, SourceError> {
+        let mut tightest = None;
+        for level in &self.levels {
+            let Some(limit) = limit_at(level)? else {
+                continue;
+            };
+            if tightest.as_ref().is_none_or(|(_, least)| limit < *least) {
+                tightest = Some((level.as_path(), limit));
+            }
+        }
+        Ok(tightest)
+    }
+}

@@ -1,0 +1,89 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll::InvalidLimit;
+
+use super::{CpuGauge, CpuLimiter, CpuSource, Load, Smooth, source};
+use crate::limiter::ambient_settings;
+use crate::watch::{Gauge, Settings, Watch};
+use crate::{BuildError, Sampler};
+
+/// Settings of a [`CpuLimiter`]. See [`CpuLimiter::builder`].
+#[must_use]
+pub struct CpuLimiterBuilder {
+    percent: u8,
+    smoothing: Duration,
+    source: Option<Box<dyn CpuSource>>,
+    settings: Settings,
+}
+
+ambient_settings!(CpuLimiterBuilder);
+
+impl CpuLimiterBuilder {
+    pub(super) fn new(percent: u8) -> Self {
+        Self {
+            percent,
+            smoothing: Duration::from_secs(5),
+            source: None,
+            settings: Settings::default(),
+        }
+    }
+
+    /// The time constant of the average; 5 s unless told otherwise, zero for none.
+    ///
+    /// From idling to a full load, a threshold of `p` percent is reached after `-ln(1 - p/100)` times this:
+    /// 80 % after 1.6 times, 95 % after 3 times. 100 % is reached only without smoothing.
+    pub fn smoothing(mut self, constant: Duration) -> Self {
+        self.smoothing = constant;
+        self
+    }
+
+    /// Measures something else than what would be chosen.
+    pub fn source(mut self, source: impl CpuSource + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// Builds the limiter and takes its first reading. From then on `sampler` measures for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](BuildError::Invalid): a threshold of 0 or above 100 percent, a check interval of zero.
+    /// [`Source`](BuildError::Source): what cannot be measured.
+    pub fn build(self, sampler: &Sampler) -> Result<CpuLimiter, BuildError> {
+        self.settings.check()?;
+        if !(1..=100).contains(&self.percent) {
+            let given = format!("{}%", self.percent);
+            return Err(InvalidLimit::new("threshold", given, "1% to 100%").into());
+        }
+        let source = match self.source {
+            Some(source) => source,
+            None => source::detect()?,
+        };
+        let load = Arc::new(Load::default());
+        let mut gauge = CpuGauge {
+            source,
+            threshold: f64::from(self.percent) / 100.0,
+            average: Smooth::new(self.smoothing),
+            before: None,
+            load: Arc::clone(&load),
+        };
+        let clock = sampler.clock().clone();
+        let now = clock.precise_now();
+        let first = (now, gauge.measure(now)?);
+        let watch = Watch::new(&self.settings, clock, Box::new(gauge), first);
+        sampler.register(&watch);
+        Ok(CpuLimiter { watch, load })
+    }
+}
+
+impl fmt::Debug for CpuLimiterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuLimiterBuilder")
+            .field("percent", &self.percent)
+            .field("smoothing", &self.smoothing)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! The processor limiter.
+
+mod builder;
+mod smooth;
+mod source;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll::Moment;
+
+pub use builder::CpuLimiterBuilder;
+pub(crate) use source::allowed_cores;
+pub use source::{CpuReading, CpuSource, MachineCpu, ProcessCpu};
+
+use crate::limiter::ambient_limiter;
+use crate::watch::{Gauge, Watch};
+use crate::{Level, SourceError};
+use smooth::Smooth;
+
+/// Saturated when too much of the processor time is in use. A clone is the same limiter.
+///
+/// Each sample is the share of the time there was that has been used since the sample before, and is averaged with
+/// those before, the older the less: after one [`smoothing`](CpuLimiterBuilder::smoothing) time 63 % of the average is
+/// new, whatever the times between the samples. It is saturated while the average is at or above the
+/// threshold. It begins as if nothing had been used, so starting up is no emergency.
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_ambient::{CpuLimiter, MachineCpu, Sampler};
+/// use std::time::Duration;
+///
+/// # if cfg!(target_os = "linux") {
+/// let sampler = Sampler::new(Clock::system());
+/// let container = CpuLimiter::builder(90).name("cpu").build(&sampler)?;
+/// let machine = CpuLimiter::builder(80)
+///     .source(MachineCpu::new()?)
+///     .check_interval(Duration::from_millis(250))
+///     .smoothing(Duration::from_secs(3))
+///     .build(&sampler)?;
+/// let _sampling = sampler.spawn()?;
+/// println!("{:.0} %, {:.0} %", 100.0 * container.load(), 100.0 * machine.load());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What is measured
+///
+/// Unless told otherwise by [`source`](CpuLimiterBuilder::source): the time of the [cgroup](crate::CgroupCpu) if a quota is
+/// set for it, otherwise that of the [process](ProcessCpu).
+///
+/// # When it opens again
+///
+/// With the first average below the threshold; the smoothing is what keeps it from flapping.
+#[derive(Clone)]
+pub struct CpuLimiter {
+    watch: Arc<Watch>,
+    load: Arc<Load>,
+}
+
+/// A share, as the bits of a float.
+#[derive(Default)]
+struct Load(AtomicU64);
+
+impl Load {
+    fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, load: f64) {
+        self.0.store(load.to_bits(), Ordering::Relaxed);
+    }
+}
+
+impl CpuLimiter {
+    /// A limiter that is saturated when `percent` of the processor time is in use.
+    pub fn builder(percent: u8) -> CpuLimiterBuilder {
+        CpuLimiterBuilder::new(percent)
+    }
+
+    /// The average of the last samples: 0 idle, 1 all that there is. It can be more than that for a moment, where
+    /// quotas allow for bursts.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        self.load.get()
+    }
+}
+
+ambient_limiter!(CpuLimiter);
+
+impl fmt::Debug for CpuLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuLimiter")
+            .field("name", &self.watch.name())
+            .field("load", &self.load())
+            .finish_non_exhaustive()
+    }
+}
+
+struct CpuGauge {
+    source: Box<dyn CpuSource>,
+    threshold: f64,
+    average: Smooth,
+    /// When it was last read, and how much had been used by then.
+    before: Option<(Moment, CpuReading)>,
+    load: Arc<Load>,
+}
+
+impl Gauge for CpuGauge {
+    fn measure(&mut self, now: Moment) -> Result<Level, SourceError> {
+        let reading = self.source.read()?;
+        if !(reading.cores.is_finite() && reading.cores > 0.0) {
+            return Err(SourceError::new("the source says there are no processors"));
+        }
+        let step = self.before.map(|(then, before)| {
+            // A counter that runs backwards is another one: the process has been moved.
+            (now.since(then), reading.used.saturating_sub(before.used))
+        });
+        match step {
+            Some((elapsed, used)) if !elapsed.is_zero() => {
+                let there_was = elapsed.as_secs_f64() * reading.cores;
+                self.average.add(used.as_secs_f64() / there_was, elapsed);
+                self.before = Some((now, reading));
+            }
+            // In no time nothing can be learned; what has been used meanwhile counts next time.
+            Some(_) => {}
+            None => self.before = Some((now, reading)),
+        }
+        self.load.set(self.average.value());
+        Ok(if self.average.value() >= self.threshold {
+            Level::Soft
+        } else {
+            Level::Normal
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Ambient limiters are limiters: they grant anything while they are not saturated, and get nothing back.
+
+/// The methods that all ambient limiters have, and the trait. `$limiter` has a field `watch`.
+macro_rules! ambient_limiter {
+    ($limiter:ident) => {
+        impl $limiter {
+            /// Whether new work may start: `Ok` unless the limiter is saturated.
+            ///
+            /// It compares two words and the time; no lock, no allocation, nothing is measured. Only if the last sample is
+            /// older than two check intervals, because nobody [samples](crate::Sampler), does the first who comes
+            /// measure, at most once in an interval.
+            ///
+            /// # Errors
+            ///
+            /// [`Saturated`](plimsoll::Reason::Saturated), with the name of the limiter. `Unavailable` if the last good
+            /// sample is too old and a new one fails (see [`WhenUnknown`](crate::WhenUnknown)). `Closed` if it was closed.
+            #[inline]
+            pub fn check_saturation(&self) -> Result<(), plimsoll::Denied> {
+                self.watch.check()
+            }
+
+            /// What went wrong with the last measurement, if it failed.
+            #[must_use]
+            pub fn last_error(&self) -> Option<crate::SourceError> {
+                self.watch.last_error()
+            }
+        }
+
+        /// Grants demands of any cost while it is not saturated. Never waits: who is refused is told at once, by
+        /// [`acquire`](plimsoll::Limiter::acquire) too. Permits give nothing back, and demands are not counted.
+        impl plimsoll::Limiter for $limiter {
+            #[inline]
+            fn try_acquire(
+                &self,
+                demand: plimsoll::Demand,
+            ) -> Result<plimsoll::Permit<'_>, plimsoll::Denied> {
+                self.watch.permit(demand)
+            }
+
+            fn acquire(&self, demand: plimsoll::Demand) -> plimsoll::Acquire<'_> {
+                plimsoll::Acquire::at_once(self, demand)
+            }
+
+            fn reserve(
+                &self,
+                demand: plimsoll::Demand,
+            ) -> Result<plimsoll::Reservation<'_>, plimsoll::Denied> {
+                let permit = self.watch.permit(demand)?;
+                let now = permit.granted_at();
+                let ready = std::future::ready(Ok(permit));
+                Ok(plimsoll::Reservation::from_future(now, Some(now), ready))
+            }
+
+            fn estimate(&self, _demand: plimsoll::Demand) -> Result<(), plimsoll::Denied> {
+                self.watch.check()
+            }
+
+            /// Everything is available, or nothing.
+            fn snapshot(&self) -> plimsoll::Snapshot {
+                self.watch.snapshot()
+            }
+
+            fn close(&self) {
+                self.watch.close();
+            }
+
+            fn name(&self) -> Option<&str> {
+                self.watch.name()
+            }
+
+            fn clock(&self) -> &plimsoll::Clock {
+                self.watch.clock()
+            }
+
+            fn source(&self) -> &dyn plimsoll::Source {
+                &*self.watch
+            }
+        }
+    };
+}
+
+/// The settings that all builders of ambient limiters have. `$builder` has a field `settings`.
+macro_rules! ambient_settings {
+    ($builder:ident) => {
+        impl $builder {
+            /// How often to measure; 1 s unless told otherwise.
+            pub fn check_interval(mut self, interval: std::time::Duration) -> Self {
+                self.settings.interval = interval;
+                self
+            }
+
+            /// Gives the limiter a name, for refusals.
+            pub fn name(mut self, name: &str) -> Self {
+                self.settings.name = Some(name.into());
+                self
+            }
+
+            /// What to answer while nothing can be measured; to refuse unless told otherwise.
+            pub fn when_unknown(mut self, when_unknown: crate::WhenUnknown) -> Self {
+                self.settings.when_unknown = when_unknown;
+                self
+            }
+        }
+    };
+}
+
+pub(crate) use {ambient_limiter, ambient_settings};

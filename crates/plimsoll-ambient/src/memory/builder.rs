@@ -1,0 +1,99 @@
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use plimsoll::InvalidLimit;
+
+use super::{Limits, MemoryGauge, MemoryLimiter, MemorySource, source};
+use crate::limiter::ambient_settings;
+use crate::watch::{Settings, Watch};
+use crate::{Amount, BuildError, Sampler};
+
+/// Settings of a [`MemoryLimiter`]. See [`MemoryLimiter::builder`].
+#[must_use]
+pub struct MemoryLimiterBuilder {
+    limits: Limits,
+    source: Option<Box<dyn MemorySource>>,
+    settings: Settings,
+}
+
+ambient_settings!(MemoryLimiterBuilder);
+
+impl MemoryLimiterBuilder {
+    pub(super) fn new(hard: Amount) -> Self {
+        Self {
+            limits: Limits { hard, spike: None },
+            source: None,
+            settings: Settings::default(),
+        }
+    }
+
+    /// What may come in between two samples: the soft limit is so much below the hard one. A fifth of the hard
+    /// limit unless told otherwise. A percentage is of the memory there is, not of the hard limit.
+    pub fn spike(mut self, spike: Amount) -> Self {
+        self.limits.spike = Some(spike);
+        self
+    }
+
+    /// Measures something else than what would be chosen.
+    pub fn source(mut self, source: impl MemorySource + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// Builds the limiter and takes its first sample. From then on `sampler` measures for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](BuildError::Invalid): a limit of 0, a percentage above 100, a spike that leaves nothing of
+    /// the hard limit, a check interval of zero, percentages of a source that knows no total.
+    /// [`Source`](BuildError::Source): what cannot be measured.
+    pub fn build(self, sampler: &Sampler) -> Result<MemoryLimiter, BuildError> {
+        self.settings.check()?;
+        let limits = self.limits;
+        limits.hard.check("hard_limit", 1)?;
+        if let Some(spike) = limits.spike {
+            spike.check("spike", 0)?;
+        }
+        let mut source = match self.source {
+            Some(source) => source,
+            None => source::detect()?,
+        };
+        let now = sampler.clock().precise_now();
+        let Some(usage) = limits.judge(source.read()?) else {
+            let (option, amount) = match (limits.hard, limits.spike) {
+                (Amount::Bytes(_), Some(spike)) => ("spike", spike),
+                (hard, _) => ("hard_limit", hard),
+            };
+            let rule = "bytes, because the source does not say how much memory there is";
+            return Err(InvalidLimit::new(option, amount, rule).into());
+        };
+        if usage.hard_limit == 0 {
+            let rule = "at least 1 byte of what there is";
+            return Err(InvalidLimit::new("hard_limit", limits.hard, rule).into());
+        }
+        if usage.soft_limit == 0 {
+            let spike = limits.spike.unwrap_or(Amount::Bytes(0));
+            return Err(InvalidLimit::new("spike", spike, "less than the hard limit").into());
+        }
+        let first = (now, usage.level());
+        let usage = Arc::new(Mutex::new(usage));
+        let gauge = MemoryGauge {
+            source,
+            limits,
+            usage: Arc::clone(&usage),
+        };
+        let clock = sampler.clock().clone();
+        let watch = Watch::new(&self.settings, clock, Box::new(gauge), first);
+        sampler.register(&watch);
+        Ok(MemoryLimiter { watch, usage })
+    }
+}
+
+impl fmt::Debug for MemoryLimiterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryLimiterBuilder")
+            .field("limits", &self.limits)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

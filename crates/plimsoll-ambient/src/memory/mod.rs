@@ -1,0 +1,158 @@
+//! The memory limiter.
+
+mod builder;
+mod source;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use builder::MemoryLimiterBuilder;
+pub(crate) use source::machine_total;
+pub use source::{MemoryReading, MemorySource, ProcessMemory};
+
+use crate::limiter::ambient_limiter;
+use crate::watch::{Gauge, Watch};
+use crate::{Amount, Level, SourceError};
+use plimsoll::Moment;
+
+/// Saturated when too much memory is in use. A clone is the same limiter.
+///
+/// It has a *hard limit*, the most memory that should ever be in use, and a *spike*, what may come in between two
+/// samples. Their difference is the *soft limit*: at or above it the limiter is saturated, and what is
+/// already under way has the spike to finish in. This is how the memory limiter of the OpenTelemetry collector
+/// is told, and as there the spike is a fifth of the hard limit unless told otherwise.
+///
+/// ```
+/// use plimsoll::{Clock, Reason};
+/// use plimsoll_ambient::{Amount, MemoryLimiter, ProcessMemory, Sampler};
+/// use std::time::Duration;
+///
+/// # if cfg!(target_os = "linux") {
+/// let sampler = Sampler::new(Clock::system());
+/// let memory = MemoryLimiter::builder(Amount::Percent(80)) // of the container, or the machine
+///     .spike(Amount::mib(16))
+///     .check_interval(Duration::from_millis(500))
+///     .name("memory")
+///     .build(&sampler)?;
+/// let _sampling = sampler.spawn()?;
+/// println!("{:?}: {:?}", memory.level(), memory.usage());
+///
+/// let tiny = MemoryLimiter::builder(Amount::Bytes(4096)).source(ProcessMemory::new()?);
+/// let denied = tiny.name("tiny").build(&sampler)?.check_saturation().unwrap_err();
+/// assert_eq!(denied.reason(), Reason::Saturated);
+/// assert_eq!(denied.to_string(), "tiny: saturated");
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What is measured
+///
+/// Unless told otherwise by [`source`](MemoryLimiterBuilder::source): the memory of the [cgroup](crate::CgroupMemory) if
+/// a limit is set for it, otherwise that of the [process](ProcessMemory).
+///
+/// # When it opens again
+///
+/// With the first sample below the soft limit. There is no second, lower threshold: the answer changes at most once in a
+/// check interval, so it cannot flap faster than that, and a process keeps some of the memory it has freed, so
+/// a threshold far below might never be reached again.
+#[derive(Clone)]
+pub struct MemoryLimiter {
+    watch: Arc<Watch>,
+    usage: Arc<Mutex<MemoryUsage>>,
+}
+
+/// What a memory limiter goes by, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryUsage {
+    /// What is in use.
+    pub used: u64,
+    /// From here on it is saturated.
+    pub soft_limit: u64,
+    /// The most that should ever be in use.
+    pub hard_limit: u64,
+}
+
+impl MemoryUsage {
+    fn level(&self) -> Level {
+        if self.used >= self.hard_limit {
+            Level::Hard
+        } else if self.used >= self.soft_limit {
+            Level::Soft
+        } else {
+            Level::Normal
+        }
+    }
+}
+
+impl MemoryLimiter {
+    /// A limiter that is to keep what is in use below `hard_limit`.
+    pub fn builder(hard_limit: Amount) -> MemoryLimiterBuilder {
+        MemoryLimiterBuilder::new(hard_limit)
+    }
+
+    /// How full memory is, by the last good sample.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.watch.level()
+    }
+
+    /// The last good sample, and the limits as they were then: percentages are of what there is at the
+    /// time.
+    #[must_use]
+    pub fn usage(&self) -> MemoryUsage {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+ambient_limiter!(MemoryLimiter);
+
+impl fmt::Debug for MemoryLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryLimiter")
+            .field("name", &self.watch.name())
+            .field("usage", &self.usage())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The limits as they were told.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    hard: Amount,
+    spike: Option<Amount>,
+}
+
+impl Limits {
+    /// What a reading means. `None` if percentages are of nobody knows what.
+    fn judge(self, reading: MemoryReading) -> Option<MemoryUsage> {
+        let hard_limit = self.hard.of(reading.total)?;
+        let spike = match self.spike {
+            Some(spike) => spike.of(reading.total)?,
+            None => hard_limit / 5,
+        };
+        Some(MemoryUsage {
+            used: reading.used,
+            soft_limit: hard_limit.saturating_sub(spike),
+            hard_limit,
+        })
+    }
+}
+
+struct MemoryGauge {
+    source: Box<dyn MemorySource>,
+    limits: Limits,
+    usage: Arc<Mutex<MemoryUsage>>,
+}
+
+impl Gauge for MemoryGauge {
+    fn measure(&mut self, _now: Moment) -> Result<Level, SourceError> {
+        let reading = self.source.read()?;
+        let Some(usage) = self.limits.judge(reading) else {
+            return Err(SourceError::new(
+                "the source does not say how much memory there is, and a limit is a percentage of it",
+            ));
+        };
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
+        Ok(usage.level())
+    }
+}

@@ -1,0 +1,190 @@
+//! Who measures, and when.
+
+mod run;
+mod thread;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+
+use plimsoll::{Clock, Moment};
+
+pub use run::Run;
+pub use thread::SamplerThread;
+
+use crate::SourceError;
+use crate::watch::Watch;
+
+/// Measures for all limiters that were built with it. Clones are the same sampler.
+///
+/// Nothing is measured behind anybody's back: somebody has to drive the sampler, in one of three ways.
+///
+/// - [`spawn`](Self::spawn): one thread for all limiters, until its guard is dropped.
+/// - [`run`](Self::run): a future for a task of any runtime.
+/// - [`sample`](Self::sample): now, by whoever calls it.
+///
+/// The first two sample at the shortest interval that any of the limiters asked for. At each tick those are
+/// measured that would otherwise fall due before the next one, so that limiters with longer intervals cost
+/// no wake-ups of their own.
+///
+/// ```
+/// use plimsoll::ManualClock;
+/// use plimsoll_ambient::{Amount, MemoryLimiter, MemoryReading, Sampler};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// let used = Arc::new(AtomicU64::new(0));
+/// let gauge = Arc::clone(&used);
+///
+/// let sampler = Sampler::new(ManualClock::new().clock());
+/// let memory = MemoryLimiter::builder(Amount::Bytes(1000))
+///     .source(move || Ok(MemoryReading { used: gauge.load(Ordering::Relaxed), total: None }))
+///     .build(&sampler)?;
+///
+/// used.store(900, Ordering::Relaxed);
+/// assert!(memory.check_saturation().is_ok()); // nobody has looked yet
+/// sampler.sample()?;
+/// assert!(memory.check_saturation().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Sampler {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    clock: Clock,
+    inside: Mutex<Inside>,
+    /// The thread, while there is one.
+    thread: Mutex<Weak<thread::Guarded>>,
+}
+
+#[derive(Default)]
+struct Inside {
+    watches: Vec<Weak<Watch>>,
+    /// Those who drive, to be told of new limiters.
+    drivers: Vec<(u64, Waker)>,
+    next_driver: u64,
+}
+
+impl Sampler {
+    /// A sampler that goes by `clock`, as do the limiters built with it.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                clock,
+                inside: Mutex::default(),
+                thread: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Measures for all limiters now.
+    ///
+    /// # Errors
+    ///
+    /// The first measurement that failed; the others are taken nevertheless. Each limiter keeps its own error
+    /// too.
+    pub fn sample(&self) -> Result<(), SourceError> {
+        let mut result = Ok(());
+        for watch in self.shared.watches() {
+            result = result.and(watch.measure());
+        }
+        result
+    }
+
+    /// Drives the sampler for as long as the future is polled. It never completes; drop it to stop.
+    ///
+    /// ```
+    /// # use plimsoll::Clock;
+    /// # use plimsoll_ambient::Sampler;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    /// # runtime.block_on(async {
+    /// let sampler = Sampler::new(Clock::system());
+    /// let sampling = tokio::spawn(sampler.run());
+    /// // ... build limiters, serve ...
+    /// sampling.abort();
+    /// # });
+    /// ```
+    pub fn run(&self) -> Run {
+        Run::new(Arc::clone(&self.shared))
+    }
+
+    /// Drives the sampler in a thread of its own, named `plimsoll-sample`, until the guard is dropped.
+    ///
+    /// There is one thread, whoever asks: while it runs, this returns another guard for it, and it ends with
+    /// the last of them.
+    ///
+    /// ```
+    /// # use plimsoll::Clock;
+    /// # use plimsoll_ambient::Sampler;
+    /// let sampler = Sampler::new(Clock::system());
+    /// let sampling = sampler.spawn()?;
+    /// // ... build limiters, serve ...
+    /// drop(sampling); // the thread has ended when this returns
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the operating system has no thread to give.
+    pub fn spawn(&self) -> std::io::Result<SamplerThread> {
+        SamplerThread::start(&self.shared)
+    }
+
+    /// The clock it goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Measures for this one too, as long as it lives.
+    pub(crate) fn register(&self, watch: &Arc<Watch>) {
+        let mut inside = self.shared.inside();
+        inside.watches.retain(|known| known.strong_count() > 0);
+        inside.watches.push(Arc::downgrade(watch));
+        let drivers = std::mem::take(&mut inside.drivers);
+        drop(inside);
+        // Its interval may be shorter than those of the others.
+        for (_, driver) in drivers {
+            driver.wake();
+        }
+    }
+}
+
+impl Shared {
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those who are still there. Measured outside of the lock: files take their time.
+    fn watches(&self) -> Vec<Arc<Watch>> {
+        let watches = &self.inside().watches;
+        watches.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The shortest interval that anybody asked for.
+    fn shortest(&self) -> Option<u64> {
+        self.watches().iter().map(|watch| watch.interval()).min()
+    }
+
+    /// Measures whoever falls due before `next`.
+    fn sample_due(&self, next: Moment) {
+        for watch in self.watches() {
+            if watch.due_at() < next {
+                // The limiter keeps its error.
+                let _kept = watch.measure();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler")
+            .field("clock", &self.shared.clock)
+            .field("limiters", &self.shared.watches().len())
+            .finish_non_exhaustive()
+    }
+}

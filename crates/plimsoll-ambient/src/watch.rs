@@ -1,0 +1,312 @@
+//! What every ambient limiter is made of: something that measures, and the last answer in a word.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::Duration;
+
+use plimsoll::{
+    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Outcome, Permit, Reason, Snapshot, Source,
+};
+
+use crate::SourceError;
+
+/// How full memory is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    /// Below the soft limit.
+    Normal,
+    /// At or above the soft limit: no new work.
+    Soft,
+    /// At or above the hard limit: what the spike was kept for is used up.
+    Hard,
+}
+
+/// What a limiter answers while it does not know: its last good sample is old, and a new one fails.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum WhenUnknown {
+    /// It refuses, as [`Unavailable`](Reason::Unavailable).
+    #[default]
+    Refuse,
+    /// It admits.
+    Admit,
+}
+
+/// Measures and judges. Called by one at a time.
+pub(crate) trait Gauge: Send {
+    fn measure(&mut self, now: Moment) -> Result<Level, SourceError>;
+}
+
+const NORMAL: u8 = 0;
+const SOFT: u8 = 1;
+const HARD: u8 = 2;
+/// Nobody knows.
+const UNKNOWN: u8 = 3;
+/// The limiter was closed. It stays so.
+const CLOSED: u8 = 4;
+
+/// For how many intervals a sample counts: one may come late without anybody else having to measure.
+const INTERVALS: u64 = 2;
+
+pub(crate) struct Watch {
+    clock: Clock,
+    /// The answer, one of the constants above. Nothing else is published with it.
+    answer: AtomicU8,
+    /// From here on the answer is too old, in nanoseconds.
+    stale_at: AtomicU64,
+    interval: u64,
+    when_unknown: WhenUnknown,
+    /// Carries the name.
+    saturated: Denied,
+    measuring: Mutex<Measuring>,
+    me: Weak<Self>,
+}
+
+struct Measuring {
+    gauge: Box<dyn Gauge>,
+    level: Level,
+    tried_at: Moment,
+    succeeded_at: Moment,
+    error: Option<SourceError>,
+}
+
+/// What all ambient limiters can be told.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: Option<String>,
+    pub(crate) interval: Duration,
+    pub(crate) when_unknown: WhenUnknown,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: None,
+            interval: Duration::from_secs(1),
+            when_unknown: WhenUnknown::Refuse,
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn check(&self) -> Result<(), InvalidLimit> {
+        if self.interval.is_zero() {
+            return Err(InvalidLimit::new(
+                "check_interval",
+                "0ns",
+                "a longer time than that",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Watch {
+    /// Watches what `gauge` measures. It measured `level` at `now`.
+    pub(crate) fn new(
+        settings: &Settings,
+        clock: Clock,
+        gauge: Box<dyn Gauge>,
+        (now, level): (Moment, Level),
+    ) -> Arc<Self> {
+        let interval = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
+        let saturated = Denied::new(Reason::Saturated);
+        Arc::new_cyclic(|me| Self {
+            clock,
+            answer: AtomicU8::new(level as u8),
+            stale_at: AtomicU64::new(stale_from(now, interval)),
+            interval,
+            when_unknown: settings.when_unknown,
+            saturated: match &settings.name {
+                Some(name) => saturated.with_limiter(name),
+                None => saturated,
+            },
+            measuring: Mutex::new(Measuring {
+                gauge,
+                level,
+                tried_at: now,
+                succeeded_at: now,
+                error: None,
+            }),
+            me: Weak::clone(me),
+        })
+    }
+
+    /// Whether new work may start. While samples come this is a look at the clock and at two words.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), Denied> {
+        self.check_at(self.clock.now())
+    }
+
+    #[inline]
+    fn check_at(&self, now: Moment) -> Result<(), Denied> {
+        match self.answer(now) {
+            NORMAL => Ok(()),
+            other => self.refuse(other),
+        }
+    }
+
+    #[inline]
+    fn answer(&self, now: Moment) -> u8 {
+        if now.as_nanos() >= self.stale_at.load(Ordering::Relaxed) {
+            self.catch_up(now);
+        }
+        // An answer is complete in itself, so there is nothing it must be ordered with.
+        self.answer.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn refuse(&self, answer: u8) -> Result<(), Denied> {
+        let reason = match answer {
+            UNKNOWN if self.when_unknown == WhenUnknown::Admit => return Ok(()),
+            UNKNOWN => Reason::Unavailable,
+            CLOSED => Reason::Closed,
+            _ => return Err(self.saturated.clone()),
+        };
+        let denied = Denied::new(reason);
+        Err(match self.name() {
+            Some(name) => denied.with_limiter(name),
+            None => denied,
+        })
+    }
+
+    /// Nobody has measured for too long: whoever comes first does, the others go by what is known.
+    #[cold]
+    fn catch_up(&self, now: Moment) {
+        let stale_at = self.stale_at.load(Ordering::Relaxed);
+        let next = now.plus_nanos(self.interval).as_nanos();
+        let claimed = now.as_nanos() >= stale_at
+            && self
+                .stale_at
+                .compare_exchange(stale_at, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if claimed {
+            let measuring = match self.measuring.try_lock() {
+                Ok(measuring) => measuring,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            // What went wrong is kept for `last_error`, and becomes the answer.
+            let _kept = self.measure_with(measuring);
+        }
+    }
+
+    pub(crate) fn measure(&self) -> Result<(), SourceError> {
+        self.measure_with(self.measuring())
+    }
+
+    fn measure_with(&self, mut measuring: MutexGuard<'_, Measuring>) -> Result<(), SourceError> {
+        // Read behind the lock, so that gauges never see time run backwards.
+        let now = self.clock.precise_now();
+        measuring.tried_at = now;
+        // A source of somebody else's that panics must not take the sampling of all others with it.
+        let measured = catch_unwind(AssertUnwindSafe(|| measuring.gauge.measure(now)))
+            .unwrap_or_else(|_| Err(SourceError::new("the source panicked")));
+        match &measured {
+            Ok(level) => {
+                measuring.level = *level;
+                measuring.succeeded_at = now;
+                measuring.error = None;
+                self.settle(*level as u8);
+                let stale_at = stale_from(now, self.interval);
+                self.stale_at.store(stale_at, Ordering::Relaxed);
+            }
+            Err(error) => {
+                measuring.error = Some(error.clone());
+                if now.as_nanos() >= stale_from(measuring.succeeded_at, self.interval) {
+                    self.settle(UNKNOWN);
+                }
+                // Nobody else tries before the next interval.
+                let next = now.plus_nanos(self.interval).as_nanos();
+                self.stale_at.fetch_max(next, Ordering::Relaxed);
+            }
+        }
+        measured.map(drop)
+    }
+
+    /// Makes this the answer, unless the limiter is closed.
+    fn settle(&self, answer: u8) {
+        let open = |now| (now != CLOSED).then_some(answer);
+        let _closed = self
+            .answer
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, open);
+    }
+
+    fn measuring(&self) -> MutexGuard<'_, Measuring> {
+        self.measuring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        match self.answer(self.clock.now()) {
+            NORMAL => Level::Normal,
+            SOFT => Level::Soft,
+            HARD => Level::Hard,
+            _ => self.measuring().level,
+        }
+    }
+
+    pub(crate) fn last_error(&self) -> Option<SourceError> {
+        self.measuring().error.clone()
+    }
+
+    /// When the next sample should be taken at the latest.
+    pub(crate) fn due_at(&self) -> Moment {
+        self.measuring().tried_at.plus_nanos(self.interval)
+    }
+
+    pub(crate) fn interval(&self) -> u64 {
+        self.interval
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.saturated.limiter()
+    }
+
+    pub(crate) fn close(&self) {
+        self.answer.store(CLOSED, Ordering::Relaxed);
+    }
+
+    pub(crate) fn permit(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let now = self.clock.now();
+        self.check_at(now)?;
+        let grant = Grant {
+            cost: demand.cost(),
+            taken: now,
+            priority: demand.class(),
+            timed: false,
+        };
+        Ok(Permit::new(self, grant, false))
+    }
+
+    /// Everything or nothing is available.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let available = if self.check().is_ok() { u64::MAX } else { 0 };
+        Snapshot::of(u64::MAX, available)
+    }
+}
+
+fn stale_from(measured: Moment, interval: u64) -> u64 {
+    measured
+        .plus_nanos(interval.saturating_mul(INTERVALS))
+        .as_nanos()
+}
+
+/// Nothing is taken, so nothing comes back.
+impl Source for Watch {
+    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
+
+    fn undo(&self, _grant: Grant, _whole: bool) {}
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("a watch lives in an Arc"),
+        }
+    }
+}
