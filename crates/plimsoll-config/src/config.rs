@@ -5,7 +5,7 @@ use plimsoll_scenario::reader::{Read, text_of};
 
 use crate::check::{Definition, Plan, plan};
 use crate::place::Places;
-use crate::spec::File;
+use crate::spec::{File, Limiter};
 use crate::{ConfigError, Format, de, effective};
 
 /// A configuration file that has been read and checked.
@@ -80,18 +80,16 @@ impl Config {
     }
 
     pub(crate) fn definition(&self, id: &str) -> Option<&Definition> {
-        let mut definitions = self.plan.definitions.iter();
-        definitions.find(|definition| definition.id == id)
+        let index = self.plan.by_id.get(id)?;
+        self.plan.definitions.get(*index)
     }
 }
 
 fn read(text: &str, format: Format) -> Read<(File, Plan)> {
     let root = format.tree(text)?;
     let mut file: File = de::read(&root)?;
-    for (_, limiter) in &mut file.limiters.0 {
-        limiter.fill();
-    }
-    let plan = plan(&file, Places { root: &root })?;
+    file.limiters.values_mut().for_each(Limiter::fill);
+    let plan = plan(&file, &Places::of(&root))?;
     Ok((file, plan))
 }
 

@@ -4,6 +4,7 @@ mod config;
 mod de;
 mod effective;
 mod format;
+mod live;
 mod place;
 mod route;
 mod rules;
@@ -13,5 +14,6 @@ mod toml_tree;
 
 pub use config::Config;
 pub use format::Format;
+pub use live::{Changes, KeyedLimiter, LimitSet, Limits, Part, Route};
 pub use plimsoll_scenario::FileError as ConfigError;
 pub use schema::schema;

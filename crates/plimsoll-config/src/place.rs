@@ -1,6 +1,8 @@
 //! Where in a file something stands, for problems that show only when all of it has been read.
 
-use plimsoll_scenario::reader::{Node, Place, Problem, Value, label};
+use std::collections::HashMap;
+
+use plimsoll_scenario::reader::{Entry, Node, Place, Problem, Value, label};
 
 /// One step of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,24 +25,37 @@ pub(crate) fn keys<'a>(keys: &[&'a str]) -> Path<'a> {
 }
 
 /// A file whose places can be looked up.
-#[derive(Clone, Copy)]
 pub(crate) struct Places<'t> {
-    pub(crate) root: &'t Node,
+    root: &'t Node,
+    /// What has a name in a section: there may be very many.
+    named: HashMap<(&'t str, &'t str), &'t Entry>,
 }
 
-impl Places<'_> {
+impl<'t> Places<'t> {
+    pub(crate) fn of(root: &'t Node) -> Self {
+        let sections = entries(root).iter();
+        let named = sections.flat_map(|section| {
+            let named = entries(&section.value).iter();
+            named.map(|entry| ((section.key.as_str(), entry.key.as_str()), entry))
+        });
+        Self {
+            root,
+            named: named.collect(),
+        }
+    }
+
     /// A problem of the value at `path`.
-    pub(crate) fn value(self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
+    pub(crate) fn value(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).1, path, message)
     }
 
     /// A problem of the name at the end of `path`.
-    pub(crate) fn name(self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
+    pub(crate) fn name(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).0, path, message)
     }
 
     /// Whether there is something at `path`.
-    pub(crate) fn has(self, path: &[Step<'_>]) -> bool {
+    pub(crate) fn has(&self, path: &[Step<'_>]) -> bool {
         self.walk(path).len() == path.len() + 1
     }
 
@@ -53,20 +68,25 @@ impl Places<'_> {
     }
 
     /// The places of the name and of the value at `path`, or of the last that is there.
-    pub(crate) fn find(self, path: &[Step<'_>]) -> (Place, Place) {
+    pub(crate) fn find(&self, path: &[Step<'_>]) -> (Place, Place) {
         let last = self.walk(path).pop();
         last.unwrap_or((self.root.place, self.root.place))
     }
 
-    fn walk(self, path: &[Step<'_>]) -> Vec<(Place, Place)> {
+    fn walk(&self, path: &[Step<'_>]) -> Vec<(Place, Place)> {
         let mut node = self.root;
         let mut places = vec![(node.place, node.place)];
-        for step in path {
+        for (depth, step) in path.iter().enumerate() {
             let next = match (step, &node.value) {
-                (Step::Key(key), Value::Map(entries)) => entries
-                    .iter()
-                    .find(|entry| entry.key == *key)
-                    .map(|entry| (entry.place, &entry.value)),
+                (Step::Key(key), Value::Map(entries)) => {
+                    let entry = match path.first() {
+                        Some(Step::Key(section)) if depth == 1 => {
+                            self.named.get(&(*section, *key)).copied()
+                        }
+                        _ => entries.iter().find(|entry| entry.key == *key),
+                    };
+                    entry.map(|entry| (entry.place, &entry.value))
+                }
                 (Step::Index(index), Value::List(items)) => {
                     items.get(*index).map(|item| (item.place, item))
                 }
@@ -77,5 +97,12 @@ impl Places<'_> {
             node = value;
         }
         places
+    }
+}
+
+fn entries(node: &Node) -> &[Entry] {
+    match &node.value {
+        Value::Map(entries) => entries,
+        _ => &[],
     }
 }

@@ -5,13 +5,13 @@
 /// A path is divided at its slashes, and segments are compared as they are: capitals count, nothing is decoded, and the
 /// empty segment after a slash at the end is one. `*` stands for one segment that is not empty, `**` at the end for any
 /// number of segments, none at all included.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Pattern {
     segments: Vec<Segment>,
     open: bool,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Segment {
     Is(String),
     Any,

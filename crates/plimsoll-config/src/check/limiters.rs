@@ -38,7 +38,7 @@ impl Definition {
 }
 
 /// All limiters of a file, members before those that they are members of.
-pub(crate) fn definitions(file: &File, places: Places<'_>) -> Read<Vec<Definition>> {
+pub(crate) fn definitions(file: &File, places: &Places<'_>) -> Read<Vec<Definition>> {
     let mut drafts = Vec::new();
     for (name, limiter) in file.limiters.iter() {
         let path = vec![Step::Key("limiters"), Step::Key(name)];
@@ -73,7 +73,7 @@ fn draft<'a>(
     id: String,
     limiter: &'a Limiter,
     path: Path<'a>,
-    places: Places<'_>,
+    places: &Places<'_>,
     drafts: &mut Vec<Draft<'a>>,
 ) -> Read<()> {
     goes_together(limiter, &path, places)?;
@@ -90,7 +90,7 @@ fn draft<'a>(
 }
 
 /// Fields that are right by themselves, and wrong beside others.
-fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: Places<'_>) -> Read<()> {
+fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
     let (common, word) = (&limiter.common, limiter.kind.word());
     let field = |name| below(path, Step::Key(name));
     let no_rule = matches!(
@@ -124,6 +124,10 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: Places<'_>) -> Re
         Kind::Bandwidths { limits } if limits.is_empty() => {
             return empty("limits", "a list of bandwidths");
         }
+        Kind::Bandwidths { limits } if limits.len() > MOST => {
+            let message = format!("expected at most {MOST} bandwidths, found {}", limits.len());
+            return Err(places.value(&field("limits"), message));
+        }
         _ => {}
     }
     with_rule(&limiter.kind, Nothing).map_err(|unfit| {
@@ -147,7 +151,7 @@ fn said<'u>(kind: &Kind, unfit: &'u Unfit) -> &'u str {
     }
 }
 
-fn invalid_at(path: &[Step<'_>], invalid: &InvalidLimit, places: Places<'_>) -> Problem {
+fn invalid_at(path: &[Step<'_>], invalid: &InvalidLimit, places: &Places<'_>) -> Problem {
     let default = if places.has(path) {
         ""
     } else {
@@ -170,7 +174,7 @@ impl WithRule for Nothing {
 }
 
 /// Refusals and metrics carry names: two of the same cannot be told apart.
-fn names_are_unique(drafts: &[Draft<'_>], places: Places<'_>) -> Read<()> {
+fn names_are_unique(drafts: &[Draft<'_>], places: &Places<'_>) -> Read<()> {
     let mut seen: HashMap<&str, &Draft<'_>> = HashMap::new();
     // Names of entries go before: it is the one that was given another name that is wrong.
     let (given, own): (Vec<&Draft<'_>>, Vec<_>) =
@@ -198,7 +202,7 @@ enum State {
 /// Puts members before those that they are members of.
 struct Sorter<'a, 'd> {
     file: &'a File,
-    places: Places<'a>,
+    places: &'a Places<'a>,
     by_id: HashMap<&'d str, usize>,
     drafts: &'d [Draft<'a>],
     state: Vec<State>,

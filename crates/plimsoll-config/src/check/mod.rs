@@ -5,7 +5,7 @@
 
 mod limiters;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use plimsoll::kinds::{Kind as Class, Weight};
 use plimsoll_scenario::reader::scalar::nearest;
@@ -28,6 +28,7 @@ pub(crate) const BASIC: &str = "basic";
 pub(crate) struct Plan {
     /// Members before those that they are members of.
     pub(crate) definitions: Vec<Definition>,
+    pub(crate) by_id: HashMap<String, usize>,
     /// What hangs at a place, for each list and then each route: limiters and providers, in order.
     pub(crate) lists: HashMap<String, Vec<String>>,
     pub(crate) routes: Vec<RoutePlan>,
@@ -41,7 +42,7 @@ pub(crate) struct RoutePlan {
 }
 
 /// Checks a file whose defaults are filled in.
-pub(crate) fn plan(file: &File, places: Places<'_>) -> Read<Plan> {
+pub(crate) fn plan(file: &File, places: &Places<'_>) -> Read<Plan> {
     let definitions = limiters::definitions(file, places)?;
     let by_id = definitions.iter().map(|it| (it.id.as_str(), it));
     let mut checker = Checker {
@@ -58,7 +59,10 @@ pub(crate) fn plan(file: &File, places: Places<'_>) -> Read<Plan> {
     }
     let routes = checker.routes()?;
     let lists = checker.lists;
+    let by_id = definitions.iter().enumerate();
+    let by_id = by_id.map(|(index, it)| (it.id.clone(), index));
     Ok(Plan {
+        by_id: by_id.collect(),
         definitions,
         lists,
         routes,
@@ -67,7 +71,7 @@ pub(crate) fn plan(file: &File, places: Places<'_>) -> Read<Plan> {
 
 struct Checker<'a> {
     file: &'a File,
-    places: Places<'a>,
+    places: &'a Places<'a>,
     limiters: HashMap<&'a str, &'a Definition>,
     /// The lists of middleware, once they are checked, without lists in them.
     lists: HashMap<String, Vec<String>>,
@@ -113,12 +117,12 @@ impl<'a> Checker<'a> {
 
     fn weights(&self) -> Read<()> {
         let known = Weight::KNOWN.map(Weight::as_str);
+        let mut seen = HashSet::new();
         for (index, weight) in self.file.weights.iter().enumerate() {
             let path = [Step::Key("weights"), Step::Index(index)];
-            let before = &self.file.weights[..index];
             let message = if known.contains(&weight.0.as_str()) || weight.0 == BASIC {
                 format!("`{weight}` is known without being named here")
-            } else if before.contains(weight) {
+            } else if !seen.insert(weight) {
                 format!("the name `{weight}` is here twice")
             } else {
                 continue;
@@ -281,7 +285,8 @@ impl<'a> Checker<'a> {
 
     fn routes(&mut self) -> Read<Vec<RoutePlan>> {
         let file = self.file;
-        let mut plans: Vec<RoutePlan> = Vec::new();
+        let mut plans = Vec::new();
+        let mut seen = HashMap::new();
         for (index, route) in file.routes.iter().enumerate() {
             let path = vec![Step::Key("routes"), Step::Index(index)];
             let field = |name| below(&path, Step::Key(name));
@@ -290,7 +295,7 @@ impl<'a> Checker<'a> {
                 let message = format!("expected {wanted}, found {found}");
                 self.places.value(&field("match"), message)
             })?;
-            if let Some(first) = plans.iter().position(|plan| plan.pattern == pattern) {
+            if let Some(first) = seen.insert(pattern.clone(), index) {
                 let message = format!("this is matched before, by routes[{first}]");
                 return Err(self.places.value(&field("match"), message));
             }

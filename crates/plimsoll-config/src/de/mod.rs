@@ -24,7 +24,7 @@ use serde::{Deserialize, forward_to_deserialize_any};
 
 use access::{Choice, Halves, Items, Map};
 pub(crate) use error::Error;
-pub(crate) use scalar::is_name;
+pub(crate) use scalar::{bytes, is_name};
 
 /// Enums that a field of the same name chooses from, and what the map around it is called.
 const TAGS: [(&str, &str); 2] = [("kind", "limiter"), ("algorithm", "algorithm")];

@@ -3,21 +3,19 @@
 mod algorithm;
 mod fill;
 mod limiter;
+mod named;
 mod scalar;
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub(crate) use algorithm::Algorithm;
 pub(crate) use limiter::{
     Align, Bandwidth, Bucket, Common, Counts, Full, Kind, Limiter, Member, Order, Queue, Style,
 };
+pub(crate) use named::Named;
 pub(crate) use scalar::{Memory, Name, Percent, Period, Positive, Rate, Span};
 use scalar::{micros, millis, positive};
 
@@ -103,83 +101,6 @@ impl Serialize for Words {
 
 const fn yes() -> bool {
     true
-}
-
-/// Values with names, in the order of the file.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Named<T>(pub(crate) Vec<(String, T)>);
-
-impl<T> Named<T> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&T> {
-        let named = self.0.iter().find(|(known, _)| known == name);
-        named.map(|(_, value)| value)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
-    }
-}
-
-impl<T> Default for Named<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T: Serialize> Serialize for Named<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-            type Value = Named<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of names")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Named(entries))
-            }
-        }
-
-        deserializer.deserialize_map(Entries(PhantomData))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Named<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("Named{}", T::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "propertyNames": { "pattern": "^[A-Za-z0-9_.-]{1,64}$" },
-            "additionalProperties": generator.subschema_for::<T>(),
-        })
-    }
 }
 
 impl JsonSchema for Provider {
