@@ -13,14 +13,13 @@ const MAX_DEPTH: usize = 64;
 pub(crate) fn tree(text: &str) -> Read<Node> {
     let lines = Lines::of(text);
     let table = DeTable::parse(text).map_err(|error| {
-        let place = lines.place(error.span().map_or(0, |span| span.start));
-        let message = error
-            .message()
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        Problem::new(place, format!("not TOML: {message}"))
+        let span = error.span().unwrap_or_default();
+        let message = error.message().lines().next().unwrap_or_default();
+        let problem = Problem::new(lines.place(span.start), format!("not TOML: {message}"));
+        match text.get(span) {
+            Some(key) if message == "duplicate key" => problem.under_key(&label(key)),
+            _ => problem,
+        }
     })?;
     let span = table.span();
     lines.table(table.get_ref(), &span, MAX_DEPTH)
