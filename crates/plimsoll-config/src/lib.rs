@@ -1,7 +1,10 @@
-//! Limits from a file.
+#![doc = include_str!("../README.md")]
+
 mod check;
 mod config;
 mod de;
+#[cfg(test)]
+mod defaults;
 mod effective;
 mod format;
 mod live;

@@ -1,11 +1,13 @@
 //! Files that are right: the examples, what they come to, and the words they share with scenario files.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use plimsoll::Clock;
 use plimsoll::kinds::{Kind, Weight};
 use plimsoll_config::{Config, Format, Part};
-use serde_json::{Value, json};
+use plimsoll_scenario::reader::{Node, Value as Tree, parse};
+use serde_json::Value;
 
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -136,60 +138,71 @@ routes:
     assert!(route.bytes().is_some() && route.holds() && route.middleware().len() == 1);
 }
 
-/// Every limiter and every algorithm of a scenario file, as they stand there.
-fn limiters_in(value: &Value, found: &mut Vec<Value>) {
-    if let Some(limiter) = value.get("limiter") {
-        found.push(limiter.clone());
-    }
-    if let Some(limit) = value.get("limit").filter(|limit| limit.is_object()) {
-        let mut limiter = limit.clone();
-        limiter["kind"] = "adaptive".into();
-        found.push(limiter);
-    }
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| limiters_in(item, found)),
-        Value::Object(fields) => fields.values().for_each(|field| limiters_in(field, found)),
-        _ => {}
+/// The maps under `limiter` and `limit` of a scenario file: limiters, and algorithms.
+fn limiters_in(node: &Node, found: &mut BTreeSet<String>) {
+    match &node.value {
+        Tree::List(items) => items.iter().for_each(|item| limiters_in(item, found)),
+        Tree::Map(entries) => {
+            for entry in entries {
+                match (entry.key.as_str(), &entry.value.value) {
+                    ("limiter", _) => _ = found.insert(json(&entry.value).to_string()),
+                    ("limit", Tree::Map(_)) => {
+                        let mut limiter = json(&entry.value);
+                        limiter["kind"] = "adaptive".into();
+                        found.insert(limiter.to_string());
+                    }
+                    _ => limiters_in(&entry.value, found),
+                }
+            }
+        }
+        Tree::Scalar { .. } => {}
     }
 }
 
-/// Two readers read the same words. Whatever is a limiter in a scenario must be one here, or be refused for a reason
-/// that is known.
+fn json(node: &Node) -> Value {
+    match &node.value {
+        Tree::Scalar { text, quoted: true } => Value::from(text.as_str()),
+        Tree::Scalar { text, .. } => match serde_json::from_str(text) {
+            Ok(plain) => plain,
+            Err(_) => Value::from(text.as_str()),
+        },
+        Tree::List(items) => items.iter().map(json).collect(),
+        Tree::Map(entries) => {
+            let fields = entries.iter().map(|it| (it.key.clone(), json(&it.value)));
+            Value::Object(fields.collect())
+        }
+    }
+}
+
+/// Two readers read the same words: whatever is a limiter in a scenario must be one here.
 #[test]
-fn every_limiter_of_the_conformance_suite_is_one_here() {
+fn every_limiter_of_the_scenarios_is_one_here() {
     let vectors = std::env::var_os("PLIMSOLL_VECTORS").map(PathBuf::from);
     let vectors = vectors.unwrap_or_else(|| project().join("../shared/vectors"));
-    let Ok(files) = std::fs::read_dir(&vectors) else {
-        return;
+    let mut found = BTreeSet::new();
+    for folder in [project().join("examples/scenarios"), vectors] {
+        let files = std::fs::read_dir(&folder).into_iter().flatten();
+        for path in files.map(|file| file.expect("a file").path()) {
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            if matches!(ending, Some("json" | "yaml")) {
+                let text = std::fs::read_to_string(&path).expect("text");
+                let tree = parse(&text).expect("YAML").expect("scenarios");
+                limiters_in(&tree, &mut found);
+            }
+        }
+    }
+    assert!(found.len() >= 4, "{} limiters", found.len());
+    let read = |limiter: &String| {
+        let text = format!("{{ \"limiters\": {{ \"a\": {limiter} }} }}");
+        let read = Config::from_str("a.json", &text, Format::Json);
+        read.err().map(|error| format!("{error}\n    {limiter}"))
     };
-    let mut found = Vec::new();
-    for file in files {
-        let path = file.expect("a file").path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
-            let text = std::fs::read_to_string(&path).expect("text");
-            limiters_in(&serde_json::from_str(&text).expect("JSON"), &mut found);
-        }
-    }
-    let mut distinct: Vec<String> = found.iter().map(Value::to_string).collect();
-    distinct.sort();
-    distinct.dedup();
-    assert!(distinct.len() > 100, "{} limiters", distinct.len());
-    let mut refused = Vec::new();
-    for limiter in &distinct {
-        let limiter: Value = serde_json::from_str(limiter).expect("JSON");
-        let text = json!({ "limiters": { "a": limiter } }).to_string();
-        if let Err(error) = Config::from_str("a.json", &text, Format::Json) {
-            refused.push(format!("{error}\n    {limiter}"));
-        }
-    }
+    let refused: Vec<String> = found.iter().filter_map(read).collect();
     assert!(
         refused.is_empty(),
         "{} of {}:\n{}",
         refused.len(),
-        distinct.len(),
+        found.len(),
         refused.join("\n")
     );
 }

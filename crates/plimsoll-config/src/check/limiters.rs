@@ -29,7 +29,7 @@ impl Definition {
     /// The name that refusals carry.
     pub(crate) fn name(&self) -> &str {
         let name = self.limiter.common.name.as_ref();
-        name.map_or(&self.id, |name| &name.0)
+        name.unwrap_or(&self.id)
     }
 
     pub(crate) const fn is_keyed(&self) -> bool {
@@ -181,7 +181,7 @@ fn names_are_unique(drafts: &[Draft<'_>], places: &Places<'_>) -> Read<()> {
         (drafts.iter()).partition(|draft| draft.limiter.common.name.is_some());
     for draft in own.into_iter().chain(given) {
         let name = draft.limiter.common.name.as_ref();
-        let name = name.map_or(draft.id.as_str(), |name| &name.0);
+        let name = name.map_or(draft.id.as_str(), String::as_str);
         if let Some(first) = seen.insert(name, draft) {
             let line = places.find(&first.path).0.line;
             let message = format!("the name `{name}` is here twice: first in line {line}");

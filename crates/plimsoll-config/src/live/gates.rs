@@ -163,8 +163,21 @@ impl<R: FromKind> Change for RateKeys<R> {
     }
 
     fn change(&self, to: &Kind) {
-        if let Some(Ok(rule)) = R::of(to) {
-            self.0.replace(rule, Carry::AsIs);
+        let Some(Ok(rule)) = R::of(to) else { return };
+        let used = if R::CARRIES {
+            Vec::new()
+        } else {
+            self.0.top(usize::MAX)
+        };
+        let limit = rule.limit();
+        self.0.replace(rule, Carry::AsIs);
+        for (key, one) in used {
+            let used = one.in_use().min(u64::from(limit));
+            let used = u32::try_from(used).unwrap_or(limit);
+            // Somebody may have been here before us: then there is less to charge than we know.
+            if used > 0 && self.0.estimate(key.as_str(), used).is_ok() {
+                let _charged = self.0.try_acquire(key.as_str(), used);
+            }
         }
     }
 }
@@ -249,7 +262,7 @@ impl WithRule for Build<'_> {
     }
 }
 
-fn queue_of(spec: &spec::Queue) -> Queue {
+pub(crate) fn queue_of(spec: &spec::Queue) -> Queue {
     let queue = match spec.order {
         spec::Order::Fifo => Queue::fifo(spec.bound),
         spec::Order::Lifo => Queue::lifo(spec.bound),

@@ -28,7 +28,7 @@ pub(crate) struct Common {
     pub(crate) max_keys: Option<Positive>,
     /// The name that refusals and metrics carry; the name of its entry unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<Name>,
+    pub(crate) name: Option<String>,
 }
 
 /// The kinds, each with its own fields.
