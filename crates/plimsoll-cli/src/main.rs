@@ -1,5 +1,6 @@
 //! The program `plimsoll`.
 
+mod check;
 mod simulate;
 mod test;
 
@@ -18,6 +19,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::Args),
     Test(test::Args),
     Simulate(simulate::Args),
 }
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     // Not locked: a progress bar is drawn by whichever thread gets on.
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let status = match Cli::parse().command {
+        Command::Check(args) => check::run(&args, &mut out, &mut err),
         Command::Test(args) => test::run(&args, &mut out, &mut err),
         Command::Simulate(args) => simulate::run(&args, &mut out, &mut err),
     };

@@ -1,0 +1,304 @@
+//! What must hold of limiters: fields that go together, members that exist, and no circles.
+
+use std::collections::HashMap;
+
+use plimsoll::kinds::Kind as Class;
+use plimsoll::{Concurrency, InvalidLimit};
+use plimsoll_scenario::reader::scalar::nearest;
+use plimsoll_scenario::reader::{Place, Problem, Read};
+
+use super::MOST;
+use crate::place::{Path, Places, Step, below};
+use crate::rules::{Found, FromKind, Unfit, WithRule, class, with_rule};
+use crate::spec::{File, Kind, Limiter, Member};
+
+/// A limiter that is to be built, with all its defaults.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    /// Its name in the file, or its path below the limiter in which it is described.
+    pub(crate) id: String,
+    /// Where it is described.
+    pub(crate) place: Place,
+    pub(crate) limiter: Limiter,
+    /// The members of `all`, by their ids.
+    pub(crate) members: Vec<String>,
+    pub(crate) class: Class,
+}
+
+impl Definition {
+    /// The name that refusals carry.
+    pub(crate) fn name(&self) -> &str {
+        let name = self.limiter.common.name.as_ref();
+        name.unwrap_or(&self.id)
+    }
+
+    pub(crate) const fn is_keyed(&self) -> bool {
+        self.limiter.common.keyed
+    }
+}
+
+/// All limiters of a file, members before those that they are members of.
+pub(crate) fn definitions(file: &File, places: &Places<'_>) -> Read<Vec<Definition>> {
+    let mut drafts = Vec::new();
+    for (name, limiter) in file.limiters.iter() {
+        let path = vec![Step::Key("limiters"), Step::Key(name)];
+        draft(name.to_owned(), limiter, path, places, &mut drafts)?;
+    }
+    names_are_unique(&drafts, places)?;
+    let by_id = drafts.iter().enumerate();
+    let by_id = by_id.map(|(index, draft)| (draft.id.as_str(), index));
+    let mut sorter = Sorter {
+        file,
+        places,
+        by_id: by_id.collect(),
+        state: vec![State::New; drafts.len()],
+        drafts: &drafts,
+        trail: Vec::new(),
+        sorted: Vec::new(),
+    };
+    for index in 0..drafts.len() {
+        sorter.visit(index)?;
+    }
+    Ok(sorter.sorted)
+}
+
+/// A limiter with its path, before its members are known.
+struct Draft<'a> {
+    id: String,
+    path: Path<'a>,
+    limiter: &'a Limiter,
+}
+
+fn draft<'a>(
+    id: String,
+    limiter: &'a Limiter,
+    path: Path<'a>,
+    places: &Places<'_>,
+    drafts: &mut Vec<Draft<'a>>,
+) -> Read<()> {
+    goes_together(limiter, &path, places)?;
+    if let Kind::All { of } = &limiter.kind {
+        for (index, member) in of.iter().enumerate() {
+            if let Member::Inline(inline) = member {
+                let path = below(&below(&path, Step::Key("of")), Step::Index(index));
+                draft(format!("{id}.of[{index}]"), inline, path, places, drafts)?;
+            }
+        }
+    }
+    drafts.push(Draft { id, path, limiter });
+    Ok(())
+}
+
+/// Fields that are right by themselves, and wrong beside others.
+fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+    let (common, word) = (&limiter.common, limiter.kind.word());
+    let field = |name| below(path, Step::Key(name));
+    let no_rule = matches!(
+        limiter.kind,
+        Kind::All { .. } | Kind::Memory { .. } | Kind::Cpu { .. }
+    );
+    if common.keyed && (no_rule || matches!(limiter.kind, Kind::Adaptive(_))) {
+        let message = format!("`{word}` has no keys: expected a limiter of another kind, or false");
+        return Err(places.name(&field("keyed"), message));
+    }
+    if common.queue.is_some() && no_rule {
+        let message = format!("`{word}` has no queue: who waits does so in the queue of a member");
+        let message = match limiter.kind {
+            Kind::All { .. } => message,
+            _ => format!("`{word}` has no queue: it says yes or no at once"),
+        };
+        return Err(places.name(&field("queue"), message));
+    }
+    let bucket = matches!(limiter.kind, Kind::PenaltyBucket { .. });
+    // One that was filled in says nothing.
+    if common.max_keys.is_some() && !common.keyed && !bucket && places.has(&field("max_keys")) {
+        let message = "only a limiter with `keyed: true` has keys";
+        return Err(places.name(&field("max_keys"), message));
+    }
+    let empty = |name, what: &str| {
+        let message = format!("expected {what}, found an empty list");
+        Err(places.value(&field(name), message))
+    };
+    match &limiter.kind {
+        Kind::All { of } if of.is_empty() => return empty("of", "a list of limiters"),
+        Kind::Bandwidths { limits } if limits.is_empty() => {
+            return empty("limits", "a list of bandwidths");
+        }
+        Kind::Bandwidths { limits } if limits.len() > MOST => {
+            let message = format!("expected at most {MOST} bandwidths, found {}", limits.len());
+            return Err(places.value(&field("limits"), message));
+        }
+        _ => {}
+    }
+    with_rule(&limiter.kind, Nothing).map_err(|unfit| {
+        let said = Step::Key(said(&limiter.kind, &unfit));
+        let path = [path, unfit.path.as_slice(), &[said]].concat();
+        invalid_at(&path, &unfit.invalid, places)
+    })
+}
+
+/// The field of the file for the field of a rule.
+fn said<'u>(kind: &Kind, unfit: &'u Unfit) -> &'u str {
+    let bucket = matches!(
+        kind,
+        Kind::TokenBucket(_) | Kind::PenaltyBucket { .. } | Kind::Bandwidths { .. }
+    );
+    match unfit.invalid.field() {
+        "limit" if bucket => "refill",
+        "period" if bucket => "every",
+        "period" if !matches!(kind, Kind::Refresh { .. }) => "window",
+        field => field,
+    }
+}
+
+fn invalid_at(path: &[Step<'_>], invalid: &InvalidLimit, places: &Places<'_>) -> Problem {
+    let default = if places.has(path) {
+        ""
+    } else {
+        ", the default"
+    };
+    let (rule, value) = (invalid.rule(), invalid.value());
+    places.value(path, format!("expected {rule}, found {value}{default}"))
+}
+
+/// Only tries whether there is a rule.
+struct Nothing;
+
+impl WithRule for Nothing {
+    type Out = ();
+
+    fn rate<R: FromKind>(self, _: R) {}
+    fn concurrency(self, _: Concurrency) {}
+    fn adaptive(self, _: Found) {}
+    fn none(self) {}
+}
+
+/// Refusals and metrics carry names: two of the same cannot be told apart.
+fn names_are_unique(drafts: &[Draft<'_>], places: &Places<'_>) -> Read<()> {
+    let mut seen: HashMap<&str, &Draft<'_>> = HashMap::new();
+    // Names of entries go before: it is the one that was given another name that is wrong.
+    let (given, own): (Vec<&Draft<'_>>, Vec<_>) =
+        (drafts.iter()).partition(|draft| draft.limiter.common.name.is_some());
+    for draft in own.into_iter().chain(given) {
+        let name = draft.limiter.common.name.as_ref();
+        let name = name.map_or(draft.id.as_str(), String::as_str);
+        if let Some(first) = seen.insert(name, draft) {
+            let line = places.find(&first.path).0.line;
+            let message = format!("the name `{name}` is here twice: first in line {line}");
+            return Err(places.value(&below(&draft.path, Step::Key("name")), message));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, PartialEq)]
+enum State {
+    New,
+    Open,
+    /// The limiters behind it that are not `all`.
+    Done(Vec<usize>, Class),
+}
+
+/// Puts members before those that they are members of.
+struct Sorter<'a, 'd> {
+    file: &'a File,
+    places: &'a Places<'a>,
+    by_id: HashMap<&'d str, usize>,
+    drafts: &'d [Draft<'a>],
+    state: Vec<State>,
+    trail: Vec<usize>,
+    sorted: Vec<Definition>,
+}
+
+impl Sorter<'_, '_> {
+    fn visit(&mut self, index: usize) -> Read<()> {
+        if self.state[index] != State::New {
+            return Ok(());
+        }
+        self.state[index] = State::Open;
+        self.trail.push(index);
+        let draft = &self.drafts[index];
+        let mut members = Vec::new();
+        let (mut behind, mut class) = (vec![index], class(&draft.limiter.kind));
+        if let Kind::All { of } = &draft.limiter.kind {
+            behind.clear();
+            for (at, member) in of.iter().enumerate() {
+                let path = below(&below(&draft.path, Step::Key("of")), Step::Index(at));
+                let id = match member {
+                    Member::Name(name) => name.0.clone(),
+                    Member::Inline(_) => format!("{}.of[{at}]", draft.id),
+                };
+                let member = self.member(&id, &path)?;
+                let State::Done(leaves, kind) = &self.state[member] else {
+                    continue;
+                };
+                class = class.max(Some(*kind));
+                if let Some(twice) = leaves.iter().find(|leaf| behind.contains(leaf)) {
+                    let twice = &self.drafts[*twice].id;
+                    let message = format!("`{twice}` would be charged twice");
+                    return Err(self.places.value(&path, message));
+                }
+                behind.extend(leaves);
+                if behind.len() > MOST {
+                    let message = format!("more than {MOST} limiters behind one `all`");
+                    return Err(self.places.value(&path, message));
+                }
+                members.push(id);
+            }
+        }
+        self.trail.pop();
+        let class = class.unwrap_or(Class::Resource);
+        self.state[index] = State::Done(behind, class);
+        self.sorted.push(Definition {
+            id: draft.id.clone(),
+            place: self.places.find(&draft.path).0,
+            limiter: draft.limiter.clone(),
+            members,
+            class,
+        });
+        Ok(())
+    }
+
+    /// Finds a member of `all` and visits it.
+    fn member(&mut self, id: &str, path: &[Step<'_>]) -> Read<usize> {
+        let Some(index) = self.by_id.get(id).copied() else {
+            return Err(self.no_limiter(id, path));
+        };
+        if self.drafts[index].limiter.common.keyed {
+            let message = format!(
+                "`{id}` has keys, and `all` knows none: expected a limiter without `keyed`"
+            );
+            return Err(self.places.value(path, message));
+        }
+        if self.state[index] == State::Open {
+            let from = self.trail.iter().position(|open| *open == index);
+            let round = self.trail[from.unwrap_or_default()..].iter();
+            let mut round: Vec<&str> = round.map(|at| self.drafts[*at].id.as_str()).collect();
+            round.push(id);
+            let message = format!("a cycle: {}", round.join(" -> "));
+            return Err(self.places.value(path, message));
+        }
+        if self.trail.len() >= MOST {
+            let message = format!("`all` nested more than {MOST} deep");
+            return Err(self.places.value(path, message));
+        }
+        self.visit(index)?;
+        Ok(index)
+    }
+
+    fn no_limiter(&self, name: &str, path: &[Step<'_>]) -> Problem {
+        let what = if self.file.providers.get(name).is_some() {
+            "is a provider: expected a limiter"
+        } else if self.file.middleware.get(name).is_some() {
+            "is a list of middleware: expected a limiter"
+        } else {
+            let known = self.file.limiters.iter().map(|(name, _)| name);
+            let known: Vec<&str> = known.collect();
+            let hint = nearest(name, known.iter().copied());
+            return self
+                .places
+                .value(path, format!("there is no limiter `{name}`{hint}"));
+        };
+        self.places.value(path, format!("`{name}` {what}"))
+    }
+}

@@ -1,0 +1,105 @@
+//! The defaults of a file are those of the builders: said twice, and compared here.
+
+use plimsoll::adaptive::{
+    Aimd, Gradient2, LatencyGradient, Limit, Vegas, Verdict, VerdictBuilder, Windowed,
+};
+use plimsoll::{Keyed, Queue, Smooth, TokenBucket};
+
+use crate::live::queue_of;
+use crate::rules::{FromKind, found_by};
+use crate::spec::Kind;
+use crate::{Config, Format};
+
+fn limiter(fields: &str) -> crate::spec::Limiter {
+    let text = format!("limiters: {{ a: {{ {fields} }} }}");
+    let config = Config::from_str("a.yaml", &text, Format::Yaml);
+    let config = config.unwrap_or_else(|error| panic!("{error}"));
+    config.spec.limiters.get("a").expect("there").clone()
+}
+
+fn algorithm(fields: &str) -> Box<dyn Limit> {
+    let limiter = limiter(&format!("kind: adaptive, {fields}"));
+    let Kind::Adaptive(algorithm) = &limiter.kind else {
+        panic!("not adaptive");
+    };
+    found_by(algorithm).expect("an algorithm")
+}
+
+#[track_caller]
+fn same(fields: &str, wanted: impl Limit) {
+    let wanted: Box<dyn Limit> = Box::new(wanted);
+    assert_eq!(format!("{:?}", algorithm(fields)), format!("{wanted:?}"));
+}
+
+#[test]
+fn algorithms() {
+    same("algorithm: aimd", Aimd::default());
+    same("algorithm: vegas", Vegas::default());
+    same("algorithm: gradient2", Gradient2::default());
+    same("algorithm: latency_gradient", LatencyGradient::default());
+    same(
+        "algorithm: verdict",
+        VerdictBuilder::build(Verdict::builder()).expect("built"),
+    );
+    let delegate: Box<dyn Limit> = Box::new(Vegas::default());
+    same(
+        "algorithm: windowed, delegate: { algorithm: vegas }",
+        Windowed::new(delegate),
+    );
+}
+
+#[test]
+fn what_is_said_of_windows_is_said_of_what_is_behind_them() {
+    let delegate = Vegas::builder().min(3).initial(30).max(300).build();
+    let delegate: Box<dyn Limit> = Box::new(delegate.expect("built"));
+    same(
+        "algorithm: windowed, min: 3, initial: 9, max: 300, delegate: { algorithm: vegas, initial: 30 }",
+        Windowed::new(delegate),
+    );
+}
+
+#[test]
+fn queues() {
+    for (text, queue) in [
+        ("bound: 3", Queue::fifo(3)),
+        ("bound: 3, order: lifo", Queue::lifo(3)),
+    ] {
+        let limiter = limiter(&format!("kind: concurrency, limit: 1, queue: {{ {text} }}"));
+        let said = limiter.common.queue.as_ref().map(queue_of);
+        assert_eq!(format!("{said:?}"), format!("{:?}", Some(queue)));
+    }
+}
+
+#[test]
+fn keys() {
+    let limiter = limiter("kind: token_bucket, burst: 1, refill: 1, every: 1s, keyed: true");
+    let keys = limiter.common.max_keys.expect("filled in").0;
+    let keyed: Keyed<u8, _> = Keyed::new(TokenBucket::per_second(1));
+    assert!(
+        format!("{keyed:?}").contains(&format!("max_keys: {keys},")),
+        "{keyed:?}"
+    );
+}
+
+#[test]
+fn smooth_limits() {
+    let rule = |fields: &str| {
+        Smooth::of(&limiter(fields).kind)
+            .expect("smooth")
+            .expect("valid")
+    };
+    let bursty = rule("kind: smooth_bursty, rate: 2.5");
+    let second = std::time::Duration::from_secs(1);
+    assert_eq!(
+        format!("{bursty:?}"),
+        format!("{:?}", Smooth::try_bursty(2.5, second).expect("valid"))
+    );
+    let warm = rule("kind: smooth_warmup, rate: 2, warmup: 1s");
+    assert_eq!(
+        format!("{warm:?}"),
+        format!(
+            "{:?}",
+            Smooth::try_warm_up(2.0, second, 3.0).expect("valid")
+        )
+    );
+}

@@ -1,0 +1,150 @@
+//! A configuration with every default filled in, as YAML that reads as the same configuration.
+
+use std::fmt::{self, Write as _};
+
+use plimsoll_scenario::reader::{Entry, Node, Value, parse};
+
+use crate::Config;
+
+/// Writes the limits that are in effect.
+pub(crate) fn write(config: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    // JSON keeps the order of fields, and the reader gives it back as a tree.
+    let json = serde_json::to_string(&config.spec).map_err(|_| fmt::Error)?;
+    let Ok(Some(root)) = parse(&json) else {
+        return f.write_str("{}\n");
+    };
+    for section in entries(&root) {
+        match section.key.as_str() {
+            "limiters" => limiters(config, &section.value, f)?,
+            name => {
+                writeln!(f, "{name}:")?;
+                block(&section.value, f)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn limiters(config: &Config, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if entries(node).is_empty() {
+        return f.write_str("limiters: {}\n");
+    }
+    f.write_str("limiters:\n")?;
+    for entry in entries(node) {
+        let name = &entry.key;
+        let definition = config.definition(name);
+        write!(f, "  {}:", word(name))?;
+        if let Some(definition) = definition {
+            write!(f, " # {}", definition.class)?;
+        }
+        f.write_char('\n')?;
+        for field in flat(&entry.value) {
+            writeln!(f, "    {}: {}", field.key, flow(&field.value))?;
+        }
+    }
+    Ok(())
+}
+
+/// A map or a list, one line for each.
+fn block(node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match &node.value {
+        Value::Map(entries) => entries
+            .iter()
+            .try_for_each(|entry| writeln!(f, "  {}: {}", word(&entry.key), flow(&entry.value))),
+        Value::List(items) => items
+            .iter()
+            .try_for_each(|item| writeln!(f, "  - {}", flow(item))),
+        Value::Scalar { .. } => writeln!(f, "  {}", flow(node)),
+    }
+}
+
+/// The fields of a limiter as they stand in a file: serde nests the kind and the algorithm.
+fn flat(limiter: &Node) -> Vec<Entry> {
+    let part = |name: &str| entries(limiter).iter().find(|part| part.key == name);
+    let mut fields = part("kind").map_or_else(Vec::new, |kind| tagged("kind", &kind.value));
+    let common = part("common").map_or(&[][..], |common| entries(&common.value));
+    fields.extend_from_slice(common);
+    fields
+}
+
+/// `{ word: { … } }` as `{ tag: word, … }`.
+fn tagged(tag: &str, node: &Node) -> Vec<Entry> {
+    let Some(choice) = entries(node).first() else {
+        return Vec::new();
+    };
+    let value = Value::Scalar {
+        text: choice.key.clone(),
+        quoted: true,
+    };
+    let place = node.place;
+    let mut fields = vec![Entry {
+        key: tag.to_owned(),
+        place,
+        value: Node { place, value },
+    }];
+    match choice.key.as_str() {
+        "adaptive" => fields.extend(tagged("algorithm", &choice.value)),
+        _ => fields.extend(entries(&choice.value).iter().map(inside)),
+    }
+    fields
+}
+
+/// A field that may hold limiters or an algorithm.
+fn inside(field: &Entry) -> Entry {
+    let place = field.value.place;
+    let value = match (field.key.as_str(), &field.value.value) {
+        ("delegate", _) => Value::Map(tagged("algorithm", &field.value)),
+        ("of", Value::List(members)) => Value::List(members.iter().map(member).collect()),
+        (_, value) => value.clone(),
+    };
+    Entry {
+        value: Node { place, value },
+        ..field.clone()
+    }
+}
+
+fn member(node: &Node) -> Node {
+    match entries(node).first() {
+        Some(inline) if inline.key == "inline" => Node {
+            place: node.place,
+            value: Value::Map(flat(&inline.value)),
+        },
+        Some(name) => name.value.clone(),
+        None => node.clone(),
+    }
+}
+
+fn entries(node: &Node) -> &[Entry] {
+    match &node.value {
+        Value::Map(entries) => entries,
+        _ => &[],
+    }
+}
+
+/// A value on one line.
+fn flow(node: &Node) -> String {
+    match &node.value {
+        Value::Scalar { text, quoted: true } => word(text),
+        Value::Scalar { text, .. } => text.clone(),
+        Value::List(items) => {
+            let items: Vec<String> = items.iter().map(flow).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Map(entries) => {
+            let field = |entry: &Entry| format!("{}: {}", word(&entry.key), flow(&entry.value));
+            let fields: Vec<String> = entries.iter().map(field).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+    }
+}
+
+/// Text, in quotes if it could be taken for something else.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_%.-".contains(c);
+    let begins = |c: char| c.is_ascii_alphabetic() || c.is_ascii_digit();
+    let taken = ["true", "false", "null"].contains(&text) || text.parse::<f64>().is_ok();
+    if text.starts_with(begins) && text.chars().all(plain) && !taken {
+        return text.to_owned();
+    }
+    serde_json::Value::from(text).to_string()
+}

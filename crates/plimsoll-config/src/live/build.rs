@@ -1,0 +1,170 @@
+//! Builds limiters of the kinds that have no rule, and everything that consists of limiters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Provider, Rate, Resource, Weight};
+use plimsoll::{All, Clock, InvalidLimit};
+use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
+use plimsoll_scenario::reader::{Problem, label};
+
+use super::gates::{Build, Live};
+use super::{Part, Route};
+use crate::check::{BASIC, Definition};
+use crate::de::bytes;
+use crate::rules::with_rule;
+use crate::spec::{Kind, Memory};
+use crate::{Config, ConfigError};
+
+/// Limiters that run, by id.
+pub(super) type Running = HashMap<String, Arc<Live>>;
+
+/// Builds the limiter of a definition whose members run already.
+pub(super) fn build(
+    config: &Config,
+    definition: &Definition,
+    running: &Running,
+    clock: &Clock,
+    sampler: &Sampler,
+) -> Result<Live, ConfigError> {
+    let wrong = |message: String| {
+        let problem = Problem::new(definition.place, message);
+        let problem = problem
+            .under_key(&label(&definition.id))
+            .under_key("limiters");
+        ConfigError::problem(&config.file, problem)
+    };
+    let name = definition.name();
+    let built = match &definition.limiter.kind {
+        Kind::All { .. } => all(definition, running).map_err(|invalid| invalid.to_string()),
+        Kind::Memory {
+            hard_limit,
+            spike,
+            check_interval,
+        } => {
+            let memory = MemoryLimiter::builder(amount(hard_limit)).name(name);
+            let memory = memory.check_interval((*check_interval).into());
+            let memory = spike
+                .iter()
+                .fold(memory, |memory, spike| memory.spike(amount(spike)));
+            let memory = memory.build(sampler).map_err(|error| error.to_string());
+            memory.map(|memory| {
+                let basic = Basic::new(name, move || memory.check_saturation());
+                Live::fixed(basic, None)
+            })
+        }
+        Kind::Cpu {
+            threshold,
+            smoothing,
+            check_interval,
+        } => {
+            let percent = u8::try_from(threshold.0).unwrap_or(100);
+            let cpu = CpuLimiter::builder(percent).name(name);
+            let cpu = cpu.smoothing((*smoothing).into());
+            let cpu = cpu.check_interval((*check_interval).into());
+            let cpu = cpu.build(sampler).map_err(|error| error.to_string());
+            cpu.map(|cpu| {
+                let basic = Basic::new(name, move || cpu.check_saturation());
+                Live::fixed(basic, None)
+            })
+        }
+        kind => {
+            let build = Build { definition, clock };
+            let built = with_rule(kind, build).map_err(|unfit| unfit.invalid.to_string());
+            built.and_then(|live| live.ok_or_else(|| "there is no such limiter".to_owned()))
+        }
+    };
+    built.map_err(wrong)
+}
+
+fn amount(memory: &Memory) -> Amount {
+    let percent = memory
+        .0
+        .strip_suffix('%')
+        .and_then(|number| number.parse().ok());
+    match percent {
+        Some(percent) => Amount::Percent(percent),
+        None => Amount::Bytes(bytes(&memory.0).unwrap_or(u64::MAX)),
+    }
+}
+
+/// Several as one. What closes it is a member that says no: the others are not only its own.
+fn all(definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
+    let name = definition.name();
+    let switch = Basic::when(name, || false);
+    let members = definition.members.iter().filter_map(|id| running.get(id));
+    let members = members.filter_map(|live| match &live.part {
+        Part::Limiter(limiter) => Some(limiter.clone()),
+        _ => None,
+    });
+    // The last: time is told by the first.
+    let members = members.chain([switch.clone().into()]);
+    let limiter: AnyLimiter = match definition.class {
+        Class::Basic => {
+            let members: Vec<AnyLimiter> = members.collect();
+            Basic::new(name, move || {
+                members.iter().try_for_each(|it| it.check_saturation())
+            })
+            .into()
+        }
+        Class::Rate => {
+            let rates = members.map(Rate::try_from).collect::<Result<Vec<_>, _>>()?;
+            Rate::all(rates)?.into()
+        }
+        Class::Resource => {
+            let members = members.map(|member| Arc::clone(member.shared()));
+            Resource::from(All::try_new(members)?.named(name)).into()
+        }
+    };
+    Ok(Live::fixed(limiter, Some(switch)))
+}
+
+/// The providers of a configuration.
+pub(super) fn providers(
+    config: &Config,
+    running: &Running,
+) -> Result<HashMap<String, Provider>, ConfigError> {
+    let limiter = |name: &str| match running.get(name).map(|live| &live.part) {
+        Some(Part::Limiter(limiter)) => Some(limiter.clone()),
+        _ => None,
+    };
+    let provider = |(name, spec): (&str, &crate::spec::Provider)| {
+        let mut builder = Provider::builder();
+        for (weight, words) in spec.0.iter() {
+            for limiter in words.as_slice().iter().filter_map(|word| limiter(&word.0)) {
+                builder = match limiter {
+                    AnyLimiter::Basic(basic) if weight == BASIC => builder.basic(basic),
+                    limiter => builder.limit(Weight::new(weight), limiter),
+                };
+            }
+        }
+        let built = builder.build().map_err(|invalid| {
+            let place = plimsoll_scenario::reader::Place { line: 1, column: 1 };
+            let problem = Problem::new(place, invalid.to_string());
+            let problem = problem.under_key(&label(name)).under_key("providers");
+            ConfigError::problem(&config.file, problem)
+        });
+        Ok((name.to_owned(), built?))
+    };
+    config.spec.providers.iter().map(provider).collect()
+}
+
+/// The routes of a configuration, with what hangs there.
+pub(super) fn routes(config: &Config, part: impl Fn(&str) -> Option<Part>) -> Vec<Arc<Route>> {
+    let plans = config.plan.routes.iter().zip(&config.spec.routes);
+    let route = |(plan, spec): (&crate::check::RoutePlan, &crate::spec::Route)| {
+        let bytes = spec.bytes.as_ref().and_then(|name| part(&name.0));
+        let bytes = match bytes {
+            Some(Part::Limiter(limiter)) => Rate::try_from(limiter).ok(),
+            _ => None,
+        };
+        Arc::new(Route {
+            text: spec.pattern.clone(),
+            pattern: plan.pattern.clone(),
+            parts: plan.parts.iter().filter_map(|name| part(name)).collect(),
+            bytes,
+            holds: spec.holds,
+        })
+    };
+    plans.map(route).collect()
+}

@@ -1,0 +1,174 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll::kinds::Kind;
+use plimsoll::{Acquire, Demand, Denied, Keyed, Permit, Reason, Rule, Snapshot};
+
+/// A limiter with `keyed: true`: a state for each key. A clone is the same limiter.
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limiters: { user: { kind: token_bucket, burst: 1, refill: 1, every: 1s, keyed: true } }";
+/// let limits = Config::from_str("limits.yaml", text, Format::Yaml)?.build(&Clock::system())?;
+/// let per_user = limits.keyed("user").unwrap();
+/// assert!(per_user.try_acquire("anna", 1).is_ok());
+/// assert!(per_user.try_acquire("anna", 1).is_err());
+/// assert!(per_user.try_acquire("bert", 1).is_ok());
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
+#[derive(Clone)]
+pub struct KeyedLimiter {
+    inside: Arc<Inside>,
+}
+
+struct Inside {
+    name: String,
+    kind: Kind,
+    closed: AtomicBool,
+    keys: Box<dyn Keys>,
+}
+
+impl KeyedLimiter {
+    pub(super) fn new<R: Rule + Clone>(name: &str, keyed: Keyed<String, R>) -> Self {
+        let kind = if R::GIVES_BACK {
+            Kind::Resource
+        } else {
+            Kind::Rate
+        };
+        Self {
+            inside: Arc::new(Inside {
+                name: name.to_owned(),
+                kind,
+                closed: AtomicBool::new(false),
+                keys: Box::new(keyed),
+            }),
+        }
+    }
+
+    /// Takes for `key` now, or is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why, and when to try again.
+    pub fn try_acquire(&self, key: &str, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
+        self.check()?;
+        self.inside.keys.try_acquire(key, demand.into())
+    }
+
+    /// Takes for `key`, waiting in the queue of the key if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why.
+    pub async fn acquire(
+        &self,
+        key: &str,
+        demand: impl Into<Demand>,
+    ) -> Result<Permit<'static>, Denied> {
+        self.check()?;
+        let permit = self.inside.keys.acquire(key, demand.into()).await;
+        permit.map(Permit::into_owned)
+    }
+
+    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and leaves no key behind.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    pub fn estimate(&self, key: &str, demand: impl Into<Demand>) -> Result<(), Denied> {
+        self.check()?;
+        self.inside.keys.estimate(key, demand.into())
+    }
+
+    /// All keys together.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.inside.keys.snapshot()
+    }
+
+    /// One key; `None` if it is not known, and so as good as new.
+    #[must_use]
+    pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        self.inside.keys.snapshot_of(key)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inside.name
+    }
+
+    /// Whether it is a rate or a resource.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.inside.kind
+    }
+
+    /// Refuses everybody who waits and everybody who comes.
+    pub fn close(&self) {
+        self.inside.closed.store(true, Ordering::Relaxed);
+        self.inside.keys.refuse_waiters();
+    }
+
+    fn check(&self) -> Result<(), Denied> {
+        if self.inside.closed.load(Ordering::Relaxed) {
+            return Err(Denied::new(Reason::Closed).with_limiter(&self.inside.name));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for KeyedLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedLimiter")
+            .field("name", &self.inside.name)
+            .field("kind", &self.inside.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A keyed limit, whatever its rule.
+trait Keys: Send + Sync {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
+    fn acquire<'a>(&'a self, key: &'a str, demand: Demand) -> Acquire<'a>;
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
+    fn snapshot(&self) -> Snapshot;
+    fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
+    fn refuse_waiters(&self);
+}
+
+impl<R: Rule + Clone> Keys for Keyed<String, R> {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        Self::try_acquire(self, key, demand)
+    }
+
+    fn acquire<'a>(&'a self, key: &'a str, demand: Demand) -> Acquire<'a> {
+        Acquire::from_future(async move { self.acquire(key, demand).await })
+    }
+
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
+        Self::estimate(self, key, demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+
+    fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        Self::snapshot_of(self, key)
+    }
+
+    /// Only a key that somebody waits for is a limiter that can be closed.
+    fn refuse_waiters(&self) {
+        for (key, one) in self.top(usize::MAX) {
+            if one.waiters() > 0
+                && let Ok(gate) = self.gate(key.as_str())
+            {
+                gate.close();
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What one configuration came to.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll::kinds::{AnyLimiter, Provider, Rate};
+
+use super::KeyedLimiter;
+use super::build::Running;
+use crate::Config;
+use crate::route::Pattern;
+
+/// Something that hangs at a place: a limiter, one with keys, or a provider.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// A limiter without keys.
+    Limiter(AnyLimiter),
+    /// A limiter with a state for each key.
+    Keyed(KeyedLimiter),
+    /// Limiters by what they count.
+    Provider(Provider),
+}
+
+/// A path, and what hangs there.
+#[derive(Debug)]
+pub struct Route {
+    pub(super) text: String,
+    pub(super) pattern: Pattern,
+    pub(super) parts: Vec<Part>,
+    pub(super) bytes: Option<Rate>,
+    pub(super) holds: bool,
+}
+
+impl Route {
+    /// The pattern, as it stands in the file.
+    ///
+    /// A path is divided at its slashes, and segments are compared as they are: capitals count, nothing is decoded,
+    /// and a slash at the end makes a difference. `*` is one segment that is not empty, `**` at the end any
+    /// number of segments: `/a/**` matches `/a`, `/a/` and `/a/b/c`.
+    #[must_use]
+    pub fn pattern(&self) -> &str {
+        &self.text
+    }
+
+    /// What hangs there, in the order in which it is asked.
+    #[must_use]
+    pub fn middleware(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// What limits the bytes of bodies.
+    #[must_use]
+    pub const fn bytes(&self) -> Option<&Rate> {
+        self.bytes.as_ref()
+    }
+
+    /// Whether permits are held there. Where they are not, only rate and basic limiters hang.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
+        self.holds
+    }
+}
+
+/// All that one configuration came to. It never changes; its limiters may.
+pub struct LimitSet {
+    pub(super) config: Config,
+    pub(super) running: Running,
+    pub(super) providers: HashMap<String, Provider>,
+    pub(super) routes: Vec<Arc<Route>>,
+}
+
+impl LimitSet {
+    /// The limiter or the provider of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Part> {
+        let limiter = self.running.get(name).map(|live| live.part.clone());
+        limiter.or_else(|| {
+            self.provider(name)
+                .map(|provider| Part::Provider(provider.clone()))
+        })
+    }
+
+    /// The provider of this name.
+    #[must_use]
+    pub fn provider(&self, name: &str) -> Option<&Provider> {
+        self.providers.get(name)
+    }
+
+    /// The list of middleware of this name, in its order, with what other lists in it come to.
+    #[must_use]
+    pub fn middleware(&self, name: &str) -> Option<Vec<Part>> {
+        let names = self.config.plan.lists.get(name)?;
+        Some(names.iter().filter_map(|name| self.get(name)).collect())
+    }
+
+    /// The first route that matches a path.
+    #[must_use]
+    pub fn route(&self, path: &str) -> Option<&Arc<Route>> {
+        let mut routes = self.routes.iter();
+        routes.find(|route| route.pattern.matches(path))
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+impl fmt::Debug for LimitSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.config.limiters().collect();
+        f.debug_struct("LimitSet")
+            .field("limiters", &names)
+            .field("routes", &self.routes.len())
+            .finish_non_exhaustive()
+    }
+}

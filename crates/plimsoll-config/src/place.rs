@@ -1,0 +1,108 @@
+//! Where in a file something stands, for problems that show only when all of it has been read.
+
+use std::collections::HashMap;
+
+use plimsoll_scenario::reader::{Entry, Node, Place, Problem, Value, label};
+
+/// One step of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+/// A path to a value.
+pub(crate) type Path<'a> = Vec<Step<'a>>;
+
+/// `path` and one step more.
+pub(crate) fn below<'a>(path: &[Step<'a>], step: Step<'a>) -> Path<'a> {
+    [path, &[step]].concat()
+}
+
+/// The path of a field of a field.
+pub(crate) fn keys<'a>(keys: &[&'a str]) -> Path<'a> {
+    keys.iter().copied().map(Step::Key).collect()
+}
+
+/// A file whose places can be looked up.
+pub(crate) struct Places<'t> {
+    root: &'t Node,
+    /// What has a name in a section: there may be very many.
+    named: HashMap<(&'t str, &'t str), &'t Entry>,
+}
+
+impl<'t> Places<'t> {
+    pub(crate) fn of(root: &'t Node) -> Self {
+        let sections = entries(root).iter();
+        let named = sections.flat_map(|section| {
+            let named = entries(&section.value).iter();
+            named.map(|entry| ((section.key.as_str(), entry.key.as_str()), entry))
+        });
+        Self {
+            root,
+            named: named.collect(),
+        }
+    }
+
+    /// A problem of the value at `path`.
+    pub(crate) fn value(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
+        Self::problem(self.find(path).1, path, message)
+    }
+
+    /// A problem of the name at the end of `path`.
+    pub(crate) fn name(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
+        Self::problem(self.find(path).0, path, message)
+    }
+
+    /// Whether there is something at `path`.
+    pub(crate) fn has(&self, path: &[Step<'_>]) -> bool {
+        self.walk(path).len() == path.len() + 1
+    }
+
+    fn problem(place: Place, path: &[Step<'_>], message: impl Into<String>) -> Problem {
+        let problem = Problem::new(place, message);
+        path.iter().rev().fold(problem, |problem, step| match step {
+            Step::Key(key) => problem.under_key(&label(key)),
+            Step::Index(index) => problem.under_index(*index),
+        })
+    }
+
+    /// The places of the name and of the value at `path`, or of the last that is there.
+    pub(crate) fn find(&self, path: &[Step<'_>]) -> (Place, Place) {
+        let last = self.walk(path).pop();
+        last.unwrap_or((self.root.place, self.root.place))
+    }
+
+    fn walk(&self, path: &[Step<'_>]) -> Vec<(Place, Place)> {
+        let mut node = self.root;
+        let mut places = vec![(node.place, node.place)];
+        for (depth, step) in path.iter().enumerate() {
+            let next = match (step, &node.value) {
+                (Step::Key(key), Value::Map(entries)) => {
+                    let entry = match path.first() {
+                        Some(Step::Key(section)) if depth == 1 => {
+                            self.named.get(&(*section, *key)).copied()
+                        }
+                        _ => entries.iter().find(|entry| entry.key == *key),
+                    };
+                    entry.map(|entry| (entry.place, &entry.value))
+                }
+                (Step::Index(index), Value::List(items)) => {
+                    items.get(*index).map(|item| (item.place, item))
+                }
+                _ => None,
+            };
+            let Some((name, value)) = next else { break };
+            places.push((name, value.place));
+            node = value;
+        }
+        places
+    }
+}
+
+fn entries(node: &Node) -> &[Entry] {
+    match &node.value {
+        Value::Map(entries) => entries,
+        _ => &[],
+    }
+}

@@ -1,0 +1,105 @@
+//! The JSON Schema of configuration files, for editors.
+
+use std::borrow::Cow;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value};
+
+use crate::spec::{Algorithm, Bucket, Common, File, Kind, Limiter};
+
+/// The JSON Schema of configuration files, made of the types they are read into.
+///
+/// It checks fields, words, numbers and units. That names exist and go where they are used is for
+/// [`Config`](crate::Config) to say.
+#[must_use]
+pub fn schema() -> String {
+    let generator = SchemaSettings::draft07().into_generator();
+    let mut schema = generator.into_root_schema_for::<File>().to_value();
+    without_null(&mut schema);
+    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// One closed map for each kind, and for each algorithm of `adaptive`, with the fields that all have: editors complete
+/// what they are told plainly, and `unevaluatedProperties` is not known to all of them.
+impl JsonSchema for Limiter {
+    fn schema_name() -> Cow<'static, str> {
+        "Limiter".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let common = properties(&Common::json_schema(generator));
+        let mut branches = Vec::new();
+        for branch in choices(&Kind::json_schema(generator)) {
+            match branch["properties"]["kind"]["const"].as_str() {
+                Some("adaptive") => {
+                    let each = choices(&Algorithm::json_schema(generator)).into_iter();
+                    branches.extend(each.map(|algorithm| merged(&algorithm, &branch)));
+                }
+                Some("token_bucket") => {
+                    let bucket = Bucket::json_schema(generator).to_value();
+                    branches.push(merged(&bucket, &branch));
+                }
+                _ => branches.push(branch),
+            }
+        }
+        for branch in &mut branches {
+            for (name, property) in &common {
+                branch["properties"][name] = property.clone();
+            }
+        }
+        json_schema!({
+            "description": "A limiter: its kind, and the fields of that kind.",
+            "type": "object",
+            "required": ["kind"],
+            "oneOf": branches,
+        })
+    }
+}
+
+fn choices(schema: &Schema) -> Vec<Value> {
+    let choices = schema.get("oneOf").and_then(Value::as_array);
+    choices.cloned().unwrap_or_default()
+}
+
+fn properties(schema: &Schema) -> Map<String, Value> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.cloned().unwrap_or_default()
+}
+
+/// `inner`, of the kind `outer`.
+fn merged(inner: &Value, outer: &Value) -> Value {
+    let mut merged = inner.clone();
+    merged["properties"]["kind"] = outer["properties"]["kind"].clone();
+    merged["description"] = outer["description"].clone();
+    if let Some(required) = merged["required"].as_array_mut() {
+        required.insert(0, "kind".into());
+    }
+    merged
+}
+
+/// A field may be left out, but where it is it has a value.
+fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        Value::Object(fields) => {
+            if let Some(Value::Array(types)) = fields.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    fields["type"] = only.clone();
+                }
+            }
+            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+                choices.retain(|choice| choice["type"] != "null");
+                if choices.len() == 1 {
+                    let only = fields.remove("anyOf").unwrap_or_default();
+                    fields.insert("allOf".to_owned(), only);
+                }
+            }
+            fields.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,127 @@
+//! What a configuration file holds, as types. The JSON Schema is made of them.
+
+mod algorithm;
+mod fill;
+mod limiter;
+mod named;
+mod scalar;
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize, Serializer};
+
+pub(crate) use algorithm::Algorithm;
+pub(crate) use limiter::{
+    Align, Bandwidth, Bucket, Common, Counts, Full, Kind, Limiter, Member, Order, Queue, Style,
+};
+pub(crate) use named::Named;
+pub(crate) use scalar::{Memory, Name, Percent, Period, Positive, Rate, Span};
+use scalar::{micros, millis, positive};
+
+/// A file of limits.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a configuration file: a map with `limiters`"
+)]
+#[schemars(title = "Plimsoll configuration")]
+pub(crate) struct File {
+    /// Weights beside `request_count`, `request_items`, `network_bytes` and `memory_size`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) weights: Vec<Name>,
+    /// The limiters, by name.
+    #[serde(default)]
+    pub(crate) limiters: Named<Limiter>,
+    /// Limiters by what they count, for places that count several things.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub(crate) providers: Named<Provider>,
+    /// Lists of limiters, providers and other lists by name, in the order in which they are asked.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub(crate) middleware: Named<Vec<Name>>,
+    /// Where they hang. The first route that matches counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) routes: Vec<Route>,
+}
+
+/// The limiters of a place, by weight.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Provider(pub(crate) Named<Words>);
+
+/// A path, and what hangs there.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a route such as { match: /upload/**, middleware: public }"
+)]
+pub(crate) struct Route {
+    /// The paths: `*` stands for one segment, `**` at the end for any number of them.
+    #[serde(rename = "match")]
+    pub(crate) pattern: String,
+    /// A limiter, a provider or a list by name, or several of them in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) middleware: Option<Words>,
+    /// The limiter of the bytes of a body: they are counted and not held, so it must be a rate or a basic one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<Name>,
+    /// Whether a permit can be held here until the work is done. Where it cannot, only rate and basic limiters can hang.
+    #[serde(default = "yes")]
+    pub(crate) holds: bool,
+}
+
+/// One word or several.
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "either", rename_all = "snake_case")]
+#[schemars(rename = "Words", untagged)]
+pub(crate) enum Words {
+    /// One.
+    One(Name),
+    /// Several.
+    Many(Vec<Name>),
+}
+
+impl Words {
+    pub(crate) fn as_slice(&self) -> &[Name] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Many(names) => names,
+        }
+    }
+}
+
+impl Serialize for Words {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(name) => name.serialize(serializer),
+            Self::Many(names) => names.serialize(serializer),
+        }
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl JsonSchema for Provider {
+    fn schema_name() -> Cow<'static, str> {
+        "Provider".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let limiter = generator.subschema_for::<Name>();
+        let weights = plimsoll::kinds::Weight::KNOWN.map(|weight| (weight.as_str(), &limiter));
+        let mut properties: serde_json::Map<String, serde_json::Value> = weights
+            .into_iter()
+            .map(|(weight, limiter)| (weight.to_owned(), limiter.clone().to_value()))
+            .collect();
+        let basic = generator.subschema_for::<Words>().to_value();
+        properties.insert("basic".to_owned(), basic);
+        json_schema!({
+            "description": "The limiters of a place, by weight; and under `basic` those that say yes or no for all weights.",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": limiter,
+        })
+    }
+}

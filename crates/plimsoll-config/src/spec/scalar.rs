@@ -1,0 +1,163 @@
+//! Single values that mean something: their types, and how they look in the schema and in print.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A whole number, at least 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(crate) struct Positive(pub(crate) u32);
+
+/// A number above 0.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Rate(pub(crate) f64);
+
+/// A duration, 0 allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub(crate) struct Span(pub(crate) u64);
+
+/// A duration above 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub(crate) struct Period(pub(crate) u64);
+
+/// A name, of a limiter or of something else that is referred to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub(crate) struct Name(pub(crate) String);
+
+/// Percent, 1 to 100.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub(crate) struct Percent(pub(crate) u32);
+
+/// So much memory: a percentage, or bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Memory(pub(crate) String);
+
+/// A default that is a whole number.
+pub(crate) const fn positive<const N: u32>() -> Positive {
+    Positive(N)
+}
+
+/// A default that is a number of microseconds.
+pub(crate) const fn micros<const N: u64>() -> Span {
+    Span(N * 1000)
+}
+
+/// A default that is a number of milliseconds, above 0.
+pub(crate) const fn millis<const N: u64>() -> Period {
+    Period(N * 1_000_000)
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.0)
+    }
+}
+
+impl From<Period> for Duration {
+    fn from(period: Period) -> Self {
+        Self::from_nanos(period.0)
+    }
+}
+
+/// In the largest unit that says it exactly.
+fn with_unit(nanos: u64) -> Option<String> {
+    const UNITS: [(u64, &str); 5] = [
+        (86_400_000_000_000, "d"),
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+    ];
+    let whole = |(size, _): &&(u64, &str)| nanos.is_multiple_of(*size);
+    if nanos == 0 {
+        return Some("0s".to_owned());
+    }
+    let (size, unit) = UNITS.iter().find(whole)?;
+    Some(format!("{}{unit}", nanos / size))
+}
+
+fn serialize_nanos<S: Serializer>(nanos: u64, serializer: S) -> Result<S::Ok, S::Error> {
+    match with_unit(nanos) {
+        Some(text) => serializer.serialize_str(&text),
+        None => serializer.serialize_u64(nanos),
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_nanos(self.0, serializer)
+    }
+}
+
+impl Serialize for Period {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_nanos(self.0, serializer)
+    }
+}
+
+impl Serialize for Percent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.0)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the schema says of each: the same that its reader checks, as far as a schema can.
+macro_rules! described {
+    ($($type:ty => $name:literal { $($schema:tt)+ })+) => {$(
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ $($schema)+ })
+            }
+        }
+    )+};
+}
+
+described! {
+    Positive => "Positive" {
+        "description": "A whole number, at least 1.",
+        "type": "integer", "minimum": 1, "maximum": u32::MAX
+    }
+    Rate => "Rate" {
+        "description": "A number above 0.",
+        "type": "number", "exclusiveMinimum": 0
+    }
+    Span => "Duration" {
+        "description": "A duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds.",
+        "anyOf": [{ "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$" }, { "type": "integer", "minimum": 0 }]
+    }
+    Period => "Period" {
+        "description": "A duration above 0 such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds.",
+        "anyOf": [{ "type": "string", "pattern": "^0*[1-9][0-9]*(ms|s|m|h|d)$" }, { "type": "integer", "minimum": 1 }]
+    }
+    Name => "Name" {
+        "description": "A name: letters, digits, `_`, `-` and `.`.",
+        "type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"
+    }
+    Percent => "Percent" {
+        "description": "Percent, such as 80%.",
+        "type": "string", "pattern": "^([1-9][0-9]?|100)%$"
+    }
+    Memory => "Memory" {
+        "description": "So much memory: a percentage such as 80%, or bytes such as 512MiB, 2GiB, 64KiB or 1000000B.",
+        "type": "string", "pattern": "^([0-9]{1,2}%|100%|[0-9]+(B|KiB|MiB|GiB))$"
+    }
+}

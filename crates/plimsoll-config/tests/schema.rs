@@ -1,0 +1,211 @@
+//! The JSON Schema: current, true of the examples, and untrue of what is wrong in a way that a schema can say.
+
+use std::path::{Path, PathBuf};
+
+use plimsoll_config::schema;
+use plimsoll_scenario::reader::{Node, Value as Tree, parse};
+use serde_json::{Map, Value};
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn root() -> Value {
+    serde_json::from_str(&schema()).expect("JSON")
+}
+
+#[test]
+fn the_file_in_the_repository_is_the_one_the_types_make() {
+    let file = project().join("schema/plimsoll.schema.json");
+    let committed = std::fs::read_to_string(file).unwrap_or_default();
+    let run = "run: plimsoll check --schema > schema/plimsoll.schema.json";
+    assert!(committed == schema(), "the schema is not current; {run}");
+}
+
+#[test]
+fn examples_are_valid() {
+    for name in ["server.yaml", "batches.json"] {
+        let text =
+            std::fs::read_to_string(project().join("examples/config").join(name)).expect("text");
+        assert_eq!(check(&text), Ok(()), "{name}");
+    }
+    // Printed as YAML, TOML can be looked at too, and every default with it.
+    let config =
+        plimsoll_config::Config::from_file(project().join("examples/config/adaptive.toml"));
+    assert_eq!(check(&config.expect("right").to_string()), Ok(()));
+}
+
+#[test]
+fn what_a_schema_can_see_is_refused() {
+    for bad in [
+        "limitors: {}",
+        "limiters: { a: { kind: concurrency } }",
+        "limiters: { a: { kind: concurency, limit: 1 } }",
+        "limiters: { a: { kind: concurrency, limit: 0 } }",
+        "limiters: { a: { kind: concurrency, limit: 1, burst: 1 } }",
+        "limiters: { a: { kind: concurrency, limit: 1, queue: { bonud: 1 } } }",
+        "limiters: { a: { kind: concurrency, limit: 1, queue: ~ } }",
+        "limiters: { a: { kind: fixed_window, limit: 1, window: 5w } }",
+        "limiters: { a: { kind: fixed_window, limit: 1, window: 0s } }",
+        "limiters: { a: { kind: adaptive, algorithm: vegas, intial: 1 } }",
+        "limiters: { a: { kind: adaptive, algorithm: windowed, delegate: { algorithm: vega } } }",
+        "limiters: { a: { kind: all, of: [{ kind: cpu, threshold: 101% }] } }",
+        "limiters: { 'a b': { kind: concurrency, limit: 1 } }",
+        "providers: { p: { request_count: [a] } }",
+        "routes: [{ middleware: a }]",
+    ] {
+        assert!(check(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn every_field_says_what_it_is_for() {
+    let root = root();
+    let limiter = &root["definitions"]["Limiter"]["oneOf"];
+    let branches = limiter.as_array().expect("kinds");
+    assert_eq!(branches.len(), 14 + 6, "kinds, and algorithms");
+    for branch in branches {
+        assert_eq!(branch["additionalProperties"], false);
+        for (name, field) in branch["properties"].as_object().expect("fields") {
+            let described = field["description"].is_string() || field["const"].is_string();
+            assert!(described, "{name} of {}", branch["properties"]["kind"]);
+        }
+    }
+}
+
+/// Whether a YAML text is what the schema says.
+fn check(text: &str) -> Result<(), String> {
+    let root = root();
+    let tree = parse(text).expect("YAML").expect("something");
+    valid(&root, &root, &value(&tree))
+}
+
+fn value(node: &Node) -> Value {
+    match &node.value {
+        Tree::Scalar { text, quoted: true } => Value::from(text.as_str()),
+        Tree::Scalar { .. } if node.is_null() => Value::Null,
+        Tree::Scalar { text, .. } => match serde_json::from_str(text) {
+            Ok(plain @ (Value::Number(_) | Value::Bool(_))) => plain,
+            _ => Value::from(text.as_str()),
+        },
+        Tree::List(items) => items.iter().map(value).collect(),
+        Tree::Map(entries) => {
+            let fields = entries
+                .iter()
+                .map(|entry| (entry.key.clone(), value(&entry.value)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+    }
+}
+
+/// As much of JSON Schema as ours uses.
+fn valid(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let Value::Object(rules) = schema else {
+        return if schema == &Value::Bool(false) {
+            Err("nothing may be here".to_owned())
+        } else {
+            Ok(())
+        };
+    };
+    let fail = |rule: &str| Err(format!("{value} is not {rule}: {}", rules[rule]));
+    let ok = |schema: &Value| valid(root, schema, value).is_ok();
+    let list = |rule: &str| rules[rule].as_array().cloned().unwrap_or_default();
+    for (rule, wanted) in rules {
+        let good = match rule.as_str() {
+            "$ref" => {
+                let name = wanted
+                    .as_str()
+                    .and_then(|name| name.strip_prefix('#'))
+                    .expect("a reference");
+                let definition = root.pointer(name).expect("a definition");
+                valid(root, definition, value)?;
+                true
+            }
+            "type" => match wanted.as_str().expect("one type") {
+                "object" => value.is_object(),
+                "array" => value.is_array(),
+                "string" => value.is_string(),
+                "integer" => value.is_u64() || value.is_i64(),
+                "number" => value.is_number(),
+                "boolean" => value.is_boolean(),
+                other => panic!("type {other}"),
+            },
+            "const" => value == wanted,
+            "enum" => list(rule).contains(value),
+            "oneOf" => list(rule).iter().filter(|schema| ok(schema)).count() == 1,
+            "anyOf" => list(rule).iter().any(ok),
+            "allOf" => list(rule).iter().all(ok),
+            "minimum" => value.as_f64().is_none_or(|it| Some(it) >= wanted.as_f64()),
+            "maximum" => value.as_f64().is_none_or(|it| Some(it) <= wanted.as_f64()),
+            "exclusiveMinimum" => value.as_f64().is_none_or(|it| Some(it) > wanted.as_f64()),
+            "pattern" => value
+                .as_str()
+                .is_none_or(|text| matches(wanted.as_str().expect("a pattern"), text)),
+            "required" => value.as_object().is_none_or(|it| {
+                list(rule)
+                    .iter()
+                    .all(|name| it.contains_key(name.as_str().expect("a name")))
+            }),
+            "items" => value
+                .as_array()
+                .is_none_or(|it| it.iter().all(|item| valid(root, wanted, item).is_ok())),
+            "propertyNames" => value.as_object().is_none_or(|it| {
+                it.keys()
+                    .all(|name| valid(root, wanted, &name.as_str().into()).is_ok())
+            }),
+            "properties" => value.as_object().is_none_or(|it| {
+                it.iter().all(|(name, field)| {
+                    wanted
+                        .get(name)
+                        .is_none_or(|schema| valid(root, schema, field).is_ok())
+                })
+            }),
+            "additionalProperties" => value.as_object().is_none_or(|it| {
+                let known = |name: &str| {
+                    rules
+                        .get("properties")
+                        .is_some_and(|known| known.get(name).is_some())
+                };
+                it.iter()
+                    .all(|(name, field)| known(name) || valid(root, wanted, field).is_ok())
+            }),
+            "$schema" | "title" | "description" | "default" | "definitions" | "format" => true,
+            other => panic!("the rule {other} is not known here"),
+        };
+        if !good {
+            return fail(rule);
+        }
+    }
+    Ok(())
+}
+
+/// The few patterns of the schema, by what they mean.
+fn matches(pattern: &str, text: &str) -> bool {
+    let unit = |units: &[&str]| {
+        units
+            .iter()
+            .find_map(|unit| text.strip_suffix(unit))
+            .filter(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    const TIMES: [&str; 5] = ["ms", "s", "m", "h", "d"];
+    match pattern {
+        "^[0-9]+(ms|s|m|h|d)$" => unit(&TIMES).is_some(),
+        "^0*[1-9][0-9]*(ms|s|m|h|d)$" => {
+            unit(&TIMES).is_some_and(|number| number.bytes().any(|b| b != b'0'))
+        }
+        "^[A-Za-z0-9_.-]{1,64}$" => {
+            (1..=64).contains(&text.len())
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+        }
+        "^([1-9][0-9]?|100)%$" => unit(&["%"]).is_some_and(|number| {
+            (1..=100).contains(&number.parse().unwrap_or(0)) && !number.starts_with('0')
+        }),
+        "^([0-9]{1,2}%|100%|[0-9]+(B|KiB|MiB|GiB))$" => {
+            unit(&["%"]).is_some_and(|number| number.len() <= 2 || number == "100")
+                || unit(&["KiB", "MiB", "GiB", "B"]).is_some()
+        }
+        other => panic!("the pattern {other} is not known here"),
+    }
+}
