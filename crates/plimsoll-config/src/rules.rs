@@ -40,9 +40,6 @@ pub(crate) type Found = Adaptive<Box<dyn Limit>>;
 
 /// A rule that a file can describe, and replace by another of its kind.
 pub(crate) trait FromKind: Replenishes + Clone + Sized {
-    /// Whether the rule takes over what another of its kind has: see [`plimsoll::Rule::adopt`].
-    const CARRIES: bool = false;
-
     /// The rule, if the kind is this one.
     fn of(kind: &Kind) -> Option<Result<Self, Unfit>>;
 }
@@ -177,8 +174,6 @@ impl FromKind for Refresh {
 }
 
 impl FromKind for TokenBucket {
-    const CARRIES: bool = true;
-
     fn of(kind: &Kind) -> Option<Result<Self, Unfit>> {
         let Kind::TokenBucket(bucket) = kind else {
             return None;
@@ -212,8 +207,6 @@ impl Bandwidth {
 }
 
 impl FromKind for Bandwidths {
-    const CARRIES: bool = true;
-
     fn of(kind: &Kind) -> Option<Result<Self, Unfit>> {
         let Kind::Bandwidths { limits } = kind else {
             return None;
@@ -236,8 +229,6 @@ impl FromKind for Bandwidths {
 }
 
 impl FromKind for Smooth {
-    const CARRIES: bool = true;
-
     fn of(kind: &Kind) -> Option<Result<Self, Unfit>> {
         let rule = match kind {
             Kind::SmoothBursty { rate, max_burst } => Self::try_bursty(rate.0, (*max_burst).into()),

@@ -208,7 +208,7 @@ fn another_kind_is_another_limiter_and_the_old_one_is_closed() {
 }
 
 #[test]
-fn another_queue_is_another_limiter_with_the_same_tokens() {
+fn another_queue_is_no_other_limiter() {
     let time = ManualClock::new();
     let limits = build(
         "limiters: { a: { kind: token_bucket, burst: 10, refill: 1, every: 1s } }",
@@ -222,8 +222,8 @@ fn another_queue_is_another_limiter_with_the_same_tokens() {
             .is_ok()
     );
     let text = "limiters: { a: { kind: token_bucket, burst: 10, refill: 1, every: 1s, queue: { bound: 3 } } }";
-    assert_eq!(replace(&limits, text).replaced, ["a"]);
     let bucket = limits.limiter("a").expect("there");
+    assert_eq!(replace(&limits, text).changed, ["a"]);
     assert_eq!(
         (
             bucket.snapshot().available(),

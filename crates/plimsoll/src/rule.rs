@@ -141,12 +141,28 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     }
 
     /// The state with which this rule takes over from `old`, so that a limit can be changed while it is used.
+    ///
+    /// Unless a rule knows better, what was in use counts as if it had been taken now.
     fn adopt(&self, old: &Self, state: &Self::State, now: Moment, carry: Carry) -> Self::State
     where
         Self: Sized,
     {
-        let _ = (old, state, carry);
-        self.fresh(now)
+        let mut fresh = self.fresh(now);
+        let (used, limit) = (old.in_use(state, now), u64::from(self.limit()));
+        let used = match carry {
+            Carry::Reset => 0,
+            Carry::AsIs => used.min(limit),
+            Carry::Proportional => {
+                let all = u128::from(old.limit().max(1));
+                let share = (u128::from(used) * u128::from(limit)).div_ceil(all);
+                u64::try_from(share).unwrap_or(limit).min(limit)
+            }
+        };
+        // It fits: nothing else is there.
+        if let Ok(used @ 1..) = u32::try_from(used) {
+            let _ = self.take(&mut fresh, now, used);
+        }
+        fresh
     }
 
     /// The short form of `state`, below 2^63, if it has one now. It must be good at `now`, however old the

@@ -222,3 +222,34 @@ fn a_newcomer_is_granted_what_is_left_when_a_crowd_before_it_is_served() {
     time.advance(second(1));
     assert_eq!(*answer.lock().unwrap(), Some(Ok(())));
 }
+
+#[test]
+fn another_queue_serves_who_waits_in_its_order() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(Concurrency::new(1))
+        .queue(Queue::fifo(10))
+        .clock(time.clock())
+        .build();
+    let running = gate.try_acquire(1).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut first = Box::pin(gate.acquire(1));
+    let mut second = Box::pin(gate.acquire(1));
+    assert!(first.as_mut().poll(&mut cx).is_pending());
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+
+    gate.set_queue(Some(Queue::lifo(1)));
+    drop(running);
+    assert!(
+        first.as_mut().poll(&mut cx).is_pending(),
+        "nobody was sent away"
+    );
+    let Poll::Ready(Ok(permit)) = second.as_mut().poll(&mut cx) else {
+        panic!("the last comes first now");
+    };
+
+    gate.set_queue(None);
+    let mut third = Box::pin(gate.acquire(1));
+    assert!(matches!(third.as_mut().poll(&mut cx), Poll::Ready(Err(_))));
+    drop(permit);
+    assert!(matches!(first.as_mut().poll(&mut cx), Poll::Ready(Ok(_))));
+}

@@ -31,25 +31,17 @@ impl Live {
     /// Changes it to `to` as far as that can be done, with everything that is in it.
     pub(super) fn change(&self, from: &Definition, to: &Definition) {
         self.change.change(&to.limiter.kind);
-        let bound = |it: &Definition| it.limiter.common.queue.as_ref().map(|queue| queue.bound);
-        if bound(from) != bound(to)
-            && let Some(bound) = bound(to)
-        {
-            self.change.set_queue_bound(bound);
+        let queue = |it: &Definition| it.limiter.common.queue.clone();
+        if queue(from) != queue(to) {
+            self.change.set_queue(queue(to).as_ref().map(queue_of));
         }
     }
 
     /// Whether `to` is a change that does not need another limiter.
     pub(super) fn can_change(&self, from: &Definition, to: &Definition) -> bool {
         let (old, new) = (&from.limiter.common, &to.limiter.common);
-        let queue = |queue: &Option<spec::Queue>| {
-            let queue = queue.clone();
-            queue.map(|queue| spec::Queue { bound: 0, ..queue })
-        };
-        let queue = match old.keyed {
-            true => old.queue == new.queue,
-            false => queue(&old.queue) == queue(&new.queue),
-        };
+        // A key has its queue only while somebody waits, so there is none to change.
+        let queue = !old.keyed || old.queue == new.queue;
         let same_kind = from.limiter.kind.word() == to.limiter.kind.word();
         let max_keys = !old.keyed || old.max_keys == new.max_keys;
         let same = same_kind && from.name() == to.name() && old.keyed == new.keyed;
@@ -85,8 +77,8 @@ trait Change: Send + Sync {
         let _ = to;
     }
 
-    fn set_queue_bound(&self, bound: u32) {
-        let _ = bound;
+    fn set_queue(&self, queue: Option<Queue>) {
+        let _ = queue;
     }
 
     /// How much is used, of a rate.
@@ -112,18 +104,13 @@ impl<R: FromKind> Change for RateGate<R> {
     }
 
     fn change(&self, to: &Kind) {
-        let Some(Ok(rule)) = R::of(to) else { return };
-        let used = self.used();
-        self.0.replace(rule, Carry::AsIs);
-        if !R::CARRIES
-            && let Some(used) = used
-        {
-            self.charge(used);
+        if let Some(Ok(rule)) = R::of(to) {
+            self.0.replace(rule, Carry::AsIs);
         }
     }
 
-    fn set_queue_bound(&self, bound: u32) {
-        self.0.set_queue_bound(bound);
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
     }
 
     fn used(&self) -> Option<u32> {
@@ -150,8 +137,8 @@ impl Change for Slots {
         }
     }
 
-    fn set_queue_bound(&self, bound: u32) {
-        self.0.set_queue_bound(bound);
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
     }
 }
 
@@ -163,21 +150,8 @@ impl<R: FromKind> Change for RateKeys<R> {
     }
 
     fn change(&self, to: &Kind) {
-        let Some(Ok(rule)) = R::of(to) else { return };
-        let used = if R::CARRIES {
-            Vec::new()
-        } else {
-            self.0.top(usize::MAX)
-        };
-        let limit = rule.limit();
-        self.0.replace(rule, Carry::AsIs);
-        for (key, one) in used {
-            let used = one.in_use().min(u64::from(limit));
-            let used = u32::try_from(used).unwrap_or(limit);
-            // Somebody may have been here before us: then there is less to charge than we know.
-            if used > 0 && self.0.estimate(key.as_str(), used).is_ok() {
-                let _charged = self.0.try_acquire(key.as_str(), used);
-            }
+        if let Some(Ok(rule)) = R::of(to) {
+            self.0.replace(rule, Carry::AsIs);
         }
     }
 }

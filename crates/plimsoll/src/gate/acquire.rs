@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use super::core::{Core, Shortly};
@@ -181,7 +182,8 @@ impl<R: Rule> Turnstile for Core<R> {
     fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied> {
         let demand = *demand;
         // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
-        let timeless = R::GIVES_BACK && self.patient && demand.patience == Patience::Unlimited;
+        let patient = R::GIVES_BACK && self.patient.load(Ordering::Relaxed);
+        let timeless = patient && demand.patience == Patience::Unlimited;
         let mut now = self.clock.now_if(timeless || !self.is_parked());
         if let Some(now) = now
             && demand.cost > 0

@@ -54,7 +54,7 @@ pub(crate) struct Core<R: Rule> {
     /// Set when it is closed, for those who do not look behind the lock.
     pub(super) closed: AtomicBool,
     /// Whether nobody who waits here ever gives up by the clock of the queue.
-    pub(super) patient: bool,
+    pub(super) patient: AtomicBool,
     pub(super) inside: Mutex<Inside<R>>,
 }
 
@@ -108,7 +108,7 @@ impl<R: Rule> Core<R> {
                 totals,
                 name,
                 closed: AtomicBool::new(false),
-                patient: inside.queue.is_none_or(|queue| queue.timeout.is_none()),
+                patient: AtomicBool::new(inside.queue.is_none_or(|queue| queue.timeout.is_none())),
                 inside: Mutex::new(inside),
             }
         })

@@ -319,6 +319,17 @@ impl<R: Rule> Gate<R> {
         });
     }
 
+    /// Lets callers wait in another way, or not at all. Who already waits may stay, and is served in the new order.
+    pub fn set_queue(&self, queue: Option<Queue>) {
+        let patient = queue.is_none_or(|queue| queue.timeout.is_none());
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            turn.inside.queue = queue;
+            turn.inside.forecast.forget();
+            self.core.patient.store(patient, Ordering::Relaxed);
+            turn.serve();
+        });
+    }
+
     /// What the limiter looks like now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {

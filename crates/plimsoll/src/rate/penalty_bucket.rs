@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::token_bucket::{Filling, TokenBucket};
-use crate::{Moment, Reason, Refusal, Rule};
+use crate::{Carry, Moment, Reason, Refusal, Rule};
 
 /// A token bucket that locks out those who do not stop asking.
 ///
@@ -151,5 +151,17 @@ impl Rule for PenaltyBucket {
 
     fn book(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Option<Moment> {
         self.bucket.book(&mut penalty.filling, now, cost)
+    }
+
+    /// Whoever is locked out stays so.
+    fn adopt(&self, old: &Self, penalty: &Penalty, now: Moment, carry: Carry) -> Penalty {
+        if carry == Carry::Reset {
+            return self.fresh(now);
+        }
+        let filling = self.bucket.adopt(&old.bucket, &penalty.filling, now, carry);
+        Penalty {
+            filling,
+            ..*penalty
+        }
     }
 }
