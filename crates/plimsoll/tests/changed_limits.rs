@@ -12,7 +12,7 @@ fn left<R: Rule>(rule: impl Fn(u32) -> R, to: u32, carry: Carry) -> u64 {
     let time = ManualClock::new();
     let gate = Gate::builder(rule(5)).clock(time.clock()).build();
     time.advance(Duration::from_millis(100));
-    gate.try_acquire(3).unwrap().forget();
+    gate.try_acquire(3).expect("three of five").forget();
     gate.replace(rule(to), carry);
     gate.snapshot().available()
 }
