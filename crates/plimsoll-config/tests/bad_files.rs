@@ -298,7 +298,7 @@ const TABLE: [Bad; 96] = [
         text: "limiters:
   api: { kind: adaptive, algorithm: verdict, min: 30, max: 20 }
 ",
-        says: "limits.yaml:2:60: limiters.api.max: expected at least `min`, found 20",
+        says: "limits.yaml:2:60: limiters.api.max: expected at least the minimum, found 20",
     },
     Bad {
         what: "a bound beside a default",

@@ -301,12 +301,12 @@ fn bounds_that_cannot_be_are_refused() {
     );
     assert_eq!(
         error(Verdict::builder().min(30).max(29)),
-        "`max` is 29: expected at least `min`"
+        "`max` is 29: expected at least the minimum"
     );
     for initial in [4, 11] {
         assert_eq!(
             error(Verdict::builder().min(5).max(10).initial(initial)),
-            format!("`initial` is {initial}: expected at least `min` and at most `max`")
+            format!("`initial` is {initial}: expected from the minimum to the maximum")
         );
     }
     let only = Verdict::builder().min(7).max(7).initial(7).build().unwrap();

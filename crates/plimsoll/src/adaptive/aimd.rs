@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::range::{Range, floor};
+use super::range::{Range, floor, range_setters};
 use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 use crate::moment::saturating_nanos;
@@ -77,23 +77,7 @@ impl Default for Aimd {
 }
 
 impl AimdBuilder {
-    /// The least the limit may be, 20 unless set. At least 1.
-    pub const fn min(mut self, min: u32) -> Self {
-        self.range.min = min;
-        self
-    }
-
-    /// The limit at first, 20 unless set. From the minimum to the maximum.
-    pub const fn initial(mut self, initial: u32) -> Self {
-        self.range.initial = initial;
-        self
-    }
-
-    /// The most the limit may be, 200 unless set. At least the minimum.
-    pub const fn max(mut self, max: u32) -> Self {
-        self.range.max = max;
-        self
-    }
+    range_setters!(20, 20, 200, "At least the minimum");
 
     /// By what the limit is multiplied at a failure, 0.9 unless set. At least 0.5 and below 1.
     pub const fn backoff(mut self, backoff: f64) -> Self {

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::range::{Range, at_least_one, check_smoothing};
+use super::range::{Range, at_least_one, check_smoothing, range_setters};
 use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 
@@ -85,23 +85,7 @@ impl Default for Gradient2 {
 }
 
 impl Gradient2Builder {
-    /// The least the limit may be, 20 unless set. At least 1.
-    pub const fn min(mut self, min: u32) -> Self {
-        self.range.min = min;
-        self
-    }
-
-    /// The limit at first, 20 unless set. From the minimum to the maximum.
-    pub const fn initial(mut self, initial: u32) -> Self {
-        self.range.initial = initial;
-        self
-    }
-
-    /// The most the limit may be, 200 unless set. At least the minimum.
-    pub const fn max(mut self, max: u32) -> Self {
-        self.range.max = max;
-        self
-    }
+    range_setters!(20, 20, 200, "At least the minimum");
 
     /// How much of each step is taken, 0.2 unless set. Above 0 and at most 1.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {

@@ -14,7 +14,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::range::{Range, at_least_one, ceil, floor};
+use super::range::{Range, at_least_one, ceil, floor, range_setters};
 use super::{Insight, Limit, Load, Sample};
 use crate::InvalidLimit;
 
@@ -136,23 +136,7 @@ impl Default for LatencyGradient {
 }
 
 impl LatencyGradientBuilder {
-    /// The least the limit may be, 5 unless set. At least 1.
-    pub const fn min(mut self, min: u32) -> Self {
-        self.range.min = min;
-        self
-    }
-
-    /// The limit at first, 5 unless set. From the minimum to the maximum.
-    pub const fn initial(mut self, initial: u32) -> Self {
-        self.range.initial = initial;
-        self
-    }
-
-    /// The most the limit may be, 500 unless set. Above the minimum.
-    pub const fn max(mut self, max: u32) -> Self {
-        self.range.max = max;
-        self
-    }
+    range_setters!(5, 5, 500, "Above the minimum");
 
     /// So many times the least average is still as good as the least, 1.5 unless set. Above 1.
     pub const fn tolerance(mut self, tolerance: f64) -> Self {

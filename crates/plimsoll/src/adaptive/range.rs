@@ -40,6 +40,30 @@ impl Range {
     }
 }
 
+/// The methods of a builder that has a `range`, with what it is unless set.
+macro_rules! range_setters {
+    ($min:literal, $initial:literal, $max:literal, $most:literal) => {
+        #[doc = concat!("The least the limit may be, ", $min, " unless set. At least 1.")]
+        pub const fn min(mut self, min: u32) -> Self {
+            self.range.min = min;
+            self
+        }
+
+        #[doc = concat!("The limit at first, ", $initial, " unless set. From the minimum to the maximum.")]
+        pub const fn initial(mut self, initial: u32) -> Self {
+            self.range.initial = initial;
+            self
+        }
+
+        #[doc = concat!("The most the limit may be, ", $max, " unless set. ", $most, ".")]
+        pub const fn max(mut self, max: u32) -> Self {
+            self.range.max = max;
+            self
+        }
+    };
+}
+pub(super) use range_setters;
+
 pub(super) fn at_least_one(field: &'static str, value: u32) -> Result<(), InvalidLimit> {
     if value == 0 {
         return Err(InvalidLimit::new(field, value, "at least 1"));
