@@ -155,6 +155,8 @@ proptest! {
     }
 }
 
+/// Found, once in some twenty runs: one who had read the clock before its key was forgotten found it new, at a moment at
+/// which it had already been granted.
 #[test]
 fn a_policy_is_never_swept_under_who_uses_it() {
     let time = ManualClock::new();

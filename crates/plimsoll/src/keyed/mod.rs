@@ -310,7 +310,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     #[inline]
-    fn decide<Q>(&self, key: &Q, demand: Demand, now: Moment) -> Decided<R>
+    fn decide<Q>(&self, key: &Q, demand: Demand, mut now: Moment) -> Decided<R>
     where
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
@@ -328,6 +328,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 Ok(table) => table,
                 Err(denied) => return Decided::Refused(denied),
             };
+            // Whoever read the clock before its key was forgotten comes after that all the same.
+            now = now.max(table.forgot_at);
             decided = table
                 .find(hash, key)
                 .map(|found| shared.decide(found, now, demand));

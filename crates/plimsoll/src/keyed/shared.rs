@@ -230,6 +230,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 && self.claim_place()
                 && let Some(key) = owned.take()
             {
+                let now = now.max(table.forgot_at);
                 let state = table.rule.fresh_key(now);
                 table.insert(&self.hasher, hash, key, state, now);
                 return Ok(table);

@@ -25,6 +25,8 @@ pub(super) struct Table<K, R: Rule> {
     lasts: u64,
     /// Before this moment nothing here can be forgotten.
     pub(super) forgettable_from: Moment,
+    /// The latest moment at which anything was forgotten. Before it a new key is no longer known to be new.
+    pub(super) forgot_at: Moment,
     /// The same of all that was seen or added in the present round of sweeping.
     seen_forgettable_from: Moment,
 }
@@ -46,6 +48,7 @@ impl<K, R: Rule> Table<K, R> {
             begins: 0,
             lasts: 0,
             forgettable_from: Moment::NEVER,
+            forgot_at: Moment::ORIGIN,
             seen_forgettable_from: Moment::NEVER,
         };
         table.begin_epoch(now);
@@ -280,7 +283,11 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 self.free = Vec::new();
             }
         }
-        (ended, before - self.entries.len())
+        let forgotten = before - self.entries.len();
+        if forgotten > 0 {
+            self.forgot_at = self.forgot_at.max(now);
+        }
+        (ended, forgotten)
     }
 
     /// Forgets the state that was used longest ago, unless its key has limits of its own or is in use.
