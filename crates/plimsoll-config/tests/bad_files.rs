@@ -1,5 +1,5 @@
 //! Files that are wrong: for each the whole message, with file, line, column, field, what was expected and the nearest
-//! name.
+//! name. It is one table, and long because there is much that can be wrong.
 
 use plimsoll_config::{Config, Format};
 
