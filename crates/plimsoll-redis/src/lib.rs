@@ -1,0 +1,1 @@
+//! Limits shared by a fleet, in Redis.

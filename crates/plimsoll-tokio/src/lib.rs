@@ -1,0 +1,1 @@
+//! Limits for what moves through tokio: channels, byte streams, streams of items, connections.

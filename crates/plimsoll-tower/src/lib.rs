@@ -1,0 +1,1 @@
+//! Limits for tower services: axum, hyper, tonic, clients.
