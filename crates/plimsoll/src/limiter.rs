@@ -1,4 +1,6 @@
-use crate::{Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source};
+use crate::{
+    Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source, Standing, Terms,
+};
 
 /// Anything that says how much load is safe.
 ///
@@ -24,6 +26,13 @@ pub trait Limiter: Send + Sync {
     /// loses a permit.
     fn acquire(&self, demand: Demand) -> Acquire<'_>;
 
+    /// [`acquire`](Self::acquire), independent of the borrow of the limiter: for futures and services that are kept.
+    ///
+    /// A limiter in which nobody waits need not provide it: it is asked at once.
+    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        Acquire::ready(self.try_acquire(demand).map(Permit::into_owned))
+    }
+
     /// Takes now what may be used later, and says when. Dropping the reservation cancels it.
     ///
     /// # Errors
@@ -40,6 +49,26 @@ pub trait Limiter: Send + Sync {
 
     /// What the limiter looks like now.
     fn snapshot(&self) -> Snapshot;
+
+    /// How much is left, if that can be told here and now.
+    fn standing(&self) -> Option<Standing> {
+        let seen = self.snapshot();
+        Some(Standing::new(seen.limit, seen.available))
+    }
+
+    /// What it promises.
+    fn terms(&self) -> Terms {
+        Terms {
+            limit: self.snapshot().limit,
+            ..Terms::default()
+        }
+    }
+
+    /// Whether [`try_acquire`](Self::try_acquire) tells the truth. A limiter that has to ask elsewhere answers by
+    /// [`acquire`](Self::acquire) only, and says `false`.
+    fn answers_at_once(&self) -> bool {
+        true
+    }
 
     /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
     fn close(&self);
