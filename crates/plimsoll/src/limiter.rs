@@ -64,12 +64,6 @@ pub trait Limiter: Send + Sync {
         }
     }
 
-    /// Whether [`try_acquire`](Self::try_acquire) tells the truth. A limiter that has to ask elsewhere answers by
-    /// [`acquire`](Self::acquire) only, and says `false`.
-    fn answers_at_once(&self) -> bool {
-        true
-    }
-
     /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
     fn close(&self);
 
@@ -90,6 +84,21 @@ pub trait Limiter: Send + Sync {
     /// [`Denied`] says why.
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.try_acquire(demand)
+    }
+
+    /// [`attempt`](Self::attempt), independent of the borrow of the limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why.
+    fn attempt_owned(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
+        self.attempt(demand).map(Permit::into_owned)
+    }
+
+    /// Takes after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that cannot
+    /// does nothing.
+    fn charge(&self, cost: u32) {
+        let _ = cost;
     }
 
     /// Whether there is room for anything new: for callers who do not start what will be refused anyway. Takes nothing

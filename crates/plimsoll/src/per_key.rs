@@ -39,9 +39,4 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
 
     /// Its name.
     fn name(&self) -> Option<&str>;
-
-    /// Whether it answers at once. See [`Limiter::answers_at_once`](crate::Limiter::answers_at_once).
-    fn answers_at_once(&self) -> bool {
-        true
-    }
 }

@@ -29,6 +29,13 @@ impl Limiter for All {
         })
     }
 
+    /// Charges each.
+    fn charge(&self, cost: u32) {
+        for member in &self.members.members {
+            member.charge(cost);
+        }
+    }
+
     /// That of the member which has the least left.
     fn standing(&self) -> Option<Standing> {
         let members = self.members.members.iter();
@@ -43,11 +50,6 @@ impl Limiter for All {
             .map(|member| member.terms())
             .min_by_key(|it| it.limit);
         least.unwrap_or_default()
-    }
-
-    fn answers_at_once(&self) -> bool {
-        let mut members = self.members.members.iter();
-        members.all(|member| member.answers_at_once())
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
