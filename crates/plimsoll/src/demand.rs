@@ -71,6 +71,8 @@ pub struct Demand {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Patience {
     Unlimited,
+    /// Not at all.
+    AtOnce,
     Within(Duration),
     Until(Moment),
 }
@@ -80,6 +82,7 @@ impl Patience {
     pub(crate) fn deadline(self, now: Moment) -> Moment {
         match self {
             Self::Unlimited => Moment::NEVER,
+            Self::AtOnce => now,
             Self::Within(span) => now.plus(span),
             Self::Until(moment) => moment,
         }
@@ -113,6 +116,19 @@ impl Demand {
     pub const fn within(mut self, timeout: Duration) -> Self {
         self.patience = Patience::Within(timeout);
         self
+    }
+
+    /// Does not wait: [`acquire`](crate::Limiter::acquire) then answers as
+    /// [`try_acquire`](crate::Limiter::try_acquire) does, for limiters that have to ask elsewhere.
+    pub const fn at_once(mut self) -> Self {
+        self.patience = Patience::AtOnce;
+        self
+    }
+
+    /// Whether it does not wait.
+    #[must_use]
+    pub const fn is_at_once(self) -> bool {
+        matches!(self.patience, Patience::AtOnce)
     }
 
     /// Waits until this moment of the limiter's clock at the latest.

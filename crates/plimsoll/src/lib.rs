@@ -17,6 +17,7 @@ mod limiter;
 mod moment;
 mod name;
 mod partitions;
+mod per_key;
 mod permit;
 pub mod policy;
 mod queue;
@@ -24,6 +25,7 @@ mod quota;
 pub mod rate;
 mod rule;
 mod snapshot;
+mod standing;
 mod sync;
 mod totals;
 
@@ -40,6 +42,7 @@ pub use keyed::{KeyHash, Keyed, KeyedBuilder, WhenFull};
 pub use limiter::Limiter;
 pub use moment::Moment;
 pub use partitions::{Partition, Partitions};
+pub use per_key::PerKey;
 pub use permit::{Grant, Outcome, Permit, Source};
 pub use policy::{Policies, Policy};
 pub use queue::{Counts, Full, Queue};
@@ -50,3 +53,4 @@ pub use rate::{
 };
 pub use rule::{Carry, Refusal, Rule, Short};
 pub use snapshot::Snapshot;
+pub use standing::{Standing, Terms};

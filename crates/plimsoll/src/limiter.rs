@@ -1,4 +1,6 @@
-use crate::{Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source};
+use crate::{
+    Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source, Standing, Terms,
+};
 
 /// Anything that says how much load is safe.
 ///
@@ -24,6 +26,13 @@ pub trait Limiter: Send + Sync {
     /// loses a permit.
     fn acquire(&self, demand: Demand) -> Acquire<'_>;
 
+    /// [`acquire`](Self::acquire), independent of the borrow of the limiter: for futures and services that are kept.
+    ///
+    /// A limiter in which nobody waits need not provide it: it is asked at once.
+    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        Acquire::ready(self.try_acquire(demand).map(Permit::into_owned))
+    }
+
     /// Takes now what may be used later, and says when. Dropping the reservation cancels it.
     ///
     /// # Errors
@@ -40,6 +49,20 @@ pub trait Limiter: Send + Sync {
 
     /// What the limiter looks like now.
     fn snapshot(&self) -> Snapshot;
+
+    /// How much is left, if that can be told here and now.
+    fn standing(&self) -> Option<Standing> {
+        let seen = self.snapshot();
+        Some(Standing::new(seen.limit, seen.available))
+    }
+
+    /// What it promises.
+    fn terms(&self) -> Terms {
+        Terms {
+            limit: self.snapshot().limit,
+            ..Terms::default()
+        }
+    }
 
     /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
     fn close(&self);
@@ -61,6 +84,21 @@ pub trait Limiter: Send + Sync {
     /// [`Denied`] says why.
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.try_acquire(demand)
+    }
+
+    /// [`attempt`](Self::attempt), independent of the borrow of the limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why.
+    fn attempt_owned(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
+        self.attempt(demand).map(Permit::into_owned)
+    }
+
+    /// Takes after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that cannot
+    /// does nothing.
+    fn charge(&self, cost: u32) {
+        let _ = cost;
     }
 
     /// Whether there is room for anything new: for callers who do not start what will be refused anyway. Takes nothing

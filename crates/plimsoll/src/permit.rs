@@ -80,6 +80,8 @@ pub struct Permit<'a> {
 enum Origin<'a> {
     Borrowed(&'a dyn Source),
     Shared(Arc<dyn Source>),
+    /// Nothing more can be done with it.
+    Nowhere,
 }
 
 impl Origin<'_> {
@@ -87,6 +89,7 @@ impl Origin<'_> {
         match self {
             Self::Borrowed(source) => *source,
             Self::Shared(source) => &**source,
+            Self::Nowhere => &Spent,
         }
     }
 
@@ -109,6 +112,40 @@ impl<'a> Permit<'a> {
             timed: grant.timed,
             taken: grant.taken,
         }
+    }
+
+    /// A permit that belongs to its limiter without borrowing it.
+    #[inline]
+    pub fn shared(source: Arc<dyn Source>, grant: Grant, returns: bool) -> Self {
+        Self {
+            source: Origin::Shared(source),
+            cost: grant.cost,
+            returns,
+            whole: true,
+            priority: grant.priority,
+            timed: grant.timed,
+            taken: grant.taken,
+        }
+    }
+
+    /// A permit that nothing more can be done with: it gives nothing back, and undoing it does nothing.
+    #[inline]
+    pub fn spent(grant: Grant) -> Self {
+        Self {
+            source: Origin::Nowhere,
+            cost: grant.cost,
+            returns: false,
+            whole: true,
+            priority: grant.priority,
+            timed: grant.timed,
+            taken: grant.taken,
+        }
+    }
+
+    /// Whether nothing more can be done with it.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        matches!(self.source, Origin::Nowhere)
     }
 
     /// What this is a permit for.
@@ -148,6 +185,7 @@ impl<'a> Permit<'a> {
             source: match &self.source {
                 Origin::Borrowed(source) => Origin::Borrowed(*source),
                 Origin::Shared(source) => Origin::Shared(Arc::clone(source)),
+                Origin::Nowhere => Origin::Nowhere,
             },
             cost,
             whole: false,
@@ -197,7 +235,11 @@ impl<'a> Permit<'a> {
     /// The same permit, no longer tied to the borrow of its limiter.
     pub fn into_owned(mut self) -> Permit<'static> {
         let permit = Permit {
-            source: Origin::Shared(self.source.get().to_shared()),
+            source: match std::mem::replace(&mut self.source, Origin::Nowhere) {
+                Origin::Borrowed(source) => Origin::Shared(source.to_shared()),
+                Origin::Shared(source) => Origin::Shared(source),
+                Origin::Nowhere => Origin::Nowhere,
+            },
             cost: self.cost,
             returns: self.returns,
             whole: self.whole,
@@ -233,7 +275,7 @@ impl fmt::Debug for Permit<'_> {
 }
 
 /// Where permits come from that nothing more can be done with.
-pub(crate) struct Spent;
+struct Spent;
 
 impl Source for Spent {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}

@@ -116,6 +116,24 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// When everything is available again if nobody else comes; `None` if nobody knows.
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
 
+    /// The time in which the whole limit comes back, if it does by itself: what users are told.
+    fn window(&self, now: Moment) -> Option<Duration> {
+        if Self::GIVES_BACK {
+            return None;
+        }
+        let full_after = |at| {
+            let mut state = self.fresh(at);
+            let all = self.available(&state, at);
+            if all > 0 {
+                self.take(&mut state, at, all).ok()?;
+            }
+            self.full_at(&state, at)
+        };
+        // Windows may have begun before: the one after this one is whole.
+        let border = full_after(now)?;
+        full_after(border).map(|full| full.since(border))
+    }
+
     /// From when on anything that comes is lost if nobody takes any before. A rule that cannot tell says
     /// `now`; its waiters are then served to the moment.
     fn loses_from(&self, state: &Self::State, now: Moment) -> Moment {

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
@@ -20,8 +21,9 @@ use crate::{
 pub struct Acquire<'a>(Stage<'a>);
 
 enum Stage<'a> {
-    Asking(&'a dyn Turnstile, Demand),
+    Asking(Door<'a>, Demand),
     Queued(Place<'a>),
+    Answered(Result<Permit<'a>, Denied>),
     All(&'a Members, Demand),
     AtOnce(&'a dyn Limiter, Demand),
     Other(Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>),
@@ -43,6 +45,30 @@ pub(super) trait Turnstile: Source {
     fn clock(&self) -> &crate::Clock;
 }
 
+/// The gate that somebody stands before.
+#[derive(Clone)]
+pub(super) enum Door<'a> {
+    Borrowed(&'a dyn Turnstile),
+    Shared(Arc<dyn Turnstile>),
+}
+
+impl<'a> Door<'a> {
+    fn get(&self) -> &dyn Turnstile {
+        match self {
+            Self::Borrowed(gate) => *gate,
+            Self::Shared(gate) => &**gate,
+        }
+    }
+
+    fn permit(self, grant: Grant) -> Permit<'a> {
+        let gives_back = self.get().gives_back();
+        match self {
+            Self::Borrowed(gate) => Permit::new(gate, grant, gives_back),
+            Self::Shared(gate) => Permit::shared(gate, grant, gives_back),
+        }
+    }
+}
+
 pub(super) enum Asked {
     Granted(Moment),
     Queued(Ticket),
@@ -50,7 +76,7 @@ pub(super) enum Asked {
 
 /// A place in the queue of a gate, given up when it is dropped.
 pub(super) struct Place<'a> {
-    pub(super) gate: &'a dyn Turnstile,
+    pub(super) gate: Door<'a>,
     pub(super) ticket: Ticket,
     pub(super) cost: u32,
     pub(super) priority: Priority,
@@ -60,12 +86,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn new(
-        gate: &'a dyn Turnstile,
-        ticket: Ticket,
-        demand: Demand,
-        reserved: bool,
-    ) -> Self {
+    pub(super) fn new(gate: Door<'a>, ticket: Ticket, demand: Demand, reserved: bool) -> Self {
         Self {
             gate,
             ticket,
@@ -77,8 +98,7 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
-        let gate = self.gate;
-        let answer = gate.poll(self.ticket, waker);
+        let answer = self.gate.get().poll(self.ticket, waker);
         self.settled = answer.is_ready();
         answer.map_ok(|taken| {
             let grant = Grant {
@@ -87,14 +107,23 @@ impl<'a> Place<'a> {
                 priority: self.priority,
                 timed: true,
             };
-            Permit::new(gate, grant, gate.gives_back())
+            self.gate.clone().permit(grant)
         })
     }
 }
 
 impl<'a> Acquire<'a> {
     pub(super) fn new(gate: &'a dyn Turnstile, demand: Demand) -> Self {
-        Self(Stage::Asking(gate, demand))
+        Self(Stage::Asking(Door::Borrowed(gate), demand))
+    }
+
+    pub(super) fn owned(gate: Arc<dyn Turnstile>, demand: Demand) -> Self {
+        Self(Stage::Asking(Door::Shared(gate), demand))
+    }
+
+    /// An answer that is known already, for limiters in which nobody waits.
+    pub fn ready(answer: Result<Permit<'a>, Denied>) -> Self {
+        Self(Stage::Answered(answer))
     }
 
     pub(crate) fn all(members: &'a Members, demand: Demand) -> Self {
@@ -119,6 +148,12 @@ impl<'a> Future for Acquire<'a> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let stage = &mut self.0;
+        if let Stage::Answered(_) = stage {
+            return match std::mem::replace(stage, Stage::Done) {
+                Stage::Answered(answer) => Poll::Ready(answer),
+                _ => Poll::Pending,
+            };
+        }
         if let Stage::All(members, demand) = *stage {
             match members.attempt(demand) {
                 Ok(permit) => {
@@ -130,13 +165,12 @@ impl<'a> Future for Acquire<'a> {
         }
         let answer = match stage {
             Stage::Asking(gate, demand) => {
-                let (gate, demand) = (*gate, *demand);
-                match gate.ask(&demand, cx.waker()) {
-                    Ok(Asked::Granted(taken)) => {
-                        Ok(Permit::new(gate, demand.granted(taken), gate.gives_back()))
-                    }
+                let demand = *demand;
+                match gate.get().ask(&demand, cx.waker()) {
+                    Ok(Asked::Granted(taken)) => Ok(gate.clone().permit(demand.granted(taken))),
                     Ok(Asked::Queued(ticket)) => {
-                        *stage = Stage::Queued(Place::new(gate, ticket, demand, false));
+                        let place = Place::new(gate.clone(), ticket, demand, false);
+                        *stage = Stage::Queued(place);
                         return Poll::Pending;
                     }
                     Err(denied) => Err(denied),
@@ -152,7 +186,7 @@ impl<'a> Future for Acquire<'a> {
                 Poll::Pending => return Poll::Pending,
             },
             // A future must not be polled after it is done; nothing is lost by saying no.
-            Stage::Done | Stage::All(..) => Err(Denied::new(Reason::Closed)),
+            Stage::Done | Stage::Answered(_) | Stage::All(..) => Err(Denied::new(Reason::Closed)),
         };
         *stage = Stage::Done;
         Poll::Ready(answer)
@@ -162,7 +196,7 @@ impl<'a> Future for Acquire<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.gate.leave(self.ticket, self.cost, self.reserved);
+            self.gate.get().leave(self.ticket, self.cost, self.reserved);
         }
     }
 }
@@ -172,7 +206,7 @@ impl fmt::Debug for Acquire<'_> {
         f.write_str(match self.0 {
             Stage::Asking(..) => "Acquire(asking)",
             Stage::Queued(_) => "Acquire(queued)",
-            Stage::All(..) | Stage::AtOnce(..) | Stage::Other(_) => "Acquire",
+            Stage::All(..) | Stage::AtOnce(..) | Stage::Other(_) | Stage::Answered(_) => "Acquire",
             Stage::Done => "Acquire(done)",
         })
     }
@@ -206,7 +240,8 @@ impl<R: Rule> Turnstile for Core<R> {
                 }
                 Err(refusal) => refusal,
             };
-            if refusal.reason == Reason::Closed || refusal.reason == Reason::TooLarge {
+            let never = matches!(refusal.reason, Reason::Closed | Reason::TooLarge);
+            if never || demand.is_at_once() {
                 return Err(self.refused(turn, demand, refusal));
             }
             match turn.enqueue(demand, refusal) {

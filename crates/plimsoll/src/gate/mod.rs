@@ -4,6 +4,7 @@ mod acquire;
 mod alarm;
 mod bookings;
 mod builder;
+mod charge;
 mod core;
 mod forecast;
 mod inside;
@@ -24,7 +25,6 @@ use std::sync::atomic::Ordering;
 
 use self::core::{Core, Shortly};
 use self::inside::Inside;
-use self::refused::charge;
 use crate::batched::TakeBack;
 use crate::name::Name;
 use crate::totals::Totals;
@@ -33,6 +33,7 @@ use crate::{
     Snapshot,
 };
 
+pub(crate) use charge::charge;
 pub(crate) use inside::take;
 
 pub use acquire::Acquire;
@@ -201,6 +202,11 @@ impl<R: Rule> Gate<R> {
         Acquire::new(&*self.core, demand.into())
     }
 
+    /// [`acquire`](Self::acquire), independent of this borrow.
+    pub fn acquire_owned(&self, demand: impl Into<Demand>) -> Acquire<'static> {
+        Acquire::owned(Arc::clone(&self.core) as _, demand.into())
+    }
+
     /// Takes, blocking the thread while it waits. See [`Limiter::acquire_blocking`](crate::Limiter::acquire_blocking).
     ///
     /// # Errors
@@ -236,7 +242,8 @@ impl<R: Rule> Gate<R> {
                 let mut refusal = turn.explain(demand, refusal);
                 if R::REMEMBERS_REFUSALS {
                     let mut state = turn.state.clone();
-                    refusal = charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
+                    refusal =
+                        refused::charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
                 }
                 core.denied(turn.rule, refusal, turn.state, turn.now)
             })

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::acquire::{Place, Turnstile};
+use super::acquire::{Door, Place, Turnstile};
 use super::core::Core;
 use super::inside::Turn;
 use crate::clock::Sleep;
@@ -248,7 +248,7 @@ impl<R: Rule> Core<R> {
             turn.inside.waiters.free(ticket);
             return Ok(taken(at));
         }
-        let place = Place::new(self, ticket, demand, true);
+        let place = Place::new(Door::Borrowed(self), ticket, demand, true);
         Ok((Hold::Queued(place), ready_at))
     }
 }

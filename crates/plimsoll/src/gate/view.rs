@@ -4,7 +4,7 @@ use super::core::{Core, PARKED};
 use super::inside::Inside;
 use crate::queue::{Counts, Status, Ticket};
 use crate::sync::{Ordering, lock};
-use crate::{Denied, Moment, Reason, Refusal, Rule, Short, Snapshot};
+use crate::{Denied, Gate, Moment, Reason, Refusal, Rule, Short, Snapshot, Standing, Terms};
 
 impl<R: Rule> Core<R> {
     /// Looks at the gate without changing it.
@@ -103,6 +103,21 @@ impl<R: Rule> Core<R> {
         drop(inside);
         drop(former);
         status
+    }
+}
+
+impl<R: Rule> Gate<R> {
+    /// How much is left, for those who are told of it.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let core = &self.core;
+        core.look(|rule, _, state, now| Standing::of(rule, state, now))
+    }
+
+    /// What it promises.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        self.core.look(|rule, _, _, now| Terms::of(rule, now))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod builder;
 mod hash;
+mod per_key;
 mod report;
 mod shared;
 mod slots;
@@ -18,7 +19,6 @@ use self::shared::{Decided, Shared};
 use self::table::Found;
 use self::wide::What;
 use crate::name::Name;
-use crate::permit::Spent;
 use crate::{Carry, Demand, Denied, Gate, Moment, Permit, Rule};
 
 pub use builder::{KeyedBuilder, WhenFull};
@@ -84,7 +84,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let now = shared.clock.now();
         if shared.take_short(key, now, demand.cost) {
             shared.totals.granted();
-            return Ok(Permit::new(&Spent, demand.granted(now), false));
+            return Ok(Permit::spent(demand.granted(now)));
         }
         self.try_acquire_long(key, demand)
     }
@@ -112,7 +112,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         let now = self.shared.clock.now();
         match self.decide(key, demand, now) {
-            Decided::Granted => Ok(Permit::new(&Spent, demand.granted(now), false)),
+            Decided::Granted => Ok(Permit::spent(demand.granted(now))),
             Decided::Refused(denied) => Err(denied),
             Decided::Widen => Err(self.shared.keys_full(&self.shared.shards[0].lock().rule)),
             Decided::Ask(gate) => Ok(gate.try_acquire(demand)?.into_owned()),
@@ -195,7 +195,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             Ok(gate) => gate.take_up_to(most).into_owned(),
             Err(_) => {
                 let nothing = Demand::of(0).granted(self.shared.clock.now());
-                Permit::new(&Spent, nothing, false)
+                Permit::spent(nothing)
             }
         }
     }

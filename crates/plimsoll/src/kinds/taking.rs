@@ -234,6 +234,7 @@ impl<'a> Started<'a> {
     fn left(&self, clock: &Clock) -> Option<Duration> {
         match self.patience {
             Patience::Unlimited => None,
+            Patience::AtOnce => Some(Duration::ZERO),
             Patience::Within(span) => {
                 let gone = self.clock.precise_now().since(self.at);
                 Some(span.saturating_sub(gone))
@@ -249,7 +250,7 @@ impl<'a> Started<'a> {
                 Some(left) => demand.within(left),
                 None => demand,
             },
-            Patience::Unlimited | Patience::Until(_) => demand,
+            Patience::Unlimited | Patience::AtOnce | Patience::Until(_) => demand,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::moment::saturating_nanos;
 use crate::name::Name;
 use crate::{
     Acquire, Clock, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit,
-    Reason, Refusal, Reservation, Rule, Snapshot, Source,
+    Reason, Refusal, Reservation, Rule, Snapshot, Source, Terms,
 };
 
 /// One limit for several kinds of work, of which each has a share by weight.
@@ -239,6 +239,15 @@ impl<R: Rule> Limiter for Partition<R> {
     /// Waits for room in the limit, in the queue of its gate; never for more than the partition may have.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::from_future(self.part.acquire(demand))
+    }
+
+    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        let part = Arc::clone(&self.part);
+        Acquire::from_future(async move { part.acquire(demand).await.map(Permit::into_owned) })
+    }
+
+    fn terms(&self) -> Terms {
+        Limiter::terms(&self.part.shared.gate)
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::period::Period;
 use crate::{Moment, Quota, Refusal, Rule};
 
@@ -157,6 +159,11 @@ impl Rule for SlidingCounter {
             at.previous = at.previous.saturating_sub(cost);
         }
         *counts = at;
+    }
+
+    /// What is taken fades for another window; the limit is still of one.
+    fn window(&self, _now: Moment) -> Option<Duration> {
+        Some(Duration::from_nanos(self.window.nanos()))
     }
 
     fn full_at(&self, counts: &Counts, now: Moment) -> Option<Moment> {

@@ -1,0 +1,49 @@
+//! Taking after the fact.
+
+use super::Gate;
+use crate::{Moment, Rule};
+
+impl<R: Rule> Gate<R> {
+    /// Takes after the fact: for work whose cost is known only when it is done. Nobody is asked, so nobody is refused.
+    ///
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt, which those who come later wait for. A limit that cannot
+    /// is used up, and what is above that is not charged. A limit that is given back to charges nothing: there is
+    /// no permit that would give it back.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let tokens = Gate::builder(TokenBucket::per_second(100)).clock(time.clock()).build();
+    /// tokens.charge(300); // the answer of a model was longer than expected
+    /// let denied = tokens.try_acquire(1).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(2010)));
+    /// ```
+    pub fn charge(&self, cost: u32) {
+        if R::GIVES_BACK {
+            return;
+        }
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            charge(turn.rule, turn.state, turn.now, cost);
+            turn.inside.forecast.forget();
+        });
+    }
+}
+
+/// Takes as much of `cost` as can be taken.
+pub(crate) fn charge<R: Rule>(rule: &R, state: &mut R::State, now: Moment, cost: u32) {
+    let mut left = cost;
+    while R::BOOKS && left > 0 {
+        let part = left.min(rule.limit());
+        if part == 0 || rule.book(state, now, part).is_none() {
+            break;
+        }
+        left -= part;
+    }
+    let part = rule.available(state, now).min(left);
+    if part > 0 {
+        // It fits, or the limit is one that also wants time between takes: then it is as used up as it gets.
+        let _ = rule.take(state, now, part);
+    }
+}

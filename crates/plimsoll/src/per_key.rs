@@ -1,0 +1,42 @@
+use crate::{Acquire, Demand, Denied, Permit, Standing, Terms};
+
+/// A limit for each key, wherever its states are kept.
+///
+/// To [`Keyed`](crate::Keyed) what [`Limiter`](crate::Limiter) is to [`Gate`](crate::Gate): for code that has keys
+/// and does not care what is behind them.
+pub trait PerKey<Q: ?Sized>: Send + Sync {
+    /// Takes for `key` now, or is refused. See [`Limiter::try_acquire`](crate::Limiter::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why, and when to try again.
+    fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>;
+
+    /// [`try_acquire`](Self::try_acquire) by one who will wait if it is refused, so that a refusal need not be
+    /// counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] says why.
+    fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.try_acquire(key, demand)
+    }
+
+    /// Takes for `key`, waiting where that is possible. See [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
+    fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
+
+    /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
+    fn undo(&self, key: &Q, permit: Permit<'_>);
+
+    /// Takes after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
+    fn charge(&self, key: &Q, cost: u32);
+
+    /// How much `key` has left, if that can be told here and now.
+    fn standing(&self, key: &Q) -> Option<Standing>;
+
+    /// What each key is promised.
+    fn terms(&self) -> Terms;
+
+    /// Its name.
+    fn name(&self) -> Option<&str>;
+}
