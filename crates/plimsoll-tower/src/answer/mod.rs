@@ -1,0 +1,1 @@
+//! Answers: what a caller is told of its limits, and of a refusal.
