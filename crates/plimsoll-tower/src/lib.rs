@@ -6,11 +6,16 @@ pub mod classify;
 mod error;
 mod future;
 mod head;
+mod http;
 pub mod keys;
 mod layer;
 mod priority;
 mod service;
 
+pub use self::http::{
+    ByKey, ByKeyLater, Everyone, HttpLimit, HttpLimitLayer, LimitBody, Limits, Refused,
+    RequestLimit, ResponseFuture, ResponseHead, Told, Usage, WithoutKey, outcome_of,
+};
 pub use error::LimitError;
 pub use future::LimitFuture;
 pub use head::Head;
