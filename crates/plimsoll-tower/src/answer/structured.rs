@@ -16,7 +16,7 @@ pub(super) trait Out {
 
     /// Anything larger than the largest integer is the largest integer.
     fn integer(&mut self, number: u64) {
-        self.put(itoa::Buffer::new().format(number).as_bytes());
+        self.put(itoa::Buffer::new().format(number.min(LARGEST)).as_bytes());
     }
 
     /// A parameter of an item.
