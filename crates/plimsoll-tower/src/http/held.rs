@@ -102,10 +102,12 @@ where
     }
 
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
-        if held.permit.is_none() {
+        let Some(permit) = &held.permit else {
             return;
-        }
-        if let Some(standing) = self.whose.standing(&self.limiter, held.key.as_ref()) {
+        };
+        let known = permit.standing();
+        let standing = known.or_else(|| self.whose.standing(&self.limiter, held.key.as_ref()));
+        if let Some(standing) = standing {
             see(self.notice(0, standing));
         }
     }
