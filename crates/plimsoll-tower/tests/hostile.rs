@@ -117,7 +117,7 @@ impl Style {
         };
         match self.others {
             true => {
-                format!("host=\"a,b;for=192.0.2.66\\\"\\\\\";{value}; by=\"\\\",for=192.0.2.66\"")
+                format!("host=\"a,b;for=192.0.2.66\\\"\\\\\";{value}; by=\"_x,for=192.0.2.66\"")
             }
             false => value,
         }

@@ -66,9 +66,8 @@ impl Address {
 
     /// Whether this address is in this network.
     pub(super) fn contains(&self, address: IpAddr) -> bool {
-        // IPv4 addresses are in no network of IPv6, not even in `::/0`.
-        self.ip().is_ipv4() == address.to_canonical().is_ipv4()
-            && Self::network(address, self.prefix, self.prefix).bits == self.bits
+        // IPv4 addresses are in no network of IPv6, not even in `::/0`: masked or not, they stay in their own form.
+        Self::network(address, self.prefix, self.prefix).bits == self.bits
     }
 }
 
