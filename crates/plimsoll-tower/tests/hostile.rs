@@ -146,7 +146,7 @@ fn request(peer: IpAddr, name: &'static str, lines: &[Vec<u8>]) -> Request<()> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn behind_proxies_the_key_is_the_true_client_whatever_it_writes(
