@@ -35,12 +35,13 @@ impl Address {
     /// The network that this address is in, by the length of its prefix. More bits than there are mean all.
     #[must_use]
     pub fn network(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> Self {
-        let (bits, prefix, before) = match address.to_canonical() {
-            IpAddr::V4(v4) => (v4.to_ipv6_mapped().to_bits(), ipv4_prefix.min(32), 96),
-            IpAddr::V6(v6) => (v6.to_bits(), ipv6_prefix.min(128), 0),
+        let (bits, prefix, mask) = match address.to_canonical() {
+            IpAddr::V4(v4) => {
+                let prefix = ipv4_prefix.min(32);
+                (v4.to_ipv6_mapped().to_bits(), prefix, mask(96 + prefix))
+            }
+            IpAddr::V6(v6) => (v6.to_bits(), ipv6_prefix.min(128), mask(ipv6_prefix)),
         };
-        let host_bits = 128 - before - u32::from(prefix);
-        let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
         Self {
             bits: (bits & mask).to_be_bytes(),
             prefix,
@@ -63,13 +64,12 @@ impl Address {
     fn is_whole(&self) -> bool {
         self.prefix == if self.ip().is_ipv4() { 32 } else { 128 }
     }
+}
 
-    /// Whether this address is in this network.
-    pub(super) fn contains(&self, address: IpAddr) -> bool {
-        // IPv4 addresses are in no network of IPv6, not even in `::/0`.
-        self.ip().is_ipv4() == address.to_canonical().is_ipv4()
-            && Self::network(address, self.prefix, self.prefix).bits == self.bits
-    }
+/// A number whose first bits are set, as many as this.
+fn mask(bits: u8) -> u128 {
+    let others = 128_u8.saturating_sub(bits);
+    u128::MAX.checked_shl(others.into()).unwrap_or(0)
 }
 
 impl From<IpAddr> for Address {
@@ -97,6 +97,40 @@ impl fmt::Display for Address {
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// A network to find addresses in, with its mask at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Network {
+    first: Address,
+    is_ipv4: bool,
+    mask: u128,
+}
+
+impl From<Address> for Network {
+    fn from(first: Address) -> Self {
+        let is_ipv4 = first.ip().is_ipv4();
+        Self {
+            first,
+            is_ipv4,
+            mask: mask(first.prefix + if is_ipv4 { 96 } else { 0 }),
+        }
+    }
+}
+
+impl Network {
+    /// Whether one of these networks has this address in it.
+    pub(super) fn any(networks: &[Self], address: IpAddr) -> bool {
+        let (is_ipv4, bits) = match address.to_canonical() {
+            IpAddr::V4(v4) => (true, v4.to_ipv6_mapped().to_bits()),
+            IpAddr::V6(v6) => (false, v6.to_bits()),
+        };
+        networks.iter().any(|network| {
+            // An IPv4 address is in no network of IPv6, not even in `::/0`.
+            network.is_ipv4 == is_ipv4
+                && bits & network.mask == u128::from_be_bytes(network.first.bits)
+        })
     }
 }
 

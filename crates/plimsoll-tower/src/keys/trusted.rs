@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use plimsoll::InvalidLimit;
 
 use super::Address;
+use super::address::Network;
 
 /// The networks of the proxies that are believed when they say for whom they forward.
 ///
@@ -22,7 +23,7 @@ use super::Address;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct TrustedProxies(Vec<Address>);
+pub struct TrustedProxies(Vec<Network>);
 
 impl TrustedProxies {
     /// Nobody is believed.
@@ -55,7 +56,7 @@ impl TrustedProxies {
         let networks = networks.iter();
         Self(
             networks
-                .map(|(address, prefix)| Address::network(*address, *prefix, *prefix))
+                .map(|(address, prefix)| Address::network(*address, *prefix, *prefix).into())
                 .collect(),
         )
     }
@@ -70,7 +71,7 @@ impl TrustedProxies {
     ) -> Result<Self, InvalidLimit> {
         let networks = networks.into_iter();
         networks
-            .map(|text| network(text.as_ref()))
+            .map(|text| network(text.as_ref()).map(Network::from))
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -85,7 +86,7 @@ impl TrustedProxies {
     /// Whether what comes from this address is believed.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.contains(address))
+        Network::any(&self.0, address)
     }
 }
 
