@@ -10,9 +10,10 @@ use plimsoll_tower::answer::{
     rate_limit_policy, retry_after, retry_seconds,
 };
 
-const ALL: [Reason; 13] = [
+const ALL: [Reason; 14] = [
     Reason::Exhausted,
     Reason::TooLarge,
+    Reason::NoKey,
     Reason::QueueFull,
     Reason::Evicted,
     Reason::TimedOut,
@@ -41,6 +42,7 @@ fn each_reason_has_its_status() {
                 (Class::Quota, Class::Quota)
             }
             Reason::TooLarge => (Class::TooLarge, Class::TooLarge),
+            Reason::NoKey => (Class::NoKey, Class::NoKey),
             _ => (Class::Capacity, Class::Capacity),
         };
         let hinted = denied(reason, Some(Duration::from_secs(1)));
@@ -50,6 +52,7 @@ fn each_reason_has_its_status() {
     for (class, status, grpc) in [
         (Class::Quota, StatusCode::TOO_MANY_REQUESTS, 8),
         (Class::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, 8),
+        (Class::NoKey, StatusCode::BAD_REQUEST, 3),
         (Class::Capacity, StatusCode::SERVICE_UNAVAILABLE, 14),
     ] {
         assert_eq!((class.status(), class.grpc_code()), (status, grpc));
