@@ -1,6 +1,7 @@
 //! The limited channel: what bounds it, what comes back, and who is woken.
 
-mod support;
+mod queued;
+mod settle;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use plimsoll::{
 };
 use plimsoll_tokio::channel::SendError;
 use plimsoll_tokio::{channel, channel_with_cost};
-use support::{queued, settle};
+use queued::queued;
+use settle::settle;
 
 #[tokio::test]
 async fn an_item_counts_until_it_is_received() {

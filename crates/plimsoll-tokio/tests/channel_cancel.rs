@@ -1,6 +1,6 @@
 //! Whatever is dropped whenever: a channel loses no permit and no item.
 
-mod support;
+mod poll;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use plimsoll::{All, Concurrency, Gate, Limiter, ManualClock, Queue, TokenBucket};
 use plimsoll_tokio::channel::{SendError, Slot};
 use plimsoll_tokio::{Held, channel_with_cost};
+use poll::poll;
 use proptest::prelude::*;
-use support::poll;
 
 /// An item: its cost, and its number.
 type Item = (u32, usize);

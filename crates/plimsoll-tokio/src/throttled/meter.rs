@@ -7,13 +7,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use plimsoll::{Demand, Permit, Reason};
+use plimsoll::{Demand, Moment, Permit, Reason};
+use tokio::task::coop::has_budget_remaining;
 
 use super::Budget;
 use crate::patient::Patient;
 
 /// How long a credit is good for. Whoever comes back later than this asks anew, so that nobody saves anything up.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// Whoever comes back so soon after it has moved something has more to move.
+const SOON: Duration = Duration::from_millis(10);
 
 /// One direction of a connection: all the budgets it draws on.
 #[derive(Debug, Default)]
@@ -25,6 +29,7 @@ impl Meters {
             budget,
             credit: None,
             waiting: None,
+            moved_at: None,
         });
     }
 
@@ -36,6 +41,12 @@ impl Meters {
     ) -> Poll<io::Result<usize>> {
         if self.0.is_empty() {
             return Poll::Ready(Ok(wanted));
+        }
+        // A task that has run for long is told by its connection that there is nothing to move. That is not so, and no
+        // reason to give anything back.
+        if !has_budget_remaining() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         if self.0.iter().all(|meter| meter.waiting.is_none()) {
             self.0.iter_mut().for_each(Meter::give_back_if_stale);
@@ -86,6 +97,8 @@ struct Meter {
     budget: Budget,
     credit: Option<Credit>,
     waiting: Option<Patient>,
+    /// When something was last moved.
+    moved_at: Option<Moment>,
 }
 
 struct Credit {
@@ -95,8 +108,8 @@ struct Credit {
 }
 
 impl Meter {
-    /// Waits until there is a credit: for `wanted` bytes if there is enough for everybody, otherwise for a quantum.
-    /// At most `most` in either case.
+    /// Waits until there is a credit of at most `most`: for `wanted` bytes if there is enough for everybody, otherwise
+    /// for a quantum, unless there is reason to think that most of it would not be used.
     fn poll_credit(
         &mut self,
         cx: &mut Context<'_>,
@@ -111,9 +124,17 @@ impl Meter {
             let share = self.budget.share();
             let Some(waiting) = &mut self.waiting else {
                 let most = share.min(most);
-                match rate.attempt(Demand::of(wanted.min(most))) {
+                let exactly = Demand::of(wanted.min(most));
+                match rate.attempt(exactly) {
                     Ok(permit) => self.credit = Some(Credit::new(permit.into_owned())),
-                    Err(_) => self.waiting = Some(Patient::new(rate.clone(), Demand::of(most))),
+                    Err(_) => {
+                        let demand = if self.has_more() {
+                            Demand::of(most)
+                        } else {
+                            exactly
+                        };
+                        self.waiting = Some(Patient::new(rate.clone(), demand));
+                    }
                 }
                 continue;
             };
@@ -134,7 +155,18 @@ impl Meter {
         }
     }
 
+    /// Whether there is probably more to move than what is asked for now. Of a new connection that is assumed.
+    fn has_more(&self) -> bool {
+        self.moved_at
+            .is_none_or(|moved_at| self.now().since(moved_at) <= SOON)
+    }
+
+    fn now(&self) -> Moment {
+        self.budget.limiter().clock().now()
+    }
+
     fn spend(&mut self, bytes: u32) {
+        self.moved_at = Some(self.now());
         if let Some(credit) = &mut self.credit {
             credit.whole = false;
             let used = credit.permit.cost().min(bytes);
@@ -158,8 +190,7 @@ impl Meter {
 
     fn give_back_if_stale(&mut self) {
         if let Some(credit) = &self.credit {
-            let now = self.budget.limiter().clock().now();
-            if now.since(credit.permit.granted_at()) > FRESH {
+            if self.now().since(credit.permit.granted_at()) > FRESH {
                 self.give_back();
             }
         }

@@ -11,8 +11,9 @@
 //! their buffers, and those that want less than their share get what they want.
 //!
 //! What a connection was given and finds no use for goes back at once: when there is nothing to read, when the other
-//! side takes no more, at the end, after an error, and when it is dropped. A writer that stops in the middle of a quantum
-//! keeps the rest of it, at most that one, and after a second it is no longer good for anything.
+//! side takes no more, when a writer flushes, at the end, after an error, and when it is dropped. A connection that comes
+//! back after a pause is not given a quantum but what it has to move, until it comes back without a pause. Only a writer
+//! that stops in the middle of a quantum and does not flush keeps the rest: at most that one, and not for long.
 //!
 //! No quantum is larger than the burst of its budget, so every size of buffer works with every budget.
 
@@ -173,7 +174,10 @@ impl<T: AsyncWrite> AsyncWrite for Throttled<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_flush(cx)
+        let this = self.project();
+        // There is no more to come for now.
+        this.writes.give_back();
+        this.io.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
