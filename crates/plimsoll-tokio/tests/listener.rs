@@ -1,5 +1,10 @@
 //! The limited accept loop, over real sockets.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
+
 mod queued;
 mod settle;
 

@@ -1,5 +1,9 @@
 //! Behind `axum::serve`: limits, addresses, and a shutdown that waits for whom it should.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 #![cfg(feature = "axum")]
 
 mod queued;

@@ -35,7 +35,7 @@ impl Accept for Door {
             None | Some(Next::Nobody) => Poll::Pending,
             Some(Next::Fails(kind)) => Poll::Ready(Err(kind.into())),
             Some(Next::Comes(address)) => {
-                let address: IpAddr = address.parse().unwrap();
+                let address: IpAddr = address.parse().expect("it is an address");
                 Poll::Ready(Ok(((), SocketAddr::new(address, 4000))))
             }
         }

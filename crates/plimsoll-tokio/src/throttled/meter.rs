@@ -54,8 +54,11 @@ impl Meters {
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let mut share = u32::MAX;
         for index in 0..self.0.len() {
-            // Of what comes later no more is taken than can be used with what came before.
-            match self.0[index].poll_credit(cx, wanted, share) {
+            // Of what comes later no more is taken than can be used with what came before. So what comes first gives whole
+            // quanta, or there would never be a whole one of the others.
+            let last = index + 1 == self.0.len();
+            let least = if last { wanted } else { u32::MAX };
+            match self.0[index].poll_credit(cx, wanted, least, share) {
                 Poll::Ready(Ok(credit)) => share = share.min(credit),
                 Poll::Ready(Err(error)) => {
                     self.give_back();
@@ -108,12 +111,13 @@ struct Credit {
 }
 
 impl Meter {
-    /// Waits until there is a credit of at most `most`: for `wanted` bytes if there is enough for everybody, otherwise
-    /// for a quantum, unless there is reason to think that most of it would not be used.
+    /// Waits until there is a credit of at most `most`: for `least` if there is enough for everybody, otherwise for a
+    /// quantum; and for what is `wanted`, if there is reason to think that more would not be used.
     fn poll_credit(
         &mut self,
         cx: &mut Context<'_>,
         wanted: u32,
+        least: u32,
         most: u32,
     ) -> Poll<io::Result<u32>> {
         loop {
@@ -124,17 +128,14 @@ impl Meter {
             let share = self.budget.share();
             let Some(waiting) = &mut self.waiting else {
                 let most = share.min(most);
-                let exactly = Demand::of(wanted.min(most));
-                match rate.attempt(exactly) {
+                let (least, most) = if self.has_more() {
+                    (least.min(most), most)
+                } else {
+                    (wanted.min(most), wanted.min(most))
+                };
+                match rate.attempt(Demand::of(least)) {
                     Ok(permit) => self.credit = Some(Credit::new(permit.into_owned())),
-                    Err(_) => {
-                        let demand = if self.has_more() {
-                            Demand::of(most)
-                        } else {
-                            exactly
-                        };
-                        self.waiting = Some(Patient::new(rate.clone(), demand));
-                    }
+                    Err(_) => self.waiting = Some(Patient::new(rate.clone(), Demand::of(most))),
                 }
                 continue;
             };
@@ -189,10 +190,10 @@ impl Meter {
     }
 
     fn give_back_if_stale(&mut self) {
-        if let Some(credit) = &self.credit {
-            if self.now().since(credit.permit.granted_at()) > FRESH {
-                self.give_back();
-            }
+        if let Some(credit) = &self.credit
+            && self.now().since(credit.permit.granted_at()) > FRESH
+        {
+            self.give_back();
         }
     }
 }

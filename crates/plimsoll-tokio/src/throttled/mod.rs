@@ -72,8 +72,8 @@ impl<T> Throttled<T> {
 
     /// Reads draw on this budget too.
     ///
-    /// Where there are several, name the narrowest first, usually the connection's own: what it has given is
-    /// held while the next is waited for.
+    /// Where there are several, name the narrowest first, usually the connection's own: it gives whole quanta, and what
+    /// it has given is held while the next is waited for. A turn is then worth the smallest of the quanta.
     #[must_use]
     pub fn reads(mut self, budget: &Budget) -> Self {
         self.reads.add(budget.clone());
