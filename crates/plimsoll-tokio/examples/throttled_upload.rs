@@ -13,14 +13,14 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A budget of so many bytes per second, of which a tenth of a second's worth may be saved up.
+/// A budget of so many bytes per second, of which a hundredth of a second's worth may be saved up.
 pub(crate) fn budget(bytes_per_second: u32, clock: &Clock) -> Budget {
     let bucket = TokenBucket::per_second(bytes_per_second);
-    let gate = Gate::builder(bucket.with_burst((bytes_per_second / 10).max(1)))
+    let gate = Gate::builder(bucket.with_burst((bytes_per_second / 100).max(1)))
         .queue(Queue::fifo(u32::MAX))
         .clock(clock.clone())
         .build();
-    Budget::new(gate).quantum(1024)
+    Budget::new(gate).quantum(1000)
 }
 
 /// Uploads `size` bytes in pieces, as fast as its own budget and that of all uploads allow.

@@ -5,7 +5,7 @@
 //! costs is only known when it is there; and a stream in which nothing happens takes nothing from anybody. The
 //! price is that one item of each stream is in memory before it is admitted.
 //!
-//! A refused item comes back in an [`Refused`] error. The stream goes on with the next one, unless the
+//! A refused item comes back in a [`Refused`]. The stream goes on with the next one, unless the
 //! limiter was closed: then it ends.
 
 use std::error::Error;
@@ -47,6 +47,13 @@ pub trait LimitedStream: Stream + Sized {
     ///
     /// Only rates can stand here: nobody would hold the permit of another limit. For those there is
     /// [`limited_held`](Self::limited_held).
+    ///
+    /// ```compile_fail
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tokio::LimitedStream;
+    ///
+    /// let items = futures_util::stream::iter(0..9).limited(Gate::new(Concurrency::new(2)));
+    /// ```
     fn limited(self, rate: impl Into<Rate>) -> Limited<Self, fn(&Self::Item) -> Demand> {
         self.limited_by(rate, |_| Demand::ONE)
     }

@@ -47,10 +47,10 @@ async fn never_more_is_in_memory_than_the_limit() {
 #[tokio::test]
 async fn uploads_take_as_long_as_their_budgets_say() {
     let time = ManualClock::new();
-    let all = throttled_upload::budget(10_000, &time.clock());
+    let all = throttled_upload::budget(100_000, &time.clock());
     let mut uploads = Vec::new();
     for piece in [1, 100, 10_000] {
-        let own = throttled_upload::budget(4_000, &time.clock());
+        let own = throttled_upload::budget(40_000, &time.clock());
         let all = all.clone();
         uploads.push(tokio::spawn(async move {
             let sink = tokio::io::sink();
@@ -59,11 +59,11 @@ async fn uploads_take_as_long_as_their_budgets_say() {
     }
     settle().await;
     while !uploads.iter().all(tokio::task::JoinHandle::is_finished) {
-        time.advance(Duration::from_millis(10));
+        time.advance(Duration::from_millis(1));
         settle().await;
     }
-    // A tenth of a second's worth was there at once: 1000 bytes of 60 000.
-    assert_eq!(time.now().as_nanos() / 10_000_000, 590);
+    // A hundredth of a second's worth was there at once: 1000 bytes of 60 000.
+    assert_eq!(time.now().as_nanos() / 1_000_000, 590);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use moody::{Mood, Moody};
-use plimsoll::{ManualClock, TokenBucket};
+use plimsoll::{Gate, ManualClock, Queue, TokenBucket};
 use plimsoll_tokio::{Budget, Throttled};
 use poll::poll;
 use proptest::prelude::*;
@@ -121,6 +121,36 @@ async fn who_has_nothing_to_move_takes_nothing_from_others() {
         assert_eq!(task.await.unwrap().unwrap(), 1);
     }
     assert_eq!(gate.snapshot().available(), 149 - 50);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_forgotten_between_threads() {
+    const SIZE: usize = 200_000;
+    let bucket = TokenBucket::per_second(50_000_000).with_burst(20_000);
+    let gate = Gate::builder(bucket).queue(Queue::fifo(u32::MAX)).build();
+    let all = Budget::new(gate.clone()).quantum(3000);
+    let tasks = [1_usize, 2, 3, 4, 5, 6].map(|number| {
+        let (near, far) = tokio::io::duplex(1000 * number);
+        let mut near = Throttled::new(near).writes(&all);
+        let mut far = Throttled::new(far).reads(&all);
+        tokio::spawn(async move {
+            near.write_all(&[0; SIZE]).await?;
+            near.shutdown().await
+        });
+        tokio::spawn(async move {
+            let (mut buffer, mut sum) = (vec![0; 700 * number], 0);
+            loop {
+                match far.read(&mut buffer).await {
+                    Ok(0) | Err(_) => return sum,
+                    Ok(count) => sum += count,
+                }
+            }
+        })
+    });
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), SIZE);
+    }
+    assert_eq!(gate.snapshot().waiters(), 0);
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl<A: Accept> LimitedListener<A> {
     ///
     /// # Errors
     ///
-    /// If the limiter in total was closed.
+    /// If the limiter in total was closed, so that nobody is let in any more.
     pub async fn accept(&mut self) -> Result<(Connection<A::Io>, SocketAddr), Denied> {
         let mut waited = None;
         loop {

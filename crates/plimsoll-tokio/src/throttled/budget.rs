@@ -47,6 +47,15 @@ impl Budget {
     ///
     /// Give it a fifo queue with room for a quantum of every connection, as `Queue::fifo(u32::MAX)` has. Who finds no room
     /// comes back later and is not refused, but then the shares are as chance has them.
+    ///
+    /// Bytes that have gone by cannot be given back, so a limit that is given back to cannot stand here:
+    ///
+    /// ```compile_fail
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tokio::Budget;
+    ///
+    /// let budget = Budget::new(Gate::new(Concurrency::new(10)));
+    /// ```
     #[must_use]
     pub fn new(rate: impl Into<Rate>) -> Self {
         let rate = Resource::from(rate.into());

@@ -13,7 +13,8 @@
 //! What a connection was given and finds no use for goes back at once: when there is nothing to read, when the other
 //! side takes no more, when a writer flushes, at the end, after an error, and when it is dropped. A connection that comes
 //! back after a pause is not given a quantum but what it has to move, until it comes back without a pause. Only a writer
-//! that stops in the middle of a quantum and does not flush keeps the rest: at most that one, and not for long.
+//! that stops in the middle of a quantum and does not flush keeps the rest: at most that one, and not for long. The same
+//! goes for a read or write that is given up while it waits: its turn is that of the next one.
 //!
 //! No quantum is larger than the burst of its budget, so every size of buffer works with every budget.
 
