@@ -48,7 +48,7 @@ impl Meters {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if self.0.iter().all(|meter| meter.waiting.is_none()) {
+        if !self.waits() {
             self.0.iter_mut().for_each(Meter::give_back_if_stale);
         }
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
@@ -84,6 +84,17 @@ impl Meters {
                 meter.spend(bytes);
             }
         }
+    }
+
+    /// Gives back what is not used, unless something waits to be moved with it.
+    pub(super) fn pause(&mut self) {
+        if !self.waits() {
+            self.give_back();
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.0.iter().any(|meter| meter.waiting.is_some())
     }
 
     /// Gives back what is not used, and waits for nothing any more.

@@ -177,7 +177,7 @@ impl<T: AsyncWrite> AsyncWrite for Throttled<T> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         // There is no more to come for now.
-        this.writes.give_back();
+        this.writes.pause();
         this.io.poll_flush(cx)
     }
 
