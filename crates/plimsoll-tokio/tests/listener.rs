@@ -9,10 +9,10 @@ mod queued;
 mod settle;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use plimsoll::{Concurrency, Gate, Keyed, ManualClock, Reason, TokenBucket};
+use plimsoll::{Address, Concurrency, Gate, Keyed, ManualClock, Reason, TokenBucket};
 use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener::WhenFull;
 use queued::queued;
@@ -111,7 +111,7 @@ async fn connections_beyond_the_total_are_closed_if_so_wanted() {
 #[tokio::test]
 async fn one_address_cannot_keep_others_out() {
     let total = queued(Concurrency::new(10), &ManualClock::new());
-    let per_address: Keyed<IpAddr, _> = Keyed::new(Concurrency::new(2));
+    let per_address: Keyed<Address, _> = Keyed::new(Concurrency::new(2));
     let (listener, address) = listen().await;
     let mut listener = listener.total(total.clone()).per_address(per_address);
     let counts = listener.counts();
@@ -144,7 +144,7 @@ async fn one_address_cannot_keep_others_out() {
 
 #[tokio::test]
 async fn an_address_may_come_back_when_it_has_left() {
-    let per_address: Keyed<IpAddr, _> = Keyed::new(Concurrency::new(1));
+    let per_address: Keyed<Address, _> = Keyed::new(Concurrency::new(1));
     let (listener, address) = listen().await;
     let mut listener = listener.per_address(per_address);
     for round in 1..=3 {

@@ -12,13 +12,13 @@
 mod queued;
 mod settle;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
-use plimsoll::{Concurrency, Keyed, ManualClock};
+use plimsoll::{Address, Concurrency, Keyed, ManualClock};
 use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener::Peer;
 use queued::queued;
@@ -62,7 +62,7 @@ async fn a_handler_knows_where_a_request_comes_from() {
 #[tokio::test]
 async fn a_graceful_shutdown_serves_who_is_in_and_nobody_who_waits() {
     let total = queued(Concurrency::new(2), &ManualClock::new());
-    let per_address: Keyed<IpAddr, _> = Keyed::new(Concurrency::new(100));
+    let per_address: Keyed<Address, _> = Keyed::new(Concurrency::new(100));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let listener = LimitedListener::new(listener)
         .total(total.clone())

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use plimsoll::{Concurrency, Gate, Keyed, ManualClock, TokenBucket};
+use plimsoll::{Address, Concurrency, Gate, Keyed, ManualClock, TokenBucket};
 use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener::{Accept, WhenFull};
 use poll::poll;
@@ -81,7 +81,7 @@ fn an_error_of_one_connection_is_passed_over_and_others_are_waited_out() {
 
 #[test]
 fn an_address_is_what_one_client_has() {
-    let limits: Keyed<IpAddr, _> = Keyed::new(Concurrency::new(1));
+    let limits: Keyed<Address, _> = Keyed::new(Concurrency::new(1));
     let mut listener = door([
         Next::Comes("192.0.2.1"),
         Next::Comes("::ffff:192.0.2.1"),
@@ -108,7 +108,7 @@ fn an_address_is_what_one_client_has() {
     );
     assert_eq!(listener.counts().refused_by_address(), 2);
 
-    let limits: Keyed<IpAddr, _> = Keyed::new(Concurrency::new(1));
+    let limits: Keyed<Address, _> = Keyed::new(Concurrency::new(1));
     let crowd = ["2001:db8:0:1::1", "2001:db8:0:2::1"].map(Next::Comes);
     let mut listener = door(crowd).per_address(limits).ipv6_prefix(48);
     let Poll::Ready(Ok(_held)) = poll(&mut pin!(listener.accept())) else {
@@ -168,7 +168,7 @@ proptest! {
     ) {
         let time = ManualClock::new();
         let total = queued(Concurrency::new(3), &time);
-        let limits: Keyed<IpAddr, _> = Keyed::builder(Concurrency::new(2)).clock(time.clock()).build();
+        let limits: Keyed<Address, _> = Keyed::builder(Concurrency::new(2)).clock(time.clock()).build();
         let mut listener = door(nexts)
             .total(total.clone())
             .per_address(limits.clone())
@@ -203,6 +203,7 @@ proptest! {
         prop_assert_eq!(total.snapshot().in_use(), 0);
         for address in ["192.0.2.1", "192.0.2.2", "2001:db8::"] {
             let address: IpAddr = address.parse().unwrap();
+            let address = Address::network(address, 32, 64);
             prop_assert!(limits.try_acquire(&address, 2).is_ok(), "{address} holds something");
         }
     }

@@ -3,9 +3,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use plimsoll::kinds::Resource;
-use plimsoll::{Demand, Denied, PerKey, Permit};
+use plimsoll::{Address, Demand, Denied, PerKey, Permit};
 
-use super::address;
 use crate::held::Unused;
 use crate::patient::Patient;
 
@@ -23,7 +22,7 @@ pub enum WhenFull {
 pub(super) struct Limits {
     pub(super) total: Option<Resource>,
     pub(super) when_full: WhenFull,
-    pub(super) per_address: Option<Arc<dyn PerKey<IpAddr>>>,
+    pub(super) per_address: Option<Arc<dyn PerKey<Address>>>,
     pub(super) ipv6_prefix: u8,
 }
 
@@ -54,7 +53,7 @@ impl Limits {
     pub(super) async fn ask_for(&self, address: IpAddr) -> Result<Option<Permit<'static>>, Denied> {
         match &self.per_address {
             Some(limits) => {
-                let key = address::key(address, self.ipv6_prefix);
+                let key = Address::network(address, 32, self.ipv6_prefix);
                 let permit = limits.acquire_owned(&key, Demand::ONE.at_once()).await?;
                 Ok(Some(permit))
             }

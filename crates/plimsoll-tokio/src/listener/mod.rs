@@ -18,7 +18,6 @@
 //! client has many.
 
 mod accept;
-mod address;
 #[cfg(feature = "axum")]
 mod axum;
 mod connection;
@@ -28,12 +27,12 @@ mod limits;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::kinds::Resource;
-use plimsoll::{Clock, Denied, PerKey, Reason};
+use plimsoll::{Address, Clock, Denied, PerKey, Reason};
 use tokio::net::TcpListener;
 
 use self::limits::Limits;
@@ -52,15 +51,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A listener that accepts as many connections as its limits allow.
 ///
 /// ```no_run
-/// use std::net::IpAddr;
-///
-/// use plimsoll::{Concurrency, Gate, Keyed, Queue};
+/// use plimsoll::{Address, Concurrency, Gate, Keyed, Queue};
 /// use plimsoll_tokio::LimitedListener;
 /// use tokio::net::TcpListener;
 ///
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 /// let total = Gate::builder(Concurrency::new(10_000)).queue(Queue::fifo(1)).build();
-/// let per_address: Keyed<IpAddr, _> = Keyed::new(Concurrency::new(100));
+/// let per_address: Keyed<Address, _> = Keyed::new(Concurrency::new(100));
 /// let mut listener = LimitedListener::new(TcpListener::bind("0.0.0.0:80").await?)
 ///     .total(total)
 ///     .per_address(per_address);
@@ -111,7 +108,7 @@ impl<A: Accept> LimitedListener<A> {
 
     /// Limits the connections of each address.
     #[must_use]
-    pub fn per_address(mut self, limits: impl PerKey<IpAddr> + 'static) -> Self {
+    pub fn per_address(mut self, limits: impl PerKey<Address> + 'static) -> Self {
         self.limits.per_address = Some(Arc::new(limits));
         self
     }
