@@ -201,6 +201,12 @@ impl RedisLimiter {
         self.inner.rule.limit()
     }
 
+    /// Whether what it grants is held by leases, and given back.
+    #[must_use]
+    pub fn holds_leases(&self) -> bool {
+        self.inner.leases.is_some()
+    }
+
     /// How often a lease could not be renewed or given back in the background.
     #[must_use]
     pub fn lease_failures(&self) -> u64 {

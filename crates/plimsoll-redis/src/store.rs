@@ -99,6 +99,18 @@ impl Store {
         RedisAll::new(self.clone(), limiters.into_iter().collect())
     }
 
+    /// Whether the store answers.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let mut command = Cmd::new();
+        command.arg("PING");
+        self.within_deadline(self.inner.link.send(&command)).await?;
+        Ok(())
+    }
+
     pub(crate) fn namespace(&self) -> &[u8] {
         &self.inner.namespace
     }
