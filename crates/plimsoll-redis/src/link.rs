@@ -13,9 +13,9 @@ use crate::{StoreError, StoreErrorKind};
 
 /// Where the store is.
 enum Target {
-    Single(Client),
+    Single(Box<Client>),
     #[cfg(feature = "cluster")]
-    Cluster(redis::cluster::ClusterClient),
+    Cluster(Box<redis::cluster::ClusterClient>),
 }
 
 /// A connection that many use at once: what is sent at the same time travels together.
@@ -48,6 +48,9 @@ const MOVES: u32 = 3;
 
 impl Link {
     fn to(target: Target) -> Self {
+        // What the program has chosen stays.
+        #[cfg(feature = "tls")]
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             target,
             current: RwLock::new(None),
@@ -68,7 +71,7 @@ impl Link {
             info.set_redis_settings(settings.set_protocol(ProtocolVersion::RESP3))
         };
         let client = Client::open(info).map_err(StoreError::bad_address)?;
-        Ok(Self::to(Target::Single(client)))
+        Ok(Self::to(Target::Single(Box::new(client))))
     }
 
     #[cfg(feature = "cluster")]
@@ -80,7 +83,7 @@ impl Link {
             .connection_timeout(CONNECTING)
             .build()
             .map_err(StoreError::bad_address)?;
-        Ok(Self::to(Target::Cluster(client)))
+        Ok(Self::to(Target::Cluster(Box::new(client))))
     }
 
     /// Sends a command, once.

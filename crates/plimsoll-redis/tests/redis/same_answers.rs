@@ -1,10 +1,9 @@
 //! The same rule in memory and in Redis, asked the same at the same times, answers the same: decisions, reasons, times to
 //! come back, and what is left, to the nanosecond.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{
     Bandwidths, Concurrency, Denied, FixedWindow, Gate, ManualClock, Moment, Quota, Rule,
     SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
@@ -12,7 +11,6 @@ use plimsoll::{
 use plimsoll_redis::{Decision, RedisLimiter, RedisRule, Store};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use server::Server;
 use tokio::runtime::Runtime;
 
 #[derive(Clone, Debug)]
