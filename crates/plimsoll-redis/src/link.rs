@@ -30,10 +30,21 @@ pub(crate) struct Link {
     target: Target,
     /// The connection, and its number, by which whoever finds it broken says which one it was.
     current: RwLock<Option<(u32, Connection)>>,
-    /// Held by the one who connects, with the number of the last connection.
-    connecting: Arc<Mutex<u32>>,
+    /// Held by the one who connects.
+    connecting: Arc<Mutex<Attempts>>,
+    /// How many attempts have failed.
+    failed: AtomicU32,
     /// How many calls in a row had no answer in time.
     silent: AtomicU32,
+}
+
+/// What became of the attempts to connect.
+#[derive(Default)]
+struct Attempts {
+    /// The number of the last connection.
+    number: u32,
+    /// Why the last attempt failed, if it did.
+    error: Option<RedisError>,
 }
 
 /// Connecting may take longer than a call may wait: it goes on after the caller has given up.
@@ -55,6 +66,7 @@ impl Link {
             target,
             current: RwLock::new(None),
             connecting: Arc::default(),
+            failed: AtomicU32::new(0),
             silent: AtomicU32::new(0),
         }
     }
@@ -123,25 +135,46 @@ impl Link {
         if let Some(current) = self.current() {
             return Ok(current);
         }
-        let mut number = Arc::clone(&self.connecting).lock_owned().await;
+        let failed = self.failed.load(Ordering::Relaxed);
+        let mut attempts = Arc::clone(&self.connecting).lock_owned().await;
         if let Some(current) = self.current() {
             return Ok(current);
         }
+        // Who waited for an attempt that failed shares its error: a crowd would knock one after the other.
+        if failed != self.failed.load(Ordering::Relaxed) {
+            return Err(attempts.error());
+        }
         let link = Arc::clone(self);
         let connecting = tokio::spawn(async move {
-            let connection = tokio::time::timeout(CONNECTING, link.target.connect()).await;
-            let connection =
-                connection.map_err(|_| StoreError::new(StoreErrorKind::Unreachable))??;
-            *number = number.wrapping_add(1);
-            let connected = (*number, connection);
-            let mut current = link.current.write().unwrap_or_else(PoisonError::into_inner);
-            *current = Some(connected.clone());
-            Ok(connected)
+            let answer = tokio::time::timeout(CONNECTING, link.target.connect()).await;
+            match answer {
+                Ok(Ok(connection)) => {
+                    attempts.number = attempts.number.wrapping_add(1);
+                    let connected = (attempts.number, connection);
+                    let mut current = link.current.write().unwrap_or_else(PoisonError::into_inner);
+                    *current = Some(connected.clone());
+                    Ok(connected)
+                }
+                failure => {
+                    attempts.error = failure.ok().and_then(Result::err);
+                    link.failed.fetch_add(1, Ordering::Relaxed);
+                    Err(attempts.error())
+                }
+            }
         });
         match connecting.await {
             Ok(connected) => connected,
             // The runtime is shutting down.
             Err(_) => Err(StoreError::new(StoreErrorKind::Unreachable)),
+        }
+    }
+}
+
+impl Attempts {
+    fn error(&self) -> StoreError {
+        match &self.error {
+            Some(error) => error.clone().into(),
+            None => StoreError::new(StoreErrorKind::Unreachable),
         }
     }
 }

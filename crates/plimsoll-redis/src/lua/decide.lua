@@ -94,7 +94,7 @@ local function decide(write)
     end
     answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = left, more, full
     -- Last: a state may look at what is still there as it was.
-    if takes then save(limit) end
+    if takes or (write and limit.state.unsaved) then save(limit) end
   end
   return answer
 end

@@ -133,6 +133,42 @@ async fn a_bucket_that_begins_empty_fills_even_if_its_first_callers_are_refused(
     assert!(!decide(&limiter, 1).await.is_granted());
 }
 
+#[tokio::test]
+async fn monstrous_limits_work_by_the_clock_of_the_server() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let longest = Quota::new(1, Duration::from_nanos(1 << 62));
+    let most = Quota::new(u32::MAX, Duration::from_nanos(1 << 62));
+    let bucket = |quota| TokenBucket::greedy(quota).with_burst(u32::MAX);
+    let deep = TokenBucket::interval(longest).with_burst(u32::MAX);
+    let rules: [(&str, RedisRule); 8] = [
+        ("greedy", bucket(longest).into()),
+        ("fast", bucket(most).with_initial(u32::MAX - 1).into()),
+        ("interval", deep.into()),
+        ("window", FixedWindow::new(most).into()),
+        ("segments", SlidingWindow::new(most, 1023).into()),
+        ("counter", SlidingCounter::new(most).into()),
+        (
+            "log",
+            SlidingLog::new(most).with_min_gap(Duration::MAX).into(),
+        ),
+        ("leases", Concurrency::new(u32::MAX).into()),
+    ];
+    for (name, rule) in rules {
+        let limiter = store.limiter(name, rule).expect("a limit");
+        let first = decide(&limiter, u32::MAX - 1).await;
+        assert!(first.is_granted(), "{name}: {first:?}");
+        let second = decide(&limiter, 2).await;
+        assert!(!second.is_granted(), "{name}: {second:?}");
+        limiter.add(KEY, u32::MAX).await.expect("an addition");
+        limiter
+            .take_up_to(KEY, u32::MAX)
+            .await
+            .expect("a part")
+            .forget();
+    }
+}
+
 fn at(seconds: u64) -> Clock {
     ManualClock::starting_at(Moment::from_nanos(seconds * 1_000_000_000)).clock()
 }

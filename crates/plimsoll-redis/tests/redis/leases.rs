@@ -154,11 +154,34 @@ async fn a_holder_learns_that_its_lease_is_gone() {
     assert!(!permit.release().await.expect("an answer"));
 }
 
+#[test]
+fn leases_are_renewed_after_the_runtime_that_did_it_is_gone() {
+    let server = Server::start();
+    let limiter = live(&server);
+    let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
+    let first = runtime();
+    first.block_on(take(&limiter, 1)).expect("room").forget();
+    let held = first.block_on(take(&limiter, 1)).expect("room");
+    drop(first);
+    runtime().block_on(async {
+        let _held = held;
+        // The connection is gone as well, and whoever comes first finds out.
+        assert!(limiter.look(KEY).await.is_err());
+        let permit = take(&limiter, 1).await.expect("room");
+        limiter.forget(KEY).await.expect("forgetting");
+        // Only who renews finds out.
+        eventually("lost", async || permit.is_lost()).await;
+    });
+}
+
 #[tokio::test]
 async fn a_lease_too_short_to_be_renewed_is_refused() {
     let server = Server::start();
     let store = server.store().open().expect("a store");
     let rule = RedisRule::from(Concurrency::new(5)).with_lease(Duration::from_micros(999));
     let error = store.limiter("jobs", rule).unwrap_err();
-    assert_eq!(error.to_string(), "`lease` is 999µs: expected at least 1ms");
+    assert_eq!(
+        error.to_string(),
+        "`lease` is 999µs: expected 1ms to 146 years"
+    );
 }
