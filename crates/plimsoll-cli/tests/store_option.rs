@@ -14,8 +14,8 @@ const FILE: &str = r"
 - name: a queue
   limiter: { kind: concurrency, limit: 1, queue: { bound: 1 } }
   steps: [{ try: 1, expect: granted }]
-- name: a debt
-  limiter: { kind: token_bucket, burst: 1, refill: 1, every: 1s }
+- name: a place
+  limiter: { kind: fixed_window, limit: 1, window: 1s }
   steps: [{ reserve: 1, expect: granted }]
 - name: wrong
   limiter: { kind: fixed_window, limit: 1, window: 1h, name: api }

@@ -6,7 +6,7 @@
 -- moment of the last change, and the missing is counted in parts: a token is `period` parts, and each nanosecond
 -- brings `refill` of them. Of an interval bucket it is the beginning of a period, and the missing is counted in tokens.
 -- Expires when all are full; if a new bucket is not full, so much later as an empty one takes to fill.
--- Exact for all parameters.
+-- More may be missing than fits the bucket: what was booked ahead of time. Exact for all parameters.
 
 kinds.b = {}
 
@@ -41,9 +41,8 @@ end
 
 -- The filling as it is now.
 local function refilled(bucket, at, missing)
-  local standing = ahead(at, supply_takes(bucket, bucket.capacity))
-  if standing ~= 0 then
-    local filling = fresh(bucket)
+  if since(at, now) ~= 0 then
+    local filling, standing = fresh(bucket), ahead(at, supply_takes(bucket, bucket.capacity))
     filling.missing = missing
     if standing then filling.at, filling.passed, filling.standing = at, 0, standing end
     return filling

@@ -319,3 +319,19 @@ fn too_many_segments() {
         "`segments` is 1025: expected at most 1024 in Redis"
     );
 }
+
+#[tokio::test]
+async fn reserving_from_what_is_no_bucket() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let rules: [RedisRule; 3] = [
+        FixedWindow::new(HOUR).into(),
+        SlidingLog::new(HOUR).into(),
+        Concurrency::new(1).into(),
+    ];
+    for rule in rules {
+        let limiter = store.limiter("api", rule).expect("a limit");
+        let error = limiter.reserve(KEY, 1, None).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    }
+}
