@@ -18,7 +18,7 @@
 -- | look   | nothing                                         | what is left, what is in use, when it is full |
 --
 -- When is a span in nanoseconds, as text, and empty if nobody knows. A refusal writes nothing, unless refusals count,
--- a lease has run out, or the bucket is new and not full.
+-- a lease has run out, the bucket is new and not full, or the limit has been changed.
 
 local asked, amount = ARGV[1], number_of(ARGV[3])
 

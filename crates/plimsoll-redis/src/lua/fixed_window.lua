@@ -18,7 +18,7 @@ function kinds.w.load(rule, key)
     if since(start, before) == 0 then
       state.used = used
       local standing = ahead(before, rule.window)
-      if standing and since(before, start) ~= 0 then
+      if standing and standing ~= 0 then
         state.start, state.left = before, add(rule.window, standing)
       end
     end

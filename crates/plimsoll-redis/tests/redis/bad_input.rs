@@ -34,7 +34,12 @@ async fn something_else_at_the_key() {
     let server = Server::start();
     let store = server.store().open().expect("a store");
     let log: RedisRule = SlidingLog::new(HOUR).into();
-    let rules: [(&str, RedisRule, &[&str]); 8] = [
+    let rules: [(&str, RedisRule, &[&str]); 9] = [
+        (
+            "b",
+            TokenBucket::per_second(1).into(),
+            &["set", "@", "1.2 3 4"],
+        ),
         ("w", FixedWindow::new(HOUR).into(), &["rpush", "@", "x"]),
         (
             "w",
@@ -45,12 +50,12 @@ async fn something_else_at_the_key() {
         (
             "s",
             SlidingWindow::new(HOUR, 4).into(),
-            &["set", "@", "9999999999.2 x:y"],
+            &["set", "@", "9999999999.2 4/3600000000000 x:y"],
         ),
         (
             "b",
             TokenBucket::per_second(1).into(),
-            &["set", "@", "1.2 inf"],
+            &["set", "@", "1.2 inf g1/1/1000000000"],
         ),
         ("l", log.clone(), &["set", "@", "x"]),
         ("l", log, &["zadd", "@", "1", "x"]),

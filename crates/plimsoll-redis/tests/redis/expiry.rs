@@ -1,5 +1,5 @@
-//! Every key expires when it says no more than one that is not there; refusals write nothing; a clock that is off neither
-//! refills nor freezes.
+//! Every key expires when it says no more than one that is not there; refusals write nothing; a clock that is off and a
+//! limit that has changed neither refill nor freeze.
 
 use std::time::Duration;
 
@@ -211,4 +211,70 @@ async fn a_clock_that_is_far_off_freezes_nothing() {
         let told = told.unwrap_or_else(|| panic!("{name}: refilled by another clock"));
         assert!(told <= Duration::from_secs(120), "{name}: {told:?}");
     }
+}
+
+/// Rates of one kind, after which everything is back within two of their periods.
+fn changing(kind: u32, quota: Quota) -> RedisRule {
+    match kind {
+        0 => FixedWindow::new(quota).into(),
+        1 => SlidingWindow::new(quota, if quota.units() > 100 { 1000 } else { 3 }).into(),
+        2 => SlidingCounter::new(quota).into(),
+        3 => SlidingLog::new(quota).into(),
+        4 => TokenBucket::greedy(quota).into(),
+        _ => TokenBucket::interval(quota).into(),
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_changes_is_kept_by_its_new_terms() {
+    let server = Server::start();
+    let quotas = [
+        Quota::per_second(1),
+        Quota::per_second(1000),
+        Quota::per_minute(7),
+        Quota::per_day(9999),
+        Quota::new(1, Duration::from_nanos(7)),
+    ];
+    for kind in 0..6 {
+        for (old, new) in quotas
+            .iter()
+            .flat_map(|old| quotas.iter().map(move |new| (*old, *new)))
+        {
+            let time = ManualClock::starting_at(Moment::from_nanos(1_789_000_000_123_456_789));
+            let store = server.store().clock(time.clock()).open().expect("a store");
+            let before = store.limiter("api", changing(kind, old)).expect("a limit");
+            let after = store.limiter("api", changing(kind, new)).expect("a limit");
+            before.forget(KEY).await.expect("forgetting");
+            assert!(decide(&before, old.units()).await.is_granted());
+            if let Decision::Denied(denied) = decide(&after, new.units()).await {
+                let told = denied.retry_after().expect("a time to come back");
+                let longest = new.period() * 2;
+                assert!(told <= longest, "{kind} from {old:?} to {new:?}: {told:?}");
+                time.advance(told);
+                let then = decide(&after, new.units()).await;
+                assert!(
+                    then.is_granted(),
+                    "{kind} from {old:?} to {new:?}: {then:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_changes_its_style_and_keeps_what_is_missing() {
+    let server = Server::start();
+    let time = ManualClock::new();
+    let store = server.store().clock(time.clock()).open().expect("a store");
+    let limiter = |rule: TokenBucket| store.limiter("api", rule).expect("a limit");
+    let quota = Quota::per_minute(10);
+    let (greedy, interval) = (TokenBucket::greedy(quota), TokenBucket::interval(quota));
+    assert!(decide(&limiter(greedy.clone()), 7).await.is_granted());
+    let seen = limiter(interval).look(KEY).await.expect("a look");
+    assert_eq!((seen.available, seen.in_use), (3, 7));
+    let seen = limiter(greedy.with_burst(5))
+        .look(KEY)
+        .await
+        .expect("a look");
+    assert_eq!((seen.available, seen.in_use), (0, 5));
 }
