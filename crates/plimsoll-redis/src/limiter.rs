@@ -113,7 +113,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store cannot decide.
+    /// If the store cannot decide. What was taken by a lease nevertheless comes back when the lease runs out.
     pub async fn take_up_to(
         &self,
         key: impl AsRef<[u8]>,

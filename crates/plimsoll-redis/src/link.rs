@@ -59,9 +59,6 @@ const MOVES: u32 = 3;
 
 impl Link {
     fn to(target: Target) -> Self {
-        // What the program has chosen stays.
-        #[cfg(feature = "tls")]
-        let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             target,
             current: RwLock::new(None),
@@ -82,12 +79,14 @@ impl Link {
             let settings = info.redis_settings().clone();
             info.set_redis_settings(settings.set_protocol(ProtocolVersion::RESP3))
         };
+        provide_cryptography(url);
         let client = Client::open(info).map_err(StoreError::bad_address)?;
         Ok(Self::to(Target::Single(Box::new(client))))
     }
 
     #[cfg(feature = "cluster")]
     pub(crate) fn cluster(urls: &[String]) -> Result<Self, StoreError> {
+        urls.iter().for_each(|url| provide_cryptography(url));
         // The client must not repeat what it cannot know the outcome of, so it repeats nothing.
         let client = redis::cluster::ClusterClientBuilder::new(urls.iter().map(String::as_str))
             .retries(0)
@@ -168,6 +167,17 @@ impl Link {
             Err(_) => Err(StoreError::new(StoreErrorKind::Unreachable)),
         }
     }
+}
+
+/// The client takes the cryptography that the program has chosen, and panics if it has chosen none. Then it is chosen
+/// here, if there is anything to be encrypted.
+fn provide_cryptography(url: &str) {
+    #[cfg(feature = "tls")]
+    if url.starts_with("rediss:") && rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = url;
 }
 
 impl Attempts {
