@@ -1,1 +1,52 @@
 //! Limits shared by a fleet, in Redis.
+//!
+//! One description makes a limiter in memory and one that all processes share, and both give the same answers:
+//! decisions, reasons, and the time at which to come back, to the nanosecond.
+//!
+//! ```no_run
+//! use plimsoll::{Quota, SlidingLog, TokenBucket};
+//! use plimsoll_redis::Store;
+//!
+//! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::connect("redis://127.0.0.1")?;
+//! let burst = store.limiter("burst", TokenBucket::per_second(10))?;
+//! let daily = store.limiter("daily", SlidingLog::new(Quota::per_day(1000)))?;
+//! // Both in one round trip, all or none.
+//! let both = store.all([burst, daily])?;
+//! let decision = both.decide("customer 42", 1).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Refused, or not decided
+//!
+//! A [`Denied`](plimsoll::Denied) means that somebody is over a limit; a [`StoreError`] that nobody knows. They are
+//! different types, so that no outage is ever mistaken for an answer.
+//!
+//! # What is in Redis
+//!
+//! A key is `namespace:{subject}:limiter:kind`. Every key expires when it would say no more than a key that is not there.
+//! The scripts are in `src/lua`, and each says at its top what it keeps.
+//!
+//! Redis replicates without waiting, so a failover may forget the last moments: then up to what was granted in
+//! them is granted again. A clock that steps back stands still until it has caught up, unless it is off by more than the
+//! limit remembers.
+
+mod all;
+mod answer;
+mod decision;
+mod error;
+mod key;
+mod lease;
+mod limiter;
+mod link;
+mod rule;
+mod script;
+mod store;
+
+pub use all::RedisAll;
+pub use decision::{Decision, RedisPermit};
+pub use error::{StoreError, StoreErrorKind};
+pub use limiter::{RedisLimiter, Seen};
+pub use rule::RedisRule;
+pub use store::{Store, StoreBuilder};

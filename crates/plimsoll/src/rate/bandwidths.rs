@@ -74,6 +74,11 @@ impl Bandwidths {
         })
     }
 
+    /// The buckets that must all grant.
+    pub fn buckets(&self) -> impl Iterator<Item = &TokenBucket> {
+        self.rules()
+    }
+
     fn rules(&self) -> impl Iterator<Item = &TokenBucket> {
         self.buckets.iter().map(|bandwidth| &bandwidth.bucket)
     }

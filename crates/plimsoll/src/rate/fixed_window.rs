@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::period::Period;
 use crate::{Moment, Quota, Refusal, Rule, Short};
 
@@ -56,6 +58,17 @@ impl FixedWindow {
     pub const fn aligned_to_epoch(mut self) -> Self {
         self.align = Align::Epoch;
         self
+    }
+
+    /// So many in each window.
+    pub const fn quota(&self) -> Quota {
+        Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
+    }
+
+    /// Whether windows are counted from the origin of the clock.
+    #[must_use]
+    pub const fn is_aligned_to_epoch(&self) -> bool {
+        matches!(self.align, Align::Epoch)
     }
 
     /// The window that `now` lies in; an earlier one than the state's is the state's.

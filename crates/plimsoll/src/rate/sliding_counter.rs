@@ -41,6 +41,11 @@ impl SlidingCounter {
         }
     }
 
+    /// So many in a window.
+    pub const fn quota(&self) -> Quota {
+        Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
+    }
+
     /// The counts as they are at `now`, and the time that has passed of the current window.
     fn at(&self, counts: Counts, now: Moment) -> (Counts, u64) {
         let elapsed = now.nanos_since(counts.origin);

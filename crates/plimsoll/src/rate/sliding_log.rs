@@ -83,6 +83,23 @@ impl SlidingLog {
         self
     }
 
+    /// So many in any window.
+    pub const fn quota(&self) -> Quota {
+        Quota::new(self.limit, Duration::from_nanos(self.window))
+    }
+
+    /// The least time between two grants.
+    #[must_use]
+    pub const fn min_gap(&self) -> Duration {
+        Duration::from_nanos(self.min_gap)
+    }
+
+    /// Whether what is refused counts as if it had been granted.
+    #[must_use]
+    pub const fn counts_refusals(&self) -> bool {
+        self.count_refused
+    }
+
     /// The entries that still count, and how much they sum up to.
     fn counting<'a>(&self, log: &'a Log, now: Moment) -> (impl Iterator<Item = &'a Entry>, u64) {
         let window = self.window;

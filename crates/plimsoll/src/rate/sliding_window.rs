@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::period::Period;
 use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
 
@@ -101,6 +103,17 @@ impl SlidingWindow {
             return Err(InvalidLimit::new("segments", segments, rule));
         }
         Ok(Self::new(quota, segments))
+    }
+
+    /// So many in a window.
+    pub const fn quota(&self) -> Quota {
+        Quota::new(self.limit, Duration::from_nanos(self.window))
+    }
+
+    /// In how many steps the window slides on.
+    #[must_use]
+    pub const fn segments(&self) -> u32 {
+        self.segments
     }
 
     /// The number of the segment that lies `elapsed` nanoseconds after the origin.

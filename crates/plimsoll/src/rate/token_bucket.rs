@@ -21,6 +21,8 @@
 //! which restores the rest. What is decided by the word alone is decided in 64 bits, wrapping around;
 //! only buckets too deep for that use 128.
 
+mod described;
+
 use super::arithmetic::{bits, div_ceil, gcd};
 use super::period::Period;
 use crate::rule::{Carry, Short};

@@ -1,0 +1,134 @@
+//! What scripts answer, read.
+
+use std::time::Duration;
+
+use plimsoll::{Denied, Moment, Reason, Standing};
+use redis::Value;
+
+use crate::StoreError;
+use crate::rule::read_number;
+
+/// Reads the parts of an answer one after the other.
+pub(crate) struct Answer {
+    parts: std::vec::IntoIter<Value>,
+}
+
+/// What a decision came to.
+pub(crate) enum Verdict {
+    /// The standing of each limit.
+    Granted(Vec<Standing>),
+    Refused(Refused),
+}
+
+/// A refusal, by one of several limits.
+pub(crate) struct Refused {
+    pub(crate) index: usize,
+    reason: Reason,
+    ready: Option<Duration>,
+    left: u32,
+    full: Option<Duration>,
+}
+
+impl Answer {
+    pub(crate) fn new(value: Value) -> Result<Self, StoreError> {
+        match value {
+            Value::Array(parts) => Ok(Self {
+                parts: parts.into_iter(),
+            }),
+            other => Err(StoreError::bad_reply(&other)),
+        }
+    }
+
+    /// The next number.
+    pub(crate) fn number<N: TryFrom<i64>>(&mut self) -> Result<N, StoreError> {
+        let part = self.part();
+        let number = match part {
+            Value::Int(number) => N::try_from(number).ok(),
+            _ => None,
+        };
+        number.ok_or_else(|| StoreError::bad_reply(&part))
+    }
+
+    /// The next span; `None` if nobody knows, or it is longer than a moment can say.
+    pub(crate) fn span(&mut self) -> Result<Option<Duration>, StoreError> {
+        let text = self.text()?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let nanos =
+            read_number(&text).ok_or_else(|| StoreError::bad_reply(&Value::SimpleString(text)))?;
+        Ok(u64::try_from(nanos).ok().map(Duration::from_nanos))
+    }
+
+    fn text(&mut self) -> Result<String, StoreError> {
+        let part = self.part();
+        let text = match &part {
+            Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+            Value::SimpleString(text) => Some(text.clone()),
+            _ => None,
+        };
+        text.ok_or_else(|| StoreError::bad_reply(&part))
+    }
+
+    fn part(&mut self) -> Value {
+        self.parts.next().unwrap_or(Value::Nil)
+    }
+
+    /// A decision on limits, of each of which this is the most that can be granted.
+    pub(crate) fn verdict(mut self, limits: &[u32]) -> Result<Verdict, StoreError> {
+        if self.number::<u8>()? == 1 {
+            let mut standing = |limit: &u32| {
+                let standing = Standing::new(u64::from(*limit), self.number()?);
+                let more = self.span()?;
+                Ok::<_, StoreError>(standing.with_more_after(more).with_reset(self.span()?))
+            };
+            return Ok(Verdict::Granted(
+                limits.iter().map(&mut standing).collect::<Result<_, _>>()?,
+            ));
+        }
+        Ok(Verdict::Refused(self.refused(limits.len())?))
+    }
+
+    /// The span after which what was booked may be used, or the refusal.
+    pub(crate) fn booked(mut self) -> Result<Result<Duration, Refused>, StoreError> {
+        if self.number::<u8>()? == 1 {
+            // Longer than anybody lives.
+            return Ok(Ok(self.span()?.unwrap_or(Duration::MAX)));
+        }
+        self.refused(1).map(Err)
+    }
+
+    fn refused(&mut self, limits: usize) -> Result<Refused, StoreError> {
+        let number: usize = self.number()?;
+        Ok(Refused {
+            index: number.saturating_sub(1).min(limits.saturating_sub(1)),
+            reason: self.reason()?,
+            ready: self.span()?,
+            left: self.number()?,
+            full: self.span()?,
+        })
+    }
+
+    fn reason(&mut self) -> Result<Reason, StoreError> {
+        let text = self.text()?;
+        match text.as_str() {
+            "exhausted" => Ok(Reason::Exhausted),
+            "too_soon" => Ok(Reason::TooSoon),
+            "too_large" => Ok(Reason::TooLarge),
+            _ => Err(StoreError::bad_reply(&Value::SimpleString(text))),
+        }
+    }
+}
+
+impl Refused {
+    /// As a limiter in memory says it.
+    pub(crate) fn denied(&self, limit: u32, name: &str) -> Denied {
+        // Only the spans matter: whose clock they count on is nobody's business.
+        let after = |span: Option<Duration>| span.map(|span| Moment::ORIGIN.plus(span));
+        Denied::new(self.reason)
+            .with_limit(limit, self.left)
+            .with_ready_at(Moment::ORIGIN, after(self.ready))
+            .with_reset_at(Moment::ORIGIN, after(self.full))
+            .with_limiter(name)
+    }
+}

@@ -1,0 +1,94 @@
+use plimsoll::{Denied, Standing};
+
+use crate::StoreError;
+use crate::lease::Lease;
+
+/// What a store decided.
+#[derive(Debug)]
+#[must_use]
+pub enum Decision {
+    /// Go ahead.
+    Granted(RedisPermit),
+    /// Over the limit: why, and when to come back.
+    Denied(Denied),
+}
+
+impl Decision {
+    /// Whether it is granted.
+    #[must_use]
+    pub fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted(_))
+    }
+
+    /// The permit, or the refusal as an error.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub fn into_result(self) -> Result<RedisPermit, Denied> {
+        match self {
+            Self::Granted(permit) => Ok(permit),
+            Self::Denied(denied) => Err(denied),
+        }
+    }
+}
+
+/// What was granted. What is held by a [lease](crate::RedisRule::with_lease) is given back when this is dropped;
+/// rates replenish themselves.
+#[derive(Debug)]
+#[must_use = "a permit is given back when it is dropped"]
+pub struct RedisPermit {
+    cost: u32,
+    standing: Standing,
+    leases: Vec<Lease>,
+}
+
+impl RedisPermit {
+    pub(crate) fn new(cost: u32, standing: Standing, leases: Vec<Lease>) -> Self {
+        Self {
+            cost,
+            standing,
+            leases,
+        }
+    }
+
+    /// How much was granted.
+    #[must_use]
+    pub fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    /// How much of the limit was left after it; of several limits, of the one of which least is left.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Whether a lease ran out because it could not be renewed in time. What it held may be another's by now.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.leases.iter().any(Lease::is_lost)
+    }
+
+    /// Gives it back and waits until the store knows. Dropping it does the same in the background.
+    ///
+    /// Says whether it was still held: if a lease had run out, nothing is given back that may be another's.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer. The lease is not renewed any more, so it runs out.
+    pub async fn release(mut self) -> Result<bool, StoreError> {
+        let mut held = true;
+        for lease in std::mem::take(&mut self.leases) {
+            held &= lease.release().await?;
+        }
+        Ok(held)
+    }
+
+    /// Never gives it back. What is held by a lease comes back when the lease runs out.
+    pub fn forget(mut self) {
+        std::mem::take(&mut self.leases)
+            .into_iter()
+            .for_each(Lease::abandon);
+    }
+}

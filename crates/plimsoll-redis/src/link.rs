@@ -1,0 +1,236 @@
+//! The connection to the store: made when it is first needed, shared by everybody, made again when it breaks.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, ProtocolVersion, RedisError};
+use tokio::sync::Mutex;
+
+use crate::{StoreError, StoreErrorKind};
+
+/// Where the store is.
+enum Target {
+    Single(Box<Client>),
+    #[cfg(feature = "cluster")]
+    Cluster(Box<redis::cluster::ClusterClient>),
+}
+
+/// A connection that many use at once: what is sent at the same time travels together.
+#[derive(Clone)]
+enum Connection {
+    Single(MultiplexedConnection),
+    #[cfg(feature = "cluster")]
+    Cluster(redis::cluster_async::ClusterConnection),
+}
+
+pub(crate) struct Link {
+    target: Target,
+    /// The connection, and its number, by which whoever finds it broken says which one it was.
+    current: RwLock<Option<(u32, Connection)>>,
+    /// Held by the one who connects.
+    connecting: Arc<Mutex<Attempts>>,
+    /// How many attempts have failed.
+    failed: AtomicU32,
+    /// How many calls in a row had no answer in time.
+    silent: AtomicU32,
+}
+
+/// What became of the attempts to connect.
+#[derive(Default)]
+struct Attempts {
+    /// The number of the last connection.
+    number: u32,
+    /// Why the last attempt failed, if it did.
+    error: Option<RedisError>,
+}
+
+/// Connecting may take longer than a call may wait: it goes on after the caller has given up.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// A connection that leaves so many calls in a row without an answer is taken for dead.
+const SILENT: u32 = 16;
+
+/// A slot that moves is asked for so often: it was not served where it was asked for, so nothing is charged twice.
+#[cfg(feature = "cluster")]
+const MOVES: u32 = 3;
+
+impl Link {
+    fn to(target: Target) -> Self {
+        Self {
+            target,
+            current: RwLock::new(None),
+            connecting: Arc::default(),
+            failed: AtomicU32::new(0),
+            silent: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn single(url: &str) -> Result<Self, StoreError> {
+        let info = url
+            .into_connection_info()
+            .map_err(StoreError::bad_address)?;
+        // Unless the address says otherwise.
+        let info = if url.contains("protocol=") {
+            info
+        } else {
+            let settings = info.redis_settings().clone();
+            info.set_redis_settings(settings.set_protocol(ProtocolVersion::RESP3))
+        };
+        provide_cryptography(url);
+        let client = Client::open(info).map_err(StoreError::bad_address)?;
+        Ok(Self::to(Target::Single(Box::new(client))))
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster(urls: &[String]) -> Result<Self, StoreError> {
+        urls.iter().for_each(|url| provide_cryptography(url));
+        // The client must not repeat what it cannot know the outcome of, so it repeats nothing.
+        let client = redis::cluster::ClusterClientBuilder::new(urls.iter().map(String::as_str))
+            .retries(0)
+            .use_protocol(ProtocolVersion::RESP3)
+            .connection_timeout(CONNECTING)
+            .build()
+            .map_err(StoreError::bad_address)?;
+        Ok(Self::to(Target::Cluster(Box::new(client))))
+    }
+
+    /// Sends a command, once.
+    pub(crate) async fn send(self: &Arc<Self>, command: &Cmd) -> Result<redis::Value, StoreError> {
+        let (number, mut connection) = self.connection().await?;
+        let answer = match &mut connection {
+            Connection::Single(connection) => command.query_async(connection).await,
+            #[cfg(feature = "cluster")]
+            Connection::Cluster(connection) => follow(connection, command).await,
+        };
+        match &answer {
+            Err(error) if error.is_unrecoverable_error() => self.forget(number),
+            _ => self.silent.store(0, Ordering::Relaxed),
+        }
+        answer.map_err(StoreError::from)
+    }
+
+    /// Notes that a call had no answer in time.
+    pub(crate) fn unanswered(&self) {
+        if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT {
+            self.silent.store(0, Ordering::Relaxed);
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    fn forget(&self, number: u32) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        current.take_if(|(known, _)| *known == number);
+    }
+
+    fn current(&self) -> Option<(u32, Connection)> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+
+    async fn connection(self: &Arc<Self>) -> Result<(u32, Connection), StoreError> {
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        let failed = self.failed.load(Ordering::Relaxed);
+        let mut attempts = Arc::clone(&self.connecting).lock_owned().await;
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        // Who waited for an attempt that failed shares its error: a crowd would knock one after the other.
+        if failed != self.failed.load(Ordering::Relaxed) {
+            return Err(attempts.error());
+        }
+        let link = Arc::clone(self);
+        let connecting = tokio::spawn(async move {
+            let answer = tokio::time::timeout(CONNECTING, link.target.connect()).await;
+            match answer {
+                Ok(Ok(connection)) => {
+                    attempts.number = attempts.number.wrapping_add(1);
+                    let connected = (attempts.number, connection);
+                    let mut current = link.current.write().unwrap_or_else(PoisonError::into_inner);
+                    *current = Some(connected.clone());
+                    Ok(connected)
+                }
+                failure => {
+                    attempts.error = failure.ok().and_then(Result::err);
+                    link.failed.fetch_add(1, Ordering::Relaxed);
+                    Err(attempts.error())
+                }
+            }
+        });
+        match connecting.await {
+            Ok(connected) => connected,
+            // The runtime is shutting down.
+            Err(_) => Err(StoreError::new(StoreErrorKind::Unreachable)),
+        }
+    }
+}
+
+/// The client takes the cryptography that the program has chosen, and panics if it has chosen none. Then it is chosen
+/// here, if there is anything to be encrypted.
+fn provide_cryptography(url: &str) {
+    #[cfg(feature = "tls")]
+    if url.starts_with("rediss:") && rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = url;
+}
+
+impl Attempts {
+    fn error(&self) -> StoreError {
+        match &self.error {
+            Some(error) => error.clone().into(),
+            None => StoreError::new(StoreErrorKind::Unreachable),
+        }
+    }
+}
+
+impl Target {
+    async fn connect(&self) -> Result<Connection, RedisError> {
+        match self {
+            Self::Single(client) => {
+                // Every call has a deadline of its own.
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(None)
+                    .set_response_timeout(None);
+                let connection = client.get_multiplexed_async_connection_with_config(&config);
+                Ok(Connection::Single(connection.await?))
+            }
+            #[cfg(feature = "cluster")]
+            Self::Cluster(client) => Ok(Connection::Cluster(client.get_async_connection().await?)),
+        }
+    }
+}
+
+#[cfg(feature = "cluster")]
+async fn follow(
+    connection: &mut redis::cluster_async::ClusterConnection,
+    command: &Cmd,
+) -> Result<redis::Value, RedisError> {
+    use redis::{ErrorKind, ServerErrorKind};
+
+    let mut moves = 0;
+    loop {
+        match command.query_async(connection).await {
+            Err(error)
+                if moves < MOVES && error.kind() == ErrorKind::Server(ServerErrorKind::Moved) =>
+            {
+                moves += 1;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the address: there may be a password in it.
+        f.debug_struct("Link")
+            .field("connected", &self.current().is_some())
+            .finish_non_exhaustive()
+    }
+}

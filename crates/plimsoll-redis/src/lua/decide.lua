@@ -1,0 +1,137 @@
+-- Decides: one call for one or several limits, all or none.
+--
+-- KEYS: one for each limit, all with the same hash tag.
+-- ARGV: what is asked, the time or nothing (see time.lua), the amount; then for each limit the letter of its kind and
+-- its own arguments; for `book` the longest wait, or nothing.
+--
+-- | asked  | does                                            | answers                                       |
+-- |--------|-------------------------------------------------|-----------------------------------------------|
+-- | take   | takes the amount from all, or from none         | 1, and of each what is left, when there is    |
+-- |        |                                                 | more and when it is full                      |
+-- |        |                                                 | 0, the number of the limit that refused, why, |
+-- |        |                                                 | when all would grant, what is left, when full |
+-- | peek   | nothing                                         | what take would answer                        |
+-- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
+-- | book   | takes the amount of a bucket ahead of time      | 1, when it may be used; or as take            |
+-- | add    | makes so much more available                    | nothing                                       |
+-- | begin  | writes down a limit that nobody has used        | nothing                                       |
+-- | look   | nothing                                         | what is left, what is in use, when it is full |
+--
+-- When is a span in nanoseconds, as text, and empty if nobody knows. A refusal writes nothing, unless refusals count,
+-- a lease has run out, the bucket is new and not full, or the limit has been changed.
+
+local asked, amount = ARGV[1], number_of(ARGV[3])
+
+local limits = {}
+for i, key in ipairs(KEYS) do
+  local kind = kinds[word()]
+  local rule = kind.rule()
+  limits[i] = { key = key, kind = kind, rule = rule, state = kind.load(rule, key) }
+end
+
+local function save(limit)
+  limit.kind.save(limit.rule, limit.state, limit.key)
+end
+
+local function span_text(span)
+  if not span then return '' end
+  return text_of(span)
+end
+
+local function room(limit)
+  return limit.kind.available(limit.rule, limit.state), span_text(limit.kind.full(limit.rule, limit.state))
+end
+
+-- Why a limit refuses, or nil, and the span after which it would grant, or false.
+local function refusal(limit)
+  if amount > limit.rule.limit then return 'too_large', false end
+  -- Nothing fits where one would.
+  local span, reason = limit.kind.wait(limit.rule, limit.state, math.max(1, amount))
+  if span == nil then return nil end
+  return reason or 'exhausted', span
+end
+
+-- The same, with the refusal itself counted where it counts.
+local function charged(limit, reason, span)
+  if reason ~= 'too_large' and limit.kind.refused then
+    return limit.kind.refused(limit.rule, limit.state, amount, span)
+  end
+  return span
+end
+
+local function decide(write)
+  for i, limit in ipairs(limits) do
+    local reason, span = refusal(limit)
+    if reason then
+      local left, full = room(limit)
+      span = charged(limit, reason, span)
+      if write then left, full = room(limit) end
+      for j = i + 1, #limits do
+        local other_reason, other = refusal(limits[j])
+        if other_reason then
+          other = charged(limits[j], other_reason, other)
+          limits[j].state.unsaved = nil
+          span = span and other and most(span, other)
+        end
+      end
+      if write then
+        for j = 1, i do
+          if limits[j].state.unsaved then save(limits[j]) end
+        end
+      end
+      return { 0, i, reason, span_text(span), left, full }
+    end
+  end
+  local answer = { 1 }
+  for _, limit in ipairs(limits) do
+    local takes = write and amount > 0
+    if takes then limit.kind.take(limit.rule, limit.state, amount) end
+    local left, full = room(limit)
+    local more = ''
+    if left < limit.rule.limit then
+      more = span_text(limit.kind.wait(limit.rule, limit.state, left + 1))
+    else
+      full = ''
+    end
+    answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = left, more, full
+    -- Last: a state may look at what is still there as it was.
+    if takes or (write and limit.state.unsaved) then save(limit) end
+  end
+  return answer
+end
+
+if asked == 'take' then return decide(true) end
+if asked == 'peek' then return decide(false) end
+
+local limit = limits[1]
+if asked == 'look' then
+  local left, full = room(limit)
+  return { left, limit.kind.in_use(limit.rule, limit.state), full }
+end
+if asked == 'up_to' then
+  local left = limit.kind.available(limit.rule, limit.state)
+  local taken = math.min(left, amount)
+  if taken > 0 and limit.kind.wait(limit.rule, limit.state, taken) ~= nil then taken = 0 end
+  if taken > 0 then limit.kind.take(limit.rule, limit.state, taken) end
+  local answer = { taken, room(limit) }
+  if taken > 0 or limit.state.unsaved then save(limit) end
+  return answer
+end
+if asked == 'book' then
+  local longest = word()
+  local reason, span = refusal(limit)
+  local late = span and longest ~= '' and less(number_of(longest), span)
+  if reason and (late or not span) then
+    return { 0, 1, reason, span_text(span), room(limit) }
+  end
+  if amount > 0 then
+    limit.kind.take(limit.rule, limit.state, amount)
+    save(limit)
+  end
+  return { 1, text_of(span or 0) }
+end
+if asked == 'add' then
+  limit.kind.add(limit.rule, limit.state, amount)
+end
+save(limit)
+return {}

@@ -1,0 +1,65 @@
+//! The scripts, put together of the files in `lua/`.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use crate::rule::Kind;
+
+/// A script and the hash by which servers know it.
+#[derive(Clone)]
+pub(crate) struct Script {
+    text: String,
+    hash: String,
+}
+
+const EXACT: &str = include_str!("lua/exact.lua");
+const TIME: &str = include_str!("lua/time.lua");
+const DECIDE: &str = include_str!("lua/decide.lua");
+
+pub(crate) static RENEW: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[EXACT, TIME, include_str!("lua/renew.lua")]));
+
+pub(crate) static RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("lua/release.lua")]));
+
+impl Script {
+    fn of(parts: &[&str]) -> Self {
+        let text = parts.concat();
+        let hash = redis::Script::new(&text).get_hash().to_owned();
+        Self { text, hash }
+    }
+
+    /// The script that decides for limits of these kinds, and has no more in it than they need: every call runs
+    /// through all of it.
+    pub(crate) fn deciding(kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let mut kinds: Vec<Kind> = kinds.into_iter().collect();
+        // One order for the same kinds, so that servers keep one script for them.
+        kinds.sort_unstable();
+        kinds.dedup();
+        let mut parts = vec![EXACT, TIME];
+        parts.extend(kinds.into_iter().map(|kind| match kind {
+            Kind::FixedWindow => include_str!("lua/fixed_window.lua"),
+            Kind::SlidingWindow => include_str!("lua/sliding_window.lua"),
+            Kind::SlidingCounter => include_str!("lua/sliding_counter.lua"),
+            Kind::TokenBucket => include_str!("lua/token_bucket.lua"),
+            Kind::SlidingLog => include_str!("lua/sliding_log.lua"),
+            Kind::Concurrency => include_str!("lua/concurrency.lua"),
+        }));
+        parts.push(DECIDE);
+        Self::of(&parts)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Script").field(&self.hash).finish()
+    }
+}

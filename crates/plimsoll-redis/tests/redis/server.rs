@@ -1,0 +1,85 @@
+//! A real server for a test, on a port of its own. It ends with the test.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use plimsoll_redis::{Store, StoreBuilder};
+
+/// A running `redis-server`.
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    /// Starts one that keeps nothing on disk.
+    pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// Starts one with more options.
+    pub(crate) fn with(options: &[&str]) -> Self {
+        Self::on(free_port(), options)
+    }
+
+    pub(crate) fn on(port: u16, options: &[&str]) -> Self {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(std::env::temp_dir()).args(options);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap_or_else(|error| {
+            panic!("redis-server cannot be started ({error}): install the package `redis-server`")
+        });
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        while TcpStream::connect(address).is_err() {
+            let ended = child.try_wait().expect("the state of the server");
+            assert!(ended.is_none(), "redis-server ended: {ended:?}");
+            thread::yield_now();
+        }
+        Self { child, port }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A store on it, patient enough for a machine with much to do.
+    pub(crate) fn store(&self) -> StoreBuilder {
+        patient(Store::builder(&self.url()))
+    }
+
+    /// What `redis-cli` says.
+    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
+        let port = self.port.to_string();
+        let output = Command::new("redis-cli")
+            .args(["-p", &port, "--no-auth-warning"])
+            .args(arguments)
+            .output();
+        let output = output.unwrap_or_else(|error| {
+            panic!("redis-cli cannot be started ({error}): install the package `redis-tools`")
+        });
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+}
+
+pub(crate) fn patient(store: StoreBuilder) -> StoreBuilder {
+    store.deadline(std::time::Duration::from_secs(20))
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
