@@ -122,15 +122,13 @@ where
                     }
                     return Poll::Ready(result.map_err(LimitError::Service));
                 }
-                StageView::Waiting { acquire, call } => {
-                    match ready!(Pin::new(acquire).poll(cx)) {
-                        Ok(permit) => Stage::Turn {
-                            call: call.take(),
-                            permit: Unused(Some(permit)),
-                        },
-                        Err(denied) => return Poll::Ready(Err(LimitError::Denied(denied))),
-                    }
-                }
+                StageView::Waiting { acquire, call } => match ready!(Pin::new(acquire).poll(cx)) {
+                    Ok(permit) => Stage::Turn {
+                        call: call.take(),
+                        permit: Unused(Some(permit)),
+                    },
+                    Err(denied) => return Poll::Ready(Err(LimitError::Denied(denied))),
+                },
                 StageView::Turn { call, permit } => {
                     let Some((service, _)) = call else {
                         unreachable!("a future is not polled after it is done")

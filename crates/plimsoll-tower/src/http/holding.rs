@@ -33,9 +33,10 @@ impl<L: Limits> Holding<L> {
         &self.shared
     }
 
-    /// So much more of the body is sent.
-    pub(super) const fn sent(&mut self, bytes: u64) {
+    /// So much more of the body is sent. Returns how much it is now.
+    pub(super) const fn sent(&mut self, bytes: u64) -> u64 {
         self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes
     }
 
     /// The head of the response is there. Returns what it says about the load, if it does.

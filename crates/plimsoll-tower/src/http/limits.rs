@@ -48,7 +48,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
 
     /// Marks a request as charged by those that charge it once.
     #[doc(hidden)]
-    fn mark(&self, extensions: &mut http::Extensions);
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions);
 
     /// Whether a handler can say what it has used.
     #[doc(hidden)]
@@ -147,9 +147,9 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         }
     }
 
-    fn mark(&self, extensions: &mut http::Extensions) {
-        self.0.mark(extensions);
-        self.1.mark(extensions);
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
+        self.0.mark(&held.0, extensions);
+        self.1.mark(&held.1, extensions);
     }
 
     fn reads_usage(&self) -> bool {

@@ -63,7 +63,7 @@ where
         let mut held = L::Held::default();
         match self.shared.ask(&head, priority, &mut held, None) {
             Admission::Admitted => {
-                let usage = self.shared.prepare(request.extensions_mut());
+                let usage = self.shared.prepare(&held, request.extensions_mut());
                 let holding = Holding::new(Arc::clone(&self.shared), held, usage);
                 ResponseFuture::calling(self.inner.call(request), holding)
             }
