@@ -244,11 +244,19 @@ fn answered<R: Body, L: Limits>(
     if holding.shared().tells_always() {
         holding.tell(response.headers_mut());
     }
-    let until_head = holding.shared().settings.until_head;
-    if until_head || response.body().is_end_stream() {
-        holding.end(outcome.unwrap_or(Outcome::Ignore));
+    let said = outcome.unwrap_or(Outcome::Ignore);
+    if response.body().is_end_stream() {
+        holding.end(said);
         return response.map(LimitBody::free);
     }
+    let until_head = holding.shared().settings.until_head;
+    let left = match until_head {
+        true => holding.release(said),
+        false => Some(holding),
+    };
+    let Some(holding) = left else {
+        return response.map(LimitBody::free);
+    };
     let length = length(&response);
     response.map(|body| LimitBody::holding(body, holding, outcome, length))
 }

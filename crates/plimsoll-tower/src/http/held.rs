@@ -102,6 +102,14 @@ where
         }
     }
 
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
+        if self.options.settle.reads_body() {
+            return held.permit.is_some();
+        }
+        self.finish(held, outcome);
+        false
+    }
+
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
         if held.permit.is_none() {
             return;

@@ -62,6 +62,12 @@ impl<L: Limits> Holding<L> {
         self.shared.limits.undo(&mut self.held);
     }
 
+    /// Gives back what does not depend on the body. Returns what is left, if anything.
+    pub(super) fn release(mut self, outcome: Outcome) -> Option<Self> {
+        let left = self.shared.limits.release(&mut self.held, outcome);
+        left.then_some(self)
+    }
+
     /// Gives everything back, and charges what is known only now.
     #[inline]
     pub(super) fn end(mut self, outcome: Outcome) {

@@ -38,6 +38,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome);
 
+    /// Gives back what does not depend on the body of the response. Returns whether anything is left.
+    #[doc(hidden)]
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool;
+
     /// What the caller is told of each.
     #[doc(hidden)]
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>));
@@ -132,6 +136,11 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
         self.1.finish(&mut held.1, outcome);
         self.0.finish(&mut held.0, outcome);
+    }
+
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
+        let left = self.1.release(&mut held.1, outcome);
+        self.0.release(&mut held.0, outcome) || left
     }
 
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use plimsoll::{Gate, Keyed, ManualClock, TokenBucket};
+use plimsoll::{Concurrency, Gate, Keyed, ManualClock, TokenBucket};
 use plimsoll_tower::keys::{Address, Peer};
 use plimsoll_tower::{HttpLimitLayer, RequestLimit, Usage};
 use tower_layer::Layer;
@@ -157,6 +157,24 @@ fn who_does_not_want_the_rest_pays_for_what_was_sent() {
     assert_eq!(gate.snapshot().available(), 96);
     drop(bytes_service(&gate, 7)());
     assert_eq!(gate.snapshot().available(), 96, "nothing was sent");
+}
+
+/// It once was charged for nothing, so that a quota of bytes held nobody.
+#[test]
+fn what_the_body_costs_is_charged_though_permits_go_back_with_the_head() {
+    let time = ManualClock::new();
+    let (gate, slots) = (bucket(&time, 100), Gate::new(Concurrency::new(1)));
+    let bytes = RequestLimit::new(gate.clone()).charge_bytes(|_| 30);
+    let layer = HttpLimitLayer::new(RequestLimit::new(slots.clone()))
+        .and(bytes)
+        .until_head();
+    let response = answer(&mut layer.layer(OK), get("/"));
+    assert_eq!(
+        (slots.snapshot().in_use(), gate.snapshot().available()),
+        (0, 99)
+    );
+    assert_eq!(text(response), "ok");
+    assert_eq!(gate.snapshot().available(), 70);
 }
 
 /// Says what the model has used, some of it while the answer is written.

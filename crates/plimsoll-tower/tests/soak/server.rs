@@ -71,7 +71,7 @@ impl Server {
                 .name("slots")
                 .build(),
             adaptive: Gate::builder(Adaptive::new(verdict))
-                .queue(Queue::fifo(10))
+                .queue(Queue::fifo(1))
                 .name("adaptive")
                 .build(),
         };
