@@ -214,7 +214,7 @@ fn request(address: SocketAddr, chance: &mut Chance) -> Request<Bytes> {
         1..10 => 0,
         _ => chance.below(600),
     };
-    let turns = match chance.percent(20) {
+    let turns = match chance.percent(10) {
         true => chance.below(20),
         false => 0,
     };

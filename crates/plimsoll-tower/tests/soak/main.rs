@@ -25,9 +25,9 @@ use eventually::{eventually, soon};
 use server::Server;
 
 /// How many workers of each kind there are. Those by hand are cheap, so they are most.
-const BY_HAND: usize = 24;
-const POOLED: usize = 6;
-const MULTIPLEXED: usize = 6;
+const BY_HAND: usize = 30;
+const POOLED: usize = 3;
+const MULTIPLEXED: usize = 3;
 
 /// Tells the seed of a test that fails.
 struct Seed(u64);
