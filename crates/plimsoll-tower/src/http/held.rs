@@ -50,7 +50,8 @@ where
             return Ask::Pass;
         }
         let demand = self.options.demand(head).priority(priority);
-        match self.whose.ask(&self.limiter, head, demand) {
+        let known = held.key.take();
+        match self.whose.ask(&self.limiter, head, demand, known) {
             Found::Nobody => Ask::Pass,
             Found::Granted(permit, key) => {
                 *held = Held {
@@ -101,6 +102,14 @@ where
         }
     }
 
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
+        if self.options.settle.reads_body() {
+            return held.permit.is_some();
+        }
+        self.finish(held, outcome);
+        false
+    }
+
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
         let Some(permit) = &held.permit else {
             return;
@@ -121,8 +130,12 @@ where
         }
     }
 
-    fn mark(&self, extensions: &mut http::Extensions) {
-        if let Some(once) = &self.options.once {
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
+        // Where it was skipped nothing was charged, and there may be a key further in.
+        let skipped = |permit: &Permit<'_>| permit.is_spent() && permit.cost() == 0;
+        if let Some(once) = &self.options.once
+            && held.permit.as_ref().is_some_and(|permit| !skipped(permit))
+        {
             once.mark(extensions);
         }
     }

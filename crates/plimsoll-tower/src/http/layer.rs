@@ -81,7 +81,7 @@ impl<L> HttpLimitLayer<L> {
     }
 
     /// Gives back what a request holds with the head of its response, whatever becomes of the body: for bodies that last
-    /// as long as the caller likes.
+    /// as long as the caller likes. What is charged by the body is charged when it has ended all the same.
     pub const fn until_head(mut self) -> Self {
         self.settings.until_head = true;
         self

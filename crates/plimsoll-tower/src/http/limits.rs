@@ -38,6 +38,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome);
 
+    /// Gives back what does not depend on the body of the response. Returns whether anything is left.
+    #[doc(hidden)]
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool;
+
     /// What the caller is told of each.
     #[doc(hidden)]
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>));
@@ -48,7 +52,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
 
     /// Marks a request as charged by those that charge it once.
     #[doc(hidden)]
-    fn mark(&self, extensions: &mut http::Extensions);
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions);
 
     /// Whether a handler can say what it has used.
     #[doc(hidden)]
@@ -134,6 +138,11 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.0.finish(&mut held.0, outcome);
     }
 
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
+        let left = self.1.release(&mut held.1, outcome);
+        self.0.release(&mut held.0, outcome) || left
+    }
+
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
         self.0.tell(&held.0, see);
         self.1.tell(&held.1, see);
@@ -147,9 +156,9 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         }
     }
 
-    fn mark(&self, extensions: &mut http::Extensions) {
-        self.0.mark(extensions);
-        self.1.mark(extensions);
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
+        self.0.mark(&held.0, extensions);
+        self.1.mark(&held.1, extensions);
     }
 
     fn reads_usage(&self) -> bool {

@@ -52,8 +52,8 @@ impl<L: Limits> Shared<L> {
 
     /// What the request carries to where it is handled.
     #[inline]
-    pub(super) fn prepare(&self, extensions: &mut Extensions) -> Option<Usage> {
-        self.limits.mark(extensions);
+    pub(super) fn prepare(&self, held: &L::Held, extensions: &mut Extensions) -> Option<Usage> {
+        self.limits.mark(held, extensions);
         self.limits.reads_usage().then(|| {
             let usage = Usage::default();
             extensions.insert(usage.clone());
