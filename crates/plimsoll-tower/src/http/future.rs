@@ -188,8 +188,7 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
                 Ok(permit) => {
                     self.shared.limits.granted(index, permit, &mut self.held);
                     // The others may have changed their minds while this one was waited for.
-                    self.shared
-                        .ask(&head, self.priority, &mut self.held, Some(index))
+                    self.shared.ask(&head, self.priority, &mut self.held)
                 }
                 Err(denied) => Admission::Refused(index, denied),
             };

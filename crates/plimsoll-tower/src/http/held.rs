@@ -45,6 +45,9 @@ where
         priority: Priority,
         held: &mut Self::Held,
     ) -> Ask {
+        if held.permit.is_some() {
+            return Ask::Pass;
+        }
         let once = self.options.once.as_ref();
         if once.is_some_and(|once| once.has_charged(head.extensions())) {
             return Ask::Pass;
@@ -63,7 +66,11 @@ where
             Found::Refused(denied) => Ask::Refused(denied),
             Found::Wait(acquire, key) => {
                 held.key = key;
-                Ask::Wait(acquire)
+                if self.whose.is_remote(&self.limiter) {
+                    Ask::Elsewhere(acquire)
+                } else {
+                    Ask::Wait(acquire)
+                }
             }
         }
     }

@@ -18,7 +18,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     const COUNT: usize;
 
-    /// Asks one of them.
+    /// Asks one of them, unless it has granted already.
     #[doc(hidden)]
     fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask;
 
@@ -66,6 +66,8 @@ pub enum Ask {
     Pass,
     Refused(Denied),
     Wait(Acquire<'static>),
+    /// It is asked elsewhere; nobody waits.
+    Elsewhere(Acquire<'static>),
 }
 
 /// What all limits say.
@@ -77,21 +79,20 @@ pub(super) enum Admission {
     Wait(usize, Acquire<'static>),
 }
 
-/// Asks all limits in order. `got` is the one that was waited for and has been granted. Who is refused, or has to
-/// wait, holds nothing of the others.
+/// Asks all limits in order, but those that have granted already.
+///
+/// Who is refused, or has to wait in a queue, holds nothing of the others. What is only asked elsewhere is not waited for
+/// long: meanwhile the others are held, or two such limits would be given back for each other for ever.
 pub(super) fn ask_all<L: Limits>(
     limits: &L,
     head: &Head<'_>,
     priority: Priority,
     held: &mut L::Held,
-    got: Option<usize>,
 ) -> Admission {
     for index in 0..L::COUNT {
-        if got == Some(index) {
-            continue;
-        }
         let answer = match limits.ask(index, head, priority, held) {
             Ask::Pass => continue,
+            Ask::Elsewhere(acquire) => return Admission::Wait(index, acquire),
             Ask::Refused(denied) => Admission::Refused(index, denied),
             Ask::Wait(acquire) => Admission::Wait(index, acquire),
         };

@@ -61,7 +61,7 @@ where
         let head = Head::of(&request);
         let priority = self.shared.priority(&head);
         let mut held = L::Held::default();
-        match self.shared.ask(&head, priority, &mut held, None) {
+        match self.shared.ask(&head, priority, &mut held) {
             Admission::Admitted => {
                 let usage = self.shared.prepare(&held, request.extensions_mut());
                 let holding = Holding::new(Arc::clone(&self.shared), held, usage);

@@ -36,14 +36,8 @@ impl<L: Limits> Shared<L> {
     }
 
     #[inline]
-    pub(super) fn ask(
-        &self,
-        head: &Head<'_>,
-        priority: Priority,
-        held: &mut L::Held,
-        got: Option<usize>,
-    ) -> Admission {
-        let admission = ask_all(&self.limits, head, priority, held, got);
+    pub(super) fn ask(&self, head: &Head<'_>, priority: Priority, held: &mut L::Held) -> Admission {
+        let admission = ask_all(&self.limits, head, priority, held);
         if let (Admission::Admitted, Some(hook)) = (&admission, &self.answering.on_admitted) {
             hook(head);
         }

@@ -48,6 +48,8 @@ pub trait Whose<L>: Send + Sync + 'static {
 
     fn terms(&self, limiter: &L) -> Terms;
 
+    fn is_remote(&self, limiter: &L) -> bool;
+
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 }
 
@@ -101,6 +103,10 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
+    }
+
+    fn is_remote(&self, limiter: &L) -> bool {
+        limiter.is_remote()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -166,6 +172,10 @@ where
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
+    }
+
+    fn is_remote(&self, limiter: &L) -> bool {
+        limiter.is_remote()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -247,6 +257,10 @@ where
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
+    }
+
+    fn is_remote(&self, limiter: &L) -> bool {
+        limiter.is_remote()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {

@@ -19,6 +19,7 @@ mod recorder;
 #[path = "../support/steps.rs"]
 mod steps;
 
+mod asked_elsewhere;
 mod bodies;
 mod charges;
 mod content_length;
