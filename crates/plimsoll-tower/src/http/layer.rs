@@ -61,9 +61,24 @@ impl<L: Limits> HttpLimitLayer<L> {
             settings: self.settings,
         }
     }
+
+    /// The answer to a request that is refused on behalf of this layer.
+    #[cfg(feature = "axum")]
+    pub(crate) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
+        self.answering.refuse(&self.limits, 0, head, denied)
+    }
 }
 
 impl<L> HttpLimitLayer<L> {
+    /// The same layer with other limits.
+    pub(crate) fn map_limits<M>(self, other: impl FnOnce(L) -> M) -> HttpLimitLayer<M> {
+        HttpLimitLayer {
+            limits: other(self.limits),
+            answering: self.answering,
+            settings: self.settings,
+        }
+    }
+
     /// How much requests matter: a [`PriorityHeader`](crate::PriorityHeader), a
     /// [`Priority`](plimsoll::Priority), a closure.
     pub fn priority(mut self, from: impl PriorityFrom) -> Self {

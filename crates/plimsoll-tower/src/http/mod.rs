@@ -25,3 +25,5 @@ pub use outcome::outcome_of;
 pub use service::HttpLimit;
 pub use settle::{ResponseHead, Usage};
 pub use whose::{ByKey, ByKeyLater, Everyone, WithoutKey};
+#[cfg(feature = "axum")]
+pub(crate) use whose::{Found, Whose};
