@@ -10,6 +10,7 @@ mod head;
 mod http;
 pub mod keys;
 mod layer;
+mod observe;
 mod priority;
 mod service;
 pub mod shedding;
@@ -24,6 +25,8 @@ pub use future::LimitFuture;
 pub use head::Head;
 pub use keys::KeyFrom;
 pub use layer::LimitLayer;
+#[cfg(feature = "metrics")]
+pub use observe::Metered;
 #[cfg(feature = "axum")]
 pub use plimsoll_macros::limit;
 pub use priority::{PriorityFrom, PriorityHeader, priority_from};

@@ -12,6 +12,8 @@ use super::service::HttpLimit;
 use super::settle::ResponseHead;
 use super::shared::{Settings, Shared};
 use crate::answer::Fields;
+#[cfg(feature = "metrics")]
+use crate::observe::Counted;
 use crate::{Head, PriorityFrom};
 
 /// Puts limits before a service that speaks HTTP: a handler, a router, a whole server.
@@ -77,6 +79,13 @@ impl<L> HttpLimitLayer<L> {
             answering: self.answering,
             settings: self.settings,
         }
+    }
+
+    /// Where refusals are counted.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn counted(mut self, counted: Counted) -> Self {
+        self.answering.counted = counted;
+        self
     }
 
     /// How much requests matter: a [`PriorityHeader`](crate::PriorityHeader), a
