@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{Error, FnArg, Ident, ItemFn, Result, parse_quote};
 
 use crate::numbers::Numbers;
@@ -31,7 +32,7 @@ pub(crate) fn expand(numbers: &Numbers, item: TokenStream) -> Result<TokenStream
     let Numbers { rps, burst, name } = numbers;
     let name = match name {
         Some(name) => name.value(),
-        None => signature.ident.to_string(),
+        None => signature.ident.unraw().to_string(),
     };
     let (doc, visibility) = (
         format!("What `{}` declares.", signature.ident),
@@ -57,9 +58,8 @@ pub(crate) fn expand(numbers: &Numbers, item: TokenStream) -> Result<TokenStream
 
 /// A type for the declaration of this function, as types are written: `SearchLimit` for `search`.
 fn declares(handler: &Ident) -> Ident {
-    let words = handler.to_string();
+    let words = handler.unraw().to_string();
     let camel: String = words
-        .trim_start_matches("r#")
         .split('_')
         .flat_map(|word| {
             let mut letters = word.chars();

@@ -1,4 +1,4 @@
-//! Run with: cargo run -p plimsoll-tower --example axum_adaptive --features axum
+//! Run with: `cargo run -p plimsoll-tower --example axum_adaptive --features axum`
 //!
 //! A server that finds out by itself how much it can do at once, lets a few wait, critical requests first, and turns the rest
 //! away with 503. Look at it under load:

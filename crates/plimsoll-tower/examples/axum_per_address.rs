@@ -1,4 +1,4 @@
-//! Run with: cargo run -p plimsoll-tower --example axum_per_address --features axum
+//! Run with: `cargo run -p plimsoll-tower --example axum_per_address --features axum`
 //!
 //! Five requests a second from each address, ten at once. Try it with `curl -i http://127.0.0.1:3000` in a loop: the
 //! eleventh answer is a 429 that says when to come back.

@@ -1,4 +1,4 @@
-//! Run with: cargo run -p plimsoll-tower --example fleet_ready --features axum
+//! Run with: `cargo run -p plimsoll-tower --example fleet_ready --features axum`
 //!
 //! A router that does not know where its limits are kept. Here they are in memory; a limiter that asks a store all servers
 //! share has the same traits, and takes their place in `main` without a change to `app`.

@@ -1,4 +1,4 @@
-//! Run with: cargo run -p plimsoll-tower --example llm_budget --features axum
+//! Run with: `cargo run -p plimsoll-tower --example llm_budget --features axum`
 //!
 //! A budget of tokens for each API key. What an answer costs is only known when it has been written, so a request
 //! reserves what it may cost at most, and the rest goes back when the last word has been sent.

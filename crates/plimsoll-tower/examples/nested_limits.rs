@@ -1,4 +1,4 @@
-//! Run with: cargo run -p plimsoll-tower --example nested_limits --features axum
+//! Run with: `cargo run -p plimsoll-tower --example nested_limits --features axum`
 //!
 //! Limits inside of limits: one for each address on everything, a smaller one on the route that is dear, and few at once
 //! there. They are asked from the outside in, all or none: what the inner ones refuse, the outer one does not charge.

@@ -1,4 +1,4 @@
-//! Run with: cargo run -p plimsoll-tower --example outbound_quota -- http://127.0.0.1:3000/
+//! Run with: `cargo run -p plimsoll-tower --example outbound_quota -- http://127.0.0.1:3000/`
 //!
 //! A client that keeps to the quota of the server it calls. Calls wait for their turn instead of being refused by the
 //! other side; if too many wait, the rest fails at once.

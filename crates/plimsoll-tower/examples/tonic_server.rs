@@ -1,4 +1,4 @@
-//! Run with: cargo run -p plimsoll-tower --example tonic_server --features tonic
+//! Run with: `cargo run -p plimsoll-tower --example tonic_server --features tonic`
 //!
 //! A gRPC server, here tonic's health service, that limits each address. Who is refused gets the status
 //! `RESOURCE_EXHAUSTED`, and when to try again in `grpc-retry-pushback-ms` and in `RetryInfo`:

@@ -26,7 +26,7 @@ pub use head::Head;
 pub use keys::KeyFrom;
 pub use layer::LimitLayer;
 #[cfg(feature = "metrics")]
-pub use observe::Metered;
+pub use observe::MeteredLimits;
 #[cfg(feature = "axum")]
 pub use plimsoll_macros::limit;
 pub use priority::{PriorityFrom, PriorityHeader, priority_from};

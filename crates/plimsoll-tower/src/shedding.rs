@@ -165,6 +165,9 @@ impl LoadShed {
 
     /// The layer, and its limiter, whose [snapshots](Gate::snapshot) and [events](Gate::subscribe) show what goes on.
     ///
+    /// What the layer has by itself can be set anew: another [priority](HttpLimitLayer::priority), another
+    /// [answer](HttpLimitLayer::respond).
+    ///
     /// # Errors
     ///
     /// If options do not go together: names the first, its value, and what is expected of it.

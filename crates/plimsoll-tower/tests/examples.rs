@@ -42,8 +42,8 @@ async fn start<F>(run: impl FnOnce(TcpListener) -> F) -> String
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("its address");
     tokio::spawn(run(listener));
     format!("http://{address}")
 }
@@ -53,12 +53,16 @@ async fn serve(app: Router) -> String {
 }
 
 async fn status(url: &str) -> u16 {
-    reqwest::get(url).await.unwrap().status().as_u16()
+    reqwest::get(url)
+        .await
+        .expect("an answer")
+        .status()
+        .as_u16()
 }
 
 fn header<'r>(response: &'r Response, name: &str) -> &'r str {
     let value = response.headers().get(name).expect(name);
-    value.to_str().unwrap()
+    value.to_str().expect("text")
 }
 
 #[tokio::test]

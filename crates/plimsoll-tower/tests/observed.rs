@@ -47,7 +47,10 @@ fn server<L: Limits + Clone>(layer: &HttpLimitLayer<L>, quick: bool) -> Server {
 
 fn request(method: &str, priority: &str) -> Request<()> {
     let request = Request::builder().method(method).uri("/");
-    request.header("x-priority", priority).body(()).unwrap()
+    request
+        .header("x-priority", priority)
+        .body(())
+        .expect("a request")
 }
 
 /// The status, if there is one yet.
@@ -66,7 +69,7 @@ fn send(server: &mut Server, method: &str, priority: &str) -> Sent {
 
 fn page(registry: &Registry) -> String {
     let mut page = String::new();
-    text::encode(&mut page, registry).unwrap();
+    text::encode(&mut page, registry).expect("a page");
     page
 }
 
@@ -82,7 +85,11 @@ fn sum(registry: &Registry, name: &str) -> u64 {
     let series = page
         .lines()
         .filter(|line| line.starts_with(&format!("{name}{{")));
-    let numbers = series.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+    let numbers = series.map(|line| {
+        let number = line.rsplit(' ').next();
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        number.expect("a whole number")
+    });
     numbers.sum()
 }
 
@@ -228,7 +235,7 @@ fn of_several_limits_the_request_is_counted_once() {
 
 fn from(address: [u8; 4], path: &str) -> Request<Body> {
     let request = Request::get(path).extension(PeerAddr((address, 1).into()));
-    request.body(Body::empty()).unwrap()
+    request.body(Body::empty()).expect("a request")
 }
 
 #[tokio::test]
@@ -303,7 +310,10 @@ impl Subscriber for Notes {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::new();
         event.record(&mut Reader(&mut fields));
-        self.0.lock().unwrap().push(fields);
+        self.0
+            .lock()
+            .expect("no test dies while it writes")
+            .push(fields);
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {

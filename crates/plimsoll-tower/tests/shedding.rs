@@ -37,7 +37,7 @@ impl Server {
 
     fn send(&mut self, path: &str, priority: &str) -> Sent {
         let request = Request::get(path).header("x-priority", priority).body(());
-        Sent(Box::pin(self.0.call(request.unwrap())))
+        Sent(Box::pin(self.0.call(request.expect("a request"))))
     }
 
     /// Sends one that is never answered if it is let in.

@@ -45,8 +45,8 @@
 //! # Who has declared something
 //!
 //! A router does not say what its handlers declare. So that is found out as requests come: until the first one has reached
-//! a handler by its path and method, the fallback counts for it as well. From then on it does not. Routers that are nested
-//! as services are not seen into: give them policies of their own.
+//! a handler by its path and method, the fallback counts for it as well. From then on it does not. A router that is nested
+//! as a service, or that has policies of its own, is not seen into: the fallback of the outer router always counts for it.
 
 #[cfg(feature = "axum")]
 mod admit;

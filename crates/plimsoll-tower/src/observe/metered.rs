@@ -54,15 +54,15 @@ impl<L: Limits> HttpLimitLayer<L> {
         self,
         metrics: &Metrics,
         limiter: impl Limiter + 'static,
-    ) -> Result<HttpLimitLayer<Metered<L>>, InvalidMetrics> {
+    ) -> Result<HttpLimitLayer<MeteredLimits<L>>, InvalidMetrics> {
         let observer = metrics.observe(&Arc::new(limiter))?;
-        Ok(self.map_limits(|limits| Metered { limits, observer }))
+        Ok(self.map_limits(|limits| MeteredLimits { limits, observer }))
     }
 }
 
 /// Limits whose requests are counted. See [`HttpLimitLayer::metered`].
 #[derive(Clone, Debug)]
-pub struct Metered<L> {
+pub struct MeteredLimits<L> {
     limits: L,
     observer: Observer,
 }
@@ -87,9 +87,9 @@ impl<H: Default> Default for Watched<H> {
     }
 }
 
-impl<L: Limits> sealed::Sealed for Metered<L> {}
+impl<L: Limits> sealed::Sealed for MeteredLimits<L> {}
 
-impl<L: Limits> Limits for Metered<L> {
+impl<L: Limits> Limits for MeteredLimits<L> {
     type Held = Watched<L::Held>;
     const COUNT: usize = L::COUNT;
 

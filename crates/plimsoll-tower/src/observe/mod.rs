@@ -6,4 +6,4 @@ mod metered;
 
 pub(crate) use counted::Counted;
 #[cfg(feature = "metrics")]
-pub use metered::Metered;
+pub use metered::MeteredLimits;
