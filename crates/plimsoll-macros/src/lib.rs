@@ -6,7 +6,6 @@ mod numbers;
 mod tests;
 
 use proc_macro::TokenStream;
-use syn::parse_macro_input;
 
 use crate::numbers::Numbers;
 
@@ -35,8 +34,15 @@ use crate::numbers::Numbers;
 /// `plimsoll_tower::declare`.
 #[proc_macro_attribute]
 pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let numbers = parse_macro_input!(arguments as Numbers);
-    expand::expand(&numbers, item.into())
-        .unwrap_or_else(syn::Error::into_compile_error)
-        .into()
+    let expanded = syn::parse::<Numbers>(arguments)
+        .and_then(|numbers| expand::expand(&numbers, item.clone().into()));
+    match expanded {
+        Ok(expanded) => expanded.into(),
+        // With the function as it was, so that nobody is told that it is missing as well.
+        Err(mistake) => {
+            let mut told = TokenStream::from(mistake.into_compile_error());
+            told.extend(item);
+            told
+        }
+    }
 }

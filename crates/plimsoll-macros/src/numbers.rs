@@ -1,6 +1,7 @@
 //! What stands in the brackets.
 
 use proc_macro2::Span;
+use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Ident, Lit, LitStr, Result, Token};
 
@@ -56,14 +57,9 @@ impl Parse for Numbers {
 fn number(word: &str, input: ParseStream<'_>) -> Result<f64> {
     if input.peek(Token![-]) {
         let minus: Token![-] = input.parse()?;
-        // The message belongs to the number as well.
         let value: Lit = input.parse()?;
         let message = format!("`{word}` is negative: expected 0 or more");
-        let mut error = Error::new(value.span(), &message);
-        if let Some(both) = minus.span.join(value.span()) {
-            error = Error::new(both, message);
-        }
-        return Err(error);
+        return Err(Error::new_spanned(quote!(#minus #value), message));
     }
     let wrong = |span| {
         Error::new(
