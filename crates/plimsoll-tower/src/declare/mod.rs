@@ -30,6 +30,9 @@
 //! address has its own count for each handler, whatever its port, and handlers that declare nothing share the
 //! [fallback](plimsoll::policy::PoliciesBuilder::fallback), as do requests that find no handler.
 //!
+//! Policies count each IPv6 address by itself unless told otherwise; on the open internet, say
+//! [`ipv6_prefix(64)`](plimsoll::policy::PoliciesBuilder::ipv6_prefix).
+//!
 //! A handler whose router has no policies is limited by what it declares all the same, with the usual settings: nothing is
 //! unlimited because a line is missing.
 //!
