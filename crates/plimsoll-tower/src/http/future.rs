@@ -190,7 +190,10 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
                     // The others may have changed their minds while this one was waited for.
                     self.shared.ask(&head, self.priority, &mut self.held)
                 }
-                Err(denied) => Admission::Refused(index, denied),
+                Err(denied) => {
+                    self.shared.limits.refused(&denied, &mut self.held);
+                    Admission::Refused(index, denied)
+                }
             };
             self.acquire = match admission {
                 Admission::Admitted => None,

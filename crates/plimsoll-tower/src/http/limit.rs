@@ -71,6 +71,12 @@ impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
         self.whose.without = without;
         self
     }
+
+    /// The same limit, whose keys are found in another way.
+    pub(crate) fn with_key(mut self, key: K) -> Self {
+        self.whose.key = key;
+        self
+    }
 }
 
 impl<L, K, F, T> RequestLimit<L, ByKeyLater<K, F>>
@@ -99,6 +105,16 @@ where
 }
 
 impl<L, W> RequestLimit<L, W> {
+    /// A limit that is asked in a way of its own.
+    #[cfg(feature = "axum")]
+    pub(crate) fn with_whose(limiter: L, whose: W) -> Self {
+        Self {
+            limiter,
+            whose,
+            options: Options::default(),
+        }
+    }
+
     /// What a request costs; 1 unless told. A cost of 0 takes nothing, and is let through while anything is available.
     pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
         self.options.cost = Some(Arc::new(cost));

@@ -26,6 +26,12 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held);
 
+    /// One of them has refused after waiting.
+    #[doc(hidden)]
+    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
+        let _ = (denied, held);
+    }
+
     /// As if nothing had been asked.
     #[doc(hidden)]
     fn undo(&self, held: &mut Self::Held);
@@ -123,6 +129,11 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         }
     }
 
+    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
+        self.0.refused(denied, &mut held.0);
+        self.1.refused(denied, &mut held.1);
+    }
+
     fn undo(&self, held: &mut Self::Held) {
         self.1.undo(&mut held.1);
         self.0.undo(&mut held.0);
@@ -169,7 +180,7 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
 
 impl<A: Limits, B: Limits> sealed::Sealed for (A, B) {}
 
-pub(super) mod sealed {
+pub(crate) mod sealed {
     /// Only the limits of this crate.
     pub trait Sealed {}
 }
