@@ -32,21 +32,28 @@
 //! them is granted again. A clock that steps back stands still until it has caught up, unless it is off by more than the
 //! limit remembers.
 
+mod after;
 mod all;
 mod answer;
+mod circuit;
 mod decision;
 mod error;
+mod face;
 mod key;
 mod lease;
 mod limiter;
 mod link;
+mod outage;
 mod rule;
 mod script;
 mod store;
 
 pub use all::RedisAll;
+pub use circuit::Circuit;
 pub use decision::{Decision, RedisPermit};
 pub use error::{StoreError, StoreErrorKind};
+pub use face::{Fleet, FleetBuilder, FleetKey, FleetTotals};
 pub use limiter::{RedisLimiter, Seen};
+pub use outage::Outage;
 pub use rule::RedisRule;
 pub use store::{Store, StoreBuilder};

@@ -74,12 +74,13 @@ impl RedisLimiter {
             (Some(leases), 1..) => Some(leases.ask(key.clone(), &id, cost)),
             _ => None,
         };
-        let answer = self.ask("take", key, cost, id).await?;
+        let mut answer = self.ask("take", key, cost, id).await?;
         Ok(match answer.verdict(&[self.limit()])? {
             Verdict::Granted(standings) => {
                 let standing = standings.first().copied().unwrap_or_default();
                 let leases = lease.into_iter().map(super::lease::Lease::granted);
-                Decision::Granted(RedisPermit::new(cost, standing, leases.collect()))
+                let permit = RedisPermit::new(cost, standing, leases.collect());
+                Decision::Granted(permit.taken_at(answer.moment()?))
             }
             Verdict::Refused(refused) => {
                 if let Some(lease) = lease {
@@ -101,7 +102,7 @@ impl RedisLimiter {
         cost: u32,
     ) -> Result<Result<Standing, Denied>, StoreError> {
         let key = self.key(key.as_ref());
-        let answer = self.ask("peek", key, cost, String::new()).await?;
+        let mut answer = self.ask("peek", key, cost, String::new()).await?;
         Ok(match answer.verdict(&[self.limit()])? {
             Verdict::Granted(standings) => Ok(standings.first().copied().unwrap_or_default()),
             Verdict::Refused(refused) => Err(refused.denied(self.limit(), &self.inner.name)),
@@ -214,6 +215,10 @@ impl RedisLimiter {
         &self.inner.store
     }
 
+    pub(crate) fn rule(&self) -> &RedisRule {
+        &self.inner.rule
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.inner.rule.kind()
     }
@@ -253,9 +258,21 @@ impl RedisLimiter {
         amount: u32,
         id: String,
     ) -> Result<Answer, StoreError> {
+        self.ask_with(what, key, amount, id, None).await
+    }
+
+    /// [`ask`](Self::ask), with one more argument after all others.
+    pub(crate) async fn ask_with(
+        &self,
+        what: &str,
+        key: Vec<u8>,
+        amount: u32,
+        id: String,
+        more: Option<String>,
+    ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;
         let mut arguments = vec![what.to_owned(), inner.store.now(), amount.to_string()];
-        arguments.extend(self.words(id));
+        arguments.extend(self.words(id).chain(more));
         Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)
     }
 }

@@ -12,12 +12,18 @@
 -- |        |                                                 | when all would grant, what is left, when full |
 -- | peek   | nothing                                         | what take would answer                        |
 -- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
+-- | borrow | takes half of what there is, at least the amount | what take would answer; last, what was taken  |
+-- |        | and at most the number after the arguments      |                                               |
+-- | charge | takes the amount after the fact: buckets owe    | nothing                                       |
+-- |        | it, others are used up                          |                                               |
+-- | undo   | gives back the amount, as far as it still       | nothing                                       |
+-- |        | counts: the moment it was taken at follows      |                                               |
 -- | add    | makes so much more available                    | nothing                                       |
 -- | begin  | writes down a limit that nobody has used        | nothing                                       |
 -- | look   | nothing                                         | what is left, what is in use, when it is full |
 --
 -- When is a span in nanoseconds, as text, and empty if nobody knows. A refusal writes nothing, unless refusals count,
--- a lease has run out, or the bucket is new and not full.
+-- a lease has run out, or the bucket is new and not full. A grant ends with the moment at which it was taken.
 
 local asked, amount = ARGV[1], number_of(ARGV[3])
 
@@ -96,6 +102,7 @@ local function decide(write)
     -- Last: a state may look at what is still there as it was.
     if takes then save(limit) end
   end
+  answer[#answer + 1] = text_of_moment(now)
   return answer
 end
 
@@ -115,6 +122,27 @@ if asked == 'up_to' then
   local answer = { taken, room(limit) }
   if taken > 0 or limit.state.unsaved then save(limit) end
   return answer
+end
+if asked == 'borrow' then
+  local longest = number()
+  if refusal(limit) then return decide(true) end
+  -- The other half is for others, so batches get smaller as the limit is used up.
+  local half = math.floor(limit.kind.available(limit.rule, limit.state) / 2)
+  local batch = math.max(amount, math.min(longest, half))
+  if limit.kind.wait(limit.rule, limit.state, batch) == nil then amount = batch end
+  local answer = decide(true)
+  answer[#answer + 1] = amount
+  return answer
+end
+if asked == 'charge' then
+  local part = amount
+  if not limit.kind.owes then part = math.min(amount, limit.kind.available(limit.rule, limit.state)) end
+  local fits = limit.kind.owes or limit.kind.wait(limit.rule, limit.state, part) == nil
+  if part == 0 or not fits then return {} end
+  limit.kind.take(limit.rule, limit.state, part)
+end
+if asked == 'undo' then
+  limit.kind.undo(limit.rule, limit.state, amount, moment_of(word()))
 end
 if asked == 'add' then
   limit.kind.add(limit.rule, limit.state, amount)
