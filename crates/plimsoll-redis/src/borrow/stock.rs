@@ -199,6 +199,11 @@ impl Stock {
         Some(denied.with_limiter(name))
     }
 
+    /// Whether a refusal still holds, of whatever cost.
+    pub(super) fn is_refused(&self, now: Moment) -> bool {
+        self.refused.is_some_and(|refused| now < refused.until)
+    }
+
     /// What is left, here and there, as far as it is known.
     pub(super) fn standing(&self, now: Moment) -> Option<Standing> {
         let (seen, at) = self.seen?;
@@ -214,8 +219,7 @@ impl Stock {
 
     /// Whether nothing would be lost by forgetting it.
     pub(super) fn is_idle(&self, now: Moment, keep: Duration) -> bool {
-        let refuses = self.refused.is_some_and(|refused| now < refused.until);
         let paced = now < self.pace.since().plus(keep);
-        self.lots.is_empty() && self.flight.is_none() && !refuses && !paced
+        self.lots.is_empty() && self.flight.is_none() && !self.is_refused(now) && !paced
     }
 }
