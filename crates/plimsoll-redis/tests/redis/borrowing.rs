@@ -1,15 +1,13 @@
 //! Taking in batches and deciding here.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{
     Concurrency, Demand, FixedWindow, Limiter, ManualClock, PerKey, Quota, Reason, SlidingLog,
     TokenBucket,
 };
 use plimsoll_redis::{Borrow, Fleet, Outage, RedisRule, Store};
-use server::Server;
 
 const KEY: &str = "subject";
 const DAILY: FixedWindow = FixedWindow::new(Quota::per_day(10_000)).aligned_to_epoch();

@@ -1,10 +1,9 @@
 //! However many processes borrow, and whatever they do: never more is granted than is said.
 
-mod server;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{
     Demand, FixedWindow, ManualClock, Moment, PerKey, Permit, Quota, SlidingCounter, SlidingLog,
     SlidingWindow, TokenBucket,
@@ -12,7 +11,6 @@ use plimsoll::{
 use plimsoll_redis::{Borrow, Fleet, RedisRule};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use server::Server;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "subject";

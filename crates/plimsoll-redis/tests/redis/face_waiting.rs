@@ -1,12 +1,10 @@
 //! Waiting for the time one was told.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{Concurrency, Demand, Limiter, ManualClock, Permit, Quota, Reason, TokenBucket};
 use plimsoll_redis::{Borrow, FleetBuilder, FleetKey, RedisRule};
-use server::Server;
 use tokio::task::JoinHandle;
 
 const RULE: TokenBucket = TokenBucket::greedy(Quota::per_second(2));
