@@ -50,7 +50,8 @@ pub use one::FleetKey;
 ///
 /// Who waits for one of several limits holds nothing of the others, and asks them again afterwards; two that can only be
 /// waited for never meet. So a limit here is no member of a [`plimsoll::All`], and at most one of the limits in one
-/// layer of `plimsoll-tower`: put the second into a layer of its own, or make one [`RedisAll`](crate::RedisAll) of both.
+/// layer of `plimsoll-tower`, unless they are borrowed: put the second into a layer of its own, or make one
+/// [`RedisAll`](crate::RedisAll) of both.
 ///
 /// # If the store does not answer
 ///

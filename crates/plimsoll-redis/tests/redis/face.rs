@@ -10,7 +10,7 @@ use plimsoll::{
     Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, ManualClock, PerKey, Quota,
     Reason, TokenBucket,
 };
-use plimsoll_redis::{Fleet, RedisRule, Store, StoreErrorKind};
+use plimsoll_redis::{Borrow, Fleet, RedisRule, Store, StoreErrorKind};
 use plimsoll_tower::keys::{Address, HeaderKey};
 use plimsoll_tower::{HttpLimitLayer, RequestLimit, Told};
 use tower::{Layer, ServiceExt, service_fn};
@@ -338,4 +338,25 @@ async fn it_stands_in_a_layer_for_everyone_and_by_key() {
     }
     assert_eq!(left, 1);
     assert_ne!(answer(service, None).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn two_stand_in_one_layer_if_they_are_borrowed() {
+    let (server, clock) = (Server::start(), ManualClock::new());
+    let store = store(&server, &clock);
+    let borrowed = |name: &str| {
+        let limiter = store.limiter(name, FixedWindow::new(Quota::per_day(100)));
+        let fleet = limiter.expect("a limiter").fleet().borrowing(Borrow::new());
+        fleet.build().expect("a fleet").key("everybody")
+    };
+    let layer = HttpLimitLayer::new(RequestLimit::new(borrowed("one")))
+        .and(RequestLimit::new(borrowed("two")));
+    let service = layer.layer(service_fn(async |_: Request<String>| {
+        Ok::<_, Infallible>(Response::new(String::new()))
+    }));
+    let mut admitted = 0;
+    while answer(service.clone(), None).await.status() == StatusCode::OK {
+        admitted += 1;
+    }
+    assert_eq!(admitted, 100);
 }
