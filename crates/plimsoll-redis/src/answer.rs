@@ -6,7 +6,7 @@ use plimsoll::{Denied, Moment, Reason, Standing};
 use redis::Value;
 
 use crate::StoreError;
-use crate::rule::read_number;
+use crate::rule::{read_moment, read_number};
 
 /// Reads the parts of an answer one after the other.
 pub(crate) struct Answer {
@@ -60,6 +60,12 @@ impl Answer {
         Ok(u64::try_from(nanos).ok().map(Duration::from_nanos))
     }
 
+    /// The next moment, by the clock of the store.
+    pub(crate) fn moment(&mut self) -> Result<Moment, StoreError> {
+        let text = self.text()?;
+        read_moment(&text).ok_or_else(|| StoreError::bad_reply(&Value::SimpleString(text)))
+    }
+
     fn text(&mut self) -> Result<String, StoreError> {
         let part = self.part();
         let text = match &part {
@@ -75,7 +81,7 @@ impl Answer {
     }
 
     /// A decision on limits, of each of which this is the most that can be granted.
-    pub(crate) fn verdict(mut self, limits: &[u32]) -> Result<Verdict, StoreError> {
+    pub(crate) fn verdict(&mut self, limits: &[u32]) -> Result<Verdict, StoreError> {
         if self.number::<u8>()? == 1 {
             let mut standing = |limit: &u32| {
                 let standing = Standing::new(u64::from(*limit), self.number()?);

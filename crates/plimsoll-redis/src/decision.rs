@@ -1,4 +1,4 @@
-use plimsoll::{Denied, Standing};
+use plimsoll::{Denied, Moment, Standing};
 
 use crate::StoreError;
 use crate::lease::Lease;
@@ -40,6 +40,8 @@ impl Decision {
 pub struct RedisPermit {
     cost: u32,
     standing: Standing,
+    /// By the clock of the store.
+    taken: Moment,
     leases: Vec<Lease>,
 }
 
@@ -48,8 +50,19 @@ impl RedisPermit {
         Self {
             cost,
             standing,
+            taken: Moment::ORIGIN,
             leases,
         }
+    }
+
+    pub(crate) fn taken_at(mut self, moment: Moment) -> Self {
+        self.taken = moment;
+        self
+    }
+
+    /// When it was taken, by the clock of the store.
+    pub(crate) fn taken(&self) -> Moment {
+        self.taken
     }
 
     /// How much was granted.

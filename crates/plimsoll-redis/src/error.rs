@@ -29,6 +29,9 @@ pub enum StoreErrorKind {
     Unreachable,
     /// No answer within the deadline. The decision may have been made.
     TimedOut,
+    /// Nothing was sent: the store did not answer lately, and is tried again only now and then. See
+    /// [`Circuit`](crate::Circuit).
+    NotAsked,
     /// Something else is kept at the key.
     WrongType,
     /// The script was killed. Nothing was taken.
@@ -61,6 +64,7 @@ impl StoreErrorKind {
             Self::BadAddress => "the address of the store cannot be used",
             Self::Unreachable => "the store cannot be reached",
             Self::TimedOut => "the store did not answer in time",
+            Self::NotAsked => "the store is not asked: it did not answer lately",
             Self::WrongType => "something else is kept at the key",
             Self::ScriptKilled => "the script was killed",
             Self::Busy => "the store is busy with another script",
@@ -101,6 +105,14 @@ impl StoreError {
 
     pub(crate) fn redis(&self) -> Option<&RedisError> {
         self.source.as_ref()
+    }
+
+    /// Whether the store did not answer at all.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(
+            self.kind,
+            StoreErrorKind::Unreachable | StoreErrorKind::TimedOut
+        )
     }
 
     /// What kept the store from deciding.

@@ -75,12 +75,13 @@ impl RedisLimiter {
             (Some(leases), 1..) => Some(leases.ask(key.clone(), &id, cost)),
             _ => None,
         };
-        let answer = self.ask("take", key, cost, id).await?;
+        let mut answer = self.ask("take", key, cost, id).await?;
         Ok(match answer.verdict(&[self.limit()])? {
             Verdict::Granted(standings) => {
                 let standing = standings.first().copied().unwrap_or_default();
                 let leases = lease.into_iter().map(super::lease::Lease::granted);
-                Decision::Granted(RedisPermit::new(cost, standing, leases.collect()))
+                let permit = RedisPermit::new(cost, standing, leases.collect());
+                Decision::Granted(permit.taken_at(answer.moment()?))
             }
             Verdict::Refused(refused) => {
                 if let Some(lease) = lease {
@@ -102,7 +103,7 @@ impl RedisLimiter {
         cost: u32,
     ) -> Result<Result<Standing, Denied>, StoreError> {
         let key = self.key(key.as_ref());
-        let answer = self.ask("peek", key, cost, String::new()).await?;
+        let mut answer = self.ask("peek", key, cost, String::new()).await?;
         Ok(match answer.verdict(&[self.limit()])? {
             Verdict::Granted(standings) => Ok(standings.first().copied().unwrap_or_default()),
             Verdict::Refused(refused) => Err(refused.denied(self.limit(), &self.inner.name)),
@@ -247,6 +248,10 @@ impl RedisLimiter {
         &self.inner.store
     }
 
+    pub(crate) fn rule(&self) -> &RedisRule {
+        &self.inner.rule
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.inner.rule.kind()
     }
@@ -279,7 +284,7 @@ impl RedisLimiter {
         self.inner.words.iter().cloned().chain(id)
     }
 
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         what: &str,
         key: Vec<u8>,
@@ -288,7 +293,7 @@ impl RedisLimiter {
     ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;
         let mut arguments = vec![what.to_owned(), inner.store.now(), amount.to_string()];
-        // The id of a lease, the longest wait, or nothing: scripts pass over what they do not ask for.
+        // The id of a lease, a number, a moment, or nothing: scripts pass over what they do not ask for.
         arguments.extend(inner.words.iter().cloned());
         arguments.push(last);
         Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)

@@ -115,9 +115,14 @@ impl Link {
     /// Notes that a call had no answer in time.
     pub(crate) fn unanswered(&self) {
         if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT {
-            self.silent.store(0, Ordering::Relaxed);
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = None;
+            self.hang_up();
         }
+    }
+
+    /// Gives the connection up: the next call makes another.
+    pub(crate) fn hang_up(&self) {
+        self.silent.store(0, Ordering::Relaxed);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn forget(&self, number: u32) {

@@ -22,11 +22,12 @@ use plimsoll::{
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RedisRule {
-    shape: Shape,
+    pub(crate) shape: Shape,
 }
 
+/// What a rule is made of.
 #[derive(Clone, Debug)]
-enum Shape {
+pub(crate) enum Shape {
     FixedWindow { quota: Quota, to_epoch: bool },
     SlidingWindow { quota: Quota, segments: u32 },
     SlidingCounter(Quota),
@@ -199,6 +200,15 @@ pub(crate) fn read_number(text: &str) -> Option<u128> {
 pub(crate) fn moment(moment: Moment) -> String {
     let nanos = moment.as_nanos();
     format!("{}.{}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+/// A moment as scripts write it.
+pub(crate) fn read_moment(text: &str) -> Option<Moment> {
+    let (seconds, nanos) = text.split_once('.')?;
+    let seconds: u64 = seconds.parse().ok()?;
+    let nanos: u64 = nanos.parse().ok()?;
+    let whole = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
+    Some(Moment::from_nanos(whole))
 }
 
 impl From<FixedWindow> for RedisRule {

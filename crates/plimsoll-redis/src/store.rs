@@ -4,6 +4,7 @@ use std::time::Duration;
 use plimsoll::{Clock, InvalidLimit, Moment};
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
+use crate::circuit::{Breaker, Circuit};
 use crate::link::Link;
 use crate::rule::moment;
 use crate::script::Script;
@@ -40,6 +41,7 @@ struct Inner {
     namespace: Vec<u8>,
     deadline: Duration,
     clock: Option<Clock>,
+    breaker: Breaker,
 }
 
 /// How long a call may take unless somebody says otherwise.
@@ -98,6 +100,28 @@ impl Store {
         limiters: impl IntoIterator<Item = RedisLimiter>,
     ) -> Result<RedisAll, InvalidLimit> {
         RedisAll::new(self.clone(), limiters.into_iter().collect())
+    }
+
+    /// Whether a call made now would be sent: `false` while the [circuit](Circuit) is open.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.inner.breaker.would_ask(|| self.time())
+    }
+
+    /// How often the [circuit](Circuit) opened.
+    #[must_use]
+    pub fn outages(&self) -> u64 {
+        self.inner.breaker.opened()
+    }
+
+    /// The clock for what is decided here, and not by the store.
+    pub(crate) fn clock(&self) -> Clock {
+        self.inner.clock.clone().unwrap_or_default()
+    }
+
+    fn time(&self) -> Moment {
+        let clock = self.inner.clock.as_ref();
+        clock.map_or_else(|| Clock::system().precise_now(), Clock::precise_now)
     }
 
     /// Whether the store answers.
@@ -179,13 +203,24 @@ impl Store {
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        match tokio::time::timeout(self.inner.deadline, call).await {
+        let under_way = self.inner.breaker.begin(|| self.time())?;
+        let answer = match tokio::time::timeout(self.inner.deadline, call).await {
             Ok(answer) => answer,
             Err(_) => {
                 self.inner.link.unanswered();
                 Err(StoreError::new(StoreErrorKind::TimedOut))
             }
+        };
+        match &answer {
+            Err(error) if error.is_silence() => {
+                if under_way.failed(self.time()) {
+                    // Perhaps only the connection is dead: the next who tries makes a new one.
+                    self.inner.link.hang_up();
+                }
+            }
+            _ => under_way.answered(),
         }
+        answer
     }
 }
 
@@ -202,6 +237,7 @@ pub struct StoreBuilder {
     namespace: Vec<u8>,
     deadline: Duration,
     clock: Option<Clock>,
+    circuit: Circuit,
 }
 
 #[derive(Clone)]
@@ -225,6 +261,7 @@ impl StoreBuilder {
             namespace: b"plimsoll".to_vec(),
             deadline: DEADLINE,
             clock: None,
+            circuit: Circuit::new(),
         }
     }
 
@@ -237,6 +274,12 @@ impl StoreBuilder {
     /// How long a call may take, connecting included; 50 ms unless said otherwise.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// When a store that does not answer is left alone, and when it is tried again.
+    pub fn circuit(mut self, circuit: Circuit) -> Self {
+        self.circuit = circuit;
         self
     }
 
@@ -263,6 +306,7 @@ impl StoreBuilder {
             namespace: self.namespace,
             deadline: self.deadline,
             clock: self.clock,
+            breaker: Breaker::new(self.circuit),
         };
         Ok(Store {
             inner: Arc::new(inner),

@@ -137,6 +137,14 @@ impl Demand {
         self
     }
 
+    /// The last moment at which it still helps to be served, seen from `now`; `None` if it waits as long as it takes.
+    /// For limiters outside this crate.
+    #[must_use]
+    pub fn deadline(self, now: Moment) -> Option<Moment> {
+        let deadline = self.patience.deadline(now);
+        deadline.is_known().then_some(deadline)
+    }
+
     /// The same demand, with a deadline in place of a timeout that starts now.
     pub(crate) fn started(mut self, now: Moment) -> Self {
         if let Patience::Within(_) = self.patience {

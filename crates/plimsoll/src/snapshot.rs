@@ -29,6 +29,23 @@ impl Snapshot {
         }
     }
 
+    /// Says how many demands were granted and refused so far.
+    #[must_use]
+    pub fn with_totals(mut self, granted: u64, denied: u64) -> Self {
+        self.granted = granted;
+        self.denied = denied;
+        self
+    }
+
+    /// Says how many wait, each for a cost of 1, and how many may.
+    #[must_use]
+    pub fn with_waiters(mut self, waiters: u64, bound: u64) -> Self {
+        self.waiters = waiters;
+        self.queued = waiters;
+        self.queue_bound = bound;
+        self
+    }
+
     /// The most that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {

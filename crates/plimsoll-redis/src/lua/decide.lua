@@ -2,7 +2,7 @@
 --
 -- KEYS: one for each limit, all with the same hash tag.
 -- ARGV: what is asked, the time or nothing (see time.lua), the amount; then for each limit the letter of its kind and
--- its own arguments; for `book` the longest wait, or nothing.
+-- its own arguments; last, for `book` the longest wait, or nothing, for `borrow` the most, for `undo` the moment.
 --
 -- | asked  | does                                            | answers                                       |
 -- |--------|-------------------------------------------------|-----------------------------------------------|
@@ -12,13 +12,20 @@
 -- |        |                                                 | when all would grant, what is left, when full |
 -- | peek   | nothing                                         | what take would answer                        |
 -- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
+-- | borrow | takes half of what is left, at least the amount | what take would answer; last, what was taken  |
+-- |        | and at most the most                            |                                               |
+-- | charge | takes the amount after the fact: buckets owe    | nothing                                       |
+-- |        | it, others are used up                          |                                               |
+-- | undo   | gives back the amount, as far as it still       | nothing                                       |
+-- |        | counts, that was taken at the moment            |                                               |
 -- | book   | takes the amount of a bucket ahead of time      | 1, when it may be used; or as take            |
 -- | add    | makes so much more available                    | nothing                                       |
 -- | begin  | writes down a limit that nobody has used        | nothing                                       |
 -- | look   | nothing                                         | what is left, what is in use, when it is full |
 --
 -- When is a span in nanoseconds, as text, and empty if nobody knows. A refusal writes nothing, unless refusals count,
--- a lease has run out, the bucket is new and not full, or the limit has been changed.
+-- a lease has run out, the bucket is new and not full, or the limit has been changed. A grant ends with the moment at
+-- which it was taken.
 
 local asked, amount = ARGV[1], number_of(ARGV[3])
 
@@ -97,6 +104,7 @@ local function decide(write)
     -- Last: a state may look at what is still there as it was.
     if takes or (write and limit.state.unsaved) then save(limit) end
   end
+  answer[#answer + 1] = text_of_moment(now)
   return answer
 end
 
@@ -116,6 +124,27 @@ if asked == 'up_to' then
   local answer = { taken, room(limit) }
   if taken > 0 or limit.state.unsaved then save(limit) end
   return answer
+end
+if asked == 'borrow' then
+  local longest = number()
+  if refusal(limit) then return decide(true) end
+  -- The other half is for others, so batches get smaller as the limit is used up.
+  local half = math.floor(limit.kind.available(limit.rule, limit.state) / 2)
+  local batch = math.max(amount, math.min(longest, half))
+  if limit.kind.wait(limit.rule, limit.state, batch) == nil then amount = batch end
+  local answer = decide(true)
+  answer[#answer + 1] = amount
+  return answer
+end
+if asked == 'charge' then
+  local part = amount
+  if not limit.kind.owes then part = math.min(amount, limit.kind.available(limit.rule, limit.state)) end
+  local fits = limit.kind.owes or limit.kind.wait(limit.rule, limit.state, part) == nil
+  if part == 0 or not fits then return {} end
+  limit.kind.take(limit.rule, limit.state, part)
+end
+if asked == 'undo' then
+  limit.kind.undo(limit.rule, limit.state, amount, moment_of(word()))
 end
 if asked == 'book' then
   local longest = word()

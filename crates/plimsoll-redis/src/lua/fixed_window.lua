@@ -54,6 +54,11 @@ function kinds.w.add(rule, state, amount)
   state.used = math.max(0, state.used - amount)
 end
 
+-- What was taken in an earlier window is gone with it.
+function kinds.w.undo(rule, state, amount, taken)
+  if since(state.start, taken) == 0 then kinds.w.add(rule, state, amount) end
+end
+
 -- The span after which everything is available again.
 function kinds.w.full(rule, state)
   if state.used == 0 then return 0 end

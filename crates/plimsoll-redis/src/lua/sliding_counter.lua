@@ -71,6 +71,15 @@ function kinds.c.add(rule, state, amount)
   state.current = math.max(0, state.current - amount)
 end
 
+function kinds.c.undo(rule, state, amount, taken)
+  local before = since(state.start, taken)
+  if before == 0 then
+    state.current = math.max(0, state.current - amount)
+  elseif not less(rule.window, before) then
+    state.previous = math.max(0, state.previous - amount)
+  end
+end
+
 function kinds.c.full(rule, state)
   if state.current == 0 and state.previous == 0 then return 0 end
   local span = rule.window

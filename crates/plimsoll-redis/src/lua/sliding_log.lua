@@ -168,6 +168,27 @@ function kinds.l.add(rule, state, amount)
   redis.call('PEXPIRE', state.key, lifetime(add(since(last.at, now), rule.longest)))
 end
 
+-- From the time at which it was taken on. All later sums change with it, so this takes time in proportion to what came
+-- after.
+function kinds.l.undo(rule, state, amount, taken)
+  if state.collapsed or state.gone == state.size then return end
+  local from = string.format('%.0f', micros_of(taken))
+  local found = redis.call('ZRANGEBYSCORE', state.key, from, '+inf', 'WITHSCORES')
+  local gone = 0
+  for i = 1, #found, 2 do
+    local entry = entry_of(found[i], found[i + 1])
+    if since(taken, entry.at) == 0 then
+      local part = math.min(amount - gone, entry.cost)
+      gone = gone + part
+      redis.call('ZREM', state.key, entry.member)
+      if part < entry.cost then write(state.key, entry.at, entry.sum - gone, entry.cost - part) end
+    end
+  end
+  -- Whoever gives back more than there was does not shorten the gap.
+  if gone < amount and redis.call('EXISTS', state.key) == 0 then write(state.key, state.newest, 0, 0) end
+  redis.call('PEXPIRE', state.key, lifetime(add(since(state.newest, now), rule.longest)))
+end
+
 function kinds.l.full(rule, state)
   if not state.newest then return 0 end
   return since(plus(state.newest, rule.window), now)

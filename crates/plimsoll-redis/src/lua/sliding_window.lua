@@ -114,6 +114,27 @@ function kinds.s.add(rule, state, amount)
   end
 end
 
+-- From the segment in which it was taken, as far as that still counts.
+function kinds.s.undo(rule, state, amount, taken)
+  local before, index = since(state.base, taken), nil
+  if before == 0 then
+    index = divide(mul(since(taken, state.base), rule.segments), rule.window)
+  elseif less(rule.window, before) then
+    return
+  else
+    index = divide(mul(sub(rule.window, before), rule.segments), rule.window) - rule.segments
+  end
+  index = math.min(roughly(index), state.newest)
+  for i, each in ipairs(state.counts) do
+    if each.index == index then
+      local part = math.min(amount, each.count)
+      each.count, state.used = each.count - part, state.used - part
+      if each.count == 0 then table.remove(state.counts, i) end
+      return
+    end
+  end
+end
+
 function kinds.s.full(rule, state)
   if state.used == 0 then return 0 end
   return down_to(rule, state, 0)

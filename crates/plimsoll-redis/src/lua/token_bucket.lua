@@ -10,7 +10,7 @@
 -- Expires when all are full; if a new bucket is not full, so much later as an empty one takes to fill.
 -- More may be missing than fits the bucket: what was booked ahead of time. Exact for all parameters.
 
-kinds.b = {}
+kinds.b = { owes = true }
 
 function kinds.b.rule()
   local rule = { buckets = {} }
@@ -151,6 +151,19 @@ end
 function kinds.b.add(rule, state, amount)
   for i, bucket in ipairs(rule.buckets) do
     state[i].missing = sub(state[i].missing, mul(amount, bucket.token))
+  end
+end
+
+-- Had it not been taken, as much as has come since may have found no room.
+function kinds.b.undo(rule, state, amount, taken)
+  for i, bucket in ipairs(rule.buckets) do
+    local filling, came = state[i], nil
+    if bucket.greedy then
+      came = mul(since(now, taken), bucket.refill)
+    else
+      came = mul(divide_up(since(filling.at, taken), bucket.period), bucket.refill)
+    end
+    filling.missing = sub(filling.missing, sub(mul(amount, bucket.token), came))
   end
 end
 

@@ -41,6 +41,24 @@ impl Server {
         Self { child, port }
     }
 
+    /// Sends it a signal, by the name `kill` knows.
+    pub(crate) fn signal(&self, signal: &str) {
+        let process = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &process]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{signal}");
+    }
+
+    /// How often scripts were run.
+    pub(crate) fn scripts_run(&self) -> u64 {
+        let stats = self.cli(&["info", "commandstats"]);
+        let calls = |line: &str| {
+            let line = line.strip_prefix("cmdstat_eval")?;
+            let (_, rest) = line.split_once("calls=")?;
+            rest.split(',').next()?.parse::<u64>().ok()
+        };
+        stats.lines().filter_map(calls).sum()
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }

@@ -1,0 +1,70 @@
+//! What is settled with the store after the fact, and what is taken from it beforehand.
+
+use plimsoll::{Denied, Moment, Standing};
+
+use crate::answer::Verdict;
+use crate::rule::moment;
+use crate::{RedisLimiter, StoreError};
+
+/// A batch that was taken beforehand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) amount: u32,
+    /// When, by the clock of the store.
+    pub(crate) taken: Moment,
+    /// What was left in the store.
+    pub(crate) standing: Standing,
+}
+
+impl RedisLimiter {
+    /// Takes for `key` after the fact: for work whose cost is known only when it is done. Nobody is refused.
+    ///
+    /// A bucket goes into debt, which those who come later wait for. Other rates are used up, and what is above that is not
+    /// charged. What is held by leases cannot be charged.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be changed.
+    pub async fn charge(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<(), StoreError> {
+        if self.leases().is_some() || cost == 0 {
+            return Ok(());
+        }
+        let key = self.key(key.as_ref());
+        self.ask("charge", key, cost, String::new()).await?;
+        Ok(())
+    }
+
+    /// As if what was taken at a moment of the store's clock had not been taken, as far as it still counts.
+    pub(crate) async fn put_back(
+        &self,
+        key: &[u8],
+        amount: u32,
+        taken: Moment,
+    ) -> Result<(), StoreError> {
+        if self.leases().is_some() || amount == 0 {
+            return Ok(());
+        }
+        let key = self.key(key);
+        self.ask("undo", key, amount, moment(taken)).await?;
+        Ok(())
+    }
+
+    /// Takes at least `least`, and up to `most` if that leaves as much for others.
+    pub(crate) async fn batch(
+        &self,
+        key: &[u8],
+        least: u32,
+        most: u32,
+    ) -> Result<Result<Batch, Denied>, StoreError> {
+        let key = self.key(key);
+        let mut answer = self.ask("borrow", key, least, most.to_string()).await?;
+        Ok(match answer.verdict(&[self.limit()])? {
+            Verdict::Granted(standings) => Ok(Batch {
+                standing: standings.first().copied().unwrap_or_default(),
+                taken: answer.moment()?,
+                amount: answer.number()?,
+            }),
+            Verdict::Refused(refused) => Err(refused.denied(self.limit(), self.name())),
+        })
+    }
+}

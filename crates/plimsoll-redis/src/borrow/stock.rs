@@ -1,0 +1,348 @@
+//! What is known of one key: what was borrowed for it, and what it was refused. Without a clock and without locks.
+
+use std::time::Duration;
+
+use plimsoll::{Denied, Moment, Reason, Standing};
+use tokio::sync::watch;
+
+use super::Settings;
+use super::pace::Pace;
+use crate::after::Batch;
+
+/// Where something borrowed came from, so that it can go back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tag {
+    /// When it was taken, by the clock of the store.
+    pub(super) taken: Moment,
+    /// From when on it is not used any more, by the clock of this process.
+    pub(super) use_by: Moment,
+    /// From when on giving it back is of no use, by the same.
+    pub(super) counts_until: Option<Moment>,
+}
+
+/// Some of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lot {
+    pub(super) left: u32,
+    pub(super) tag: Tag,
+}
+
+/// What has become of a batch that was on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Landed {
+    NotYet,
+    Here,
+    Failed(crate::StoreErrorKind),
+}
+
+/// A refusal of the store, as it is remembered.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    /// Whatever costs as much or more is refused too.
+    cost: u32,
+    reason: Reason,
+    remaining: u32,
+    until: Moment,
+    reset: Option<Moment>,
+}
+
+#[derive(Debug)]
+pub(super) struct Stock {
+    /// The oldest first; at most two.
+    lots: Vec<Lot>,
+    pub(super) pace: Pace,
+    refused: Option<Refused>,
+    /// What the store said of the key, and when.
+    seen: Option<(Standing, Moment)>,
+    /// The batch that is on its way.
+    pub(super) flight: Option<watch::Receiver<Landed>>,
+    /// What those cost who wait for it, and those who waited for the one before.
+    pub(super) queued: u32,
+    pub(super) hungry: u32,
+}
+
+impl Stock {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            lots: Vec::new(),
+            pace: Pace::new(now),
+            refused: None,
+            seen: None,
+            flight: None,
+            queued: 0,
+            hungry: 0,
+        }
+    }
+
+    /// What can be used now.
+    pub(super) fn held(&self, now: Moment) -> u32 {
+        let good = self.lots.iter().filter(|lot| now < lot.tag.use_by);
+        good.fold(0, |sum, lot| sum.saturating_add(lot.left))
+    }
+
+    /// Uses some of it.
+    pub(super) fn spend(&mut self, now: Moment, cost: u32) -> Option<Tag> {
+        if self.held(now) < cost.max(1) {
+            return None;
+        }
+        self.pace.used(cost);
+        let mut left = cost;
+        let mut tag = None;
+        for lot in self.lots.iter_mut().filter(|lot| now < lot.tag.use_by) {
+            // All of it is said to be of the oldest: what is given back later is then never too much.
+            tag = tag.or(Some(lot.tag));
+            let part = left.min(lot.left);
+            lot.left -= part;
+            left -= part;
+        }
+        self.lots.retain(|lot| lot.left > 0);
+        tag
+    }
+
+    /// Keeps a batch of which `used` is used at once; what is more than may be held is to go back.
+    pub(super) fn stock_up(
+        &mut self,
+        asked: Moment,
+        now: Moment,
+        batch: &Batch,
+        used: u32,
+        settings: &Settings,
+    ) -> (Tag, Option<Lot>) {
+        let reset = batch.standing.reset().map(|reset| asked.plus(reset));
+        let counts_until = reset.filter(|_| settings.kind.windowed);
+        let kept = asked.plus(settings.keep);
+        let tag = Tag {
+            taken: batch.taken,
+            use_by: counts_until.map_or(kept, |reset| reset.min(kept)),
+            counts_until,
+        };
+        self.seen = Some((batch.standing, asked));
+        self.refused = None;
+        self.pace.used(used);
+        let left = batch.amount.saturating_sub(used);
+        (tag, self.put(now, Lot { left, tag }, settings.most))
+    }
+
+    /// Puts something into the stock; what is more than may be held is to go back.
+    pub(super) fn put(&mut self, now: Moment, mut lot: Lot, most: u32) -> Option<Lot> {
+        let room = most.saturating_sub(self.held(now));
+        let kept = if now < lot.tag.use_by {
+            lot.left.min(room)
+        } else {
+            0
+        };
+        let over = lot.left - kept;
+        lot.left = kept;
+        if kept > 0 {
+            let place = self
+                .lots
+                .partition_point(|other| other.tag.taken <= lot.tag.taken);
+            self.lots.insert(place, lot);
+            self.merge();
+        }
+        (over > 0).then_some(Lot { left: over, ..lot })
+    }
+
+    /// Makes one of the two oldest lots if they are alike, or there are more than two.
+    fn merge(&mut self) {
+        let many = self.lots.len() > 2;
+        if let [first, second, ..] = &mut self.lots[..]
+            && (many || first.tag == second.tag)
+        {
+            first.left = first.left.saturating_add(second.left);
+            first.tag.use_by = first.tag.use_by.min(second.tag.use_by);
+            self.lots.remove(1);
+        }
+    }
+
+    /// Takes out what is not used any more; with `all`, everything. Only what is worth giving back is handed out.
+    pub(super) fn clear(&mut self, now: Moment, all: bool) -> Vec<Lot> {
+        let old = |lot: &mut Lot| all || lot.tag.use_by <= now;
+        let old: Vec<_> = self.lots.extract_if(.., old).collect();
+        let counts = |lot: &Lot| lot.tag.counts_until.is_none_or(|until| now < until);
+        old.into_iter().filter(counts).collect()
+    }
+
+    pub(super) fn remember(&mut self, asked: Moment, cost: u32, denied: &Denied) {
+        let passing = matches!(denied.reason(), Reason::Exhausted | Reason::TooSoon);
+        let Some(after) = denied.retry_after().filter(|_| passing) else {
+            return;
+        };
+        // A refusal of less refuses more.
+        let less = |known: &Refused| known.cost < cost && asked < known.until;
+        if self.refused.as_ref().is_some_and(less) {
+            return;
+        }
+        self.refused = Some(Refused {
+            cost: cost.max(1),
+            reason: denied.reason(),
+            remaining: denied.remaining(),
+            until: asked.plus(after),
+            reset: denied.reset().map(|reset| asked.plus(reset)),
+        });
+    }
+
+    pub(super) fn forget_refusal(&mut self) {
+        self.refused = None;
+    }
+
+    /// The refusal that still holds, for a cost.
+    pub(super) fn refusal(&self, now: Moment, cost: u32, limit: u32, name: &str) -> Option<Denied> {
+        let refused = self.refused.as_ref()?;
+        if cost.max(1) < refused.cost || refused.until <= now {
+            return None;
+        }
+        let denied = Denied::new(refused.reason)
+            .with_limit(limit, refused.remaining)
+            .with_ready_at(now, Some(refused.until))
+            .with_reset_at(now, refused.reset);
+        Some(denied.with_limiter(name))
+    }
+
+    /// Whether a refusal still holds, of whatever cost.
+    pub(super) fn is_refused(&self, now: Moment) -> bool {
+        self.refused.is_some_and(|refused| now < refused.until)
+    }
+
+    /// What is left, here and there, as far as it is known.
+    pub(super) fn standing(&self, now: Moment) -> Option<Standing> {
+        let (seen, at) = self.seen?;
+        let passed = now.since(at);
+        let remaining = seen.remaining().saturating_add(u64::from(self.held(now)));
+        let left = |span: Option<Duration>| span.map(|span| span.saturating_sub(passed));
+        Some(
+            Standing::new(seen.limit(), remaining.min(seen.limit()))
+                .with_more_after(left(seen.more_after()))
+                .with_reset(left(seen.reset())),
+        )
+    }
+
+    /// Whether nothing would be lost by forgetting it.
+    pub(super) fn is_idle(&self, now: Moment, keep: Duration) -> bool {
+        let paced = now < self.pace.since().plus(keep);
+        self.lots.is_empty() && self.flight.is_none() && !self.is_refused(now) && !paced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Lent;
+    use super::*;
+
+    const SETTINGS: Settings = Settings {
+        most: 10,
+        target: Duration::from_millis(50),
+        keep: Duration::from_millis(100),
+        max_keys: 1,
+        kind: Lent {
+            windowed: true,
+            refuses_quietly: true,
+        },
+    };
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    /// A batch taken at a moment, of a limit that is full again after so long.
+    fn batch(amount: u32, millis: u64, reset: u64) -> Batch {
+        let reset = Some(Duration::from_millis(reset));
+        Batch {
+            amount,
+            taken: at(millis + 1000),
+            standing: Standing::new(100, 50).with_reset(reset),
+        }
+    }
+
+    fn stocked(amount: u32, reset: u64) -> Stock {
+        let mut stock = Stock::new(at(0));
+        let (_, over) = stock.stock_up(at(0), at(0), &batch(amount, 0, reset), 0, &SETTINGS);
+        assert_eq!(over, None);
+        stock
+    }
+
+    #[test]
+    fn the_oldest_is_used_first_and_what_spans_two_is_the_oldest() {
+        let mut stock = stocked(3, 1000);
+        stock.stock_up(at(10), at(10), &batch(4, 10, 1000), 1, &SETTINGS);
+        assert_eq!(stock.held(at(10)), 6);
+        let taken = |tag: Option<Tag>| tag.map(|tag| tag.taken);
+        assert_eq!(taken(stock.spend(at(10), 2)), Some(at(1000)));
+        assert_eq!(taken(stock.spend(at(10), 2)), Some(at(1000)));
+        assert_eq!(taken(stock.spend(at(10), 2)), Some(at(1010)));
+        assert_eq!(taken(stock.spend(at(10), 1)), None);
+        assert_eq!(taken(stock.spend(at(10), 0)), None);
+    }
+
+    #[test]
+    fn nothing_is_used_after_its_time_and_only_what_counts_goes_back() {
+        let mut kept = stocked(3, 1000);
+        assert!(kept.spend(at(99), 1).is_some());
+        assert!(kept.spend(at(100), 1).is_none());
+        assert_eq!(kept.clear(at(99), false), []);
+        let back = kept.clear(at(100), false);
+        assert_eq!(back.iter().map(|lot| lot.left).collect::<Vec<_>>(), [2]);
+
+        let mut over = stocked(3, 20);
+        assert!(over.spend(at(20), 1).is_none());
+        assert_eq!(over.clear(at(20), false), []);
+        assert!(over.is_idle(at(100), SETTINGS.keep));
+        assert_eq!(stocked(3, 20).clear(at(0), true).len(), 1);
+    }
+
+    #[test]
+    fn never_more_is_held_than_may_be() {
+        let mut stock = stocked(8, 1000);
+        let (tag, over) = stock.stock_up(at(1), at(1), &batch(8, 1, 1000), 2, &SETTINGS);
+        assert_eq!((stock.held(at(1)), over.map(|lot| lot.left)), (10, Some(4)));
+        let over = stock.put(at(1), Lot { left: 2, tag }, 10);
+        assert_eq!(over.map(|lot| lot.left), Some(2));
+        // What is too old is not kept at all.
+        stock.clear(at(1), true);
+        let over = stock.put(at(101), Lot { left: 2, tag }, 10);
+        assert_eq!(
+            (stock.held(at(101)), over.map(|lot| lot.left)),
+            (0, Some(2))
+        );
+    }
+
+    #[test]
+    fn many_lots_become_two_and_keep_the_earlier_times() {
+        let mut stock = Stock::new(at(0));
+        for millis in [0, 10, 20, 30] {
+            let batch = batch(2, millis, 1000);
+            stock.stock_up(at(millis), at(millis), &batch, 0, &SETTINGS);
+        }
+        assert_eq!((stock.lots.len(), stock.held(at(30))), (2, 8));
+        assert_eq!(stock.lots[0].tag.taken, at(1000));
+        assert_eq!(stock.lots[0].tag.use_by, at(100));
+        assert_eq!(stock.held(at(100)), 2);
+    }
+
+    #[test]
+    fn a_refusal_holds_for_as_much_until_its_time() {
+        let denied = |reason, after| {
+            let ready = Some(Moment::ORIGIN.plus(Duration::from_millis(after)));
+            Denied::new(reason).with_ready_at(Moment::ORIGIN, ready)
+        };
+        let mut stock = Stock::new(at(0));
+        stock.remember(at(10), 3, &denied(Reason::Exhausted, 50));
+        let known = |stock: &Stock, millis, cost| {
+            let denied = stock.refusal(at(millis), cost, 100, "x");
+            denied.and_then(|denied| denied.retry_after())
+        };
+        assert_eq!(known(&stock, 20, 3), Some(Duration::from_millis(40)));
+        assert_eq!(known(&stock, 20, 4), Some(Duration::from_millis(40)));
+        assert_eq!(known(&stock, 20, 2), None);
+        assert_eq!(known(&stock, 60, 3), None);
+        // One of more does not hide one of less; one of less replaces it.
+        stock.remember(at(20), 5, &denied(Reason::Exhausted, 500));
+        assert_eq!(known(&stock, 20, 3), Some(Duration::from_millis(40)));
+        stock.remember(at(20), 1, &denied(Reason::Exhausted, 5));
+        assert_eq!(known(&stock, 20, 1), Some(Duration::from_millis(5)));
+        // What never passes is not for now.
+        let mut stock = Stock::new(at(0));
+        stock.remember(at(0), 101, &denied(Reason::TooLarge, 5));
+        assert!(!stock.is_refused(at(0)));
+    }
+}

@@ -1,0 +1,329 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll::{
+    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Reason, Snapshot, Standing, Terms,
+};
+
+use super::FleetBuilder;
+use super::asking::Asking;
+use super::given::{Given, Hold, Whence};
+use super::waiting::Waiting;
+use crate::borrow::{Known, Lender, Tag, Taken};
+use crate::home::Home;
+use crate::outage::{Fallback, in_memory};
+use crate::{RedisLimiter, StoreError};
+
+/// What a [`Fleet`](super::Fleet) did in this process so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct FleetTotals {
+    /// Demands that were granted.
+    pub granted: u64,
+    /// Demands that were refused.
+    pub denied: u64,
+    /// Demands that the store could not decide, so that [`Outage`](crate::Outage) did. They are granted or refused
+    /// too.
+    pub undecided: u64,
+    /// What should have been given back or charged, and could not be: the number of attempts, not the amount.
+    pub lost: u64,
+    /// Keys for which something is borrowed, or remembered, now.
+    pub keys: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    granted: AtomicU64,
+    denied: AtomicU64,
+    undecided: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// What all handles of a fleet share.
+pub(crate) struct Inner {
+    limiter: RedisLimiter,
+    clock: Clock,
+    fallback: Fallback,
+    terms: Terms,
+    lender: Option<Arc<Lender>>,
+    pub(super) waiting: Option<Waiting>,
+    home: Home,
+    counts: Counts,
+    /// What is said where only the store could tell. Made once: making it looks the name up.
+    unknown: Denied,
+}
+
+impl Inner {
+    pub(super) fn new(settings: FleetBuilder) -> Result<Self, InvalidLimit> {
+        let limiter = settings.limiter;
+        let clock = limiter.store().clock();
+        let name = limiter.name();
+        let unknown = Denied::new(Reason::Unavailable)
+            .with_limit(limiter.limit(), 0)
+            .with_limiter(name);
+        Ok(Self {
+            fallback: settings.outage.prepare(limiter.rule(), name, &clock)?,
+            terms: in_memory(limiter.rule(), 1.0, name, &clock, 1)?.terms(),
+            lender: match settings.borrow {
+                Some(borrow) => Some(Arc::new(borrow.lender(&limiter)?)),
+                None => None,
+            },
+            waiting: Waiting::up_to(settings.waiting),
+            home: Home::default(),
+            counts: Counts::default(),
+            unknown,
+            clock,
+            limiter,
+        })
+    }
+
+    pub(super) fn limiter(&self) -> &RedisLimiter {
+        &self.limiter
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    pub(super) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    pub(super) fn unknown(&self) -> Denied {
+        self.unknown.clone()
+    }
+
+    pub(super) fn totals(&self) -> FleetTotals {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let lender = self.lender.as_ref();
+        FleetTotals {
+            granted: read(&self.counts.granted),
+            denied: read(&self.counts.denied),
+            undecided: read(&self.counts.undecided),
+            lost: read(&self.counts.lost) + lender.map_or(0, |lender| lender.lost()),
+            keys: lender.map_or(0, |lender| lender.keys()),
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let limit = u64::from(self.limiter.limit());
+        let totals = self.totals();
+        let (waiters, bound) = self.waiting.as_ref().map_or((0, 0), Waiting::count);
+        Snapshot::of(limit, limit)
+            .with_totals(totals.granted, totals.denied)
+            .with_waiters(waiters, bound)
+    }
+
+    /// What is known here and now. Refusals are not counted.
+    pub(super) fn attempt(
+        self: &Arc<Self>,
+        key: &Arc<[u8]>,
+        demand: Demand,
+    ) -> Result<Permit<'static>, Denied> {
+        // What is given back has to know its lease, which only one who asks gets.
+        if self.terms.gives_back {
+            return Err(self.unknown());
+        }
+        if let Some(lender) = &self.lender {
+            match lender.attempt(key, demand.cost()) {
+                Known::Granted(tag, standing) => {
+                    let permit = self.permit(key, demand, standing, Whence::Stock(tag));
+                    return self.counted(Ok(permit));
+                }
+                Known::Refused(denied) => return Err(denied),
+                Known::Nothing => {}
+            }
+        }
+        if self.limiter.store().is_asked() {
+            return Err(self.unknown());
+        }
+        self.counted(Ok(self.without_store(key, demand)?))
+    }
+
+    /// What `attempt` would answer. Takes nothing.
+    pub(super) fn estimate(&self, key: &Arc<[u8]>, demand: Demand) -> Result<(), Denied> {
+        let lender = self.lender.as_ref();
+        if let Some(known) = lender.and_then(|lender| lender.estimate(key, demand)) {
+            return known;
+        }
+        let admits = matches!(self.fallback, Fallback::Admit) && !self.terms.gives_back;
+        if admits && !self.limiter.store().is_asked() {
+            return Ok(());
+        }
+        Err(self.unknown())
+    }
+
+    /// Asks once.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        key: &Arc<[u8]>,
+        demand: Demand,
+    ) -> Result<Permit<'static>, Denied> {
+        match self.decide(key, demand).await {
+            Ok(answer) => answer,
+            Err(_) => self.without_store(key, demand),
+        }
+    }
+
+    async fn decide(
+        self: &Arc<Self>,
+        key: &Arc<[u8]>,
+        demand: Demand,
+    ) -> Result<Result<Permit<'static>, Denied>, StoreError> {
+        let asked = self.clock.precise_now();
+        if let Some(lender) = &self.lender {
+            match lender.take(key, demand.cost()).await? {
+                Taken::Granted(tag, standing) => {
+                    return Ok(Ok(self.permit(key, demand, standing, Whence::Stock(tag))));
+                }
+                Taken::Refused(denied) => return Ok(Err(denied)),
+                Taken::AskStore => {}
+            }
+        }
+        let decision = Asking::new(&self.limiter, key, demand.cost()).await?;
+        let answer = decision.into_result();
+        if let (Some(lender), Err(denied)) = (&self.lender, &answer) {
+            lender.learn(key, asked, demand.cost(), denied);
+        }
+        Ok(answer.map(|permit| {
+            let standing = Some(permit.standing());
+            let whence = if self.terms.gives_back {
+                Whence::Lease(Arc::new(Hold::new(permit)))
+            } else {
+                Whence::Store(permit.taken())
+            };
+            self.permit(key, demand, standing, whence)
+        }))
+    }
+
+    fn permit(
+        self: &Arc<Self>,
+        key: &Arc<[u8]>,
+        demand: Demand,
+        standing: Option<Standing>,
+        whence: Whence,
+    ) -> Permit<'static> {
+        let given = Given {
+            inner: Arc::clone(self),
+            key: Arc::clone(key),
+            standing,
+            whence,
+        };
+        given.permit(self.grant(demand))
+    }
+
+    fn grant(&self, demand: Demand) -> Grant {
+        Grant {
+            cost: demand.cost(),
+            taken: self.clock.now(),
+            priority: demand.class(),
+            timed: false,
+        }
+    }
+
+    /// What is answered when the store cannot decide.
+    fn without_store(
+        self: &Arc<Self>,
+        key: &Arc<[u8]>,
+        demand: Demand,
+    ) -> Result<Permit<'static>, Denied> {
+        self.counts.undecided.fetch_add(1, Ordering::Relaxed);
+        match &self.fallback {
+            Fallback::Admit => Ok(Permit::spent(self.grant(demand))),
+            Fallback::Deny => Err(self.unknown()),
+            Fallback::Local(local) => {
+                let permit = local.try_acquire(key, demand)?;
+                if !permit.is_spent() {
+                    return Ok(permit.into_owned());
+                }
+                let standing = local.standing(key);
+                Ok(self.permit(key, demand, standing, Whence::Local))
+            }
+        }
+    }
+
+    /// Counts an answer that is final.
+    pub(super) fn counted(
+        &self,
+        answer: Result<Permit<'static>, Denied>,
+    ) -> Result<Permit<'static>, Denied> {
+        let count = match &answer {
+            Ok(_) => &self.counts.granted,
+            Err(_) => &self.counts.denied,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        answer
+    }
+
+    pub(super) fn undo_locally(&self, key: &[u8], grant: Grant) {
+        if let Fallback::Local(local) = &self.fallback {
+            local.undo(key, Permit::spent(grant));
+        }
+    }
+
+    /// Something borrowed was not used after all.
+    pub(super) fn return_to_stock(&self, key: &Arc<[u8]>, cost: u32, tag: Tag) {
+        if let (Some(lender), 1..) = (&self.lender, cost) {
+            lender.put_back(key, cost, tag);
+        }
+    }
+
+    pub(super) async fn give_back_borrowed(&self) -> Result<(), StoreError> {
+        match &self.lender {
+            Some(lender) => lender.give_back_all().await,
+            None => Ok(()),
+        }
+    }
+
+    /// How much is left, as far as that is known here.
+    pub(super) fn standing(&self, key: &[u8]) -> Option<Standing> {
+        self.lender.as_ref()?.standing(key)
+    }
+
+    /// Gives back in the store, in the background.
+    pub(super) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32, taken: Moment) {
+        if cost == 0 {
+            return;
+        }
+        let (inner, key) = (Arc::clone(self), Arc::clone(key));
+        self.in_background(async move {
+            let answer = inner.limiter.put_back(&key, cost, taken).await;
+            if let Some(lender) = &inner.lender {
+                lender.forget_refusal(&key);
+            }
+            inner.count_lost(answer.is_err());
+        });
+    }
+
+    /// Takes after the fact, in the background; from the share of this process if there is no store.
+    pub(super) fn charge(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) {
+        let lender = self.lender.as_ref();
+        let cost = lender.map_or(cost, |lender| lender.charge(key, cost));
+        if self.terms.gives_back || cost == 0 {
+            return;
+        }
+        let (inner, key) = (Arc::clone(self), Arc::clone(key));
+        self.in_background(async move {
+            let answer = inner.limiter.charge(&key, cost).await;
+            match (&answer, &inner.fallback) {
+                (Err(_), Fallback::Local(local)) => local.charge(&key, cost),
+                (answer, _) => inner.count_lost(answer.is_err()),
+            }
+        });
+    }
+
+    fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let spawned = self.home.spawn(task);
+        self.count_lost(!spawned);
+    }
+
+    fn count_lost(&self, lost: bool) {
+        self.counts
+            .lost
+            .fetch_add(u64::from(lost), Ordering::Relaxed);
+    }
+}

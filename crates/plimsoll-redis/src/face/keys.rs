@@ -1,0 +1,61 @@
+//! A fleet for keys.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::sync::Arc;
+
+use plimsoll::{Acquire, Demand, Denied, PerKey, Permit, Standing, Terms};
+
+use super::Fleet;
+
+/// A key as the store knows it: as it is written.
+pub(super) fn bytes(key: &(impl Display + ?Sized)) -> Arc<[u8]> {
+    let mut bytes = Vec::new();
+    // A vector takes everything; a key that cannot be written is what of it could.
+    let _ = write!(bytes, "{key}");
+    bytes.into()
+}
+
+/// A key is what is written of it: two that are written the same share a limit.
+impl<Q: Display + ?Sized> PerKey<Q> for Fleet {
+    fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let answer = self.inner.attempt(&bytes(key), demand);
+        match answer {
+            Ok(permit) => Ok(permit),
+            Err(denied) => self.inner.counted(Err(denied)),
+        }
+    }
+
+    fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.inner.attempt(&bytes(key), demand)
+    }
+
+    fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
+        let inner = Arc::clone(&self.inner);
+        let asked = inner.acquire(bytes(key), demand, Arc::default());
+        Acquire::from_future(asked)
+    }
+
+    /// In the background; the permit knows its key.
+    fn undo(&self, _key: &Q, permit: Permit<'_>) {
+        permit.undo();
+    }
+
+    /// In the background.
+    fn charge(&self, key: &Q, cost: u32) {
+        self.inner.charge(&bytes(key), cost);
+    }
+
+    /// Unknown, unless some of it is borrowed: what was left comes with every permit.
+    fn standing(&self, key: &Q) -> Option<Standing> {
+        self.inner.standing(&bytes(key))
+    }
+
+    fn terms(&self) -> Terms {
+        self.inner.terms()
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(self.inner.limiter().name())
+    }
+}

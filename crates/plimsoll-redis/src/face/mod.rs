@@ -1,0 +1,122 @@
+//! Limits in Redis with the face that limits in memory have.
+
+mod asking;
+mod builder;
+mod given;
+mod inner;
+mod keys;
+mod one;
+mod waiting;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{RedisLimiter, Store, StoreError};
+use inner::Inner;
+
+pub use builder::FleetBuilder;
+pub use inner::FleetTotals;
+pub use one::FleetKey;
+
+/// A limit in Redis that stands wherever one in memory can: in a layer, behind an `Arc<dyn Limiter>`, in code that knows
+/// nothing of stores. Made by [`RedisLimiter::fleet`]. Clones are the same limit.
+///
+/// For keys it is a [`PerKey`](plimsoll::PerKey), whatever they are, as long as they can be written:
+/// `str`, addresses, numbers. [`key`](Self::key) makes a [`Limiter`](plimsoll::Limiter) of one of them.
+///
+/// ```no_run
+/// use plimsoll::{Limiter, PerKey, TokenBucket};
+/// use plimsoll_redis::{Outage, Store};
+///
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let api = store.limiter("api", TokenBucket::per_second(100))?;
+/// let api = api.fleet().outage(Outage::Local { share: 0.25 }).build()?;
+/// let permit = api.acquire_owned("customer 42", 1.into()).await?;
+///
+/// let everybody = api.key("everybody");
+/// let permit = everybody.acquire(1.into()).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Who is asked
+///
+/// `acquire` and `acquire_owned` ask the store, in one round trip. `try_acquire` and `attempt` cannot wait for an answer,
+/// so they decide only what is known here: what was [borrowed](FleetBuilder::borrowing), who was refused lately, and what
+/// is answered while the store is [not asked](crate::Circuit). Of everything else they say
+/// [`Unavailable`](plimsoll::Reason::Unavailable), and whoever gets that goes on with `acquire_owned`, as the layers of
+/// `plimsoll-tower` do.
+///
+/// Who waits for one of several limits holds nothing of the others, and asks them again afterwards; two that can only be
+/// waited for never meet. So a limit here is no member of a [`plimsoll::All`], and at most one of the limits in one
+/// layer of `plimsoll-tower`, unless they are borrowed: put the second into a layer of its own, or make one
+/// [`RedisAll`](crate::RedisAll) of both.
+///
+/// # If the store does not answer
+///
+/// Then [`Outage`](crate::Outage) says what is answered. Nothing that may have been charged is ever asked again.
+/// The error itself is only seen by those who ask with [`RedisLimiter::decide`]; here it is counted
+/// ([`totals`](Self::totals)).
+///
+/// # What comes back
+///
+/// A permit knows its key. Undone it is given back in Redis, in the background; what was held by a lease goes back when
+/// the permit is dropped, and of a permit that was split when its last part is. Somebody who gives up while the
+/// answer is on its way is not charged: a grant that nobody waits for is given back.
+#[derive(Clone)]
+pub struct Fleet {
+    inner: Arc<Inner>,
+}
+
+impl RedisLimiter {
+    /// The same limit with the face of limits in memory.
+    pub fn fleet(&self) -> FleetBuilder {
+        FleetBuilder::new(self.clone())
+    }
+}
+
+impl Fleet {
+    /// The limit of one key.
+    #[must_use]
+    pub fn key(&self, key: impl fmt::Display) -> FleetKey {
+        FleetKey::new(Arc::clone(&self.inner), keys::bytes(&key))
+    }
+
+    /// What this process did so far.
+    #[must_use]
+    pub fn totals(&self) -> FleetTotals {
+        self.inner.totals()
+    }
+
+    /// Gives back in the store what was [borrowed](FleetBuilder::borrowing) and is not used, and waits until the store knows:
+    /// for programs that end. Dropping the last handle does the same in the background, if the runtime lasts.
+    ///
+    /// # Errors
+    ///
+    /// If some of it could not be given back. It is lost, until the limit has replenished itself.
+    pub async fn give_back(&self) -> Result<(), StoreError> {
+        self.inner.give_back_borrowed().await
+    }
+
+    /// The limiter that decides.
+    #[must_use]
+    pub fn limiter(&self) -> &RedisLimiter {
+        self.inner.limiter()
+    }
+
+    /// The store in which it is kept.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        self.inner.limiter().store()
+    }
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet")
+            .field("limiter", self.inner.limiter())
+            .field("totals", &self.totals())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+use std::sync::OnceLock;
+
+use tokio::runtime::Handle;
+
+/// The runtime on which things are done in the background.
+#[derive(Default, Debug)]
+pub(crate) struct Home(OnceLock<Handle>);
+
+impl Home {
+    /// Of whoever calls, or else of who called first.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        match Handle::try_current() {
+            Ok(handle) => {
+                if self.0.get().is_none() {
+                    let _ = self.0.set(handle.clone());
+                }
+                Some(handle)
+            }
+            Err(_) => self.0.get().cloned(),
+        }
+    }
+
+    /// Does it in the background; says whether there is a runtime to do it on.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
+        let handle = self.handle();
+        handle.map(|handle| handle.spawn(task)).is_some()
+    }
+}
