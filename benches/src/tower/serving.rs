@@ -1,6 +1,5 @@
 //! Calling a service over and over, and what a call costs.
 
-use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::unconstrained;
 use tower::{Service, ServiceExt};
 
-use crate::asking::{Count, now, undisturbed};
+use crate::asking::{now, process_time};
 use crate::contender::{Contender, Role};
 use crate::counting::counted;
 use crate::report::{Series, quantile};
@@ -22,6 +21,7 @@ pub(super) struct Served {
 /// What one call costs.
 #[derive(Clone, Copy)]
 pub(super) struct Cost {
+    /// Of processor time, of all threads: nobody here waits for anything, and others may have the processor meanwhile.
     pub(super) nanos: f64,
     pub(super) allocations: f64,
 }
@@ -39,31 +39,37 @@ where
     S: Service<Q> + 'static,
 {
     Contender::new(role, name, move |trial: Served| {
-        let allocations = Cell::new(f64::NAN);
-        let nanos = undisturbed(10, 1, || {
-            let runtime = runtime();
-            let _context = runtime.enter();
-            let mut service = make();
-            let mut call =
-                |span| runtime.block_on(unconstrained(calls(span, &mut service, &request, &fine)));
-            // Starts whatever clock is read, and warms the caches.
-            call(Duration::from_millis(2));
-            let (count, times) = counted(|| call(Duration::ZERO));
-            allocations.set(times as f64 / count.asked as f64);
-            let count = call(trial.span);
-            if count.granted != count.asked {
-                let granted = format!("{} of {} answered", count.granted, count.asked);
-                assert!(role != Role::Ours, "{name}: {granted}");
-                eprintln!("{name}: {granted}, a trial that does not count");
-                return None;
-            }
-            Some(count.nanos())
-        });
+        let runtime = runtime();
+        let _context = runtime.enter();
+        let mut service = make();
+        let mut call =
+            |span| runtime.block_on(unconstrained(calls(span, &mut service, &request, &fine)));
+        // Starts whatever clock is read, and warms the caches.
+        call(Duration::from_millis(2));
+        let (count, times) = counted(|| call(Duration::ZERO));
+        let allocations = times as f64 / count.called as f64;
+        let count = call(trial.span);
+        if count.fine != count.called {
+            let fine = format!("{} of {} answered", count.fine, count.called);
+            assert!(role != Role::Ours, "{name}: {fine}");
+            eprintln!("{name}: {fine}, a trial that does not count");
+        }
         Cost {
-            nanos,
-            allocations: allocations.get(),
+            nanos: if count.fine == count.called {
+                count.cpu.as_nanos() as f64 / count.called as f64
+            } else {
+                f64::NAN
+            },
+            allocations,
         }
     })
+}
+
+/// How often a service was called, and the processor time that took.
+struct Count {
+    called: u64,
+    fine: u64,
+    cpu: Duration,
 }
 
 /// Without the budget of tokio's tasks: some spend of it, and would have to begin anew after every 128 calls.
@@ -77,8 +83,8 @@ where
     S: Service<Q>,
 {
     const BATCH: u64 = 256;
-    let start = now();
-    let (mut asked, mut granted) = (0, 0);
+    let (start, cpu) = (now(), process_time());
+    let (mut called, mut answered) = (0, 0);
     loop {
         for _ in 0..BATCH {
             let request = black_box(request());
@@ -86,16 +92,14 @@ where
                 Ok(service) => service.call(request).await,
                 Err(error) => Err(error),
             };
-            granted += u64::from(black_box(&response).as_ref().is_ok_and(fine));
+            answered += u64::from(black_box(&response).as_ref().is_ok_and(fine));
         }
-        asked += BATCH;
-        let end = now();
-        if end - start >= span {
+        called += BATCH;
+        if start.elapsed() >= span {
             return Count {
-                asked,
-                granted,
-                start,
-                end,
+                called,
+                fine: answered,
+                cpu: process_time() - cpu,
             };
         }
     }

@@ -166,10 +166,12 @@ pub(super) fn with_fields() -> Vec<Contender<Served, Cost>> {
             governed(governor().use_headers().finish())
         }),
         around(Peer, RATE_NET_3, 3, || {
-            RateLimitLayer::new(rate_net(), peer_of)
+            RateLimitLayer::new(rate_net(), peer_of).with_headers_on_success(true)
         }),
         around(Peer, RATE_NET_5, 5, || {
-            RateLimitLayer::new(rate_net(), peer_of).with_policy(NAME)
+            RateLimitLayer::new(rate_net(), peer_of)
+                .with_headers_on_success(true)
+                .with_policy(NAME)
         }),
     ]
 }
