@@ -34,6 +34,7 @@ pub struct Address {
 impl Address {
     /// The network that this address is in, by the length of its prefix. More bits than there are mean all.
     #[must_use]
+    #[inline]
     pub fn network(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> Self {
         let (bits, prefix, before) = match address.to_canonical() {
             IpAddr::V4(v4) => (v4.to_ipv6_mapped().to_bits(), ipv4_prefix.min(32), 96),
@@ -110,6 +111,7 @@ pub(super) struct Prefixes {
 impl Prefixes {
     pub(super) const DEFAULT: Self = Self { ipv4: 32, ipv6: 64 };
 
+    #[inline]
     pub(super) fn of(self, address: IpAddr) -> Address {
         Address::network(address, self.ipv4, self.ipv6)
     }
