@@ -43,21 +43,21 @@ impl<B, L: Limits> LimitBody<B, L> {
     }
 
     /// A body that holds nothing, because nothing is to be held.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn free(body: B) -> Self {
-        Self {
-            body: Kind::Service { body },
-            holding: None,
-            outcome: None,
-        }
+        Self::holding(body, None, None)
     }
 
     /// A body that holds what the request holds until it has ended.
-    #[inline]
-    pub(super) const fn holding(body: B, holding: Holding<L>, outcome: Option<Outcome>) -> Self {
+    #[inline(always)]
+    pub(super) const fn holding(
+        body: B,
+        holding: Option<Holding<L>>,
+        outcome: Option<Outcome>,
+    ) -> Self {
         Self {
             body: Kind::Service { body },
-            holding: Some(holding),
+            holding,
             outcome,
         }
     }
@@ -97,7 +97,7 @@ where
             None => {}
         }
         let ended = matches!(frame, None | Some(Err(_))) || body.is_end_stream();
-        if let (true, Some(holding)) = (ended, this.holding.take_if(|_| ended)) {
+        if let (true, Some(mut holding)) = (ended, this.holding.take_if(|_| ended)) {
             holding.end(this.outcome.unwrap_or(Outcome::Ignore));
         }
         Poll::Ready(frame)

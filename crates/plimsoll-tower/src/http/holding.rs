@@ -1,11 +1,14 @@
 use std::sync::Arc;
 
-use http::HeaderMap;
-use plimsoll::Outcome;
+use http::{Extensions, HeaderMap, Response};
+use http_body::Body;
+use plimsoll::{Outcome, Permit, Priority};
 
-use super::limits::Limits;
+use super::answering::Refused;
+use super::limits::{Admission, Limits};
 use super::settle::{Done, ResponseHead, Usage};
 use super::shared::Shared;
+use crate::Head;
 
 /// What a request holds of its limits, from the moment it is admitted until its response has ended, whichever way.
 pub(super) struct Holding<L: Limits> {
@@ -17,13 +20,19 @@ pub(super) struct Holding<L: Limits> {
     ended: bool,
 }
 
+/// Until when something is held.
+pub(super) enum Until {
+    /// The end of the body. What the head says about the load, if it does.
+    Ended(Option<Outcome>),
+}
+
 impl<L: Limits> Holding<L> {
     #[inline]
-    pub(super) const fn new(shared: Arc<Shared<L>>, held: L::Held, usage: Option<Usage>) -> Self {
+    pub(super) fn new(shared: Arc<Shared<L>>) -> Self {
         Self {
             shared,
-            held,
-            usage,
+            held: L::Held::default(),
+            usage: None,
             bytes: 0,
             ended: false,
         }
@@ -33,18 +42,60 @@ impl<L: Limits> Holding<L> {
         &self.shared
     }
 
+    /// Asks all limits.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, head: &Head<'_>, priority: Priority) -> Admission {
+        self.shared.ask(head, priority, &mut self.held, None)
+    }
+
+    /// Keeps what was granted after waiting, and asks the others again: they may have changed their minds meanwhile.
+    pub(super) fn granted(
+        &mut self,
+        index: usize,
+        permit: Permit<'static>,
+        head: &Head<'_>,
+        priority: Priority,
+    ) -> Admission {
+        let Self { shared, held, .. } = self;
+        shared.limits.granted(index, permit, held);
+        shared.ask(head, priority, held, Some(index))
+    }
+
+    /// Readies the request for where it is handled.
+    #[inline]
+    pub(super) fn prepare(&mut self, extensions: &mut Extensions) {
+        self.usage = self.shared.prepare(extensions);
+    }
+
     /// So much more of the body is sent.
     pub(super) const fn sent(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// The head of the response is there. Returns what it says about the load, if it does.
-    #[inline]
-    pub(super) fn answered(&mut self, head: ResponseHead<'_>) -> Option<Outcome> {
-        self.shared
-            .limits
-            .settle(&Done::Answered(head), &mut self.held);
-        self.shared.classify(head)
+    /// The head of the response is there. Returns what it says about the load if anything is to be held until the body
+    /// ends; otherwise all is given back.
+    #[inline(always)]
+    pub(super) fn answered<R: Body>(&mut self, response: &mut Response<R>) -> Option<Until> {
+        if response.extensions().get::<Refused>().is_some() {
+            // A limit further in has refused: all or none.
+            self.undo();
+            return None;
+        }
+        let shared = &*self.shared;
+        let head = ResponseHead::of(response);
+        shared.limits.settle(&Done::Answered(head), &mut self.held);
+        // A rate has nothing to learn, and nothing to give back.
+        let lasts = shared.limits.outlasts_head(&self.held);
+        let outcome = if lasts { shared.classify(head) } else { None };
+        if shared.tells_always() {
+            self.tell(response.headers_mut());
+        }
+        let until_head = self.shared.settings.until_head;
+        if lasts && !until_head && !response.body().is_end_stream() {
+            return Some(Until::Ended(outcome));
+        }
+        self.end(outcome.unwrap_or(Outcome::Ignore));
+        None
     }
 
     /// Tells the caller what is left.
@@ -56,14 +107,14 @@ impl<L: Limits> Holding<L> {
     }
 
     /// As if it had never been admitted.
-    pub(super) fn undo(mut self) {
+    pub(super) fn undo(&mut self) {
         self.ended = true;
         self.shared.limits.undo(&mut self.held);
     }
 
     /// Gives everything back, and charges what is known only now.
     #[inline]
-    pub(super) fn end(mut self, outcome: Outcome) {
+    pub(super) fn end(&mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
 

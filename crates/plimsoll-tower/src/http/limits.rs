@@ -34,6 +34,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held);
 
+    /// Whether anything is left to do when the head of the response is there.
+    #[doc(hidden)]
+    fn outlasts_head(&self, held: &Self::Held) -> bool;
+
     /// Gives everything back.
     #[doc(hidden)]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome);
@@ -75,6 +79,7 @@ pub(super) enum Admission {
 
 /// Asks all limits in order. `got` is the one that was waited for and has been granted. Who is refused, or has to
 /// wait, holds nothing of the others.
+#[inline(always)]
 pub(super) fn ask_all<L: Limits>(
     limits: &L,
     head: &Head<'_>,
@@ -101,7 +106,7 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     type Held = (A::Held, B::Held);
     const COUNT: usize = A::COUNT + B::COUNT;
 
-    #[inline]
+    #[inline(always)]
     fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask {
         if index < A::COUNT {
             self.0.ask(index, head, priority, &mut held.0)
@@ -123,9 +128,15 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.0.undo(&mut held.0);
     }
 
+    #[inline]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
         self.0.settle(done, &mut held.0);
         self.1.settle(done, &mut held.1);
+    }
+
+    #[inline]
+    fn outlasts_head(&self, held: &Self::Held) -> bool {
+        self.0.outlasts_head(&held.0) || self.1.outlasts_head(&held.1)
     }
 
     #[inline]

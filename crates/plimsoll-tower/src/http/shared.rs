@@ -35,7 +35,7 @@ impl<L: Limits> Shared<L> {
         from.map_or(Priority::Normal, |from| from.priority(head))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn ask(
         &self,
         head: &Head<'_>,

@@ -11,6 +11,8 @@ use plimsoll::{
     Acquire, Demand, Denied, Grant, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
 };
 
+use super::held::Held;
+use super::limits::Ask;
 use crate::{Head, KeyFrom};
 
 /// What becomes of a request that has no key.
@@ -31,37 +33,36 @@ pub trait Whose<L>: Send + Sync + 'static {
     /// A key that is kept while the request is worked on.
     type Kept: Send + Unpin + 'static;
 
-    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand) -> Found<Self::Kept>;
+    /// Asks for a request. What it holds then is written where it stays: to hand it over in memory takes as long as
+    /// the decision.
+    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand, held: &mut Held<Self::Kept>)
+    -> Ask;
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>);
 
     fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32);
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing>;
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)>;
 
     fn terms(&self, limiter: &L) -> Terms;
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 }
 
-/// What is found by asking.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Found<K> {
-    /// The limit does not hold.
-    Nobody,
-    Granted(Permit<'static>, Option<K>),
-    Refused(Denied),
-    Wait(Acquire<'static>, Option<K>),
-}
-
 /// Looks whether the answer is there; if not, its place in the queue is taken.
-fn first_look<K>(mut acquire: Acquire<'static>, key: impl FnOnce() -> Option<K>) -> Found<K> {
+///
+/// Apart, so that those who are granted at once come by without it.
+#[inline(never)]
+fn first_look<K>(acquire: impl FnOnce() -> Acquire<'static>, held: &mut Held<K>) -> Ask {
+    let mut acquire = acquire();
     // The task is told of when the future is polled.
     match Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(permit)) => Found::Granted(permit, key()),
-        Poll::Ready(Err(denied)) => Found::Refused(denied),
-        Poll::Pending => Found::Wait(acquire, key()),
+        Poll::Ready(Ok(permit)) => {
+            held.permit = Some(permit);
+            Ask::Pass
+        }
+        Poll::Ready(Err(denied)) => Ask::Refused(denied),
+        Poll::Pending => Ask::Wait(acquire),
     }
 }
 
@@ -72,24 +73,25 @@ pub struct Everyone;
 impl<L: Limiter + 'static> Whose<L> for Everyone {
     type Kept = ();
 
-    #[inline]
-    fn ask(&self, limiter: &L, _head: &Head<'_>, demand: Demand) -> Found<()> {
-        match limiter.attempt_owned(demand) {
-            Ok(permit) => Found::Granted(permit, None),
-            Err(_) => first_look(limiter.acquire_owned(demand), || None),
+    #[inline(always)]
+    fn ask(&self, limiter: &L, _head: &Head<'_>, demand: Demand, held: &mut Held<()>) -> Ask {
+        if let Some(permit) = limiter.attempt_owned(demand) {
+            held.permit = Some(permit);
+            return Ask::Pass;
         }
+        first_look(|| limiter.acquire_owned(demand), held)
     }
 
-    fn undo(&self, _limiter: &L, _key: Option<&()>, permit: Permit<'static>) {
-        permit.undo();
+    fn undo(&self, limiter: &L, _key: Option<&()>, permit: Permit<'static>) {
+        limiter.undo(permit);
     }
 
     fn charge(&self, limiter: &L, _key: Option<&()>, cost: u32) {
         limiter.charge(cost);
     }
 
-    fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<Standing> {
-        limiter.standing()
+    fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<(Standing, Terms)> {
+        limiter.standing_and_terms()
     }
 
     fn terms(&self, limiter: &L) -> Terms {
@@ -118,20 +120,30 @@ where
 {
     type Kept = Owned<K>;
 
-    #[inline]
-    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand) -> Found<Self::Kept> {
+    #[inline(always)]
+    fn ask(
+        &self,
+        limiter: &L,
+        head: &Head<'_>,
+        demand: Demand,
+        held: &mut Held<Self::Kept>,
+    ) -> Ask {
         let key = match (self.key.key(head), &self.without) {
             (Some(key), _) => key,
             (None, WithoutKey::Share(key)) => Cow::Owned(key.clone()),
-            (None, WithoutKey::Skip) => return Found::Nobody,
-            (None, WithoutKey::Refuse) => return Found::Refused(no_key(limiter.name())),
+            (None, WithoutKey::Skip) => return Ask::Pass,
+            (None, WithoutKey::Refuse) => return Ask::Refused(no_key(limiter.name())),
         };
-        match limiter.attempt(&key, demand) {
-            Ok(permit) => Found::Granted(permit.into_owned(), Some(key.into_owned())),
-            Err(_) => first_look(limiter.acquire_owned(&key, demand), || {
-                Some(key.into_owned())
-            }),
+        if let Some(permit) = limiter.attempt_owned(&key, demand) {
+            held.permit = Some(permit);
+            held.key = Some(key.into_owned());
+            return Ask::Pass;
         }
+        let answer = first_look(|| limiter.acquire_owned(&key, demand), held);
+        if !matches!(answer, Ask::Refused(_)) {
+            held.key = Some(key.into_owned());
+        }
+        answer
     }
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
@@ -147,8 +159,8 @@ where
         }
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
-        limiter.standing(Borrow::borrow(key?))
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
+        limiter.standing_and_terms(Borrow::borrow(key?))
     }
 
     fn terms(&self, limiter: &L) -> Terms {
@@ -176,10 +188,16 @@ where
     /// Known when it was found.
     type Kept = Arc<OnceLock<K>>;
 
-    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand) -> Found<Self::Kept> {
-        let kept = Arc::new(OnceLock::new());
+    fn ask(
+        &self,
+        limiter: &L,
+        head: &Head<'_>,
+        demand: Demand,
+        held: &mut Held<Self::Kept>,
+    ) -> Ask {
+        let later = Arc::new(OnceLock::new());
         let found = (self.find)(head);
-        let (limiter, without, keep) = (limiter.clone(), self.without.clone(), Arc::clone(&kept));
+        let (limiter, without, keep) = (limiter.clone(), self.without.clone(), Arc::clone(&later));
         let acquire = Acquire::from_future(async move {
             let key = match (found.await, without) {
                 (Some(key), _) | (None, WithoutKey::Share(key)) => key,
@@ -190,7 +208,8 @@ where
             let _ = keep.set(key);
             Ok(permit)
         });
-        first_look(acquire, || Some(kept))
+        held.key = Some(later);
+        first_look(|| acquire, held)
     }
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
@@ -206,8 +225,8 @@ where
         }
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
-        limiter.standing(key?.get()?)
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
+        limiter.standing_and_terms(key?.get()?)
     }
 
     fn terms(&self, limiter: &L) -> Terms {
