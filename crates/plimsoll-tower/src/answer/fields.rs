@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use plimsoll::{Denied, Terms};
 
 use super::notice::{Notice, Unit, seconds};
-use super::structured::{LARGEST, Line, Out};
+use super::structured::{LARGEST, Line, Out, value};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -167,22 +167,28 @@ pub fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
     })
 }
 
-fn list(notices: &[Notice<'_>], item: impl Fn(&mut Line, &Notice<'_>)) -> Option<HeaderValue> {
+fn list(notices: &[Notice<'_>], item: impl Fn(&mut dyn Out, &Notice<'_>)) -> Option<HeaderValue> {
     if notices.is_empty() {
         return None;
     }
-    let mut out = Line::default();
-    for (index, notice) in notices.iter().enumerate() {
-        if index > 0 {
-            out.put(b", ");
+    let write = |out: &mut dyn Out| {
+        for (index, notice) in notices.iter().enumerate() {
+            if index > 0 {
+                out.put(b", ");
+            }
+            item(out, notice);
+            if let Some(key) = notice.partition {
+                out.put(b";pk=");
+                out.byte_sequence(key);
+            }
         }
-        item(&mut out, notice);
-        if let Some(key) = notice.partition {
-            out.put(b";pk=");
-            out.byte_sequence(key);
-        }
+    };
+    let mut line = Line::default();
+    write(&mut line);
+    match line.text() {
+        Some(text) => HeaderValue::from_bytes(text).ok(),
+        None => value(write),
     }
-    out.value()
 }
 
 /// The limit of which least is left. If as much is left of several, the one that takes longest to come back.

@@ -72,9 +72,8 @@ impl Out for Vec<u8> {
 /// A line that is mostly short enough to be written in place, and copied once.
 pub(super) struct Line {
     place: [u8; 96],
+    /// Of what was written, whether there was room for it or not.
     length: usize,
-    /// All of it, if that was not enough.
-    long: Vec<u8>,
 }
 
 impl Default for Line {
@@ -82,7 +81,6 @@ impl Default for Line {
         Self {
             place: [0; 96],
             length: 0,
-            long: Vec::new(),
         }
     }
 }
@@ -91,31 +89,17 @@ impl Out for Line {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
-        match self.place.get_mut(self.length..end) {
-            Some(room) if self.long.is_empty() => {
-                room.copy_from_slice(bytes);
-                self.length = end;
-            }
-            _ => self.spill(bytes),
+        if let Some(room) = self.place.get_mut(self.length..end) {
+            room.copy_from_slice(bytes);
         }
+        self.length = end;
     }
 }
 
 impl Line {
-    #[cold]
-    fn spill(&mut self, bytes: &[u8]) {
-        if self.long.is_empty() {
-            self.long.extend_from_slice(&self.place[..self.length]);
-        }
-        self.long.extend_from_slice(bytes);
-    }
-
-    /// It as the value of a header field. None if it cannot be one.
-    pub(super) fn value(self) -> Option<HeaderValue> {
-        if self.long.is_empty() {
-            return HeaderValue::from_bytes(&self.place[..self.length]).ok();
-        }
-        HeaderValue::from_maybe_shared(Bytes::from(self.long)).ok()
+    /// All of it, if there was room for it.
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        self.place.get(..self.length)
     }
 }
 
