@@ -150,10 +150,7 @@ where
 {
     /// A request that is refused, or has to wait.
     #[inline(never)]
-    fn poll_long(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Response<LimitBody<R, L>>, S::Error>> {
+    fn poll_long(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
         let mut stage = self.project().stage;
         loop {
             let next = match stage.as_mut().project() {
