@@ -38,7 +38,7 @@ async fn never_more_is_in_memory_than_the_limit() {
     drop(sender);
     assert_eq!(
         works.await.unwrap(),
-        (0..50).map(|number| 100 + number * 17).sum()
+        (0..50).map(|number| 100 + number * 17).sum::<usize>()
     );
     assert!((900..=1000).contains(&most.load(Ordering::Relaxed)));
     assert_eq!(memory.snapshot().in_use(), 0);

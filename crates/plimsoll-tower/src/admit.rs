@@ -1,17 +1,13 @@
 //! Who is asked before a request of any kind goes on.
 
-use plimsoll::{Acquire, Demand, Denied, Limiter, PerKey, Permit};
+use plimsoll::{Acquire, Demand, Limiter, PerKey, Permit};
 
 /// Decides whether a request may go on.
 ///
 /// [`LimitLayer`](crate::LimitLayer) has what is usual; implement this for what is not.
 pub trait Admit<Request>: Send + Sync + 'static {
-    /// Decides at once, if that can be. A refusal is not the last word: [`acquire`](Self::acquire) follows.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be granted at once.
-    fn attempt(&self, request: &Request) -> Result<Permit<'static>, Denied>;
+    /// Takes at once, if that can be. `None` is not the last word: [`acquire`](Self::acquire) follows.
+    fn attempt(&self, request: &Request) -> Option<Permit<'static>>;
 
     /// Decides, waiting where that is wanted.
     fn acquire(&self, request: &Request) -> Acquire<'static>;
@@ -54,8 +50,8 @@ where
     L: Limiter + 'static,
     D: DemandOf<Request>,
 {
-    #[inline]
-    fn attempt(&self, request: &Request) -> Result<Permit<'static>, Denied> {
+    #[inline(always)]
+    fn attempt(&self, request: &Request) -> Option<Permit<'static>> {
         self.limiter.attempt_owned(self.demand.demand(request))
     }
 
@@ -80,11 +76,11 @@ where
     F: Fn(&Request) -> K + Send + Sync + 'static,
     D: DemandOf<Request>,
 {
-    #[inline]
-    fn attempt(&self, request: &Request) -> Result<Permit<'static>, Denied> {
+    #[inline(always)]
+    fn attempt(&self, request: &Request) -> Option<Permit<'static>> {
         let key = (self.key)(request);
-        let permit = self.limiters.attempt(&key, self.demand.demand(request))?;
-        Ok(permit.into_owned())
+        self.limiters
+            .attempt_owned(&key, self.demand.demand(request))
     }
 
     fn acquire(&self, request: &Request) -> Acquire<'static> {

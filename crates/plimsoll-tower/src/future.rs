@@ -21,7 +21,6 @@ pin_project! {
     {
         #[pin]
         stage: Stage<S, Request, S::Future>,
-        permit: Option<Permit<'static>>,
         classify: C,
     }
 }
@@ -29,19 +28,14 @@ pin_project! {
 pin_project! {
     #[project = StageView]
     enum Stage<S, Request, F> {
-        /// In the queue.
-        Waiting {
-            acquire: Acquire<'static>,
-            call: Option<(S, Request)>,
-        },
-        /// Its turn has come; the service may not be ready yet.
-        Turn {
-            call: Option<(S, Request)>,
-            permit: Unused,
-        },
         Calling {
             #[pin]
             call: F,
+            // Only if there is anything to give back.
+            permit: Option<Permit<'static>>,
+        },
+        Waiting {
+            waiting: Option<Box<Waiting<S, Request>>>,
         },
         Refused {
             denied: Option<Denied>,
@@ -49,29 +43,22 @@ pin_project! {
     }
 }
 
-/// The permit of a call that has not been made. If it never is, it is as if nothing had been asked.
-struct Unused(Option<Permit<'static>>);
-
-impl Unused {
-    fn undo(&mut self) {
-        if let Some(permit) = self.0.take() {
-            permit.undo();
-        }
-    }
-}
-
-impl Drop for Unused {
-    fn drop(&mut self) {
-        self.undo();
-    }
+/// A call whose turn has not come yet. Apart, because those that do not wait should be small.
+struct Waiting<S, Request> {
+    /// In the queue; `None` when its turn has come, and only the service may not be ready yet.
+    acquire: Option<Acquire<'static>>,
+    permit: Option<Permit<'static>>,
+    service: S,
+    /// Until it is called.
+    request: Option<Request>,
 }
 
 impl<S: Service<Request>, Request, C> LimitFuture<S, Request, C> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn calling(call: S::Future, permit: Permit<'static>, classify: C) -> Self {
+        let permit = permit.gives_back().then_some(permit);
         Self {
-            stage: Stage::Calling { call },
-            permit: Some(permit),
+            stage: Stage::Calling { call, permit },
             classify,
         }
     }
@@ -82,12 +69,14 @@ impl<S: Service<Request>, Request, C> LimitFuture<S, Request, C> {
         service: S,
         classify: C,
     ) -> Self {
-        Self {
-            stage: Stage::Waiting {
-                acquire,
-                call: Some((service, request)),
-            },
+        let waiting = Some(Box::new(Waiting {
+            acquire: Some(acquire),
             permit: None,
+            service,
+            request: Some(request),
+        }));
+        Self {
+            stage: Stage::Waiting { waiting },
             classify,
         }
     }
@@ -97,7 +86,6 @@ impl<S: Service<Request>, Request, C> LimitFuture<S, Request, C> {
             stage: Stage::Refused {
                 denied: Some(denied),
             },
-            permit: None,
             classify,
         }
     }
@@ -110,40 +98,54 @@ where
 {
     type Output = Result<S::Response, LimitError<S::Error>>;
 
-    #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    // Always, as the call: what is returned is mostly the response, and there is room for a refusal in it.
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.as_mut().project();
+        if let StageView::Calling { call, permit } = this.stage.project() {
+            let result = ready!(call.poll(cx));
+            if let Some(permit) = permit {
+                permit.give_back(this.classify.classify(result.as_ref()));
+            }
+            return Poll::Ready(result.map_err(LimitError::Service));
+        }
+        self.poll_long(cx)
+    }
+}
+
+impl<S, Request, C> LimitFuture<S, Request, C>
+where
+    S: Service<Request>,
+    C: Classify<S::Response, S::Error>,
+{
+    /// One that is refused, or has to wait.
+    #[inline(never)]
+    fn poll_long(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<S::Response, LimitError<S::Error>>> {
         let mut this = self.project();
         loop {
             let next = match this.stage.as_mut().project() {
-                StageView::Calling { call } => {
+                StageView::Calling { call, permit } => {
                     let result = ready!(call.poll(cx));
-                    if let Some(permit) = this.permit.take() {
-                        permit.finish(this.classify.classify(result.as_ref()));
+                    if let Some(permit) = permit {
+                        permit.give_back(this.classify.classify(result.as_ref()));
                     }
                     return Poll::Ready(result.map_err(LimitError::Service));
                 }
-                StageView::Waiting { acquire, call } => match ready!(Pin::new(acquire).poll(cx)) {
-                    Ok(permit) => Stage::Turn {
-                        call: call.take(),
-                        permit: Unused(Some(permit)),
-                    },
-                    Err(denied) => return Poll::Ready(Err(LimitError::Denied(denied))),
-                },
-                StageView::Turn { call, permit } => {
-                    let Some((service, _)) = call else {
+                StageView::Waiting { waiting } => {
+                    let Some(here) = waiting else {
                         unreachable!("a future is not polled after it is done")
                     };
-                    if let Err(error) = ready!(service.poll_ready(cx)) {
-                        permit.undo();
-                        return Poll::Ready(Err(LimitError::Service(error)));
-                    }
-                    let Some((mut service, request)) = call.take() else {
-                        unreachable!("it was there a moment ago")
+                    let (call, permit) = match ready!(here.poll(cx)) {
+                        Ok(called) => called,
+                        Err(error) => {
+                            *waiting = None;
+                            return Poll::Ready(Err(error));
+                        }
                     };
-                    *this.permit = permit.0.take();
-                    Stage::Calling {
-                        call: service.call(request),
-                    }
+                    Stage::Calling { call, permit }
                 }
                 StageView::Refused { denied } => {
                     let Some(denied) = denied.take() else {
@@ -153,6 +155,40 @@ where
                 }
             };
             this.stage.set(next);
+        }
+    }
+}
+
+/// The call of a service, and what it holds.
+type Called<S, R> = Result<
+    (<S as Service<R>>::Future, Option<Permit<'static>>),
+    LimitError<<S as Service<R>>::Error>,
+>;
+
+impl<S: Service<Request>, Request> Waiting<S, Request> {
+    /// Waits for its turn, then until the service is ready, and calls it.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Called<S, Request>> {
+        if let Some(acquire) = &mut self.acquire {
+            match ready!(Pin::new(acquire).poll(cx)) {
+                Ok(permit) => self.permit = Some(permit),
+                Err(denied) => return Poll::Ready(Err(LimitError::Denied(denied))),
+            }
+            self.acquire = None;
+        }
+        ready!(self.service.poll_ready(cx)).map_err(LimitError::Service)?;
+        let Some(request) = self.request.take() else {
+            unreachable!("it is called once")
+        };
+        let call = self.service.call(request);
+        Poll::Ready(Ok((call, self.permit.take())))
+    }
+}
+
+/// If it is never called, it is as if nothing had been asked.
+impl<S, Request> Drop for Waiting<S, Request> {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            permit.undo();
         }
     }
 }

@@ -55,20 +55,23 @@ where
         self.inner.poll_ready(cx).map_err(LimitError::Service)
     }
 
-    #[inline]
+    // Always: the future is then made where it is kept. To copy it right after it was written takes longer than the
+    // decision.
+    #[inline(always)]
     fn call(&mut self, request: Request) -> Self::Future {
         match self.admit.attempt(&request) {
-            Ok(permit) => {
+            Some(permit) => {
                 let call = self.inner.call(request);
                 LimitFuture::calling(call, permit, self.classify.clone())
             }
-            Err(_) => self.call_refused(request),
+            None => self.call_refused(request),
         }
     }
 }
 
 impl<S: Clone, A, C: Clone> Limit<S, A, C> {
     /// Refused at first: it may still wait.
+    #[inline(never)]
     fn call_refused<Request>(&mut self, request: Request) -> LimitFuture<S, Request, C>
     where
         S: Service<Request>,

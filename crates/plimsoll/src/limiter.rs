@@ -70,6 +70,11 @@ pub trait Limiter: Send + Sync {
         false
     }
 
+    /// Both, for those who tell callers with every answer: a limiter may look at itself once for both.
+    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
+        Some((self.standing()?, self.terms()))
+    }
+
     /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
     fn close(&self);
 
@@ -92,13 +97,17 @@ pub trait Limiter: Send + Sync {
         self.try_acquire(demand)
     }
 
-    /// [`attempt`](Self::attempt), independent of the borrow of the limiter.
+    /// Takes at once if that is quickly done, independent of the borrow of the limiter. `None` says nothing yet:
+    /// [`acquire_owned`](Self::acquire_owned) decides.
     ///
-    /// # Errors
-    ///
-    /// [`Denied`] says why.
-    fn attempt_owned(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
-        self.attempt(demand).map(Permit::into_owned)
+    /// A permit that gives nothing back need not know its limiter: [`undo`](Self::undo) takes it back.
+    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
+        self.attempt(demand).ok().map(Permit::into_owned)
+    }
+
+    /// As if `permit`, which this limiter granted, had never been granted. See [`Permit::undo`].
+    fn undo(&self, permit: Permit<'_>) {
+        permit.undo();
     }
 
     /// Takes after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that cannot

@@ -22,6 +22,12 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         self.try_acquire(key, demand)
     }
 
+    /// Takes for `key` at once if that is quickly done. See
+    /// [`Limiter::attempt_owned`](crate::Limiter::attempt_owned).
+    fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
+        self.attempt(key, demand).ok().map(Permit::into_owned)
+    }
+
     /// Takes for `key`, waiting where that is possible. See [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
 
@@ -40,6 +46,11 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// Whether answers have to be asked for elsewhere. See [`Limiter::is_remote`](crate::Limiter::is_remote).
     fn is_remote(&self) -> bool {
         false
+    }
+
+    /// Both, for those who tell callers with every answer: a limit may look at itself once for both.
+    fn standing_and_terms(&self, key: &Q) -> Option<(Standing, Terms)> {
+        Some((self.standing(key)?, self.terms()))
     }
 
     /// Its name.

@@ -154,6 +154,18 @@ impl<'a> Permit<'a> {
         matches!(self.source, Origin::Nowhere)
     }
 
+    /// Whether dropping it gives anything back.
+    #[inline]
+    #[must_use]
+    pub fn gives_back(&self) -> bool {
+        self.returns
+    }
+
+    /// Whether it is what was granted, and not split off from it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     /// What this is a permit for.
     #[inline]
     #[must_use]
@@ -232,6 +244,7 @@ impl<'a> Permit<'a> {
     }
 
     /// Gives the permit back and says how the work went.
+    #[inline]
     pub fn finish(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
@@ -245,6 +258,7 @@ impl<'a> Permit<'a> {
     }
 
     /// The same permit, no longer tied to the borrow of its limiter.
+    #[inline]
     pub fn into_owned(mut self) -> Permit<'static> {
         let permit = Permit {
             source: match std::mem::replace(&mut self.source, Origin::Nowhere) {
@@ -263,7 +277,9 @@ impl<'a> Permit<'a> {
         permit
     }
 
-    fn give_back(&mut self, outcome: Outcome) {
+    /// [`finish`](Self::finish) where it is. What is left of it permits nothing any more.
+    #[inline]
+    pub fn give_back(&mut self, outcome: Outcome) {
         if std::mem::take(&mut self.returns) && self.cost > 0 {
             self.source.get().give_back(self.grant(), outcome);
         }

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::declaration::{UNDECLARED, refusal};
 use super::learned::Learned;
-use crate::http::{Found, Whose};
+use crate::http::{Ask, Held, Whose};
 use crate::keys::{Forwarded, TrustedProxies};
 use crate::{Head, HttpLimit, HttpLimitLayer, RequestLimit};
 
@@ -178,24 +178,22 @@ impl Whose<Policies> for ByPolicy {
         policies: &Policies,
         head: &Head<'_>,
         demand: Demand,
-        _known: Option<()>,
-    ) -> Found<()> {
+        held: &mut Held<()>,
+    ) -> Ask {
         if self.learned.declares(head) {
-            return Found::Nobody;
+            return Ask::Pass;
         }
         let decision = policies.evaluate(UNDECLARED, self.client.client(head));
-        match refusal(decision, FALLBACK) {
-            Some(denied) => Found::Refused(denied),
-            None => Found::Granted(
-                Permit::spent(Grant {
-                    cost: 1,
-                    taken: Moment::ORIGIN,
-                    priority: demand.class(),
-                    timed: false,
-                }),
-                None,
-            ),
+        if let Some(denied) = refusal(decision, FALLBACK) {
+            return Ask::Refused(denied);
         }
+        held.permit = Some(Permit::spent(Grant {
+            cost: 1,
+            taken: Moment::ORIGIN,
+            priority: demand.class(),
+            timed: false,
+        }));
+        Ask::Pass
     }
 
     fn undo(&self, _policies: &Policies, _key: Option<&()>, _permit: Permit<'static>) {
@@ -204,16 +202,12 @@ impl Whose<Policies> for ByPolicy {
 
     fn charge(&self, _policies: &Policies, _key: Option<&()>, _cost: u32) {}
 
-    fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<Standing> {
+    fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<(Standing, Terms)> {
         None
     }
 
     fn terms(&self, _policies: &Policies) -> Terms {
         Terms::default()
-    }
-
-    fn is_remote(&self, _policies: &Policies) -> bool {
-        false
     }
 
     fn name<'l>(&self, _policies: &'l Policies) -> Option<&'l str> {

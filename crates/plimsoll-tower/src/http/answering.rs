@@ -1,6 +1,6 @@
 //! How callers are told: of a refusal, and of what is left.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
@@ -9,7 +9,8 @@ use plimsoll::{Denied, Standing};
 use super::limits::Limits;
 use crate::Head;
 use crate::answer::{
-    Class, Fields, Notice, PROBLEM_JSON, grpc_refusal, is_grpc, problem, retry_after, retry_seconds,
+    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal, is_grpc, problem, retry_after,
+    retry_seconds,
 };
 use crate::observe::Counted;
 
@@ -48,6 +49,8 @@ pub(super) struct Answering {
     pub(super) on_refused: Option<OnRefused>,
     pub(super) on_admitted: Option<OnAdmitted>,
     pub(super) counted: Counted,
+    /// What is promised is mostly the same in all responses.
+    pub(super) policy: Arc<OnceLock<Policy>>,
 }
 
 impl Default for Answering {
@@ -61,6 +64,7 @@ impl Default for Answering {
             on_refused: None,
             on_admitted: None,
             counted: Counted::default(),
+            policy: Arc::default(),
         }
     }
 }
@@ -68,6 +72,12 @@ impl Default for Answering {
 impl Answering {
     /// Tells what is left of limits that have let a request pass.
     pub(super) fn tell<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
+        if L::COUNT == 1 {
+            limits.tell(held, &mut |notice| {
+                self.fields.write_one(headers, &notice, &self.policy);
+            });
+            return;
+        }
         let mut few: [Option<Notice<'_>>; 4] = [None; 4];
         let mut many = Vec::new();
         let mut count = 0;

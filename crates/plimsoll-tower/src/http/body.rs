@@ -46,27 +46,22 @@ impl<B, L: Limits> LimitBody<B, L> {
     }
 
     /// A body that holds nothing, because nothing is to be held.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn free(body: B) -> Self {
-        Self {
-            body: Kind::Service { body },
-            holding: None,
-            outcome: None,
-            length: u64::MAX,
-        }
+        Self::holding(body, None, None, u64::MAX)
     }
 
     /// A body that holds what the request holds until it has ended.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn holding(
         body: B,
-        holding: Holding<L>,
+        holding: Option<Holding<L>>,
         outcome: Option<Outcome>,
         length: u64,
     ) -> Self {
         Self {
             body: Kind::Service { body },
-            holding: Some(holding),
+            holding,
             outcome,
             length,
         }
@@ -116,7 +111,7 @@ where
             }
             None => true,
         };
-        if let Some(holding) = this.holding.take_if(|_| ended) {
+        if let Some(mut holding) = this.holding.take_if(|_| ended) {
             holding.end(this.outcome.unwrap_or(Outcome::Ignore));
         }
         Poll::Ready(frame)

@@ -5,18 +5,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use plimsoll::{Acquire, Denied, Outcome, Priority};
+use plimsoll::{Acquire, Denied, Priority};
 use tower_service::Service;
 
-use super::answering::Refused;
 use super::body::LimitBody;
-use super::holding::Holding;
+use super::holding::{Holding, Lasting};
 use super::limits::{Admission, Limits};
-use super::settle::ResponseHead;
 use super::shared::Shared;
 use crate::Head;
 
@@ -50,20 +47,27 @@ pin_project! {
             waiting: Option<Box<Waiting<S, B, L>>>,
         },
         Refused {
-            shared: Arc<Shared<L>>,
-            refusal: Option<(usize, Denied, Request<B>)>,
+            refusal: Option<Box<Refusal<B, L>>>,
         },
         Done,
     }
 }
 
+/// A request that is refused. Apart for the same reason as those that wait.
+struct Refusal<B, L> {
+    shared: Arc<Shared<L>>,
+    index: usize,
+    denied: Denied,
+    request: Request<B>,
+}
+
 /// A request whose turn has not come yet. Apart, because those that do not wait should be small.
 struct Waiting<S, B, L: Limits> {
-    shared: Arc<Shared<L>>,
     /// For which of the limits, and how; `None` when only the service is not ready yet.
     acquire: Option<(usize, Acquire<'static>)>,
     priority: Priority,
-    held: L::Held,
+    /// Until it is called.
+    holding: Option<Holding<L>>,
     /// Until it is called.
     call: Option<(S, Request<B>)>,
 }
@@ -83,7 +87,7 @@ where
         }
     }
 
-    pub(super) const fn refused(
+    pub(super) fn refused(
         shared: Arc<Shared<L>>,
         index: usize,
         denied: Denied,
@@ -91,24 +95,26 @@ where
     ) -> Self {
         Self {
             stage: Stage::Refused {
-                shared,
-                refusal: Some((index, denied, request)),
+                refusal: Some(Box::new(Refusal {
+                    shared,
+                    index,
+                    denied,
+                    request,
+                })),
             },
         }
     }
 
     pub(super) fn waiting(
-        shared: Arc<Shared<L>>,
         acquire: (usize, Acquire<'static>),
         priority: Priority,
-        held: L::Held,
+        holding: Holding<L>,
         call: (S, Request<B>),
     ) -> Self {
         let waiting = Some(Box::new(Waiting {
-            shared,
             acquire: Some(acquire),
             priority,
-            held,
+            holding: Some(holding),
             call: Some(call),
         }));
         Self {
@@ -125,18 +131,32 @@ where
 {
     type Output = Result<Response<LimitBody<R, L>>, S::Error>;
 
-    #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    // Always, as the call.
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let StageView::Calling { call, holding } = self.as_mut().project().stage.project() {
+            let result = ready!(call.poll(cx));
+            return Poll::Ready(called(result, holding));
+        }
+        self.poll_long(cx)
+    }
+}
+
+impl<S, B, R, L> ResponseFuture<S, B, L>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Body<Data: From<Bytes>>,
+    L: Limits,
+{
+    /// A request that is refused, or has to wait.
+    #[inline(never)]
+    fn poll_long(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
         let mut stage = self.project().stage;
         loop {
             let next = match stage.as_mut().project() {
                 StageView::Calling { call, holding } => {
                     let result = ready!(call.poll(cx));
-                    // An error says nothing about the load: dropping what is held says so.
-                    let Some(holding) = holding.take() else {
-                        unreachable!("a future is not polled after it is done")
-                    };
-                    return Poll::Ready(result.map(|response| answered(response, holding)));
+                    return Poll::Ready(called(result, holding));
                 }
                 StageView::Waiting { waiting } => {
                     let Some(here) = waiting.as_mut() else {
@@ -157,11 +177,13 @@ where
                         }
                     }
                 }
-                StageView::Refused { shared, refusal } => {
-                    let Some((index, denied, request)) = refusal.take() else {
+                StageView::Refused { refusal } => {
+                    let Some(refusal) = refusal.take() else {
                         unreachable!("a future is not polled after it is done")
                     };
-                    let response = shared.refuse(index, &Head::of(&request), denied);
+                    let head = Head::of(&refusal.request);
+                    let refused = &refusal.shared;
+                    let response = refused.refuse(refusal.index, &head, refusal.denied.clone());
                     return Poll::Ready(Ok(response));
                 }
                 StageView::Done => unreachable!("a future is not polled after it is done"),
@@ -177,7 +199,7 @@ type Called<S, R, L> = Result<(<S as Service<R>>::Future, Holding<L>), <S as Ser
 impl<S, B, L: Limits> Waiting<S, B, L> {
     /// Waits until all limits have granted, or one has refused: then this is the answer.
     fn poll<R>(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response<LimitBody<R, L>>>> {
-        let Some((_, request)) = &self.call else {
+        let (Some((_, request)), Some(holding)) = (&self.call, &mut self.holding) else {
             unreachable!("it is not called before it is its turn")
         };
         while let Some((index, acquire)) = &mut self.acquire {
@@ -185,13 +207,9 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
             let answer = ready!(Pin::new(acquire).poll(cx));
             let head = Head::of(request);
             let admission = match answer {
-                Ok(permit) => {
-                    self.shared.limits.granted(index, permit, &mut self.held);
-                    // The others may have changed their minds while this one was waited for.
-                    self.shared.ask(&head, self.priority, &mut self.held)
-                }
+                Ok(permit) => holding.granted(index, permit, &head, self.priority),
                 Err(denied) => {
-                    self.shared.limits.refused(&denied, &mut self.held);
+                    holding.refused(&denied);
                     Admission::Refused(index, denied)
                 }
             };
@@ -199,7 +217,7 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
                 Admission::Admitted => None,
                 Admission::Wait(index, acquire) => Some((index, acquire)),
                 Admission::Refused(index, denied) => {
-                    return Poll::Ready(Some(self.shared.refuse(index, &head, denied)));
+                    return Poll::Ready(Some(holding.shared().refuse(index, &head, denied)));
                 }
             };
         }
@@ -214,12 +232,12 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
         if let Some((service, _)) = &mut self.call {
             ready!(service.poll_ready(cx))?;
         }
-        let Some((mut service, mut request)) = self.call.take() else {
+        let (Some((mut service, mut request)), Some(mut holding)) =
+            (self.call.take(), self.holding.take())
+        else {
             unreachable!("it is called once")
         };
-        let held = std::mem::take(&mut self.held);
-        let usage = self.shared.prepare(&held, request.extensions_mut());
-        let holding = Holding::new(Arc::clone(&self.shared), held, usage);
+        holding.prepare(request.extensions_mut());
         Poll::Ready(Ok((service.call(request), holding)))
     }
 }
@@ -227,49 +245,40 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
 /// Gives up what was granted while the service behind was not ready.
 impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
     fn drop(&mut self) {
-        self.shared.limits.undo(&mut self.held);
+        if let Some(holding) = &mut self.holding {
+            holding.undo();
+        }
     }
 }
 
-/// Passes a response on, with what its request holds.
-#[inline]
-fn answered<R: Body, L: Limits>(
-    mut response: Response<R>,
-    mut holding: Holding<L>,
-) -> Response<LimitBody<R, L>> {
-    if response.extensions().get::<Refused>().is_some() {
-        // A limit further in has refused: all or none.
-        holding.undo();
-        return response.map(LimitBody::free);
-    }
-    let outcome = holding.answered(ResponseHead::of(&response));
-    if holding.shared().tells_always() {
-        holding.tell(response.headers_mut());
-    }
-    let said = outcome.unwrap_or(Outcome::Ignore);
-    if response.body().is_end_stream() {
-        holding.end(said);
-        return response.map(LimitBody::free);
-    }
-    let until_head = holding.shared().settings.until_head;
-    let left = match until_head {
-        true => holding.release(said),
-        false => Some(holding),
+/// Passes the result of a call on, with what its request holds if that is held until the body ends. Otherwise it
+/// stays where it is, and has been given back.
+#[inline(always)]
+fn called<R: Body, E, L: Limits>(
+    mut result: Result<Response<R>, E>,
+    holding: &mut Option<Holding<L>>,
+) -> Result<Response<LimitBody<R, L>>, E> {
+    // Looked at where it is, and moved once: it is large.
+    let lasting = match &mut result {
+        Ok(response) => {
+            let Some(here) = holding else {
+                unreachable!("a future is not polled after it is done")
+            };
+            here.answered(response)
+        }
+        // It says nothing about the load: dropping what is held says so.
+        Err(_) => {
+            *holding = None;
+            None
+        }
     };
-    let Some(holding) = left else {
-        return response.map(LimitBody::free);
-    };
-    let length = length(&response);
-    response.map(|body| LimitBody::holding(body, holding, outcome, length))
-}
-
-/// How long the body is; endless if that is not known.
-fn length<R: Body>(response: &Response<R>) -> u64 {
-    let announced = || response.headers().get(CONTENT_LENGTH)?.to_str().ok();
-    let exact = response.body().size_hint().exact();
-    exact
-        .or_else(|| announced()?.parse().ok())
-        .unwrap_or(u64::MAX)
+    match lasting {
+        None => result.map(|response| response.map(LimitBody::free)),
+        Some(Lasting { outcome, length }) => result.map(|response| {
+            let holding = holding.take();
+            response.map(|body| LimitBody::holding(body, holding, outcome, length))
+        }),
+    }
 }
 
 impl<S: Service<Request<B>>, B, L: Limits> fmt::Debug for ResponseFuture<S, B, L> {

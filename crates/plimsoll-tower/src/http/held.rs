@@ -1,11 +1,11 @@
 //! What is held of one limit, and what is done with it.
 
-use plimsoll::{Outcome, Permit, Priority, Standing};
+use plimsoll::{Outcome, Permit, Priority, Standing, Terms};
 
 use super::limit::RequestLimit;
 use super::limits::{Ask, Limits, sealed};
 use super::settle::{Done, Settle};
-use super::whose::{Found, Whose};
+use super::whose::Whose;
 use crate::Head;
 use crate::answer::{Notice, Unit};
 
@@ -13,9 +13,9 @@ use crate::answer::{Notice, Unit};
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Held<K> {
-    permit: Option<Permit<'static>>,
+    pub(crate) permit: Option<Permit<'static>>,
     /// Whose limit it is.
-    key: Option<K>,
+    pub(super) key: Option<K>,
 }
 
 impl<K> Default for Held<K> {
@@ -37,7 +37,8 @@ where
     type Held = Held<W::Kept>;
     const COUNT: usize = 1;
 
-    #[inline]
+    // Always: what one layer of this makes, the next would copy.
+    #[inline(always)]
     fn ask(
         &self,
         _index: usize,
@@ -53,26 +54,7 @@ where
             return Ask::Pass;
         }
         let demand = self.options.demand(head).priority(priority);
-        let known = held.key.take();
-        match self.whose.ask(&self.limiter, head, demand, known) {
-            Found::Nobody => Ask::Pass,
-            Found::Granted(permit, key) => {
-                *held = Held {
-                    permit: Some(permit),
-                    key,
-                };
-                Ask::Pass
-            }
-            Found::Refused(denied) => Ask::Refused(denied),
-            Found::Wait(acquire, key) => {
-                held.key = key;
-                if self.whose.is_remote(&self.limiter) {
-                    Ask::Elsewhere(acquire)
-                } else {
-                    Ask::Wait(acquire)
-                }
-            }
-        }
+        self.whose.ask(&self.limiter, head, demand, held)
     }
 
     fn granted(&self, _index: usize, permit: Permit<'static>, held: &mut Self::Held) {
@@ -86,6 +68,7 @@ where
         }
     }
 
+    #[inline]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
         if matches!(self.options.settle, Settle::Never) {
             return;
@@ -103,9 +86,15 @@ where
     }
 
     #[inline]
+    fn outlasts_head(&self, held: &Self::Held) -> bool {
+        let permit = held.permit.as_ref();
+        permit.is_some_and(Permit::gives_back) || !matches!(self.options.settle, Settle::Never)
+    }
+
+    #[inline]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
-        if let Some(permit) = held.permit.take() {
-            permit.finish(outcome);
+        if let Some(permit) = &mut held.permit {
+            permit.give_back(outcome);
         }
     }
 
@@ -121,20 +110,17 @@ where
         let Some(permit) = &held.permit else {
             return;
         };
-        let known = permit.standing();
-        let standing = known.or_else(|| self.whose.standing(&self.limiter, held.key.as_ref()));
-        if let Some(standing) = standing {
+        if let Some(standing) = permit.standing() {
             see(self.notice(0, standing));
+        } else if let Some((standing, terms)) =
+            self.whose.standing(&self.limiter, held.key.as_ref())
+        {
+            see(self.notice_of(terms, standing));
         }
     }
 
     fn notice(&self, _index: usize, standing: Standing) -> Notice<'_> {
-        let name = self.whose.name(&self.limiter).unwrap_or(Notice::UNNAMED);
-        let notice = Notice::new(name, self.whose.terms(&self.limiter), standing);
-        match self.options.settle {
-            Settle::ByBytes(_) => notice.unit(Unit::ContentBytes),
-            _ => notice,
-        }
+        self.notice_of(self.whose.terms(&self.limiter), standing)
     }
 
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
@@ -149,5 +135,16 @@ where
 
     fn reads_usage(&self) -> bool {
         matches!(self.options.settle, Settle::ByUsage)
+    }
+}
+
+impl<L, W: Whose<L>> RequestLimit<L, W> {
+    fn notice_of(&self, terms: Terms, standing: Standing) -> Notice<'_> {
+        let name = self.whose.name(&self.limiter).unwrap_or(Notice::UNNAMED);
+        let notice = Notice::new(name, terms, standing);
+        match self.options.settle {
+            Settle::ByBytes(_) => notice.unit(Unit::ContentBytes),
+            _ => notice,
+        }
     }
 }

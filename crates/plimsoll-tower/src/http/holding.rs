@@ -1,11 +1,15 @@
 use std::sync::Arc;
 
-use http::HeaderMap;
-use plimsoll::Outcome;
+use http::header::CONTENT_LENGTH;
+use http::{Extensions, HeaderMap, Response};
+use http_body::Body;
+use plimsoll::{Denied, Outcome, Permit, Priority};
 
-use super::limits::Limits;
+use super::answering::Refused;
+use super::limits::{Admission, Limits};
 use super::settle::{Done, ResponseHead, Usage};
 use super::shared::Shared;
+use crate::Head;
 
 /// What a request holds of its limits, from the moment it is admitted until its response has ended, whichever way.
 pub(super) struct Holding<L: Limits> {
@@ -17,13 +21,21 @@ pub(super) struct Holding<L: Limits> {
     ended: bool,
 }
 
+/// What is known of a body until whose end something is held.
+pub(super) struct Lasting {
+    /// What the head says about the load, if it does.
+    pub(super) outcome: Option<Outcome>,
+    /// How long it is; endless if that is not known.
+    pub(super) length: u64,
+}
+
 impl<L: Limits> Holding<L> {
     #[inline]
-    pub(super) const fn new(shared: Arc<Shared<L>>, held: L::Held, usage: Option<Usage>) -> Self {
+    pub(super) fn new(shared: Arc<Shared<L>>) -> Self {
         Self {
             shared,
-            held,
-            usage,
+            held: L::Held::default(),
+            usage: None,
             bytes: 0,
             ended: false,
         }
@@ -33,19 +45,71 @@ impl<L: Limits> Holding<L> {
         &self.shared
     }
 
+    /// Asks all limits.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, head: &Head<'_>, priority: Priority) -> Admission {
+        self.shared.ask(head, priority, &mut self.held)
+    }
+
+    /// Keeps what was granted after waiting, and asks the others again: they may have changed their minds meanwhile.
+    pub(super) fn granted(
+        &mut self,
+        index: usize,
+        permit: Permit<'static>,
+        head: &Head<'_>,
+        priority: Priority,
+    ) -> Admission {
+        let Self { shared, held, .. } = self;
+        shared.limits.granted(index, permit, held);
+        shared.ask(head, priority, held)
+    }
+
+    /// Readies the request for where it is handled.
+    #[inline]
+    pub(super) fn prepare(&mut self, extensions: &mut Extensions) {
+        self.usage = self.shared.prepare(&self.held, extensions);
+    }
+
+    /// One was refused after waiting.
+    pub(super) fn refused(&mut self, denied: &Denied) {
+        self.shared.limits.refused(denied, &mut self.held);
+    }
+
     /// So much more of the body is sent. Returns how much it is now.
     pub(super) const fn sent(&mut self, bytes: u64) -> u64 {
         self.bytes = self.bytes.saturating_add(bytes);
         self.bytes
     }
 
-    /// The head of the response is there. Returns what it says about the load, if it does.
-    #[inline]
-    pub(super) fn answered(&mut self, head: ResponseHead<'_>) -> Option<Outcome> {
-        self.shared
-            .limits
-            .settle(&Done::Answered(head), &mut self.held);
-        self.shared.classify(head)
+    /// The head of the response is there. Returns what it says if anything is to be held until the body ends;
+    /// otherwise all is given back.
+    #[inline(always)]
+    pub(super) fn answered<R: Body>(&mut self, response: &mut Response<R>) -> Option<Lasting> {
+        if response.extensions().get::<Refused>().is_some() {
+            // A limit further in has refused: all or none.
+            self.undo();
+            return None;
+        }
+        let shared = &*self.shared;
+        let head = ResponseHead::of(response);
+        shared.limits.settle(&Done::Answered(head), &mut self.held);
+        // A rate has nothing to learn, and nothing to give back.
+        let lasts = shared.limits.outlasts_head(&self.held);
+        let outcome = if lasts { shared.classify(head) } else { None };
+        if shared.tells_always() {
+            self.tell(response.headers_mut());
+        }
+        let said = outcome.unwrap_or(Outcome::Ignore);
+        if !lasts || response.body().is_end_stream() {
+            self.end(said);
+            return None;
+        }
+        if self.shared.settings.until_head && !self.shared.limits.release(&mut self.held, said) {
+            self.ended = true;
+            return None;
+        }
+        let length = length(response);
+        Some(Lasting { outcome, length })
     }
 
     /// Tells the caller what is left.
@@ -57,20 +121,14 @@ impl<L: Limits> Holding<L> {
     }
 
     /// As if it had never been admitted.
-    pub(super) fn undo(mut self) {
+    pub(super) fn undo(&mut self) {
         self.ended = true;
         self.shared.limits.undo(&mut self.held);
     }
 
-    /// Gives back what does not depend on the body. Returns what is left, if anything.
-    pub(super) fn release(mut self, outcome: Outcome) -> Option<Self> {
-        let left = self.shared.limits.release(&mut self.held, outcome);
-        left.then_some(self)
-    }
-
     /// Gives everything back, and charges what is known only now.
     #[inline]
-    pub(super) fn end(mut self, outcome: Outcome) {
+    pub(super) fn end(&mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
 
@@ -94,4 +152,13 @@ impl<L: Limits> Drop for Holding<L> {
     fn drop(&mut self) {
         self.give_back(Outcome::Ignore);
     }
+}
+
+/// How long the body is; endless if that is not known.
+fn length<R: Body>(response: &Response<R>) -> u64 {
+    let announced = || response.headers().get(CONTENT_LENGTH)?.to_str().ok();
+    let exact = response.body().size_hint().exact();
+    exact
+        .or_else(|| announced()?.parse().ok())
+        .unwrap_or(u64::MAX)
 }

@@ -40,6 +40,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held);
 
+    /// Whether anything is left to do when the head of the response is there.
+    #[doc(hidden)]
+    fn outlasts_head(&self, held: &Self::Held) -> bool;
+
     /// Gives everything back.
     #[doc(hidden)]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome);
@@ -89,6 +93,7 @@ pub(super) enum Admission {
 ///
 /// Who is refused, or has to wait in a queue, holds nothing of the others. What is only asked elsewhere is not waited for
 /// long: meanwhile the others are held, or two such limits would be given back for each other for ever.
+#[inline(always)]
 pub(super) fn ask_all<L: Limits>(
     limits: &L,
     head: &Head<'_>,
@@ -112,7 +117,7 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     type Held = (A::Held, B::Held);
     const COUNT: usize = A::COUNT + B::COUNT;
 
-    #[inline]
+    #[inline(always)]
     fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask {
         if index < A::COUNT {
             self.0.ask(index, head, priority, &mut held.0)
@@ -139,9 +144,15 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.0.undo(&mut held.0);
     }
 
+    #[inline]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
         self.0.settle(done, &mut held.0);
         self.1.settle(done, &mut held.1);
+    }
+
+    #[inline]
+    fn outlasts_head(&self, held: &Self::Held) -> bool {
+        self.0.outlasts_head(&held.0) || self.1.outlasts_head(&held.1)
     }
 
     #[inline]

@@ -18,16 +18,20 @@ mod whose;
 pub use answering::{Refused, Told};
 pub use body::LimitBody;
 pub use future::ResponseFuture;
+#[cfg(feature = "axum")]
+pub(crate) use held::Held;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
+#[cfg(any(feature = "axum", feature = "metrics"))]
+pub(crate) use limits::Ask;
 pub use limits::Limits;
 #[cfg(feature = "metrics")]
-pub(crate) use limits::{Ask, sealed};
+pub(crate) use limits::sealed;
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
 #[cfg(feature = "metrics")]
 pub(crate) use settle::Done;
 pub use settle::{ResponseHead, Usage};
-pub use whose::{ByKey, ByKeyLater, Everyone, WithoutKey};
 #[cfg(feature = "axum")]
-pub(crate) use whose::{Found, Whose};
+pub(crate) use whose::Whose;
+pub use whose::{ByKey, ByKeyLater, Everyone, WithoutKey};

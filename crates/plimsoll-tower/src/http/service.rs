@@ -56,28 +56,26 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    // Always: the future is then made where it is kept, and not copied right after it was written.
+    #[inline(always)]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let head = Head::of(&request);
         let priority = self.shared.priority(&head);
-        let mut held = L::Held::default();
-        match self.shared.ask(&head, priority, &mut held) {
+        let mut holding = Holding::new(Arc::clone(&self.shared));
+        match holding.ask(&head, priority) {
             Admission::Admitted => {
-                let usage = self.shared.prepare(&held, request.extensions_mut());
-                let holding = Holding::new(Arc::clone(&self.shared), held, usage);
+                holding.prepare(request.extensions_mut());
                 ResponseFuture::calling(self.inner.call(request), holding)
             }
             Admission::Refused(index, denied) => {
-                let shared = Arc::clone(&self.shared);
-                ResponseFuture::refused(shared, index, denied, request)
+                ResponseFuture::refused(Arc::clone(&self.shared), index, denied, request)
             }
             Admission::Wait(index, acquire) => {
-                let shared = Arc::clone(&self.shared);
                 // A clone is not ready. What this one has reserved is given up, or the request might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
                 let call = (service, request);
-                ResponseFuture::waiting(shared, (index, acquire), priority, held, call)
+                ResponseFuture::waiting((index, acquire), priority, holding, call)
             }
         }
     }

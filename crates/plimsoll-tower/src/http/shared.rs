@@ -35,7 +35,7 @@ impl<L: Limits> Shared<L> {
         from.map_or(Priority::Normal, |from| from.priority(head))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn ask(&self, head: &Head<'_>, priority: Priority, held: &mut L::Held) -> Admission {
         let admission = ask_all(&self.limits, head, priority, held);
         if let (Admission::Admitted, Some(hook)) = (&admission, &self.answering.on_admitted) {

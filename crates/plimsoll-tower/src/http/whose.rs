@@ -11,6 +11,8 @@ use plimsoll::{
     Acquire, Demand, Denied, Grant, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
 };
 
+use super::held::Held;
+use super::limits::Ask;
 use crate::{Head, KeyFrom};
 
 /// What becomes of a request that has no key.
@@ -31,46 +33,41 @@ pub trait Whose<L>: Send + Sync + 'static {
     /// A key that is kept while the request is worked on.
     type Kept: Send + Unpin + 'static;
 
-    /// `known` is what was kept when this was asked before, for the same request.
-    fn ask(
-        &self,
-        limiter: &L,
-        head: &Head<'_>,
-        demand: Demand,
-        known: Option<Self::Kept>,
-    ) -> Found<Self::Kept>;
+    /// Asks for a request. What it holds then is written where it stays: to hand it over in memory takes as long as
+    /// the decision.
+    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand, held: &mut Held<Self::Kept>)
+    -> Ask;
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>);
 
     fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32);
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing>;
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)>;
 
     fn terms(&self, limiter: &L) -> Terms;
-
-    fn is_remote(&self, limiter: &L) -> bool;
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 }
 
-/// What is found by asking.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Found<K> {
-    /// The limit does not hold.
-    Nobody,
-    Granted(Permit<'static>, Option<K>),
-    Refused(Denied),
-    Wait(Acquire<'static>, Option<K>),
-}
-
 /// Looks whether the answer is there; if not, its place in the queue is taken.
-fn first_look<K>(mut acquire: Acquire<'static>, key: impl FnOnce() -> Option<K>) -> Found<K> {
+///
+/// Apart, so that those who are granted at once come by without it.
+#[inline(never)]
+fn first_look<K>(
+    is_remote: bool,
+    acquire: impl FnOnce() -> Acquire<'static>,
+    held: &mut Held<K>,
+) -> Ask {
+    let mut acquire = acquire();
     // The task is told of when the future is polled.
     match Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(permit)) => Found::Granted(permit, key()),
-        Poll::Ready(Err(denied)) => Found::Refused(denied),
-        Poll::Pending => Found::Wait(acquire, key()),
+        Poll::Ready(Ok(permit)) => {
+            held.permit = Some(permit);
+            Ask::Pass
+        }
+        Poll::Ready(Err(denied)) => Ask::Refused(denied),
+        Poll::Pending if is_remote => Ask::Elsewhere(acquire),
+        Poll::Pending => Ask::Wait(acquire),
     }
 }
 
@@ -81,32 +78,29 @@ pub struct Everyone;
 impl<L: Limiter + 'static> Whose<L> for Everyone {
     type Kept = ();
 
-    #[inline]
-    fn ask(&self, limiter: &L, _head: &Head<'_>, demand: Demand, _known: Option<()>) -> Found<()> {
-        match limiter.attempt_owned(demand) {
-            Ok(permit) => Found::Granted(permit, None),
-            Err(_) => first_look(limiter.acquire_owned(demand), || None),
+    #[inline(always)]
+    fn ask(&self, limiter: &L, _head: &Head<'_>, demand: Demand, held: &mut Held<()>) -> Ask {
+        if let Some(permit) = limiter.attempt_owned(demand) {
+            held.permit = Some(permit);
+            return Ask::Pass;
         }
+        first_look(limiter.is_remote(), || limiter.acquire_owned(demand), held)
     }
 
-    fn undo(&self, _limiter: &L, _key: Option<&()>, permit: Permit<'static>) {
-        permit.undo();
+    fn undo(&self, limiter: &L, _key: Option<&()>, permit: Permit<'static>) {
+        limiter.undo(permit);
     }
 
     fn charge(&self, limiter: &L, _key: Option<&()>, cost: u32) {
         limiter.charge(cost);
     }
 
-    fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<Standing> {
-        limiter.standing()
+    fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<(Standing, Terms)> {
+        limiter.standing_and_terms()
     }
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
-    }
-
-    fn is_remote(&self, limiter: &L) -> bool {
-        limiter.is_remote()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -131,26 +125,34 @@ where
 {
     type Kept = Owned<K>;
 
-    #[inline]
+    #[inline(always)]
     fn ask(
         &self,
         limiter: &L,
         head: &Head<'_>,
         demand: Demand,
-        _known: Option<Self::Kept>,
-    ) -> Found<Self::Kept> {
+        held: &mut Held<Self::Kept>,
+    ) -> Ask {
         let key = match (self.key.key(head), &self.without) {
             (Some(key), _) => key,
             (None, WithoutKey::Share(key)) => Cow::Owned(key.clone()),
-            (None, WithoutKey::Skip) => return Found::Nobody,
-            (None, WithoutKey::Refuse) => return Found::Refused(no_key(limiter.name())),
+            (None, WithoutKey::Skip) => return Ask::Pass,
+            (None, WithoutKey::Refuse) => return Ask::Refused(no_key(limiter.name())),
         };
-        match limiter.attempt(&key, demand) {
-            Ok(permit) => Found::Granted(permit.into_owned(), Some(key.into_owned())),
-            Err(_) => first_look(limiter.acquire_owned(&key, demand), || {
-                Some(key.into_owned())
-            }),
+        if let Some(permit) = limiter.attempt_owned(&key, demand) {
+            held.permit = Some(permit);
+            held.key = Some(key.into_owned());
+            return Ask::Pass;
         }
+        let answer = first_look(
+            limiter.is_remote(),
+            || limiter.acquire_owned(&key, demand),
+            held,
+        );
+        if !matches!(answer, Ask::Refused(_)) {
+            held.key = Some(key.into_owned());
+        }
+        answer
     }
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
@@ -166,16 +168,12 @@ where
         }
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
-        limiter.standing(Borrow::borrow(key?))
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
+        limiter.standing_and_terms(Borrow::borrow(key?))
     }
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
-    }
-
-    fn is_remote(&self, limiter: &L) -> bool {
-        limiter.is_remote()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -204,26 +202,29 @@ where
         limiter: &L,
         head: &Head<'_>,
         demand: Demand,
-        known: Option<Self::Kept>,
-    ) -> Found<Self::Kept> {
+        held: &mut Held<Self::Kept>,
+    ) -> Ask {
         // Looked up once: who waits for a second key would otherwise begin anew with the first, and never end.
-        if let Some(kept) = known
+        if let Some(kept) = held.key.clone()
             && let Some(key) = kept.get()
         {
             let Some(key) = key else {
                 return self.without_any(limiter);
             };
-            return match limiter.attempt(key, demand) {
-                Ok(permit) => Found::Granted(permit.into_owned(), Some(kept)),
-                Err(_) => {
-                    let acquire = limiter.acquire_owned(key, demand);
-                    first_look(acquire, || Some(kept))
-                }
-            };
+            if let Some(permit) = limiter.attempt_owned(key, demand) {
+                held.permit = Some(permit);
+                return Ask::Pass;
+            }
+            return first_look(
+                limiter.is_remote(),
+                || limiter.acquire_owned(key, demand),
+                held,
+            );
         }
-        let kept = Self::Kept::default();
+        let later = Self::Kept::default();
+        let is_remote = limiter.is_remote();
         let found = (self.find)(head);
-        let (limiter, without, keep) = (limiter.clone(), self.without.clone(), Arc::clone(&kept));
+        let (limiter, without, keep) = (limiter.clone(), self.without.clone(), Arc::clone(&later));
         let acquire = Acquire::from_future(async move {
             let key = match (found.await, &without) {
                 (None, WithoutKey::Share(key)) => Some(key.clone()),
@@ -235,7 +236,8 @@ where
                 None => Err(no_key(limiter.name())),
             }
         });
-        first_look(acquire, || Some(kept))
+        held.key = Some(later);
+        first_look(is_remote, || acquire, held)
     }
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
@@ -251,16 +253,12 @@ where
         }
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
-        limiter.standing(found(key)?)
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
+        limiter.standing_and_terms(found(key)?)
     }
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
-    }
-
-    fn is_remote(&self, limiter: &L) -> bool {
-        limiter.is_remote()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -270,10 +268,10 @@ where
 
 impl<K, F> ByKeyLater<K, F> {
     /// What becomes of a request for which no key was found.
-    fn without_any<L: PerKey<K>>(&self, limiter: &L) -> Found<Arc<OnceLock<Option<K>>>> {
+    fn without_any<L: PerKey<K>>(&self, limiter: &L) -> Ask {
         match self.without {
-            WithoutKey::Skip => Found::Nobody,
-            _ => Found::Refused(no_key(limiter.name())),
+            WithoutKey::Skip => Ask::Pass,
+            _ => Ask::Refused(no_key(limiter.name())),
         }
     }
 }

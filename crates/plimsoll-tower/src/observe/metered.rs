@@ -126,6 +126,11 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.settle(done, &mut held.held);
     }
 
+    fn outlasts_head(&self, _held: &Self::Held) -> bool {
+        // It is counted until the body has ended.
+        true
+    }
+
     fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
         // First: by the time the next one is let in, this one is no longer counted.
         drop(held.watch.take());

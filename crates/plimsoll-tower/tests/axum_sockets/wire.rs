@@ -122,8 +122,8 @@ async fn a_refusal_as_it_is_sent() {
         "content-type: application/problem+json",
         "ratelimit-policy: \"per-address\";q=1;w=1",
         "ratelimit: \"per-address\";r=0;t=1",
-        "x-ratelimit-limit: 1",
         "x-ratelimit-remaining: 0",
+        "x-ratelimit-limit: 1",
         "x-ratelimit-reset: 1",
         "retry-after: 1",
     ];

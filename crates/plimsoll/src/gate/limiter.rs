@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::Gate;
-use super::core::{Core, Shortly};
+use super::core::{Core, PARKED, Shortly};
+use crate::sync::Ordering;
 use crate::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Permit, Reservation, Rule, Snapshot,
     Source, Standing, Terms,
@@ -17,14 +18,24 @@ impl<R: Rule> Limiter for Gate<R> {
         self.core.attempt(demand).map(|grant| self.permit(grant))
     }
 
-    #[inline]
-    fn attempt_owned(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
-        let grant = self.core.attempt(demand)?;
-        Ok(Permit::shared(
-            Arc::clone(&self.core) as _,
-            grant,
-            R::GIVES_BACK,
-        ))
+    // Always: to pass a permit on in memory takes longer than to decide.
+    #[inline(always)]
+    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
+        let grant = self.core.attempt_shortly(demand)?;
+        // A share of the gate costs two atomic operations, as much as the decision.
+        Some(if R::GIVES_BACK {
+            Permit::shared(Arc::clone(&self.core) as _, grant, true)
+        } else {
+            Permit::spent(grant)
+        })
+    }
+
+    fn undo(&self, permit: Permit<'_>) {
+        if permit.is_spent() {
+            self.core.undo(permit.grant(), permit.is_whole());
+        } else {
+            permit.undo();
+        }
     }
 
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
@@ -45,6 +56,11 @@ impl<R: Rule> Limiter for Gate<R> {
 
     fn terms(&self) -> Terms {
         Self::terms(self)
+    }
+
+    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
+        let shortly = self.core.standing_and_terms();
+        Some(shortly.unwrap_or_else(|| (Self::standing(self), Self::terms(self))))
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
@@ -84,15 +100,39 @@ impl<R: Rule> Core<R> {
     /// Takes now, by one who will wait if that is refused.
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Grant, Denied> {
+        match self.attempt_shortly(demand) {
+            Some(grant) => Ok(grant),
+            None => self.attempt_inside(self.clock.now(), demand),
+        }
+    }
+
+    /// The same by the word alone.
+    #[inline(always)]
+    fn attempt_shortly(&self, demand: Demand) -> Option<Grant> {
         let (now, timed) = self.start();
         if demand.cost > 0 && matches!(self.take_short(now, demand.cost), Shortly::Granted) {
             self.totals.granted();
-            return Ok(Grant {
+            return Some(Grant {
                 timed,
                 ..demand.granted(now)
             });
         }
-        self.attempt_inside(now, demand)
+        None
+    }
+
+    /// How it stands by the word alone, if the state is there.
+    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
+        let now = self.clock.now();
+        let word = self.word.load(Ordering::Acquire);
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
+            return None;
+        }
+        // With the state in the word, the rule is the first one.
+        let standing = Standing::of(&self.rule, &self.rule.unpack(word, now), now);
+        // As for a refusal: a word read before the epoch turned says nothing.
+        let current = self.word.load(Ordering::Acquire);
+        (current == word).then(|| (standing, Terms::of(&self.rule, now)))
     }
 
     #[inline(never)]
@@ -104,5 +144,53 @@ impl<R: Rule> Core<R> {
             }
             Err(refusal) => Err(self.denied(turn.rule, refusal, turn.state, turn.now)),
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Concurrency, Demand, Gate, Limiter, ManualClock, TokenBucket};
+
+    #[test]
+    fn an_owned_permit_of_a_rate_is_undone_by_its_gate() {
+        let gate = Gate::builder(TokenBucket::per_second(10));
+        let gate = gate.clock(ManualClock::new().clock()).build();
+        let mut permit = gate.attempt_owned(Demand::of(4)).unwrap();
+        let part = permit.split(3).unwrap();
+        Limiter::undo(&gate, part);
+        assert_eq!((gate.snapshot().available, gate.snapshot().granted), (9, 1));
+        Limiter::undo(&gate, permit);
+        assert_eq!(
+            (gate.snapshot().available, gate.snapshot().granted),
+            (10, 0)
+        );
+    }
+
+    #[test]
+    fn an_owned_permit_that_is_given_back_still_knows_its_gate() {
+        let gate = Gate::new(Concurrency::new(2));
+        let permit = gate.attempt_owned(Demand::ONE).unwrap();
+        assert!(permit.gives_back());
+        drop(permit);
+        assert_eq!(gate.snapshot().in_use(), 0);
+    }
+
+    #[test]
+    fn standing_and_terms_are_the_same_in_one_look_and_in_two() {
+        let time = ManualClock::new();
+        let gate = Gate::builder(TokenBucket::per_second(10).with_burst(20));
+        let gate = gate.clock(time.clock()).build();
+        for _ in 0..20 {
+            gate.try_acquire(1).unwrap().forget();
+            time.advance(Duration::from_millis(30));
+            let both = Limiter::standing_and_terms(&gate);
+            assert_eq!(both, Some((gate.standing(), gate.terms())));
+        }
+        // Behind the lock as well.
+        gate.close();
+        let both = Limiter::standing_and_terms(&gate);
+        assert_eq!(both, Some((gate.standing(), gate.terms())));
     }
 }

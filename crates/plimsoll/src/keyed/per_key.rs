@@ -68,26 +68,36 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        self.look(key, |_, _| ()).0
+    }
+
+    /// How much `key` has left, and something of the rule that all keys have which have none of their own.
+    fn look<Q, T>(&self, key: &Q, see: impl FnOnce(&R, Moment) -> T) -> (Standing, T)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let shared = &*self.shared;
         let now = shared.clock.now();
         let (shard, hash) = shared.locate(key);
         let mut table = shared.locked(shard, now);
         let now = now.max(table.forgot_at);
+        let seen = see(&table.rule, now);
         let gate = match table.find(hash, key) {
             Some(Found::Word(rule, word)) => {
-                return Standing::of(rule, &rule.unpack(*word, now), now);
+                return (Standing::of(rule, &rule.unpack(*word, now), now), seen);
             }
             Some(Found::Wide(rule, wide)) => match &wide.what {
-                What::State(state) => return Standing::of(rule, state, now),
+                What::State(state) => return (Standing::of(rule, state, now), seen),
                 What::Gate { gate, .. } => gate.clone(),
             },
             None => {
                 let rule = &*table.rule;
-                return Standing::of(rule, &rule.fresh_key(now), now);
+                return (Standing::of(rule, &rule.fresh_key(now), now), seen);
             }
         };
         drop(table);
-        gate.standing()
+        (gate.standing(), seen)
     }
 
     /// What each key without limits of its own is promised.
@@ -173,6 +183,17 @@ where
         answer
     }
 
+    #[inline(always)]
+    fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
+        let shared = &*self.shared;
+        let now = shared.clock.now();
+        if shared.take_short(key, now, demand.cost) {
+            shared.totals.granted();
+            return Some(Permit::spent(demand.granted(now)));
+        }
+        None
+    }
+
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
         if self.shared.queue.is_none() || demand.is_at_once() {
             let answer = Self::try_acquire(self, key, demand);
@@ -196,6 +217,10 @@ where
 
     fn terms(&self) -> Terms {
         Self::terms(self)
+    }
+
+    fn standing_and_terms(&self, key: &Q) -> Option<(Standing, Terms)> {
+        Some(self.look(key, |rule, now| Terms::of(rule, now)))
     }
 
     fn name(&self) -> Option<&str> {

@@ -160,8 +160,12 @@ impl Limiter for AnyLimiter {
         self.shared().attempt(demand)
     }
 
-    fn attempt_owned(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
+    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
         self.shared().attempt_owned(demand)
+    }
+
+    fn undo(&self, permit: Permit<'_>) {
+        self.shared().undo(permit);
     }
 
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
@@ -194,6 +198,10 @@ impl Limiter for AnyLimiter {
 
     fn terms(&self) -> Terms {
         self.shared().terms()
+    }
+
+    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
+        self.shared().standing_and_terms()
     }
 
     fn check_saturation(&self) -> Result<(), Denied> {
