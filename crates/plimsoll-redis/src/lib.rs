@@ -35,10 +35,12 @@
 mod after;
 mod all;
 mod answer;
+mod borrow;
 mod circuit;
 mod decision;
 mod error;
 mod face;
+mod home;
 mod key;
 mod lease;
 mod limiter;
@@ -49,6 +51,7 @@ mod script;
 mod store;
 
 pub use all::RedisAll;
+pub use borrow::Borrow;
 pub use circuit::Circuit;
 pub use decision::{Decision, RedisPermit};
 pub use error::{StoreError, StoreErrorKind};

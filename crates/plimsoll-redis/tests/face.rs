@@ -339,8 +339,5 @@ async fn it_stands_in_a_layer_for_everyone_and_by_key() {
         }
     }
     assert_eq!(left, 1);
-    assert_eq!(
-        answer(service, None).await.status(),
-        StatusCode::BAD_REQUEST
-    );
+    assert_ne!(answer(service, None).await.status(), StatusCode::OK);
 }

@@ -4,7 +4,7 @@ use plimsoll::InvalidLimit;
 
 use super::Fleet;
 use super::inner::Inner;
-use crate::{Outage, RedisLimiter};
+use crate::{Borrow, Outage, RedisLimiter};
 
 /// Settings of a [`Fleet`]. See [`RedisLimiter::fleet`].
 #[derive(Clone, Debug)]
@@ -12,6 +12,7 @@ use crate::{Outage, RedisLimiter};
 pub struct FleetBuilder {
     pub(super) limiter: RedisLimiter,
     pub(super) outage: Outage,
+    pub(super) borrow: Option<Borrow>,
     pub(super) waiting: u32,
 }
 
@@ -20,6 +21,7 @@ impl FleetBuilder {
         Self {
             limiter,
             outage: Outage::default(),
+            borrow: None,
             waiting: 0,
         }
     }
@@ -27,6 +29,12 @@ impl FleetBuilder {
     /// What is answered while the store cannot decide; to refuse unless said otherwise.
     pub fn outage(mut self, outage: Outage) -> Self {
         self.outage = outage;
+        self
+    }
+
+    /// Takes from the store in batches, and decides here: see [`Borrow`], which also says how far that is off.
+    pub fn borrowing(mut self, borrow: Borrow) -> Self {
+        self.borrow = Some(borrow);
         self
     }
 
@@ -44,7 +52,7 @@ impl FleetBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting does not fit the limit.
+    /// If a setting does not fit the limit: a share that is none, or borrowing what is held by leases or needs gaps.
     pub fn build(self) -> Result<Fleet, InvalidLimit> {
         Ok(Fleet {
             inner: Arc::new(Inner::new(self)?),

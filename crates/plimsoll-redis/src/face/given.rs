@@ -7,6 +7,7 @@ use plimsoll::{Grant, Moment, Outcome, Permit, Source, Standing};
 
 use super::inner::Inner;
 use crate::RedisPermit;
+use crate::borrow::Tag;
 
 /// The source of one permit: it knows the key, and what was left.
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub(super) enum Whence {
     /// From a rate in the store, at a moment of the store's clock.
     Store(Moment),
     Lease(Arc<Hold>),
+    /// From what was borrowed.
+    Stock(Tag),
     /// From the share of this process.
     Local,
 }
@@ -83,6 +86,7 @@ impl Source for Given {
         match &self.whence {
             Whence::Store(taken) => self.inner.put_back(&self.key, grant.cost, *taken),
             Whence::Lease(hold) => hold.give_back(grant.cost),
+            Whence::Stock(tag) => self.inner.return_to_stock(&self.key, grant.cost, *tag),
             Whence::Local => self.inner.undo_locally(&self.key, grant),
         }
     }

@@ -2,14 +2,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll::{
-    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Reason, Snapshot, Terms,
+    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Reason, Snapshot, Standing, Terms,
 };
 
 use super::FleetBuilder;
 use super::asking::Asking;
 use super::given::{Given, Hold, Whence};
-use super::home::Home;
 use super::waiting::Waiting;
+use crate::borrow::{Known, Lender, Tag, Taken};
+use crate::home::Home;
 use crate::outage::{Fallback, in_memory};
 use crate::{RedisLimiter, StoreError};
 
@@ -26,6 +27,8 @@ pub struct FleetTotals {
     pub undecided: u64,
     /// What should have been given back or charged, and could not be: the number of attempts, not the amount.
     pub lost: u64,
+    /// Keys for which something is borrowed, or remembered, now.
+    pub keys: u64,
 }
 
 #[derive(Default)]
@@ -42,6 +45,7 @@ pub(crate) struct Inner {
     clock: Clock,
     fallback: Fallback,
     terms: Terms,
+    lender: Option<Arc<Lender>>,
     pub(super) waiting: Option<Waiting>,
     home: Home,
     counts: Counts,
@@ -60,6 +64,10 @@ impl Inner {
         Ok(Self {
             fallback: settings.outage.prepare(limiter.rule(), name, &clock)?,
             terms: in_memory(limiter.rule(), 1.0, name, &clock, 1)?.terms(),
+            lender: match settings.borrow {
+                Some(borrow) => Some(Arc::new(borrow.lender(&limiter)?)),
+                None => None,
+            },
             waiting: Waiting::up_to(settings.waiting),
             home: Home::default(),
             counts: Counts::default(),
@@ -91,11 +99,13 @@ impl Inner {
 
     pub(super) fn totals(&self) -> FleetTotals {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let lender = self.lender.as_ref();
         FleetTotals {
             granted: read(&self.counts.granted),
             denied: read(&self.counts.denied),
             undecided: read(&self.counts.undecided),
-            lost: read(&self.counts.lost),
+            lost: read(&self.counts.lost) + lender.map_or(0, |lender| lender.lost()),
+            keys: lender.map_or(0, |lender| lender.keys()),
         }
     }
 
@@ -118,6 +128,16 @@ impl Inner {
         if self.terms.gives_back {
             return Err(self.unknown());
         }
+        if let Some(lender) = &self.lender {
+            match lender.attempt(key, demand.cost()) {
+                Known::Granted(tag, standing) => {
+                    let permit = self.permit(key, demand, standing, Whence::Stock(tag));
+                    return self.counted(Ok(permit));
+                }
+                Known::Refused(denied) => return Err(denied),
+                Known::Nothing => {}
+            }
+        }
         if self.limiter.store().is_asked() {
             return Err(self.unknown());
         }
@@ -125,7 +145,11 @@ impl Inner {
     }
 
     /// What `attempt` would answer. Takes nothing.
-    pub(super) fn estimate(&self, _key: &Arc<[u8]>, _demand: Demand) -> Result<(), Denied> {
+    pub(super) fn estimate(&self, key: &Arc<[u8]>, demand: Demand) -> Result<(), Denied> {
+        let lender = self.lender.as_ref();
+        if let Some(known) = lender.and_then(|lender| lender.estimate(key, demand)) {
+            return known;
+        }
         let admits = matches!(self.fallback, Fallback::Admit) && !self.terms.gives_back;
         if admits && !self.limiter.store().is_asked() {
             return Ok(());
@@ -150,8 +174,22 @@ impl Inner {
         key: &Arc<[u8]>,
         demand: Demand,
     ) -> Result<Result<Permit<'static>, Denied>, StoreError> {
+        let asked = self.clock.precise_now();
+        if let Some(lender) = &self.lender {
+            match lender.take(key, demand.cost()).await? {
+                Taken::Granted(tag, standing) => {
+                    return Ok(Ok(self.permit(key, demand, standing, Whence::Stock(tag))));
+                }
+                Taken::Refused(denied) => return Ok(Err(denied)),
+                Taken::AskStore => {}
+            }
+        }
         let decision = Asking::new(&self.limiter, key, demand.cost()).await?;
-        Ok(decision.into_result().map(|permit| {
+        let answer = decision.into_result();
+        if let (Some(lender), Err(denied)) = (&self.lender, &answer) {
+            lender.learn(key, asked, demand.cost(), denied);
+        }
+        Ok(answer.map(|permit| {
             let standing = Some(permit.standing());
             let whence = if self.terms.gives_back {
                 Whence::Lease(Arc::new(Hold::new(permit)))
@@ -166,7 +204,7 @@ impl Inner {
         self: &Arc<Self>,
         key: &Arc<[u8]>,
         demand: Demand,
-        standing: Option<plimsoll::Standing>,
+        standing: Option<Standing>,
         whence: Whence,
     ) -> Permit<'static> {
         let given = Given {
@@ -227,6 +265,25 @@ impl Inner {
         }
     }
 
+    /// Something borrowed was not used after all.
+    pub(super) fn return_to_stock(&self, key: &Arc<[u8]>, cost: u32, tag: Tag) {
+        if let (Some(lender), 1..) = (&self.lender, cost) {
+            lender.put_back(key, cost, tag);
+        }
+    }
+
+    pub(super) async fn give_back_borrowed(&self) -> Result<(), StoreError> {
+        match &self.lender {
+            Some(lender) => lender.give_back_all().await,
+            None => Ok(()),
+        }
+    }
+
+    /// How much is left, as far as that is known here.
+    pub(super) fn standing(&self, key: &[u8]) -> Option<Standing> {
+        self.lender.as_ref()?.standing(key)
+    }
+
     /// Gives back in the store, in the background.
     pub(super) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32, taken: Moment) {
         if cost == 0 {
@@ -235,12 +292,17 @@ impl Inner {
         let (inner, key) = (Arc::clone(self), Arc::clone(key));
         self.in_background(async move {
             let answer = inner.limiter.put_back(&key, cost, taken).await;
+            if let Some(lender) = &inner.lender {
+                lender.forget_refusal(&key);
+            }
             inner.count_lost(answer.is_err());
         });
     }
 
     /// Takes after the fact, in the background; from the share of this process if there is no store.
     pub(super) fn charge(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) {
+        let lender = self.lender.as_ref();
+        let cost = lender.map_or(cost, |lender| lender.charge(key, cost));
         if self.terms.gives_back || cost == 0 {
             return;
         }

@@ -47,8 +47,8 @@ impl<Q: Display + ?Sized> PerKey<Q> for Fleet {
     }
 
     /// Unknown, unless some of it is borrowed: what was left comes with every permit.
-    fn standing(&self, _key: &Q) -> Option<Standing> {
-        None
+    fn standing(&self, key: &Q) -> Option<Standing> {
+        self.inner.standing(&bytes(key))
     }
 
     fn terms(&self) -> Terms {

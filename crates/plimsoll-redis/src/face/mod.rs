@@ -3,7 +3,6 @@
 mod asking;
 mod builder;
 mod given;
-mod home;
 mod inner;
 mod keys;
 mod one;
@@ -12,7 +11,7 @@ mod waiting;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{RedisLimiter, Store};
+use crate::{RedisLimiter, Store, StoreError};
 use inner::Inner;
 
 pub use builder::FleetBuilder;
@@ -44,7 +43,7 @@ pub use one::FleetKey;
 /// # Who is asked
 ///
 /// `acquire` and `acquire_owned` ask the store, in one round trip. `try_acquire` and `attempt` cannot wait for an answer,
-/// so they decide only what is known here: what was borrowed, who was refused lately, and what
+/// so they decide only what is known here: what was [borrowed](FleetBuilder::borrowing), who was refused lately, and what
 /// is answered while the store is [not asked](crate::Circuit). Of everything else they say
 /// [`Unavailable`](plimsoll::Reason::Unavailable), and whoever gets that goes on with `acquire_owned`, as the layers of
 /// `plimsoll-tower` do.
@@ -87,6 +86,16 @@ impl Fleet {
     #[must_use]
     pub fn totals(&self) -> FleetTotals {
         self.inner.totals()
+    }
+
+    /// Gives back in the store what was [borrowed](FleetBuilder::borrowing) and is not used, and waits until the store knows:
+    /// for programs that end. Dropping the last handle does the same in the background, if the runtime lasts.
+    ///
+    /// # Errors
+    ///
+    /// If some of it could not be given back. It is lost, until the limit has replenished itself.
+    pub async fn give_back(&self) -> Result<(), StoreError> {
+        self.inner.give_back_borrowed().await
     }
 
     /// The limiter that decides.

@@ -91,7 +91,7 @@ impl Limiter for FleetKey {
 
     /// Unknown, unless some of it is borrowed: what was left comes with every permit.
     fn standing(&self) -> Option<Standing> {
-        None
+        self.inner.standing(&self.key)
     }
 
     fn terms(&self) -> Terms {

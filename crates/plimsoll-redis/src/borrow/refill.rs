@@ -1,0 +1,169 @@
+//! Fetching batches: one at a time for each key.
+
+use std::sync::Arc;
+
+use plimsoll::{Denied, Moment, Standing};
+use tokio::sync::{oneshot, watch};
+
+use super::lender::{Lender, Taken};
+use super::stock::{Landed, Stock, Tag};
+use crate::after::Batch;
+use crate::{StoreError, StoreErrorKind};
+
+/// A batch to be fetched. It is fetched by a task of its own, so that nothing is lost if the one who asked for it gives
+/// up.
+pub(super) struct Flight {
+    lender: Arc<Lender>,
+    key: Arc<[u8]>,
+    least: u32,
+    most: u32,
+    landed: watch::Sender<Landed>,
+    /// Who asked for it, and gets the least of it.
+    leader: Option<oneshot::Sender<Result<Taken, StoreError>>>,
+}
+
+/// Waits until a batch is here.
+pub(super) async fn arrival(mut flight: watch::Receiver<Landed>) -> Landed {
+    match flight.wait_for(|landed| *landed != Landed::NotYet).await {
+        Ok(landed) => *landed,
+        // The runtime it was fetched on is gone.
+        Err(_) => Landed::Failed(StoreErrorKind::Unreachable),
+    }
+}
+
+impl Lender {
+    /// Begins to fetch a batch of at least `least`.
+    pub(super) fn flight(
+        self: &Arc<Self>,
+        stock: &mut Stock,
+        key: &Arc<[u8]>,
+        now: Moment,
+        least: u32,
+    ) -> Flight {
+        let (landed, flight) = watch::channel(Landed::NotYet);
+        stock.flight = Some(flight);
+        let settings = &self.settings;
+        let hungry = std::mem::take(&mut stock.hungry);
+        let batch = stock.pace.next(now, settings.target, settings.most);
+        let batch = batch.max(hungry.min(settings.most));
+        // Together with what is here never more than may be held, once the least of it is used.
+        let room = settings.most.saturating_sub(stock.held(now));
+        Flight {
+            lender: Arc::clone(self),
+            key: Arc::clone(key),
+            least,
+            most: batch.min(least.saturating_add(room)).max(least),
+            landed,
+            leader: None,
+        }
+    }
+
+    /// Begins to fetch the next batch before this one is used up, if demand is steady.
+    pub(super) fn early(
+        self: &Arc<Self>,
+        stock: &mut Stock,
+        key: &Arc<[u8]>,
+        now: Moment,
+    ) -> Option<Flight> {
+        let (batch, held) = (stock.pace.batch(), stock.held(now));
+        let low = batch >= 4 && held <= batch / 2 && held < self.settings.most;
+        let quiet = stock.flight.is_none() && self.home.handle().is_some();
+        let refused = || stock.refusal(now, 1, 0, self.limiter.name()).is_some();
+        if !(low && quiet) || refused() {
+            return None;
+        }
+        Some(self.flight(stock, key, now, 1))
+    }
+
+    pub(super) fn set_off(&self, flight: Option<Flight>) {
+        if let Some(flight) = flight {
+            self.home.spawn(flight.fly());
+        }
+    }
+}
+
+impl Flight {
+    /// The answer for the one who asked.
+    pub(super) fn tell(
+        &mut self,
+    ) -> impl Future<Output = Result<Taken, StoreError>> + Send + use<> {
+        let (leader, answer) = oneshot::channel();
+        self.leader = Some(leader);
+        async move {
+            let gone = |_| Err(StoreError::new(StoreErrorKind::Unreachable));
+            answer.await.unwrap_or_else(gone)
+        }
+    }
+
+    pub(super) async fn fly(mut self) {
+        let lender = Arc::clone(&self.lender);
+        // Whoever gave up before it began needs nothing.
+        let asked = lender.clock.precise_now();
+        let answer = lender.limiter.batch(&self.key, self.least, self.most).await;
+        let landed = match &answer {
+            Ok(_) => Landed::Here,
+            Err(error) => Landed::Failed(error.kind()),
+        };
+        let leader = self.leader.take().filter(|leader| !leader.is_closed());
+        let used = if leader.is_some() { self.least } else { 0 };
+        let taken = match answer {
+            Ok(Ok(batch)) => {
+                let (tag, standing) = self.unload(asked, &batch, used);
+                Ok(Taken::Granted(tag, standing))
+            }
+            Ok(Err(denied)) => {
+                self.refused(asked, &denied);
+                Ok(Taken::Refused(denied))
+            }
+            Err(error) => {
+                self.end(asked, |_| ());
+                Err(error)
+            }
+        };
+        // Last: who wakes up finds everything in its place.
+        self.landed.send_replace(landed);
+        if let Some(Err(Ok(Taken::Granted(tag, _)))) = leader.map(|leader| leader.send(taken)) {
+            lender.put_back(&self.key, used, tag);
+        }
+    }
+
+    fn unload(&self, asked: Moment, batch: &Batch, used: u32) -> (Tag, Option<Standing>) {
+        let lender = &self.lender;
+        let now = lender.clock.precise_now();
+        let mut over = None;
+        let put = |stock: &mut Stock| {
+            let (tag, rest) = stock.stock_up(asked, now, batch, used, &lender.settings);
+            over = rest;
+            (tag, stock.standing(now))
+        };
+        // Nobody forgets a key for which a batch is on its way; and if so, this one is not kept.
+        let kept = self.end(now, put);
+        lender.give_back(&self.key, over.into_iter().collect());
+        lender.keep_sweeping();
+        kept.unwrap_or_else(|| {
+            let mut stock = Stock::new(now);
+            let (tag, _) = stock.stock_up(asked, now, batch, used, &lender.settings);
+            lender.give_back(&self.key, stock.clear(now, true));
+            (tag, None)
+        })
+    }
+
+    fn refused(&self, asked: Moment, denied: &Denied) {
+        let remembers = self.lender.settings.kind.refuses_quietly;
+        self.end(asked, |stock| {
+            if remembers {
+                stock.remember(asked, self.least, denied);
+            }
+        });
+        self.lender.keep_sweeping();
+    }
+
+    /// It is not on its way any more.
+    fn end<T>(&self, now: Moment, then: impl FnOnce(&mut Stock) -> T) -> Option<T> {
+        self.lender.table.with(&self.key, now, |stock| {
+            stock.flight = None;
+            stock.hungry = std::mem::take(&mut stock.queued);
+            then(stock)
+        })
+    }
+}

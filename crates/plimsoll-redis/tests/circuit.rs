@@ -1,0 +1,110 @@
+//! A store that does not answer is left alone, and found again.
+
+mod server;
+
+use std::time::Duration;
+
+use plimsoll::{FixedWindow, ManualClock, Quota};
+use plimsoll_redis::{RedisLimiter, Store, StoreErrorKind};
+use server::{Server, patient};
+
+const KEY: &str = "subject";
+
+const ALL: FixedWindow = FixedWindow::new(Quota::per_day(1000));
+
+/// Circuits go by a clock moved by hand; answers take the time they take.
+fn store_on(port: u16, clock: &ManualClock) -> Store {
+    let store = Store::builder(&format!("redis://127.0.0.1:{port}"));
+    store.clock(clock.clock()).open().expect("a store")
+}
+
+async fn kind(limiter: &RedisLimiter) -> Result<bool, StoreErrorKind> {
+    let decision = limiter.decide(KEY, 1).await;
+    match decision {
+        Ok(decision) => Ok(decision.is_granted()),
+        Err(error) => Err(error.kind()),
+    }
+}
+
+#[tokio::test]
+async fn a_killed_store_is_left_alone_and_found_again_without_a_restart() {
+    let clock = ManualClock::new();
+    let server = Server::start();
+    let port = server.port();
+    // Patient: only the refused connections are to count.
+    let store = patient(Store::builder(&server.url())).clock(clock.clock());
+    let store = store.open().expect("a store");
+    let api = store.limiter("api", ALL).expect("a limiter");
+    assert_eq!(kind(&api).await, Ok(true));
+    drop(server); // with SIGKILL
+    for _ in 0..5 {
+        assert_eq!(kind(&api).await, Err(StoreErrorKind::Unreachable));
+    }
+    assert!(!store.is_asked());
+    assert_eq!(kind(&api).await, Err(StoreErrorKind::NotAsked));
+    clock.advance(Duration::from_millis(100));
+    assert!(store.is_asked());
+    assert_eq!(kind(&api).await, Err(StoreErrorKind::Unreachable));
+    // The pause has doubled.
+    clock.advance(Duration::from_millis(99));
+    let server = Server::on(port, &[]);
+    assert_eq!(kind(&api).await, Err(StoreErrorKind::NotAsked));
+    clock.advance(Duration::from_millis(101));
+    assert_eq!(kind(&api).await, Ok(true));
+    assert_eq!((store.is_asked(), store.outages()), (true, 2));
+    assert_eq!(api.look(KEY).await.expect("a look").in_use, 1);
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_stopped_store_costs_the_deadline_then_nothing_and_is_charged_once() {
+    let (server, clock) = (Server::start(), ManualClock::new());
+    let store = store_on(server.port(), &clock);
+    let api = store.limiter("api", ALL).expect("a limiter");
+    // Connecting may take longer than the deadline on a busy machine.
+    while kind(&api).await.is_err() {
+        clock.advance(Duration::from_secs(5));
+    }
+    let before = api.look(KEY).await.expect("a look").in_use;
+    let outages = store.outages();
+    server.signal("-STOP");
+    let asked: Vec<_> = (0..7)
+        .map(|_| {
+            let api = api.clone();
+            tokio::spawn(async move { kind(&api).await })
+        })
+        .collect();
+    for each in asked {
+        let began = tokio::time::Instant::now();
+        let answer = each.await.expect("no panic");
+        assert_eq!(answer, Err(StoreErrorKind::TimedOut));
+        assert!(began.elapsed() < Duration::from_secs(2));
+    }
+    assert_eq!((store.is_asked(), store.outages()), (false, outages + 1));
+    for _ in 0..1000 {
+        assert_eq!(kind(&api).await, Err(StoreErrorKind::NotAsked));
+    }
+    // One tries, and meanwhile nobody else.
+    clock.advance(Duration::from_millis(100));
+    let (first, second) = tokio::join!(kind(&api), kind(&api));
+    assert_eq!(first, Err(StoreErrorKind::TimedOut));
+    assert_eq!(second, Err(StoreErrorKind::NotAsked));
+    assert_eq!(store.outages(), outages + 2);
+
+    server.signal("-CONT");
+    let mut failed = 0;
+    loop {
+        clock.advance(Duration::from_secs(5));
+        match kind(&api).await {
+            Ok(granted) => break assert!(granted),
+            Err(_) => failed += 1,
+        }
+    }
+    let seen = api.look(KEY).await.expect("a look").in_use;
+    // Seven that timed out, one who tried, those who tried since, and the one that was granted: each at most once.
+    assert!(
+        seen > before && seen <= before + 7 + 1 + failed + 1,
+        "{seen}"
+    );
+    assert!(store.is_asked());
+}
