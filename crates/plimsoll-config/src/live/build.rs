@@ -9,6 +9,8 @@ use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
 use plimsoll_scenario::reader::{Problem, label};
 
 use super::gates::{Build, Live};
+use super::stores::Stores;
+use super::together::Together;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
 use crate::de::bytes;
@@ -24,19 +26,13 @@ pub(super) fn build(
     config: &Config,
     definition: &Definition,
     running: &Running,
-    clock: &Clock,
-    sampler: &Sampler,
+    stores: &Stores,
+    (clock, sampler): (&Clock, &Sampler),
 ) -> Result<Live, ConfigError> {
-    let wrong = |message: String| {
-        let problem = Problem::new(definition.place, message);
-        let problem = problem
-            .under_key(&label(&definition.id))
-            .under_key("limiters");
-        ConfigError::problem(&config.file, problem)
-    };
     let name = definition.name();
     let built = match &definition.limiter.kind {
-        Kind::All { .. } => all(definition, running).map_err(|invalid| invalid.to_string()),
+        _ if definition.limiter.common.store.is_some() => stores.build(definition),
+        Kind::All { .. } => all(config, definition, running).map_err(|invalid| invalid.to_string()),
         Kind::Memory {
             hard_limit,
             spike,
@@ -74,7 +70,16 @@ pub(super) fn build(
             built.and_then(|live| live.ok_or_else(|| "there is no such limiter".to_owned()))
         }
     };
-    built.map_err(wrong)
+    built.map_err(|message| wrong(config, definition, message))
+}
+
+/// A definition that cannot be built.
+pub(super) fn wrong(config: &Config, definition: &Definition, message: String) -> ConfigError {
+    let problem = Problem::new(definition.place, message);
+    let problem = problem
+        .under_key(&label(&definition.id))
+        .under_key("limiters");
+    ConfigError::problem(&config.file, problem)
 }
 
 fn amount(memory: &Memory) -> Amount {
@@ -89,16 +94,29 @@ fn amount(memory: &Memory) -> Amount {
 }
 
 /// Several as one. What closes it is a member that says no: the others are not only its own.
-fn all(definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
+fn all(config: &Config, definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
     let name = definition.name();
     let switch = Basic::when(name, || false);
-    let members = definition.members.iter().filter_map(|id| running.get(id));
-    let members = members.filter_map(|live| match &live.part {
+    let member = |id: &String| match &running.get(id)?.part {
         Part::Limiter(limiter) => Some(limiter.clone()),
         _ => None,
-    });
+    };
+    let stored = |id: &&String| config.definition(id).is_some_and(|it| it.stored);
+    let (stored, members): (Vec<_>, Vec<_>) = definition.members.iter().partition(stored);
+    let members = members.into_iter().filter_map(member);
     // The last: time is told by the first.
     let members = members.chain([switch.clone().into()]);
+    if !stored.is_empty() {
+        let shared = |member: AnyLimiter| Arc::clone(member.shared());
+        let stored = stored.into_iter().filter_map(member).map(shared).collect();
+        let here = All::try_new(members.map(shared))?.named(name);
+        let together = Together::new(name, here, stored);
+        let limiter: AnyLimiter = match definition.class {
+            Class::Resource => Resource::from(together).into(),
+            Class::Basic | Class::Rate => Rate::from(together).into(),
+        };
+        return Ok(Live::fixed(limiter, Some(switch)));
+    }
     let limiter: AnyLimiter = match definition.class {
         Class::Basic => {
             let members: Vec<AnyLimiter> = members.collect();
