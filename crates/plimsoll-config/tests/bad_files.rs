@@ -934,7 +934,7 @@ holds = false
 
 /// What can be wrong with stores, and with limiters in them.
 #[cfg(feature = "redis")]
-const STORES: [Bad; 26] = [
+const STORES: [Bad; 27] = [
     Bad {
         what: "a store that does not exist",
         file: "limits.yaml",
@@ -1113,6 +1113,14 @@ url = "redis://127.0.0.1:port"
   main: { cluster: [redis://127.0.0.1, 'redis://:secret@127.0.0.1:x'] }
 ",
         says: r#"limits.yaml:2:40: stores.main.cluster[1]: expected the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS, found "…@127.0.0.1:x""#,
+    },
+    Bad {
+        what: "nodes of different clusters",
+        file: "limits.toml",
+        text: r#"[stores.main]
+cluster = ["redis://127.0.0.1:7001", "rediss://127.0.0.1:7002"]
+"#,
+        says: "limits.toml:2:11: stores.main.cluster: these are not the nodes of one cluster: expected TLS with all or with none, and the same user, password and database",
     },
     Bad {
         what: "a cluster without nodes",

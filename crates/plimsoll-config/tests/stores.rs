@@ -4,6 +4,7 @@
 
 mod server;
 
+use std::io::Read;
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -218,6 +219,30 @@ async fn another_limit_reads_what_is_kept_by_the_new_rule() {
 }
 
 #[tokio::test]
+async fn what_was_borrowed_goes_back_when_the_limit_changes() {
+    let server = Server::start();
+    let text = |burst, more| {
+        format!(
+            "stores: {{ main: {{ {} }} }}\nlimiters: {{ a: {} }}\n",
+            server.store(),
+            limiter(KINDS[4], burst, more),
+        )
+    };
+    let limits = build(&text(21, "store: main, borrow: { most: 10, keep: 1h }"));
+    let other = build(&text(20, "store: main"));
+    let limiter = one(&limits, "a");
+    for _ in 0..6 {
+        assert!(limiter.acquire(1.into()).await.is_ok());
+    }
+    assert_eq!(replace(&limits, &text(20, "store: main")).changed, ["a"]);
+    // Of the 21 that there were, 6 are used.
+    for _ in 0..14 {
+        granted(&one(&other, "a")).await;
+    }
+    assert!(one(&other, "a").acquire(2.into()).await.is_err());
+}
+
+#[tokio::test]
 async fn a_store_elsewhere_is_another_one() {
     let server = Server::start();
     let text = |store: &str, more: &str| {
@@ -298,6 +323,26 @@ limiters:
     assert!(keys.acquire("anna", 2).await.is_ok());
     assert!(keys.acquire("anna", 1).await.is_err());
     assert!(keys.acquire("bert", 2).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_address_with_tls_is_spoken_to_in_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let limits = build(&format!(
+        "stores: {{ main: {{ url: 'rediss://{address}', deadline: 20s }} }}\nlimiters: {{ a: {} }}\n",
+        limiter(KINDS[4], 1, "store: main"),
+    ));
+    let heard = std::thread::spawn(move || {
+        let (mut caller, _) = listener.accept().expect("somebody comes");
+        let mut hello = [0; 2];
+        caller.read_exact(&mut hello).map(|()| hello)
+    });
+    let denied = one(&limits, "a").acquire_owned(1.into()).await;
+    let denied = denied.expect_err("it hung up");
+    assert_eq!(denied.reason(), Reason::Unavailable);
+    let hello = heard.join().expect("it listened").expect("a greeting");
+    assert_eq!(hello, [0x16, 3], "a handshake of TLS");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use plimsoll_scenario::reader::scalar::nearest;
 use plimsoll_scenario::reader::{Read, quote};
 
 use crate::place::{Places, Step, below, keys};
-use crate::spec::{Common, File, KEPT, Kind, Limiter, Url};
+use crate::spec::{Common, File, KEPT, Kind, Limiter, Store, Url};
 
 /// The section of the file.
 const STORES: &str = "stores";
@@ -33,6 +33,7 @@ pub(super) fn stores(file: &File, places: &Places<'_>) -> Read<()> {
                 for (index, node) in nodes.iter().enumerate() {
                     address(node, &below(&path, Step::Index(index)), places)?;
                 }
+                go_together(store, &path, places)?;
             }
             (None, None) => {
                 let message = "expected a `url`, or a `cluster`, found neither";
@@ -56,6 +57,22 @@ fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
     let found = quote(&Url::hidden(&url.0));
     let message = format!("expected {}, found {found}", Url::WANTED);
     Err(places.value(path, message))
+}
+
+/// Whether the nodes of a cluster go together, once each is right by itself.
+#[cfg(feature = "redis")]
+fn go_together(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+    if crate::kept::open(store).is_ok() {
+        return Ok(());
+    }
+    let message = "these are not the nodes of one cluster: expected TLS with all or with none, and the same user, password and database";
+    Err(places.value(path, message))
+}
+
+/// There is no client to ask.
+#[cfg(not(feature = "redis"))]
+fn go_together(_store: &Store, _path: &[Step<'_>], _places: &Places<'_>) -> Read<()> {
+    Ok(())
 }
 
 /// There is no client to ask.

@@ -35,12 +35,10 @@ pub(crate) struct Common {
     /// The store that keeps its states, for all processes together; in the memory of this one unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) store: Option<Name>,
-    /// What is answered while its store cannot decide: `admit`, `deny`, or a share of the limit in each process. `deny`
-    /// unless set.
+    /// What is answered while its store cannot decide: `admit`, `deny` or { local: 0.25 }; `deny` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) outage: Option<Outage>,
-    /// Takes from the store in batches, so that most decisions need no round trip. Unless set the store decides every time.
-    /// For rates.
+    /// Takes from the store in batches, so that most decisions need no round trip. For rates only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) borrow: Option<Borrow>,
 }
@@ -56,8 +54,7 @@ pub(crate) enum Kind {
         limit: Positive,
         /// How long a window is.
         window: Period,
-        /// Where windows begin: when the limiter is built, or at multiples since the epoch of the clock. In a store they
-        /// are counted from 1970 on, and `start` is the same as `epoch`.
+        /// Where windows begin: when the limiter is built, or at multiples since the epoch; in a store since 1970 always.
         #[serde(default)]
         align: Align,
     },
@@ -157,8 +154,7 @@ pub(crate) enum Kind {
         #[serde(default = "zero")]
         lockout: Span,
     },
-    /// Several limiters that must all grant: all or none. Those in memory are asked first, then those in stores, each by
-    /// itself; what was taken from the others is given back if one refuses.
+    /// Several limiters that must all grant: all or none. Those in memory are asked first, then each of those in stores.
     All {
         /// The limiters, by name or described here.
         of: Vec<Member>,

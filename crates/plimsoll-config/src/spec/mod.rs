@@ -124,7 +124,7 @@ impl JsonSchema for Provider {
         let basic = generator.subschema_for::<Words>().to_value();
         properties.insert("basic".to_owned(), basic);
         json_schema!({
-            "description": "The limiters of a place, by weight; and under `basic` those that say yes or no for all weights.",
+            "description": "The limiters of a place, by weight; and under `basic` those that say yes or no for all weights. None of them is kept in a store.",
             "type": "object",
             "properties": properties,
             "additionalProperties": limiter,

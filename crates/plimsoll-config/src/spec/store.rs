@@ -144,8 +144,7 @@ impl Serialize for Outage {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "how to borrow, such as { most: 50 }")]
 pub(crate) struct Borrow {
-    /// The most that a process holds for a key: a twentieth of the limit unless set. With `m` processes at most `m` times
-    /// this is granted beyond the limit, or left unused.
+    /// The most that a process holds for a key, and so may grant too late: a twentieth of the limit unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) most: Option<Positive>,
     /// For how long a batch is to be enough.
