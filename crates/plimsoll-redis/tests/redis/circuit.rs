@@ -1,16 +1,14 @@
 //! A store that does not answer is left alone, and found again.
 
-mod server;
-
 use std::time::Duration;
 
-use plimsoll::{FixedWindow, ManualClock, Quota};
-use plimsoll_redis::{RedisLimiter, Store, StoreErrorKind};
-use server::{Server, patient};
+use crate::server::{Server, patient};
+use plimsoll::{Demand, FixedWindow, ManualClock, PerKey, Quota, Reason};
+use plimsoll_redis::{Outage, RedisLimiter, Store, StoreErrorKind};
 
 const KEY: &str = "subject";
 
-const ALL: FixedWindow = FixedWindow::new(Quota::per_day(1000));
+const ALL: FixedWindow = FixedWindow::new(Quota::per_day(1000)).aligned_to_epoch();
 
 /// Circuits go by a clock moved by hand; answers take the time they take.
 fn store_on(port: u16, clock: &ManualClock) -> Store {
@@ -65,7 +63,10 @@ async fn a_stopped_store_costs_the_deadline_then_nothing_and_is_charged_once() {
     while kind(&api).await.is_err() {
         clock.advance(Duration::from_secs(5));
     }
-    let before = api.look(KEY).await.expect("a look").in_use;
+    // One who has all the time looks on.
+    let watcher = server.store().clock(clock.clock()).open().expect("a store");
+    let watcher = watcher.limiter("api", ALL).expect("a limiter");
+    let before = watcher.look(KEY).await.expect("a look").in_use;
     let outages = store.outages();
     server.signal("-STOP");
     let asked: Vec<_> = (0..7)
@@ -100,11 +101,39 @@ async fn a_stopped_store_costs_the_deadline_then_nothing_and_is_charged_once() {
             Err(_) => failed += 1,
         }
     }
-    let seen = api.look(KEY).await.expect("a look").in_use;
+    let seen = watcher.look(KEY).await.expect("a look").in_use;
     // Seven that timed out, one who tried, those who tried since, and the one that was granted: each at most once.
     assert!(
         seen > before && seen <= before + 7 + 1 + failed + 1,
         "{seen}"
     );
     assert!(store.is_asked());
+}
+
+#[tokio::test]
+async fn while_a_store_is_stopped_each_process_grants_its_share_and_then_the_store_decides() {
+    let (server, clock) = (Server::start(), ManualClock::new());
+    let limiter = store_on(server.port(), &clock)
+        .limiter("api", ALL)
+        .expect("a limiter");
+    let api = limiter.fleet().outage(Outage::Local { share: 0.1 });
+    let api = api.build().expect("a fleet");
+    server.signal("-STOP");
+    for left in (0..100).rev() {
+        let permit = api.acquire_owned(KEY, 1.into()).await.expect("a share");
+        let standing = permit.standing().expect("a standing");
+        assert_eq!((standing.limit(), standing.remaining()), (100, left));
+    }
+    // Only those who found out waited; now it can be told at once.
+    let denied = api.attempt(KEY, Demand::ONE).expect_err("no more");
+    assert_eq!((denied.reason(), denied.limit()), (Reason::Exhausted, 100));
+    assert_eq!((api.store().outages(), api.totals().undecided), (1, 101));
+    server.signal("-CONT");
+    let standing = loop {
+        clock.advance(Duration::from_secs(5));
+        if let Ok(permit) = api.acquire_owned(KEY, 1.into()).await {
+            break permit.standing().expect("a standing");
+        }
+    };
+    assert_eq!(standing.limit(), 1000);
 }
