@@ -10,7 +10,6 @@ use plimsoll_scenario::reader::{Problem, label};
 
 use super::gates::{Build, Live};
 use super::stores::Stores;
-use super::together::Together;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
 use crate::de::bytes;
@@ -97,26 +96,13 @@ fn amount(memory: &Memory) -> Amount {
 fn all(config: &Config, definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
     let name = definition.name();
     let switch = Basic::when(name, || false);
-    let member = |id: &String| match &running.get(id)?.part {
-        Part::Limiter(limiter) => Some(limiter.clone()),
-        _ => None,
-    };
-    let stored = |id: &&String| config.definition(id).is_some_and(|it| it.stored);
-    let (stored, members): (Vec<_>, Vec<_>) = definition.members.iter().partition(stored);
-    let members = members.into_iter().filter_map(member);
-    // The last: time is told by the first.
-    let members = members.chain([switch.clone().into()]);
-    if !stored.is_empty() {
-        let shared = |member: AnyLimiter| Arc::clone(member.shared());
-        let stored = stored.into_iter().filter_map(member).map(shared).collect();
-        let here = All::try_new(members.map(shared))?.named(name);
-        let together = Together::new(name, here, stored);
-        let limiter: AnyLimiter = match definition.class {
-            Class::Resource => Resource::from(together).into(),
-            Class::Basic | Class::Rate => Rate::from(together).into(),
-        };
-        return Ok(Live::fixed(limiter, Some(switch)));
+    let mut members = Vec::new();
+    for id in &definition.members {
+        behind(config, id, running, &mut members);
     }
+    // The last: time is told by the first.
+    members.push(switch.clone().into());
+    let members = members.into_iter();
     let limiter: AnyLimiter = match definition.class {
         Class::Basic => {
             let members: Vec<AnyLimiter> = members.collect();
@@ -135,6 +121,24 @@ fn all(config: &Config, definition: &Definition, running: &Running) -> Result<Li
         }
     };
     Ok(Live::fixed(limiter, Some(switch)))
+}
+
+/// What is asked for a member: the member, or if that is itself an `all` over a store, what is behind it. An `all` is not
+/// asked elsewhere, but some of its members are, and that has to be seen.
+fn behind(config: &Config, id: &str, running: &Running, members: &mut Vec<AnyLimiter>) {
+    let Some((live, definition)) = running.get(id).zip(config.definition(id)) else {
+        return;
+    };
+    match (&live.switch, &live.part) {
+        (Some(switch), _) if definition.stored => {
+            for id in &definition.members {
+                behind(config, id, running, members);
+            }
+            members.push(switch.clone().into());
+        }
+        (_, Part::Limiter(limiter)) => members.push(limiter.clone()),
+        _ => {}
+    }
 }
 
 /// The providers of a configuration.

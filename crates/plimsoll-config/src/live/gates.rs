@@ -18,7 +18,7 @@ pub(crate) struct Live {
     pub(crate) part: Part,
     change: Box<dyn Change>,
     /// For `all`, which must not close its members when it is closed itself.
-    switch: Option<Basic>,
+    pub(super) switch: Option<Basic>,
 }
 
 impl Live {

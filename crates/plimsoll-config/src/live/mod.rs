@@ -6,7 +6,6 @@ mod keyed;
 mod set;
 #[cfg_attr(not(feature = "redis"), path = "no_stores.rs")]
 mod stores;
-mod together;
 
 use std::collections::HashMap;
 use std::fmt;

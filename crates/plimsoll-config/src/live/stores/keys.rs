@@ -43,6 +43,10 @@ impl PerKey<str> for FleetKeys {
         PerKey::<str>::terms(&self.0.get())
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     /// The one who holds it knows.
     fn name(&self) -> Option<&str> {
         None

@@ -1,7 +1,9 @@
 //! A limit without keys, in a store.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
 use plimsoll::kinds::RateLimiter;
 use plimsoll::{
@@ -11,7 +13,6 @@ use plimsoll::{
 use plimsoll_redis::FleetKey;
 
 use super::Current;
-use crate::live::together::reserved;
 
 /// The one state of a limit in a store. A clone is the same limiter.
 ///
@@ -91,6 +92,10 @@ impl Limiter for FleetOne {
         self.current.get().key(&self.name).terms()
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     /// The store knows nothing of it. Nobody waits.
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
@@ -121,5 +126,32 @@ impl Source for FleetOne {
 
     fn to_shared(&self) -> Arc<dyn Source> {
         Arc::new(self.clone())
+    }
+}
+
+/// A reservation of what was granted at once.
+fn reserved(permit: Permit<'_>) -> Reservation<'_> {
+    let now = permit.granted_at();
+    Reservation::from_future(now, Some(now), Ready(Some(permit)))
+}
+
+/// A permit that is not taken after all unless it is asked for.
+struct Ready<'a>(Option<Permit<'a>>);
+
+impl<'a> Future for Ready<'a> {
+    type Output = Result<Permit<'a>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0
+            .take()
+            .map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit)))
+    }
+}
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        if let Some(permit) = self.0.take() {
+            permit.undo();
+        }
     }
 }
