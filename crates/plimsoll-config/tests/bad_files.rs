@@ -1035,7 +1035,7 @@ limiters:
 limiters:
   api: { kind: concurrency, limit: 1, store: main, lease: 5 }
 ",
-        says: "limits.yaml:3:59: limiters.api.lease: expected at least 1ms, found 5ns",
+        says: "limits.yaml:3:59: limiters.api.lease: expected 1ms to 146 years, found 5ns",
     },
     Bad {
         what: "borrowing what is given back",

@@ -219,6 +219,38 @@ async fn another_limit_reads_what_is_kept_by_the_new_rule() {
 }
 
 #[tokio::test]
+async fn all_follows_its_members_and_is_closed_without_them() {
+    let server = Server::start();
+    let text = |limit, more: &str| {
+        format!(
+            "stores: {{ main: {{ {} }} }}\nlimiters:\n  a: {}\n  b: {{ kind: concurrency, limit: 5 }}\n{more}",
+            server.store(),
+            limiter(KINDS[4], limit, "store: main"),
+        )
+    };
+    let inner = "  inner: { kind: all, of: [a] }\n";
+    let outer = format!("{inner}  outer: {{ kind: all, of: [inner, b] }}\n");
+    let limits = build(&text(3, &outer));
+    let (inner_before, outer_before) = (one(&limits, "inner"), one(&limits, "outer"));
+    assert!(outer_before.acquire(3.into()).await.is_ok());
+
+    let changes = replace(&limits, &text(4, &outer));
+    assert_eq!(changes.changed, ["a"]);
+    assert_eq!(changes.kept, ["b", "inner", "outer"]);
+    assert_eq!(outer_before.terms().limit, 4);
+    let denied = outer_before.acquire(2.into()).await.expect_err("3 of 4");
+    assert_eq!((denied.limiter(), denied.remaining()), (Some("a"), 1));
+
+    let changes = replace(&limits, &text(4, inner));
+    assert_eq!(changes.removed, ["outer"]);
+    let closed = outer_before.acquire(1.into()).await.expect_err("closed");
+    assert_eq!(closed.reason(), Reason::Closed);
+    assert!(one(&limits, "b").try_acquire(5.into()).is_ok());
+    let denied = inner_before.acquire(2.into()).await.expect_err("3 of 4");
+    assert_eq!(denied.reason(), Reason::Exhausted, "not closed");
+}
+
+#[tokio::test]
 async fn what_was_borrowed_goes_back_when_the_limit_changes() {
     let server = Server::start();
     let text = |burst, more| {
