@@ -9,9 +9,10 @@ use plimsoll_config::{Config, schema};
 /// Check configuration files, and print the limits they come to
 ///
 /// Prints each file as YAML with every default filled in; a comment says of each
-/// limiter whether it is a rate, a resource or a basic one. Of a file that is
-/// wrong it says where, which field, what was expected, and the nearest name
-/// there is.
+/// limiter whether it is a rate, a resource or a basic one. Stores are not
+/// connected to, and the passwords in their addresses are not printed. Of a file
+/// that is wrong it says where, which field, what was expected, and the nearest
+/// name there is.
 ///
 /// Exit status: 0 if all files are right, 2 if not.
 #[derive(clap::Args)]

@@ -75,6 +75,41 @@ fn several_files_are_several_documents_of_any_format() {
     check(&dir.run(&["a.toml", "b.json"]), 0, &out, "");
 }
 
+/// Nobody listens there, and nobody is asked.
+#[test]
+fn where_limits_are_kept_without_a_password() {
+    let text = "stores: { main: { url: 'rediss://shop:secret@127.0.0.1:1/2' } }
+limiters:
+  user: { kind: token_bucket, burst: 40, refill: 1, every: 1s, keyed: true, store: main, outage: { local: 0.5 }, borrow: {} }
+  jobs: { kind: concurrency, limit: 4, store: main }
+";
+    let out = r#"# a.yaml
+stores:
+  main: { url: "rediss://shop:***@127.0.0.1:1/2", namespace: plimsoll, deadline: 50ms }
+limiters:
+  user: # rate
+    kind: token_bucket
+    burst: 40
+    refill: 1
+    every: 1s
+    style: interval
+    initial: 40
+    keyed: true
+    store: main
+    outage: { local: 0.5 }
+    borrow: { most: 2, target: 50ms, keep: 1s, max_keys: 10000 }
+  jobs: # resource
+    kind: concurrency
+    limit: 4
+    lease: 30s
+    keyed: false
+    store: main
+    outage: deny
+"#;
+    let dir = Dir::with("stores", &[("a.yaml", text)]);
+    check(&dir.run(&["a.yaml"]), 0, out, "");
+}
+
 #[test]
 fn a_file_that_is_not_there() {
     let dir = Dir::with("none", &[]);

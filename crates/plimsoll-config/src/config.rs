@@ -5,7 +5,7 @@ use plimsoll_scenario::reader::{Read, text_of};
 
 use crate::check::{Definition, Plan, plan};
 use crate::place::Places;
-use crate::spec::{File, Limiter};
+use crate::spec::{File, Limiter, Store};
 use crate::{ConfigError, Format, de, effective};
 
 /// A configuration file that has been read and checked.
@@ -24,7 +24,8 @@ use crate::{ConfigError, Format, de, effective};
 /// # Ok::<(), plimsoll_config::ConfigError>(())
 /// ```
 ///
-/// Printed, it is YAML in which every default is filled in, and which reads as the same configuration.
+/// Printed, it is YAML in which every default is filled in, and which reads as the same configuration; but for passwords
+/// in the addresses of stores, which are not printed.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) file: PathBuf,
@@ -77,6 +78,12 @@ impl Config {
     #[must_use]
     pub fn routes(&self) -> usize {
         self.spec.routes.len()
+    }
+
+    /// The store that keeps a limiter, if one does.
+    pub(crate) fn store_of(&self, definition: &Definition) -> Option<&Store> {
+        let store = definition.limiter.common.store.as_ref()?;
+        self.spec.stores.get(&store.0)
     }
 
     pub(crate) fn definition(&self, id: &str) -> Option<&Definition> {

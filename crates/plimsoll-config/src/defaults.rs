@@ -81,6 +81,47 @@ fn keys() {
     );
 }
 
+#[cfg(feature = "redis")]
+#[test]
+fn stores() {
+    use plimsoll_redis::{Borrow, Outage, RedisRule, Store};
+
+    use crate::kept;
+
+    let text = "stores: { main: { url: redis://127.0.0.1 } }";
+    let config = Config::from_str("a.yaml", text, Format::Yaml).expect("right");
+    let store = kept::open(config.spec.stores.get("main").expect("there"));
+    let plain = Store::connect("redis://127.0.0.1");
+    assert_eq!(format!("{store:?}"), format!("{plain:?}"));
+
+    let in_store = |fields: &str| {
+        let text = format!("{text}\nlimiters: {{ a: {{ store: main, {fields} }} }}");
+        let config = Config::from_str("a.yaml", &text, Format::Yaml);
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        config.spec.limiters.get("a").expect("there").clone()
+    };
+    let slots = in_store("kind: concurrency, limit: 4");
+    let outage = slots.common.outage.map(kept::outage_of);
+    assert_eq!(outage, Some(Outage::default()));
+    let Kind::Concurrency {
+        lease: Some(lease), ..
+    } = slots.kind
+    else {
+        panic!("no lease");
+    };
+    let rule = RedisRule::from(plimsoll::Concurrency::new(4));
+    let said = rule.clone().with_lease(lease.into());
+    assert_eq!(format!("{said:?}"), format!("{rule:?}"));
+
+    for (limit, most) in [(100, 5), (3, 1)] {
+        let rate = in_store(&format!(
+            "kind: fixed_window, limit: {limit}, window: 1s, borrow: {{}}"
+        ));
+        let borrow = rate.common.borrow.as_ref().map(kept::borrow_of);
+        assert_eq!(borrow, Some(Borrow::new().most(most)));
+    }
+}
+
 #[test]
 fn smooth_limits() {
     let rule = |fields: &str| {

@@ -7,6 +7,8 @@ mod de;
 mod defaults;
 mod effective;
 mod format;
+#[cfg(feature = "redis")]
+mod kept;
 mod live;
 mod place;
 mod route;

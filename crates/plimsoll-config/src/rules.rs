@@ -20,7 +20,7 @@ pub(crate) struct Unfit {
 }
 
 impl Unfit {
-    fn under(mut self, step: Step<'static>) -> Self {
+    pub(crate) fn under(mut self, step: Step<'static>) -> Self {
         self.path.insert(0, step);
         self
     }
@@ -73,7 +73,7 @@ pub(crate) fn with_rule<W: WithRule>(kind: &Kind, with: W) -> Result<W::Out, Unf
         Kind::SmoothBursty { .. } | Kind::SmoothWarmup { .. } => rate::<Smooth, W>(kind, with),
         Kind::Refresh { .. } => rate::<Refresh, W>(kind, with),
         Kind::PenaltyBucket { .. } => rate::<PenaltyBucket, W>(kind, with),
-        Kind::Concurrency { limit } => Ok(with.concurrency(Concurrency::try_new(limit.0)?)),
+        Kind::Concurrency { limit, .. } => Ok(with.concurrency(Concurrency::try_new(limit.0)?)),
         Kind::Adaptive(algorithm) => Ok(with.adaptive(Adaptive::new(found_by(algorithm)?))),
         Kind::All { .. } | Kind::Memory { .. } | Kind::Cpu { .. } => Ok(with.none()),
     }

@@ -6,7 +6,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
-use crate::spec::{Algorithm, Bucket, Common, File, Kind, Limiter};
+use crate::spec::{Algorithm, Bucket, Common, File, KEPT, Kind, Limiter};
+
+/// Fields of those kinds only that a store can keep.
+const OF_KEPT: [&str; 3] = ["store", "outage", "borrow"];
 
 /// The JSON Schema of configuration files, made of the types they are read into.
 ///
@@ -46,7 +49,10 @@ impl JsonSchema for Limiter {
             }
         }
         for branch in &mut branches {
-            for (name, property) in &common {
+            let kind = branch["properties"]["kind"]["const"].as_str();
+            let kept = kind.is_some_and(|kind| KEPT.contains(&kind));
+            let known = |name: &str| kept || !OF_KEPT.contains(&name);
+            for (name, property) in common.iter().filter(|(name, _)| known(name)) {
                 branch["properties"][name] = property.clone();
             }
         }

@@ -12,8 +12,30 @@ struct Bad {
 
 #[test]
 fn every_mistake_is_named_with_its_place() {
+    check(&TABLE);
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn every_mistake_about_stores_is_named_with_its_place() {
+    check(&STORES);
+}
+
+#[cfg(not(feature = "redis"))]
+#[test]
+fn without_a_client_there_are_no_stores() {
+    check(&[Bad {
+        what: "a store",
+        file: "limits.yaml",
+        text: "limiters: {}\nstores: { main: { url: redis://127.0.0.1 } }\n",
+        says: "limits.yaml:2:1: stores: stores need the feature `redis` of plimsoll-config, and this program was built without it",
+    }]);
+}
+
+#[track_caller]
+fn check(table: &[Bad]) {
     let mut wrong = Vec::new();
-    for bad in &TABLE {
+    for bad in table {
         let says = match Config::from_str(bad.file, bad.text, Format::of(bad.file.as_ref())) {
             Ok(_) => "nothing".to_owned(),
             Err(error) => {
@@ -104,7 +126,7 @@ const TABLE: [Bad; 96] = [
         text: "limiters:
   api: { kind: concurrency, limit: 1, burst: 3 }
 ",
-        says: "limits.yaml:2:39: limiters.api.burst: unknown field of the limiter `concurrency`, known are limit, queue, keyed, max_keys, name, kind",
+        says: "limits.yaml:2:39: limiters.api.burst: unknown field of the limiter `concurrency`, known are limit, lease, queue, keyed, max_keys, name, store, outage, borrow, kind",
     },
     Bad {
         what: "an unknown kind",
@@ -907,5 +929,247 @@ holds = false
 // no
 ",
         says: "limits.json:2:1: not JSON: trailing characters",
+    },
+];
+
+/// What can be wrong with stores, and with limiters in them.
+#[cfg(feature = "redis")]
+const STORES: [Bad; 27] = [
+    Bad {
+        what: "a store that does not exist",
+        file: "limits.yaml",
+        text: "stores:
+  main: { url: redis://127.0.0.1 }
+limiters:
+  api: { kind: concurrency, limit: 1, store: mian }
+",
+        says: "limits.yaml:4:46: limiters.api.store: there is no store `mian`, did you mean `main`?",
+    },
+    Bad {
+        what: "a store that does not exist, of a member",
+        file: "limits.toml",
+        text: r#"[limiters.both]
+kind = "all"
+of = [{ kind = "concurrency", limit = 1, store = "main" }]
+"#,
+        says: "limits.toml:3:50: limiters.both.of[0].store: there is no store `main`",
+    },
+    Bad {
+        what: "a kind that cannot be kept",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: smooth_bursty, rate: 1, store: main }
+",
+        says: "limits.yaml:3:40: limiters.api.store: `smooth_bursty` cannot be kept in a store: expected one of fixed_window, sliding_window, sliding_log, sliding_counter, token_bucket, bandwidths, concurrency",
+    },
+    Bad {
+        what: "a kind that cannot be kept",
+        file: "limits.json",
+        text: r#"{ "stores": { "main": { "url": "redis://127.0.0.1" } },
+  "limiters": { "a": { "kind": "concurrency", "limit": 1 }, "b": { "kind": "all", "of": ["a"], "store": "main" } } }
+"#,
+        says: "limits.json:2:96: limiters.b.store: `all` cannot be kept in a store: expected one of fixed_window, sliding_window, sliding_log, sliding_counter, token_bucket, bandwidths, concurrency",
+    },
+    Bad {
+        what: "a queue beside a store",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: concurrency, limit: 1, store: main, queue: { bound: 3 } }
+",
+        says: "limits.yaml:3:52: limiters.api.queue: a limiter in a store has no queue: it says yes or no at once",
+    },
+    Bad {
+        what: "a bound on keys beside a store",
+        file: "limits.toml",
+        text: r#"[stores.main]
+url = "redis://127.0.0.1"
+[limiters.api]
+kind = "concurrency"
+limit = 1
+store = "main"
+keyed = true
+max_keys = 10
+"#,
+        says: "limits.toml:8:1: limiters.api.max_keys: a store has no bound on keys: expected no `max_keys` beside `store`",
+    },
+    Bad {
+        what: "an outage without a store",
+        file: "limits.yaml",
+        text: "limiters:
+  api: { kind: concurrency, limit: 1, outage: deny }
+",
+        says: "limits.yaml:2:39: limiters.api.outage: only a limiter with a `store` can be cut off from it",
+    },
+    Bad {
+        what: "borrowing without a store",
+        file: "limits.json",
+        text: r#"{ "limiters": { "api": { "kind": "fixed_window", "limit": 1, "window": "1s", "borrow": { "most": 5 } } } }
+"#,
+        says: "limits.json:1:78: limiters.api.borrow: only a limiter with a `store` can borrow from it",
+    },
+    Bad {
+        what: "a lease without a store",
+        file: "limits.toml",
+        text: r#"[limiters.api]
+kind = "concurrency"
+limit = 1
+lease = "30s"
+"#,
+        says: "limits.toml:4:1: limiters.api.lease: only a limiter with a `store` has leases",
+    },
+    Bad {
+        what: "a lease of a rate",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: sliding_counter, limit: 1, window: 1s, store: main, lease: 5s }
+",
+        says: "limits.yaml:3:68: limiters.api.lease: unknown field of the limiter `sliding_counter`, known are limit, window, queue, keyed, max_keys, name, store, outage, borrow, kind",
+    },
+    Bad {
+        what: "a lease that is too short",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: concurrency, limit: 1, store: main, lease: 5 }
+",
+        says: "limits.yaml:3:59: limiters.api.lease: expected 1ms to 146 years, found 5ns",
+    },
+    Bad {
+        what: "borrowing what is given back",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: concurrency, limit: 1, store: main, borrow: {} }
+",
+        says: "limits.yaml:3:52: limiters.api.borrow: `concurrency` cannot borrow, because it is given back: expected a rate",
+    },
+    Bad {
+        what: "borrowing from a log with gaps",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: sliding_log, limit: 1, window: 1s, min_gap: 1ms, store: main, borrow: {} }
+",
+        says: "limits.yaml:3:86: limiters.api.borrow: expected a rate without gaps, found a log with gaps",
+    },
+    Bad {
+        what: "too many segments for a store",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: sliding_window, limit: 1, window: 1h, segments: 2000, store: main }
+",
+        says: "limits.yaml:3:64: limiters.api.segments: expected at most 1024 in Redis, found 2000",
+    },
+    Bad {
+        what: "an unknown outage",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: concurrency, limit: 1, store: main, outage: admti }
+",
+        says: r#"limits.yaml:3:60: limiters.api.outage: unknown word "admti", did you mean `admit`?"#,
+    },
+    Bad {
+        what: "more than the whole share",
+        file: "limits.json",
+        text: r#"{ "stores": { "main": { "url": "redis://127.0.0.1" } },
+  "limiters": { "api": { "kind": "concurrency", "limit": 1, "store": "main", "outage": { "local": 1.5 } } } }
+"#,
+        says: "limits.json:2:99: limiters.api.outage.local: expected above 0 and at most 1, found 1.5",
+    },
+    Bad {
+        what: "a list of outages",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: concurrency, limit: 1, store: main, outage: [deny] }
+",
+        says: "limits.yaml:3:60: limiters.api.outage: expected `admit`, `deny` or a share such as { local: 0.25 }, found a list",
+    },
+    Bad {
+        what: "an address of something else",
+        file: "limits.yaml",
+        text: "stores:
+  main: { url: postgres://anna:secret@localhost }
+",
+        says: r#"limits.yaml:2:16: stores.main.url: expected the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS, found "…@localhost""#,
+    },
+    Bad {
+        what: "an address that cannot be understood",
+        file: "limits.toml",
+        text: r#"[stores.main]
+url = "redis://127.0.0.1:port"
+"#,
+        says: r#"limits.toml:2:7: stores.main.url: expected the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS, found "redis://127.0.0.1:port""#,
+    },
+    Bad {
+        what: "a node whose address cannot be understood",
+        file: "limits.yaml",
+        text: "stores:
+  main: { cluster: [redis://127.0.0.1, 'redis://:secret@127.0.0.1:x'] }
+",
+        says: r#"limits.yaml:2:40: stores.main.cluster[1]: expected the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS, found "…@127.0.0.1:x""#,
+    },
+    Bad {
+        what: "nodes of different clusters",
+        file: "limits.toml",
+        text: r#"[stores.main]
+cluster = ["redis://127.0.0.1:7001", "rediss://127.0.0.1:7002"]
+"#,
+        says: "limits.toml:2:11: stores.main.cluster: these are not the nodes of one cluster: expected TLS with all or with none, and the same user, password and database",
+    },
+    Bad {
+        what: "a cluster without nodes",
+        file: "limits.json",
+        text: r#"{ "stores": { "main": { "cluster": [] } } }
+"#,
+        says: "limits.json:1:36: stores.main.cluster: expected the addresses of some nodes, found an empty list",
+    },
+    Bad {
+        what: "a server and a cluster",
+        file: "limits.yaml",
+        text: "stores:
+  main: { url: redis://127.0.0.1, cluster: [redis://127.0.0.1] }
+",
+        says: "limits.yaml:2:35: stores.main.cluster: a store is one server or a cluster: expected no `url` beside it",
+    },
+    Bad {
+        what: "neither",
+        file: "limits.toml",
+        text: r#"[stores.main]
+namespace = "shop"
+"#,
+        says: "limits.toml:1:1: stores.main: expected a `url`, or a `cluster`, found neither",
+    },
+    Bad {
+        what: "an unknown field of a store",
+        file: "limits.yaml",
+        text: "stores:
+  main: { ulr: redis://127.0.0.1 }
+",
+        says: "limits.yaml:2:11: stores.main.ulr: unknown field of a store, did you mean `url`?",
+    },
+    Bad {
+        what: "a store in a provider",
+        file: "limits.yaml",
+        text: "stores: { main: { url: redis://127.0.0.1 } }
+limiters:
+  api: { kind: concurrency, limit: 1, store: main }
+  more: { kind: all, of: [api] }
+providers:
+  p: { request_count: more }
+",
+        says: "limits.yaml:6:23: providers.p.request_count: `more` is kept in a store, and all weights are taken at once: expected a limiter in memory",
+    },
+    Bad {
+        what: "a store with a strange name",
+        file: "limits.json",
+        text: r#"{ "stores": { "a b": { "url": "redis://127.0.0.1" } } }
+"#,
+        says: r#"limits.json:1:15: stores."a b": expected a name of at most 64 letters, digits, `_`, `-` and `.`, found "a b""#,
     },
 ];

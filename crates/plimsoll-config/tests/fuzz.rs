@@ -14,11 +14,12 @@ fn example(name: &str) -> String {
     std::fs::read_to_string(path).expect("an example")
 }
 
-fn examples() -> [(Format, String); 3] {
+fn examples() -> [(Format, String); 4] {
     [
         (Format::Yaml, example("server.yaml")),
         (Format::Toml, example("adaptive.toml")),
         (Format::Json, example("batches.json")),
+        (Format::Yaml, example("fleet.yaml")),
     ]
 }
 
@@ -135,7 +136,7 @@ proptest! {
     fn words_of_the_format_in_any_order(words in prop::collection::vec(prop_oneof![
         Just("limiters:"), Just("routes:"), Just("kind:"), Just("all"), Just("of:"), Just("["), Just("]"), Just("{"), Just("}"),
         Just(","), Just("\n"), Just("  "), Just("adaptive"), Just("algorithm:"), Just("windowed"), Just("delegate:"), Just("- "),
-        Just("a:"), Just("a"), Just("queue:"), Just("1s"), Just("5"), Just("name:"), Just("match:"), Just("/"), Just("&x"), Just("*x"),
+        Just("a:"), Just("a"), Just("queue:"), Just("1s"), Just("5"), Just("name:"), Just("stores:"), Just("store:"), Just("url:"), Just("redis://a"), Just("outage:"), Just("borrow:"), Just("match:"), Just("/"), Just("&x"), Just("*x"),
     ], 0..60)) {
         read(&words.concat(), Format::Yaml);
         read(&words.join(" "), Format::Yaml);

@@ -24,7 +24,7 @@ fn the_file_in_the_repository_is_the_one_the_types_make() {
 
 #[test]
 fn examples_are_valid() {
-    for name in ["server.yaml", "batches.json"] {
+    for name in ["server.yaml", "batches.json", "fleet.yaml"] {
         let text =
             std::fs::read_to_string(project().join("examples/config").join(name)).expect("text");
         assert_eq!(check(&text), Ok(()), "{name}");
@@ -53,6 +53,14 @@ fn what_a_schema_can_see_is_refused() {
         "limiters: { 'a b': { kind: concurrency, limit: 1 } }",
         "providers: { p: { request_count: [a] } }",
         "routes: [{ middleware: a }]",
+        "stores: { main: { namespace: shop } }",
+        "stores: { main: { url: postgres://127.0.0.1 } }",
+        "stores: { main: { url: redis://127.0.0.1, cluster: [redis://127.0.0.1] } }",
+        "limiters: { a: { kind: smooth_bursty, rate: 1, store: main } }",
+        "limiters: { a: { kind: fixed_window, limit: 1, window: 1s, store: main, lease: 1s } }",
+        "limiters: { a: { kind: concurrency, limit: 1, store: main, outage: maybe } }",
+        "limiters: { a: { kind: concurrency, limit: 1, store: main, outage: { share: 1 } } }",
+        "limiters: { a: { kind: concurrency, limit: 1, store: main, borrow: { mots: 1 } } }",
     ] {
         assert!(check(bad).is_err(), "{bad}");
     }
@@ -205,6 +213,11 @@ fn matches(pattern: &str, text: &str) -> bool {
         "^([0-9]{1,2}%|100%|[0-9]+(B|KiB|MiB|GiB))$" => {
             unit(&["%"]).is_some_and(|number| number.len() <= 2 || number == "100")
                 || unit(&["KiB", "MiB", "GiB", "B"]).is_some()
+        }
+        "^rediss?://.+$" => {
+            let rest = text.strip_prefix("redis://");
+            let rest = rest.or_else(|| text.strip_prefix("rediss://"));
+            rest.is_some_and(|rest| !rest.is_empty())
         }
         other => panic!("the pattern {other} is not known here"),
     }

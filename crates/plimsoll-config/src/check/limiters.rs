@@ -23,6 +23,8 @@ pub(crate) struct Definition {
     /// The members of `all`, by their ids.
     pub(crate) members: Vec<String>,
     pub(crate) class: Class,
+    /// Whether it, or a limiter behind it, is kept in a store.
+    pub(crate) stored: bool,
 }
 
 impl Definition {
@@ -42,7 +44,7 @@ pub(crate) fn definitions(file: &File, places: &Places<'_>) -> Read<Vec<Definiti
     let mut drafts = Vec::new();
     for (name, limiter) in file.limiters.iter() {
         let path = vec![Step::Key("limiters"), Step::Key(name)];
-        draft(name.to_owned(), limiter, path, places, &mut drafts)?;
+        draft(name.to_owned(), limiter, path, (file, places), &mut drafts)?;
     }
     names_are_unique(&drafts, places)?;
     let by_id = drafts.iter().enumerate();
@@ -73,15 +75,17 @@ fn draft<'a>(
     id: String,
     limiter: &'a Limiter,
     path: Path<'a>,
-    places: &Places<'_>,
+    (file, places): (&File, &Places<'_>),
     drafts: &mut Vec<Draft<'a>>,
 ) -> Read<()> {
+    super::stores::kept(limiter, &path, file, places)?;
     goes_together(limiter, &path, places)?;
     if let Kind::All { of } = &limiter.kind {
         for (index, member) in of.iter().enumerate() {
             if let Member::Inline(inline) = member {
                 let path = below(&below(&path, Step::Key("of")), Step::Index(index));
-                draft(format!("{id}.of[{index}]"), inline, path, places, drafts)?;
+                let id = format!("{id}.of[{index}]");
+                draft(id, inline, path, (file, places), drafts)?;
             }
         }
     }
@@ -130,11 +134,29 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: &Places<'_>) -> R
         }
         _ => {}
     }
-    with_rule(&limiter.kind, Nothing).map_err(|unfit| {
+    let fits = with_rule(&limiter.kind, Nothing).and_then(|()| in_store(limiter));
+    fits.map_err(|unfit| {
         let said = Step::Key(said(&limiter.kind, &unfit));
         let path = [path, unfit.path.as_slice(), &[said]].concat();
         invalid_at(&path, &unfit.invalid, places)
     })
+}
+
+/// Whether a store can keep it, if it is to be kept in one. Any store will do.
+#[cfg(feature = "redis")]
+fn in_store(limiter: &Limiter) -> Result<(), Unfit> {
+    if limiter.common.store.is_none() {
+        return Ok(());
+    }
+    match plimsoll_redis::Store::connect("redis://127.0.0.1") {
+        Ok(store) => crate::kept::fleet(limiter, "", &store).map(drop),
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(not(feature = "redis"))]
+fn in_store(_limiter: &Limiter) -> Result<(), Unfit> {
+    Ok(())
 }
 
 /// The field of the file for the field of a rule.
@@ -144,6 +166,7 @@ fn said<'u>(kind: &Kind, unfit: &'u Unfit) -> &'u str {
         Kind::TokenBucket(_) | Kind::PenaltyBucket { .. } | Kind::Bandwidths { .. }
     );
     match unfit.invalid.field() {
+        _ if unfit.path.first() == Some(&Step::Key("outage")) => "local",
         "limit" if bucket => "refill",
         "period" if bucket => "every",
         "period" if !matches!(kind, Kind::Refresh { .. }) => "window",
@@ -196,7 +219,7 @@ enum State {
     New,
     Open,
     /// The limiters behind it that are not `all`.
-    Done(Vec<usize>, Class),
+    Done(Vec<usize>, Class, bool),
 }
 
 /// Puts members before those that they are members of.
@@ -220,6 +243,7 @@ impl Sorter<'_, '_> {
         let draft = &self.drafts[index];
         let mut members = Vec::new();
         let (mut behind, mut class) = (vec![index], class(&draft.limiter.kind));
+        let mut stored = draft.limiter.common.store.is_some();
         if let Kind::All { of } = &draft.limiter.kind {
             behind.clear();
             for (at, member) in of.iter().enumerate() {
@@ -229,9 +253,10 @@ impl Sorter<'_, '_> {
                     Member::Inline(_) => format!("{}.of[{at}]", draft.id),
                 };
                 let member = self.member(&id, &path)?;
-                let State::Done(leaves, kind) = &self.state[member] else {
+                let State::Done(leaves, kind, in_store) = &self.state[member] else {
                     continue;
                 };
+                stored |= in_store;
                 class = class.max(Some(*kind));
                 if let Some(twice) = leaves.iter().find(|leaf| behind.contains(leaf)) {
                     let twice = &self.drafts[*twice].id;
@@ -248,13 +273,14 @@ impl Sorter<'_, '_> {
         }
         self.trail.pop();
         let class = class.unwrap_or(Class::Resource);
-        self.state[index] = State::Done(behind, class);
+        self.state[index] = State::Done(behind, class, stored);
         self.sorted.push(Definition {
             id: draft.id.clone(),
             place: self.places.find(&draft.path).0,
             limiter: draft.limiter.clone(),
             members,
             class,
+            stored,
         });
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! and the path is looked up in the tree.
 
 mod limiters;
+mod stores;
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,6 +44,7 @@ pub(crate) struct RoutePlan {
 
 /// Checks a file whose defaults are filled in.
 pub(crate) fn plan(file: &File, places: &Places<'_>) -> Read<Plan> {
+    stores::stores(file, places)?;
     let definitions = limiters::definitions(file, places)?;
     let by_id = definitions.iter().map(|it| (it.id.as_str(), it));
     let mut checker = Checker {
@@ -159,6 +161,13 @@ impl<'a> Checker<'a> {
                 }
                 for (path, limiter) in each(words, &path) {
                     let limiter = self.limiter(limiter, &path)?;
+                    if limiter.stored {
+                        let message = format!(
+                            "`{}` is kept in a store, and all weights are taken at once: expected a limiter in memory",
+                            limiter.id
+                        );
+                        return Err(self.places.value(&path, message));
+                    }
                     if weight == BASIC && limiter.class != Class::Basic {
                         return Err(self.wrong_class(limiter, "a basic one", &path));
                     }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use plimsoll_scenario::reader::{Node, Problem, Read, scalar};
+use plimsoll_scenario::reader::{Node, Problem, Read, quote, scalar};
 use serde::de::value::{F64Deserializer, StringDeserializer, U32Deserializer, U64Deserializer};
 use serde::de::{IntoDeserializer, Visitor};
 
 use super::Error;
+use crate::spec::Url;
 
 /// How the one value of a type is read.
 #[derive(Clone, Copy)]
@@ -27,6 +28,7 @@ pub(super) fn reader(of: &str) -> Option<Reader> {
         "Name" => Reader::Text(name),
         "Memory" => Reader::Text(memory),
         "Percent" => Reader::Count(percent),
+        "Url" => Reader::Text(url),
         _ => return None,
     })
 }
@@ -47,6 +49,18 @@ fn name(node: &Node) -> Read<String> {
 pub(crate) fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     (1..=64).contains(&text.len()) && text.chars().all(plain)
+}
+
+/// An address, as far as its beginning shows. What stands in it is not shown if it is none.
+fn url(node: &Node) -> Read<String> {
+    let address = scalar::text(node)?;
+    let known = |scheme: &&str| address.len() > scheme.len() && address.starts_with(*scheme);
+    if Url::SCHEMES.iter().any(known) {
+        return Ok(address);
+    }
+    let found = quote(&Url::hidden(&address));
+    let message = format!("expected {}, found {found}", Url::WANTED);
+    Err(Problem::new(node.place, message))
 }
 
 fn percent(node: &Node) -> Read<u32> {

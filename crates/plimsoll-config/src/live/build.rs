@@ -9,6 +9,7 @@ use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
 use plimsoll_scenario::reader::{Problem, label};
 
 use super::gates::{Build, Live};
+use super::stores::Stores;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
 use crate::de::bytes;
@@ -24,19 +25,13 @@ pub(super) fn build(
     config: &Config,
     definition: &Definition,
     running: &Running,
-    clock: &Clock,
-    sampler: &Sampler,
+    stores: &Stores,
+    (clock, sampler): (&Clock, &Sampler),
 ) -> Result<Live, ConfigError> {
-    let wrong = |message: String| {
-        let problem = Problem::new(definition.place, message);
-        let problem = problem
-            .under_key(&label(&definition.id))
-            .under_key("limiters");
-        ConfigError::problem(&config.file, problem)
-    };
     let name = definition.name();
     let built = match &definition.limiter.kind {
-        Kind::All { .. } => all(definition, running).map_err(|invalid| invalid.to_string()),
+        _ if definition.limiter.common.store.is_some() => stores.build(definition),
+        Kind::All { .. } => all(config, definition, running).map_err(|invalid| invalid.to_string()),
         Kind::Memory {
             hard_limit,
             spike,
@@ -74,7 +69,16 @@ pub(super) fn build(
             built.and_then(|live| live.ok_or_else(|| "there is no such limiter".to_owned()))
         }
     };
-    built.map_err(wrong)
+    built.map_err(|message| wrong(config, definition, message))
+}
+
+/// A definition that cannot be built.
+pub(super) fn wrong(config: &Config, definition: &Definition, message: String) -> ConfigError {
+    let problem = Problem::new(definition.place, message);
+    let problem = problem
+        .under_key(&label(&definition.id))
+        .under_key("limiters");
+    ConfigError::problem(&config.file, problem)
 }
 
 fn amount(memory: &Memory) -> Amount {
@@ -89,16 +93,16 @@ fn amount(memory: &Memory) -> Amount {
 }
 
 /// Several as one. What closes it is a member that says no: the others are not only its own.
-fn all(definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
+fn all(config: &Config, definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
     let name = definition.name();
     let switch = Basic::when(name, || false);
-    let members = definition.members.iter().filter_map(|id| running.get(id));
-    let members = members.filter_map(|live| match &live.part {
-        Part::Limiter(limiter) => Some(limiter.clone()),
-        _ => None,
-    });
+    let mut members = Vec::new();
+    for id in &definition.members {
+        behind(config, id, running, &mut members);
+    }
     // The last: time is told by the first.
-    let members = members.chain([switch.clone().into()]);
+    members.push(switch.clone().into());
+    let members = members.into_iter();
     let limiter: AnyLimiter = match definition.class {
         Class::Basic => {
             let members: Vec<AnyLimiter> = members.collect();
@@ -117,6 +121,24 @@ fn all(definition: &Definition, running: &Running) -> Result<Live, InvalidLimit>
         }
     };
     Ok(Live::fixed(limiter, Some(switch)))
+}
+
+/// What is asked for a member: the member, or if that is itself an `all` over a store, what is behind it. An `all` is not
+/// asked elsewhere, but some of its members are, and that has to be seen.
+fn behind(config: &Config, id: &str, running: &Running, members: &mut Vec<AnyLimiter>) {
+    let Some((live, definition)) = running.get(id).zip(config.definition(id)) else {
+        return;
+    };
+    match (&live.switch, &live.part) {
+        (Some(switch), _) if definition.stored => {
+            for id in &definition.members {
+                behind(config, id, running, members);
+            }
+            members.push(switch.clone().into());
+        }
+        (_, Part::Limiter(limiter)) => members.push(limiter.clone()),
+        _ => {}
+    }
 }
 
 /// The providers of a configuration.

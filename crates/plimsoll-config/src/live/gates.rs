@@ -1,10 +1,13 @@
 //! Limiters that run, and how each can be changed.
 
+use std::sync::Arc;
+
 use plimsoll::kinds::{AnyLimiter, Basic};
 use plimsoll::{
     Carry, Clock, Concurrency, Counts, Full, Gate, GateBuilder, Keyed, KeyedBuilder, Queue, Rule,
 };
 
+use super::stores::Stores;
 use super::{KeyedLimiter, Part};
 use crate::check::Definition;
 use crate::rules::{Found, FromKind, WithRule};
@@ -15,7 +18,7 @@ pub(crate) struct Live {
     pub(crate) part: Part,
     change: Box<dyn Change>,
     /// For `all`, which must not close its members when it is closed itself.
-    switch: Option<Basic>,
+    pub(super) switch: Option<Basic>,
 }
 
 impl Live {
@@ -28,13 +31,36 @@ impl Live {
         }
     }
 
-    /// Changes it to `to` as far as that can be done, with everything that is in it.
-    pub(super) fn change(&self, from: &Definition, to: &Definition) {
-        self.change.change(&to.limiter.kind);
-        let queue = |it: &Definition| it.limiter.common.queue.clone();
-        if queue(from) != queue(to) {
-            self.change.set_queue(queue(to).as_ref().map(queue_of));
+    /// One that is kept in a store, and how it is changed.
+    #[cfg(feature = "redis")]
+    pub(super) fn stored(part: Part, change: impl Change + 'static) -> Self {
+        Self {
+            part,
+            change: Box::new(change),
+            switch: None,
         }
+    }
+
+    /// Prepares to change it to `to` as far as that can be done, with everything that is in it. What is returned does it, and
+    /// cannot fail.
+    pub(super) fn change(
+        self: &Arc<Self>,
+        from: &Definition,
+        to: &Definition,
+        stores: &Stores,
+    ) -> Result<Prepared, String> {
+        if let Some(prepared) = self.change.prepare(to, stores)? {
+            return Ok(prepared);
+        }
+        let (live, kind) = (Arc::clone(self), to.limiter.kind.clone());
+        let queue = |it: &Definition| it.limiter.common.queue.clone();
+        let queue = (queue(from) != queue(to)).then(|| queue(to).as_ref().map(queue_of));
+        Ok(Box::new(move || {
+            live.change.change(&kind);
+            if let Some(queue) = queue {
+                live.change.set_queue(queue);
+            }
+        }))
     }
 
     /// Whether `to` is a change that does not need another limiter.
@@ -65,11 +91,20 @@ impl Live {
     }
 }
 
+/// A change that is ready to be made.
+pub(super) type Prepared = Box<dyn FnOnce()>;
+
 /// What only the type of a limiter's rule knows.
-trait Change: Send + Sync {
+pub(super) trait Change: Send + Sync {
     /// Whether its limit can be changed at all.
     fn is_possible(&self) -> bool {
         false
+    }
+
+    /// For limits in a store: the change to `to`. `None` for others, which [change](Self::change) by themselves.
+    fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Option<Prepared>, String> {
+        let _ = (to, stores);
+        Ok(None)
     }
 
     /// Changes its limit, if `to` is of its kind.
@@ -131,7 +166,7 @@ impl Change for Slots {
     }
 
     fn change(&self, to: &Kind) {
-        if let Kind::Concurrency { limit } = to {
+        if let Kind::Concurrency { limit, .. } = to {
             // It was checked that it is not 0.
             let _ = self.0.resize(limit.0);
         }

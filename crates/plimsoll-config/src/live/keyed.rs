@@ -21,6 +21,12 @@ use plimsoll::{
 /// assert!(per_user.try_acquire("bert", 1).is_ok());
 /// # Ok::<(), plimsoll_config::ConfigError>(())
 /// ```
+///
+/// # In a store
+///
+/// One with a `store` is decided by the store, so it is asked with [`acquire`](Self::acquire), on tokio. The others answer at
+/// once, and know only what is known in this process: what was borrowed, and what is answered while there is no
+/// store. Of everything else they say [`Unavailable`](Reason::Unavailable).
 #[derive(Clone)]
 pub struct KeyedLimiter {
     inside: Arc<Inside>,
@@ -34,8 +40,8 @@ struct Inside {
 }
 
 impl KeyedLimiter {
-    pub(super) fn new<R: Rule + Clone>(name: &str, keyed: Keyed<String, R>) -> Self {
-        let kind = if R::GIVES_BACK {
+    pub(super) fn new(name: &str, keys: impl Keys + 'static) -> Self {
+        let kind = if keys.terms().gives_back {
             Kind::Resource
         } else {
             Kind::Rate
@@ -45,7 +51,7 @@ impl KeyedLimiter {
                 name: name.to_owned(),
                 kind,
                 closed: AtomicBool::new(false),
-                keys: Box::new(keyed),
+                keys: Box::new(keys),
             }),
         }
     }
@@ -84,13 +90,13 @@ impl KeyedLimiter {
         self.inside.keys.estimate(key, demand.into())
     }
 
-    /// All keys together.
+    /// All keys together. Of what is kept in a store: the limit of a key, and what this process granted and refused.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.inside.keys.snapshot()
     }
 
-    /// One key; `None` if it is not known, and so as good as new.
+    /// One key; `None` if it is not known, and so as good as new. What is kept in a store is not known here.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.inside.keys.snapshot_of(key)
@@ -175,7 +181,7 @@ impl PerKey<str> for KeyedLimiter {
 }
 
 /// A keyed limit, whatever its rule.
-trait Keys: PerKey<str> {
+pub(super) trait Keys: PerKey<str> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
     fn snapshot(&self) -> Snapshot;
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;

@@ -4,6 +4,8 @@ mod build;
 mod gates;
 mod keyed;
 mod set;
+#[cfg_attr(not(feature = "redis"), path = "no_stores.rs")]
+mod stores;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,9 +17,10 @@ use plimsoll::kinds::{AnyLimiter, Provider};
 use plimsoll_ambient::{Sampler, SamplerThread};
 
 use self::build::Running;
-use self::gates::Live;
+use self::gates::{Live, Prepared};
+use self::stores::Stores;
 use crate::check::Definition;
-use crate::spec::Kind;
+use crate::spec::{Kind, Store};
 use crate::{Config, ConfigError};
 
 #[cfg(test)]
@@ -33,8 +36,8 @@ pub struct Changes {
     pub kept: Vec<String>,
     /// The same limiters with other limits: what was in them was carried over, and who waits still does.
     pub changed: Vec<String>,
-    /// Others in their place, because a limiter cannot become of another kind, or have another queue. The old ones are
-    /// closed.
+    /// Others in their place, because a limiter cannot become of another kind, have another queue, or move to or from a
+    /// store. The old ones are closed.
     pub replaced: Vec<String>,
     /// New ones.
     pub added: Vec<String>,
@@ -71,9 +74,11 @@ pub struct Limits {
 }
 
 impl Config {
-    /// Builds the limiters, on `clock`. An adaptive limit times work, and wants [`Clock::precise`].
+    /// Builds the limiters, on `clock`. An adaptive limit times work, and wants [`Clock::precise`]. What is kept in a store
+    /// goes by the clock of the store.
     ///
-    /// Where memory or processor time is limited, a thread measures it as long as the limits live.
+    /// Where memory or processor time is limited, a thread measures it as long as the limits live. Stores are not connected
+    /// to before a limiter in them is asked.
     ///
     /// # Errors
     ///
@@ -82,6 +87,7 @@ impl Config {
         let empty = LimitSet {
             config: self.clone(),
             running: Running::new(),
+            stores: Stores::default(),
             providers: HashMap::new(),
             routes: Vec::new(),
         };
@@ -159,7 +165,8 @@ impl Limits {
     ///
     /// Names, providers and routes change at once: whoever looks sees the old ones or the new ones. Limiters that are
     /// described as before are the same, with their state and who waits for them. Those of the same kind with other
-    /// limits stay the same too, and carry over what was used; each changes at once, one after the other. Where that
+    /// limits stay the same too, and carry over what was used; each changes at once, one after the other. What is in a
+    /// store stays there, and is read by the new rule; other processes go by theirs until they are changed too. Where that
     /// cannot be done another one takes the place of the old, which is closed, as are those that are gone: who holds one
     /// of these is refused as closed, and should look up the name again.
     ///
@@ -172,15 +179,23 @@ impl Limits {
         let mut changes = Changes::default();
         let mut running = Running::new();
         let mut work = Work::default();
+        let stores = Stores::of(config, &old.config, &old.stores)?;
         for definition in &config.plan.definitions {
             let id = definition.id.clone();
-            let live = self.live(config, definition, &old, &running, &mut changes, &mut work)?;
+            let live = Building {
+                config,
+                old: &old,
+                running: &running,
+                stores: &stores,
+            };
+            let live = self.live(&live, definition, &mut changes, &mut work)?;
             running.insert(id, live);
         }
         let providers = build::providers(config, &running)?;
         let mut set = LimitSet {
             config: config.clone(),
             running,
+            stores,
             providers,
             routes: Vec::new(),
         };
@@ -194,8 +209,8 @@ impl Limits {
                 work.closed.push(Arc::clone(gone));
             }
         }
-        for (live, from, to) in work.changed {
-            live.change(&from, &to);
+        for change in work.changed {
+            change();
         }
         for (old, new) in work.replaced {
             new.charge(&old);
@@ -211,13 +226,17 @@ impl Limits {
     /// The limiter of a definition: the one that is there, or a new one.
     fn live(
         &self,
-        config: &Config,
+        building: &Building<'_>,
         to: &Definition,
-        old: &LimitSet,
-        running: &Running,
         changes: &mut Changes,
         work: &mut Work,
     ) -> Result<Arc<Live>, ConfigError> {
+        let Building {
+            config,
+            old,
+            running,
+            stores,
+        } = *building;
         let before = old.running.get(&to.id).zip(old.config.definition(&to.id));
         if let Some((live, from)) = before {
             let kept = |id: &String| match (old.running.get(id), running.get(id)) {
@@ -225,19 +244,24 @@ impl Limits {
                 _ => false,
             };
             let same = from.limiter == to.limiter || same_members(from, to);
-            if same && to.members.iter().all(kept) {
+            let same_store = config.store_of(to) == old.config.store_of(from);
+            if same && same_store && to.members.iter().all(kept) {
                 changes.kept.push(to.id.clone());
                 return Ok(Arc::clone(live));
             }
-            if live.can_change(from, to) {
+            let same_place = config.store_of(to).map(Store::place)
+                == old.config.store_of(from).map(Store::place);
+            if same_place && live.can_change(from, to) {
                 changes.changed.push(to.id.clone());
-                let change = (Arc::clone(live), from.clone(), to.clone());
+                let change = live.change(from, to, stores);
+                let change = change.map_err(|message| build::wrong(config, to, message))?;
                 work.changed.push(change);
                 return Ok(Arc::clone(live));
             }
         }
         let definition = before.map_or_else(|| to.clone(), |(live, from)| starting(live, from, to));
-        let new = build::build(config, &definition, running, &self.clock, &self.sampler)?;
+        let time = (&self.clock, &self.sampler);
+        let new = build::build(config, &definition, running, stores, time)?;
         let new = Arc::new(new);
         match before {
             Some((live, _)) => {
@@ -273,10 +297,20 @@ impl Limits {
     }
 }
 
+/// What a limiter is built from.
+struct Building<'a> {
+    config: &'a Config,
+    /// What was there before.
+    old: &'a LimitSet,
+    /// What is there already.
+    running: &'a Running,
+    stores: &'a Stores,
+}
+
 /// What is done once nothing can fail any more.
 #[derive(Default)]
 struct Work {
-    changed: Vec<(Arc<Live>, Definition, Definition)>,
+    changed: Vec<Prepared>,
     replaced: Vec<(Arc<Live>, Arc<Live>)>,
     closed: Vec<Arc<Live>>,
 }

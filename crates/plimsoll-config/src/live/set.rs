@@ -8,6 +8,7 @@ use plimsoll::kinds::{AnyLimiter, Provider, Rate};
 
 use super::KeyedLimiter;
 use super::build::Running;
+use super::stores::Stores;
 use crate::Config;
 use crate::route::Pattern;
 
@@ -66,6 +67,7 @@ impl Route {
 pub struct LimitSet {
     pub(super) config: Config,
     pub(super) running: Running,
+    pub(super) stores: Stores,
     pub(super) providers: HashMap<String, Provider>,
     pub(super) routes: Vec<Arc<Route>>,
 }

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Algorithm, Memory, Name, Percent, Period, Positive, Rate, Span, millis, positive};
+use super::{
+    Algorithm, Borrow, Memory, Name, Outage, Percent, Period, Positive, Rate, Span, millis,
+    positive,
+};
 
 /// A limiter: what every kind may have, and its kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -26,9 +29,18 @@ pub(crate) struct Common {
     /// Keeps at most so many keys: a million, or 10000 for `penalty_bucket`, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_keys: Option<Positive>,
-    /// The name that refusals and metrics carry; the name of its entry unless set.
+    /// The name that refusals and metrics carry, and by which a store knows it; the name of its entry unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
+    /// The store that keeps its states, for all processes together; in the memory of this one unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) store: Option<Name>,
+    /// What is answered while its store cannot decide: `admit`, `deny` or { local: 0.25 }; `deny` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) outage: Option<Outage>,
+    /// Takes from the store in batches, so that most decisions need no round trip. For rates only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) borrow: Option<Borrow>,
 }
 
 /// The kinds, each with its own fields.
@@ -42,7 +54,7 @@ pub(crate) enum Kind {
         limit: Positive,
         /// How long a window is.
         window: Period,
-        /// Where windows begin: when the limiter is built, or at multiples since the epoch of the clock.
+        /// Where windows begin: when the limiter is built, or at multiples since the epoch; in a store since 1970 always.
         #[serde(default)]
         align: Align,
     },
@@ -114,6 +126,9 @@ pub(crate) enum Kind {
     Concurrency {
         /// How many at the same time.
         limit: Positive,
+        /// In a store: how long a permit outlives a process that crashed; 30 seconds unless set.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease: Option<Period>,
     },
     /// As many at the same time as an algorithm finds right.
     Adaptive(Algorithm),
@@ -139,7 +154,7 @@ pub(crate) enum Kind {
         #[serde(default = "zero")]
         lockout: Span,
     },
-    /// Several limiters that must all grant: all or none.
+    /// Several limiters that must all grant: all or none. Those in memory are asked first, then each of those in stores.
     All {
         /// The limiters, by name or described here.
         of: Vec<Member>,
@@ -222,7 +237,7 @@ pub(crate) enum Member {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Align {
-    /// When the limiter is built.
+    /// When the limiter is built. In a store the same as `epoch`.
     #[default]
     Start,
     /// At multiples of the window since the epoch of the clock.

@@ -5,6 +5,7 @@ mod fill;
 mod limiter;
 mod named;
 mod scalar;
+mod store;
 
 use std::borrow::Cow;
 
@@ -12,12 +13,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
 pub(crate) use algorithm::Algorithm;
+pub(crate) use fill::KEPT;
 pub(crate) use limiter::{
     Align, Bandwidth, Bucket, Common, Counts, Full, Kind, Limiter, Member, Order, Queue, Style,
 };
 pub(crate) use named::Named;
 pub(crate) use scalar::{Memory, Name, Percent, Period, Positive, Rate, Span};
 use scalar::{micros, millis, positive};
+pub(crate) use store::{Always, Borrow, Outage, Store, Url};
 
 /// A file of limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +33,9 @@ pub(crate) struct File {
     /// Weights beside `request_count`, `request_items`, `network_bytes` and `memory_size`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) weights: Vec<Name>,
+    /// Where limiters with a `store` are kept, by name.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub(crate) stores: Named<Store>,
     /// The limiters, by name.
     #[serde(default)]
     pub(crate) limiters: Named<Limiter>,
@@ -118,7 +124,7 @@ impl JsonSchema for Provider {
         let basic = generator.subschema_for::<Words>().to_value();
         properties.insert("basic".to_owned(), basic);
         json_schema!({
-            "description": "The limiters of a place, by weight; and under `basic` those that say yes or no for all weights.",
+            "description": "The limiters of a place, by weight; and under `basic` those that say yes or no for all weights. None of them is kept in a store.",
             "type": "object",
             "properties": properties,
             "additionalProperties": limiter,

@@ -1,0 +1,138 @@
+//! What must hold of stores, and of limiters that are kept in one.
+
+use plimsoll_scenario::reader::scalar::nearest;
+use plimsoll_scenario::reader::{Read, quote};
+
+use crate::place::{Places, Step, below, keys};
+use crate::spec::{Common, File, KEPT, Kind, Limiter, Store, Url};
+
+/// The section of the file.
+const STORES: &str = "stores";
+
+/// Checks the stores of a file.
+pub(super) fn stores(file: &File, places: &Places<'_>) -> Read<()> {
+    if cfg!(not(feature = "redis")) && !file.stores.is_empty() {
+        let message = "stores need the feature `redis` of plimsoll-config, and this program was built without it";
+        return Err(places.name(&keys(&[STORES]), message));
+    }
+    for (name, store) in file.stores.iter() {
+        let path = keys(&[STORES, name]);
+        if !crate::de::is_name(name) {
+            let wanted = "a name of at most 64 letters, digits, `_`, `-` and `.`";
+            let found = quote(name);
+            return Err(places.name(&path, format!("expected {wanted}, found {found}")));
+        }
+        match (&store.url, &store.cluster) {
+            (Some(url), None) => address(url, &below(&path, Step::Key("url")), places)?,
+            (None, Some(nodes)) => {
+                let path = below(&path, Step::Key("cluster"));
+                if nodes.is_empty() {
+                    let message = "expected the addresses of some nodes, found an empty list";
+                    return Err(places.value(&path, message));
+                }
+                for (index, node) in nodes.iter().enumerate() {
+                    address(node, &below(&path, Step::Index(index)), places)?;
+                }
+                go_together(store, &path, places)?;
+            }
+            (None, None) => {
+                let message = "expected a `url`, or a `cluster`, found neither";
+                return Err(places.value(&path, message));
+            }
+            (Some(_), Some(_)) => {
+                let message = "a store is one server or a cluster: expected no `url` beside it";
+                return Err(places.name(&below(&path, Step::Key("cluster")), message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the client understands an address, all of it.
+#[cfg(feature = "redis")]
+fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+    if plimsoll_redis::Store::connect(&url.0).is_ok() {
+        return Ok(());
+    }
+    let found = quote(&Url::hidden(&url.0));
+    let message = format!("expected {}, found {found}", Url::WANTED);
+    Err(places.value(path, message))
+}
+
+/// Whether the nodes of a cluster go together, once each is right by itself.
+#[cfg(feature = "redis")]
+fn go_together(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+    if crate::kept::open(store).is_ok() {
+        return Ok(());
+    }
+    let message = "these are not the nodes of one cluster: expected TLS with all or with none, and the same user, password and database";
+    Err(places.value(path, message))
+}
+
+/// There is no client to ask.
+#[cfg(not(feature = "redis"))]
+fn go_together(_store: &Store, _path: &[Step<'_>], _places: &Places<'_>) -> Read<()> {
+    Ok(())
+}
+
+/// There is no client to ask.
+#[cfg(not(feature = "redis"))]
+fn address(_url: &Url, _path: &[Step<'_>], _places: &Places<'_>) -> Read<()> {
+    Ok(())
+}
+
+/// Fields of a limiter that go together with its store, or with none.
+pub(super) fn kept(
+    limiter: &Limiter,
+    path: &[Step<'_>],
+    file: &File,
+    places: &Places<'_>,
+) -> Read<()> {
+    let (common, word) = (&limiter.common, limiter.kind.word());
+    let field = |name| below(path, Step::Key(name));
+    let Some(store) = &common.store else {
+        let alone = |(name, what)| {
+            let message = format!("only a limiter with a `store` {what}");
+            Err(places.name(&field(name), message))
+        };
+        return needs_a_store(common, &limiter.kind).map_or(Ok(()), alone);
+    };
+    if !KEPT.contains(&word) {
+        let kinds = KEPT.join(", ");
+        let message = format!("`{word}` cannot be kept in a store: expected one of {kinds}");
+        return Err(places.name(&field("store"), message));
+    }
+    if file.stores.get(&store.0).is_none() {
+        let known: Vec<&str> = file.stores.iter().map(|(name, _)| name).collect();
+        let hint = nearest(&store.0, known.iter().copied());
+        let message = format!("there is no store `{store}`{hint}");
+        return Err(places.value(&field("store"), message));
+    }
+    if common.queue.is_some() {
+        let message = "a limiter in a store has no queue: it says yes or no at once";
+        return Err(places.name(&field("queue"), message));
+    }
+    if common.max_keys.is_some() {
+        let message = "a store has no bound on keys: expected no `max_keys` beside `store`";
+        return Err(places.name(&field("max_keys"), message));
+    }
+    if common.borrow.is_some() && matches!(limiter.kind, Kind::Concurrency { .. }) {
+        let message = format!("`{word}` cannot borrow, because it is given back: expected a rate");
+        return Err(places.name(&field("borrow"), message));
+    }
+    Ok(())
+}
+
+/// A field that means nothing without a store, and why.
+fn needs_a_store(common: &Common, kind: &Kind) -> Option<(&'static str, &'static str)> {
+    if common.outage.is_some() {
+        return Some(("outage", "can be cut off from it"));
+    }
+    if common.borrow.is_some() {
+        return Some(("borrow", "can borrow from it"));
+    }
+    match kind {
+        Kind::Concurrency { lease: Some(_), .. } => Some(("lease", "has leases")),
+        _ => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! From descriptions to limits in Redis. Nothing is connected here.
+
+use plimsoll::{
+    Bandwidths, Concurrency, FixedWindow, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+};
+use plimsoll_redis::{Borrow, Fleet, Outage, RedisRule, Store, StoreError};
+
+use crate::place::Step;
+use crate::rules::{FromKind, Unfit};
+use crate::spec::{self, Always, Kind, Limiter};
+
+/// The store of a description.
+pub(crate) fn open(spec: &spec::Store) -> Result<Store, StoreError> {
+    let store = match (&spec.url, &spec.cluster) {
+        (Some(url), _) => Store::builder(&url.0),
+        (None, nodes) => Store::cluster(nodes.iter().flatten().map(|url| url.0.as_str())),
+    };
+    let store = store.namespace(&spec.namespace);
+    store.deadline(spec.deadline.into()).open()
+}
+
+/// A limiter of a kind that Redis can hold, in `store`. If there is no such limiter it says which field is wrong.
+pub(crate) fn fleet(limiter: &Limiter, name: &str, store: &Store) -> Result<Fleet, Unfit> {
+    let (common, rule) = (&limiter.common, rule(&limiter.kind)?);
+    let fleet = store.limiter(name, rule)?.fleet();
+    let fleet = match &common.outage {
+        Some(outage) => fleet.outage(outage_of(*outage)),
+        None => fleet,
+    };
+    let fleet = match &common.borrow {
+        Some(borrow) => fleet.borrowing(borrow_of(borrow)),
+        None => fleet,
+    };
+    fleet.build().map_err(|invalid| {
+        let unfit = Unfit::from(invalid);
+        match unfit.invalid.field() {
+            "keep" => unfit.under(Step::Key("borrow")),
+            "borrow" => unfit,
+            // The rule itself is right, so it is the share of it.
+            _ => unfit.under(Step::Key("outage")),
+        }
+    })
+}
+
+fn rule(kind: &Kind) -> Result<RedisRule, Unfit> {
+    fn of<R: FromKind + Into<RedisRule>>(kind: &Kind) -> Option<Result<RedisRule, Unfit>> {
+        R::of(kind).map(|rule| rule.map(Into::into))
+    }
+    let rule = match kind {
+        Kind::FixedWindow { .. } => of::<FixedWindow>(kind),
+        Kind::SlidingWindow { .. } => of::<SlidingWindow>(kind),
+        Kind::SlidingLog { .. } => of::<SlidingLog>(kind),
+        Kind::SlidingCounter { .. } => of::<SlidingCounter>(kind),
+        Kind::TokenBucket(_) => of::<TokenBucket>(kind),
+        Kind::Bandwidths { .. } => of::<Bandwidths>(kind),
+        Kind::Concurrency { limit, lease } => {
+            let rule = RedisRule::from(Concurrency::try_new(limit.0)?);
+            Some(Ok(match lease {
+                Some(lease) => rule.with_lease((*lease).into()),
+                None => rule,
+            }))
+        }
+        _ => None,
+    };
+    let none = || plimsoll::InvalidLimit::new("kind", kind.word(), "one that Redis can hold");
+    rule.unwrap_or_else(|| Err(none().into()))
+}
+
+pub(crate) fn outage_of(outage: spec::Outage) -> Outage {
+    match outage {
+        spec::Outage::Word(Always::Admit) => Outage::Admit,
+        spec::Outage::Word(Always::Deny) => Outage::Deny,
+        spec::Outage::Local(share) => Outage::Local {
+            share: share.local.0,
+        },
+    }
+}
+
+pub(crate) fn borrow_of(spec: &spec::Borrow) -> Borrow {
+    let borrow = Borrow::new().target(spec.target.into());
+    let borrow = borrow.keep(spec.keep.into());
+    let borrow = borrow.max_keys(usize::try_from(spec.max_keys.0).unwrap_or(usize::MAX));
+    match spec.most {
+        Some(most) => borrow.most(most.0),
+        None => borrow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::KEPT;
+    use crate::{Config, Format};
+
+    #[test]
+    fn a_store_keeps_the_kinds_that_redis_can_hold() {
+        for (fields, word) in [
+            ("limit: 1, window: 1s", "fixed_window"),
+            ("limit: 1, window: 1s, segments: 2", "sliding_window"),
+            ("limit: 1, window: 1s", "sliding_log"),
+            ("limit: 1, window: 1s", "sliding_counter"),
+            ("burst: 1, refill: 1, every: 1s", "token_bucket"),
+            ("limits: [{ burst: 1, refill: 1, every: 1s }]", "bandwidths"),
+            ("limit: 1", "concurrency"),
+            ("rate: 1", "smooth_bursty"),
+            ("rate: 1, warmup: 1s", "smooth_warmup"),
+            ("limit: 1, period: 1s", "refresh"),
+            ("burst: 1, refill: 1", "penalty_bucket"),
+            ("algorithm: vegas", "adaptive"),
+            ("threshold: 50%", "cpu"),
+        ] {
+            let text = format!("limiters: {{ a: {{ kind: {word}, {fields} }} }}");
+            let config = Config::from_str("a.yaml", &text, Format::Yaml);
+            let config = config.unwrap_or_else(|error| panic!("{error}"));
+            let kind = &config.spec.limiters.get("a").expect("there").kind;
+            assert_eq!(rule(kind).is_ok(), KEPT.contains(&word), "{word}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Stores, and what a limiter that is kept in one may say.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::{Period, Positive, Rate, Span, micros, millis, positive};
+
+/// A Redis that limiters are kept in, shared by all processes that use it. It is connected to when it is first asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a store such as { url: \"redis://127.0.0.1:6379\" }"
+)]
+#[schemars(extend("oneOf" = [{ "required": ["url"] }, { "required": ["cluster"] }]))]
+pub(crate) struct Store {
+    /// The address of one server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<Url>,
+    /// The addresses of some nodes of a Redis Cluster, in place of `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster: Option<Vec<Url>>,
+    /// What all keys begin with. Stores with different namespaces share nothing.
+    #[serde(default = "plimsoll")]
+    pub(crate) namespace: String,
+    /// How long a decision may take, connecting included. After that the `outage` of the limiter says what is answered.
+    #[serde(default = "millis::<50>")]
+    pub(crate) deadline: Period,
+}
+
+impl Store {
+    /// Where it keeps things: stores of the same place share them.
+    pub(crate) fn place(&self) -> impl PartialEq {
+        (&self.url, &self.cluster, &self.namespace)
+    }
+}
+
+fn plimsoll() -> String {
+    "plimsoll".to_owned()
+}
+
+/// The address of a Redis. Printed it has no password.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Url(pub(crate) String);
+
+impl Url {
+    /// How an address begins.
+    pub(crate) const SCHEMES: [&str; 2] = ["redis://", "rediss://"];
+    /// What one looks like, for messages.
+    pub(crate) const WANTED: &str = "the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS";
+
+    /// What a message may show of a text that is no address: before an `@` there may be a password, wherever it begins.
+    pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
+        match text.rsplit_once('@') {
+            Some((_, host)) => format!("…@{host}").into(),
+            None => text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((scheme, rest)) = self.0.split_once("://") else {
+            return f.write_str(&Self::hidden(&self.0));
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let login = authority.rsplit_once('@');
+        match login.and_then(|(who, host)| Some((who.split_once(':')?.0, host))) {
+            Some((user, host)) => write!(f, "{scheme}://{user}:***@{host}{path}"),
+            None => f.write_str(&self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Url({self})")
+    }
+}
+
+impl Serialize for Url {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Url {
+    fn schema_name() -> Cow<'static, str> {
+        "Url".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The address of a Redis, such as redis://user:password@host:6379/0; rediss://… with TLS.",
+            "type": "string", "pattern": "^rediss?://.+$"
+        })
+    }
+}
+
+/// What is answered while the store cannot decide.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "either", rename_all = "snake_case")]
+#[schemars(rename = "Outage", untagged)]
+pub(crate) enum Outage {
+    /// The same for everybody.
+    Word(Always),
+    /// Each process decides by itself.
+    Local(Share),
+}
+
+/// The same answer for everybody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Always {
+    /// Everything is granted.
+    Admit,
+    /// Everything is refused as unavailable.
+    Deny,
+}
+
+/// A share of the limit for each process.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "`admit`, `deny` or a share such as { local: 0.25 }"
+)]
+pub(crate) struct Share {
+    /// Which part of the limit each process grants by itself, at most 1: with 4 processes, 0.25 is the limit again.
+    pub(crate) local: Rate,
+}
+
+impl Serialize for Outage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Word(word) => word.serialize(serializer),
+            Self::Local(share) => share.serialize(serializer),
+        }
+    }
+}
+
+/// How a process takes from the store in batches, and decides by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "how to borrow, such as { most: 50 }")]
+pub(crate) struct Borrow {
+    /// The most that a process holds for a key, and so may grant too late: a twentieth of the limit unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) most: Option<Positive>,
+    /// For how long a batch is to be enough.
+    #[serde(default = "micros::<50_000>")]
+    pub(crate) target: Span,
+    /// After which time what was not used goes back.
+    #[serde(default = "millis::<1000>")]
+    pub(crate) keep: Period,
+    /// For how many keys at once. The store decides for others.
+    #[serde(default = "positive::<10_000>")]
+    pub(crate) max_keys: Positive,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Url;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let shown = |url: &str| Url(url.to_owned()).to_string();
+        assert_eq!(shown("redis://h:6379/0"), "redis://h:6379/0");
+        assert_eq!(shown("redis://anna@h"), "redis://anna@h");
+        assert_eq!(shown("redis://anna:x@y@h/1"), "redis://anna:***@h/1");
+        assert_eq!(shown("rediss://:secret@h:1"), "rediss://:***@h:1");
+        assert_eq!(shown("redis://h/?a=b@c:d"), "redis://h/?a=b@c:d");
+        let same = shown("redis://anna:secret@h");
+        assert_eq!(shown(&same), same);
+        assert_eq!(Url::hidden("anna:sec/ret@h"), "…@h");
+        assert_eq!(Url::hidden("postgres://h"), "postgres://h");
+        assert!(!format!("{:?}", Url("redis://a:secret@h".to_owned())).contains("secret"));
+    }
+}
