@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use plimsoll_scenario::{Tally, run_file};
+use plimsoll_scenario::{RedisPlace, Tally, run_file, run_file_on};
 
 /// Run scenario files against the real limiters, in virtual time
 ///
@@ -13,8 +13,12 @@ use plimsoll_scenario::{Tally, run_file};
 /// and failed. A scenario that needs a limiter this version does not have is
 /// counted apart: it neither passes nor fails.
 ///
+/// With --store the scenarios run against limits in a real Redis, still in
+/// virtual time. It must answer as the limiters in memory do. What Redis cannot
+/// hold, such as a queue, is counted apart too.
+///
 /// Exit status: 0 if no scenario failed, 1 if some failed, 2 if a file could not
-/// be read.
+/// be read or the store does not answer.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -25,14 +29,32 @@ pub(crate) struct Args {
     /// Print a line for every scenario, not only for those that fail
     #[arg(short, long)]
     verbose: bool,
+
+    /// Run against limits in the Redis at this address (`redis://HOST:PORT`)
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
 }
 
 /// Runs the files one after the other. One that cannot be read does not keep the others from running.
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
+    let store = match &args.store {
+        None => None,
+        Some(url) => match RedisPlace::connect(url) {
+            Ok(store) => Some(store),
+            Err(error) => {
+                writeln!(err, "plimsoll: --store: {error}")?;
+                return Ok(ExitCode::from(2));
+            }
+        },
+    };
+    let run = |file| match &store {
+        None => run_file(file),
+        Some(store) => run_file_on(file, store),
+    };
     let mut tally = Tally::default();
     let mut unreadable = false;
     for file in &args.files {
-        match run_file(file) {
+        match run(file) {
             Ok(report) => {
                 let mut print = |line| writeln!(out, "{line}");
                 if args.verbose {

@@ -30,8 +30,7 @@ impl RedisLimiter {
             return Ok(());
         }
         let key = self.key(key.as_ref());
-        self.ask_with("charge", key, cost, String::new(), None)
-            .await?;
+        self.ask("charge", key, cost, String::new()).await?;
         Ok(())
     }
 
@@ -46,9 +45,7 @@ impl RedisLimiter {
             return Ok(());
         }
         let key = self.key(key);
-        let taken = Some(moment(taken));
-        self.ask_with("undo", key, amount, String::new(), taken)
-            .await?;
+        self.ask("undo", key, amount, moment(taken)).await?;
         Ok(())
     }
 
@@ -60,10 +57,7 @@ impl RedisLimiter {
         most: u32,
     ) -> Result<Result<Batch, Denied>, StoreError> {
         let key = self.key(key);
-        let most = Some(most.to_string());
-        let mut answer = self
-            .ask_with("borrow", key, least, String::new(), most)
-            .await?;
+        let mut answer = self.ask("borrow", key, least, most.to_string()).await?;
         Ok(match answer.verdict(&[self.limit()])? {
             Verdict::Granted(standings) => Ok(Batch {
                 standing: standings.first().copied().unwrap_or_default(),

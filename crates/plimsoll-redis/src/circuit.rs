@@ -17,7 +17,8 @@ use crate::{StoreError, StoreErrorKind};
 /// are drawn, between a half and the whole of that, so that the processes of a fleet do not all come back together.
 ///
 /// A failure is a store that cannot be reached or does not answer in time. A store that answers with an error
-/// works.
+/// works. Who drops a call before its deadline learns nothing, so the deadline of the store should be shorter than the
+/// patience of those who ask.
 ///
 /// ```
 /// use plimsoll_redis::{Circuit, Store};

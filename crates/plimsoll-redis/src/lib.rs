@@ -23,6 +23,25 @@
 //! A [`Denied`](plimsoll::Denied) means that somebody is over a limit; a [`StoreError`] that nobody knows. They are
 //! different types, so that no outage is ever mistaken for an answer.
 //!
+//! Where limits stand that know nothing of stores, in layers and behind traits, a [`Fleet`] does: it has the face of
+//! limits in memory, and an [`Outage`] says what it answers when the store cannot.
+//!
+//! ```no_run
+//! use plimsoll::{PerKey, TokenBucket};
+//! use plimsoll_redis::{Borrow, Outage, Store};
+//!
+//! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::connect("redis://127.0.0.1")?;
+//! let api = store.limiter("api", TokenBucket::per_second(10_000))?;
+//! let api = api.fleet().outage(Outage::Local { share: 0.1 }).borrowing(Borrow::new()).build()?;
+//! let permit = api.acquire_owned("customer 42", 1.into()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A store that does not answer is left alone for a while, and found again by itself: see [`Circuit`]. A round trip for
+//! each decision is saved by [`Borrow`], which says at what price.
+//!
 //! # What is in Redis
 //!
 //! A key is `namespace:{subject}:limiter:kind`. Every key expires when it would say no more than a key that is not there.

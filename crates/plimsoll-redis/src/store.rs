@@ -80,7 +80,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the limit cannot be kept in Redis: a window of more than 1024 segments, a lease shorter than a millisecond.
+    /// If the limit cannot be kept in Redis: a window of more than 1024 segments, a lease shorter than a
+    /// millisecond.
     pub fn limiter(
         &self,
         name: &str,
@@ -121,6 +122,18 @@ impl Store {
     fn time(&self) -> Moment {
         let clock = self.inner.clock.as_ref();
         clock.map_or_else(|| Clock::system().precise_now(), Clock::precise_now)
+    }
+
+    /// Whether the store answers.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let mut command = Cmd::new();
+        command.arg("PING");
+        self.within_deadline(self.inner.link.send(&command)).await?;
+        Ok(())
     }
 
     pub(crate) fn namespace(&self) -> &[u8] {

@@ -39,6 +39,9 @@
 //!
 //! In a test of one's own, [`assert_file`] is all that is needed. The program `plimsoll test` runs the same files.
 //!
+//! With the feature `redis` the same files run against limits in a real Redis, which must answer alike: see
+//! `run_file_on`.
+//!
 //! A file is read strictly. An unknown field, a unit that does not exist, a name that no step defined, an expectation
 //! that could never be met: each is a [`FileError`] that says where it is, instead of a scenario that passes
 //! for the wrong reason. The format knows more than the library can do yet; such scenarios are read,
@@ -59,6 +62,9 @@ pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
 
 use plimsoll::adaptive::Limit;
 
+#[cfg(feature = "redis")]
+pub use run::redis::Place as RedisPlace;
+
 /// Runs every scenario of a file.
 ///
 /// # Errors
@@ -76,10 +82,30 @@ pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
 ///
 /// If the text is not that of a scenario file.
 pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> {
+    run_each(path.as_ref(), text, run::run)
+}
+
+/// Runs every scenario of a file against limits in Redis. What Redis cannot hold is not run, and
+/// [counted apart](Tally::not_held).
+///
+/// # Errors
+///
+/// If the file cannot be opened or is not a scenario file.
+#[cfg(feature = "redis")]
+pub fn run_file_on(path: impl AsRef<Path>, store: &RedisPlace) -> Result<Report, FileError> {
     let path = path.as_ref();
+    let text = reader::text_of(path)?;
+    run_each(path, &text, |scenario| run::run_on(scenario, store))
+}
+
+fn run_each(
+    path: &Path,
+    text: &str,
+    run: impl Fn(&spec::Scenario) -> error::Read<Verdict>,
+) -> Result<Report, FileError> {
     let scenarios = read::scenarios(text).map_err(|problem| FileError::problem(path, problem))?;
     let results = scenarios.iter().enumerate().map(|(index, scenario)| {
-        let verdict = run::run(scenario).map_err(|problem| {
+        let verdict = run(scenario).map_err(|problem| {
             let problem = problem.under_index(index).at_top();
             FileError::problem(path, problem.in_scenario(Some(scenario.name.clone())))
         })?;

@@ -34,6 +34,9 @@ pub enum Verdict {
     Failed(Failure),
     /// The format has this, and no limiter can do it yet. The word says what: a kind, an algorithm, a verb.
     NotSupported(&'static str),
+    /// Limiters in memory can do this, and a store of shared limits cannot hold it. The word says what: a kind, a verb,
+    /// a field.
+    NotHeld(&'static str),
 }
 
 /// The step at which a scenario failed, and what differed.
@@ -136,6 +139,9 @@ impl ScenarioResult {
             Verdict::NotSupported(what) => {
                 format!("{path}:{line}: {name}: not supported yet: {what}")
             }
+            Verdict::NotHeld(what) => {
+                format!("{path}:{line}: {name}: not held by Redis: {what}")
+            }
         }
     }
 }
@@ -169,6 +175,7 @@ impl Report {
                 Verdict::Passed => tally.passed += 1,
                 Verdict::Failed(_) => tally.failed += 1,
                 Verdict::NotSupported(what) => *tally.not_supported.entry(what).or_default() += 1,
+                Verdict::NotHeld(what) => *tally.not_held.entry(what).or_default() += 1,
             }
         }
         tally
@@ -212,6 +219,7 @@ pub struct Tally {
     passed: usize,
     failed: usize,
     not_supported: BTreeMap<&'static str, usize>,
+    not_held: BTreeMap<&'static str, usize>,
 }
 
 impl Tally {
@@ -232,6 +240,12 @@ impl Tally {
     pub fn not_supported(&self) -> usize {
         self.not_supported.values().sum()
     }
+
+    /// How many were not run, as the store they were to be run on cannot hold what they need.
+    #[must_use]
+    pub fn not_held(&self) -> usize {
+        self.not_held.values().sum()
+    }
 }
 
 impl AddAssign for Tally {
@@ -241,25 +255,29 @@ impl AddAssign for Tally {
         for (what, count) in other.not_supported {
             *self.not_supported.entry(what).or_default() += count;
         }
+        for (what, count) in other.not_held {
+            *self.not_held.entry(what).or_default() += count;
+        }
     }
 }
 
-/// `N passed, M failed`, after a line about what is not supported yet if there is any.
+/// `N passed, M failed`, after a line about what is not supported yet, and one about what a store does not hold, if there
+/// is any.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.not_supported.is_empty() {
-            let mut kinds: Vec<_> = self.not_supported.iter().collect();
-            kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-            let kinds: Vec<_> = kinds
+        let apart = [
+            ("not supported yet", &self.not_supported),
+            ("not held by Redis", &self.not_held),
+        ];
+        for (why, words) in apart.iter().filter(|(_, words)| !words.is_empty()) {
+            let mut words: Vec<_> = words.iter().collect();
+            words.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            let all: usize = words.iter().map(|(_, count)| **count).sum();
+            let words: Vec<_> = words
                 .iter()
                 .map(|(what, count)| format!("{what} {count}"))
                 .collect();
-            writeln!(
-                f,
-                "{} not supported yet: {}",
-                self.not_supported(),
-                kinds.join(", ")
-            )?;
+            writeln!(f, "{all} {why}: {}", words.join(", "))?;
         }
         write!(f, "{} passed, {} failed", self.passed, self.failed)
     }

@@ -1,4 +1,4 @@
-//! Limits for tower services: axum, hyper, tonic, clients.
+#![doc = include_str!("../README.md")]
 
 pub mod admit;
 pub mod answer;

@@ -141,7 +141,7 @@ fn addresses_are_written_in_many_ways() {
 
 #[test]
 fn forwarded_is_read_as_rfc_7239_says() {
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["for=192.0.2.1"], "192.0.2.1"),
         (&["For=\"[2001:db8::1]:4711\""], "2001:db8::1"),
         (&["for=192.0.2.1;proto=http;by=203.0.113.43"], "192.0.2.1"),
@@ -160,6 +160,10 @@ fn forwarded_is_read_as_rfc_7239_says() {
             "192.0.2.1",
         ),
         (&["for=192.0.2.1;x=\"\\\", for=198.51.100.1\""], "192.0.2.1"),
+        (
+            &["for=192.0.2.1;x=\"a,b\\\"c\", for=10.0.0.2;x=\"a,b\\\"c\""],
+            "192.0.2.1",
+        ),
         // What a client leaves open does not reach into what the proxy appended.
         (&["for=\"198.51.100.1, for=192.0.2.1"], "192.0.2.1"),
         (&["for=198.51.100.1;host=\", for=192.0.2.1"], "192.0.2.1"),
@@ -178,6 +182,7 @@ fn forwarded_is_read_as_rfc_7239_says() {
         (&["for="], "10.0.0.1"),
         (&["for=\"192.0.2.1\\\""], "10.0.0.1"),
         (&["for=\"192.0.2.1\"x"], "10.0.0.1"),
+        (&["for=192.0.2.1;x=\"open"], "10.0.0.1"),
     ];
     for (lines, expected) in cases {
         let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();

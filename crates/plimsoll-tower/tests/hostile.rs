@@ -117,7 +117,7 @@ impl Style {
         };
         match self.others {
             true => {
-                format!("host=\"a,b;for=192.0.2.66\\\"\\\\\";{value}; by=\"\\\",for=192.0.2.66\"")
+                format!("host=\"a,b;for=192.0.2.66\\\"\\\\\";{value}; by=\"_x,for=192.0.2.66\"")
             }
             false => value,
         }
@@ -146,7 +146,7 @@ fn request(peer: IpAddr, name: &'static str, lines: &[Vec<u8>]) -> Request<()> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn behind_proxies_the_key_is_the_true_client_whatever_it_writes(

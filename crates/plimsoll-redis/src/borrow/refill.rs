@@ -67,12 +67,9 @@ impl Lender {
     ) -> Option<Flight> {
         let (batch, held) = (stock.pace.batch(), stock.held(now));
         let low = batch >= 4 && held <= batch / 2 && held < self.settings.most;
-        let quiet = stock.flight.is_none() && self.home.handle().is_some();
-        let refused = || stock.refusal(now, 1, 0, self.limiter.name()).is_some();
-        if !(low && quiet) || refused() {
-            return None;
-        }
-        Some(self.flight(stock, key, now, 1))
+        let wanted = low && stock.flight.is_none() && !stock.is_refused(now);
+        // Without a runtime there is nobody to fetch it.
+        (wanted && self.home.handle().is_some()).then(|| self.flight(stock, key, now, 1))
     }
 
     pub(super) fn set_off(&self, flight: Option<Flight>) {
@@ -97,7 +94,6 @@ impl Flight {
 
     pub(super) async fn fly(mut self) {
         let lender = Arc::clone(&self.lender);
-        // Whoever gave up before it began needs nothing.
         let asked = lender.clock.precise_now();
         let answer = lender.limiter.batch(&self.key, self.least, self.most).await;
         let landed = match &answer {

@@ -199,6 +199,11 @@ impl Stock {
         Some(denied.with_limiter(name))
     }
 
+    /// Whether a refusal still holds, of whatever cost.
+    pub(super) fn is_refused(&self, now: Moment) -> bool {
+        self.refused.is_some_and(|refused| now < refused.until)
+    }
+
     /// What is left, here and there, as far as it is known.
     pub(super) fn standing(&self, now: Moment) -> Option<Standing> {
         let (seen, at) = self.seen?;
@@ -214,8 +219,130 @@ impl Stock {
 
     /// Whether nothing would be lost by forgetting it.
     pub(super) fn is_idle(&self, now: Moment, keep: Duration) -> bool {
-        let refuses = self.refused.is_some_and(|refused| now < refused.until);
         let paced = now < self.pace.since().plus(keep);
-        self.lots.is_empty() && self.flight.is_none() && !refuses && !paced
+        self.lots.is_empty() && self.flight.is_none() && !self.is_refused(now) && !paced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Lent;
+    use super::*;
+
+    const SETTINGS: Settings = Settings {
+        most: 10,
+        target: Duration::from_millis(50),
+        keep: Duration::from_millis(100),
+        max_keys: 1,
+        kind: Lent {
+            windowed: true,
+            refuses_quietly: true,
+        },
+    };
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    /// A batch taken at a moment, of a limit that is full again after so long.
+    fn batch(amount: u32, millis: u64, reset: u64) -> Batch {
+        let reset = Some(Duration::from_millis(reset));
+        Batch {
+            amount,
+            taken: at(millis + 1000),
+            standing: Standing::new(100, 50).with_reset(reset),
+        }
+    }
+
+    fn stocked(amount: u32, reset: u64) -> Stock {
+        let mut stock = Stock::new(at(0));
+        let (_, over) = stock.stock_up(at(0), at(0), &batch(amount, 0, reset), 0, &SETTINGS);
+        assert_eq!(over, None);
+        stock
+    }
+
+    #[test]
+    fn the_oldest_is_used_first_and_what_spans_two_is_the_oldest() {
+        let mut stock = stocked(3, 1000);
+        stock.stock_up(at(10), at(10), &batch(4, 10, 1000), 1, &SETTINGS);
+        assert_eq!(stock.held(at(10)), 6);
+        let taken = |tag: Option<Tag>| tag.map(|tag| tag.taken);
+        assert_eq!(taken(stock.spend(at(10), 2)), Some(at(1000)));
+        assert_eq!(taken(stock.spend(at(10), 2)), Some(at(1000)));
+        assert_eq!(taken(stock.spend(at(10), 2)), Some(at(1010)));
+        assert_eq!(taken(stock.spend(at(10), 1)), None);
+        assert_eq!(taken(stock.spend(at(10), 0)), None);
+    }
+
+    #[test]
+    fn nothing_is_used_after_its_time_and_only_what_counts_goes_back() {
+        let mut kept = stocked(3, 1000);
+        assert!(kept.spend(at(99), 1).is_some());
+        assert!(kept.spend(at(100), 1).is_none());
+        assert_eq!(kept.clear(at(99), false), []);
+        let back = kept.clear(at(100), false);
+        assert_eq!(back.iter().map(|lot| lot.left).collect::<Vec<_>>(), [2]);
+
+        let mut over = stocked(3, 20);
+        assert!(over.spend(at(20), 1).is_none());
+        assert_eq!(over.clear(at(20), false), []);
+        assert!(over.is_idle(at(100), SETTINGS.keep));
+        assert_eq!(stocked(3, 20).clear(at(0), true).len(), 1);
+    }
+
+    #[test]
+    fn never_more_is_held_than_may_be() {
+        let mut stock = stocked(8, 1000);
+        let (tag, over) = stock.stock_up(at(1), at(1), &batch(8, 1, 1000), 2, &SETTINGS);
+        assert_eq!((stock.held(at(1)), over.map(|lot| lot.left)), (10, Some(4)));
+        let over = stock.put(at(1), Lot { left: 2, tag }, 10);
+        assert_eq!(over.map(|lot| lot.left), Some(2));
+        // What is too old is not kept at all.
+        stock.clear(at(1), true);
+        let over = stock.put(at(101), Lot { left: 2, tag }, 10);
+        assert_eq!(
+            (stock.held(at(101)), over.map(|lot| lot.left)),
+            (0, Some(2))
+        );
+    }
+
+    #[test]
+    fn many_lots_become_two_and_keep_the_earlier_times() {
+        let mut stock = Stock::new(at(0));
+        for millis in [0, 10, 20, 30] {
+            let batch = batch(2, millis, 1000);
+            stock.stock_up(at(millis), at(millis), &batch, 0, &SETTINGS);
+        }
+        assert_eq!((stock.lots.len(), stock.held(at(30))), (2, 8));
+        assert_eq!(stock.lots[0].tag.taken, at(1000));
+        assert_eq!(stock.lots[0].tag.use_by, at(100));
+        assert_eq!(stock.held(at(100)), 2);
+    }
+
+    #[test]
+    fn a_refusal_holds_for_as_much_until_its_time() {
+        let denied = |reason, after| {
+            let ready = Some(Moment::ORIGIN.plus(Duration::from_millis(after)));
+            Denied::new(reason).with_ready_at(Moment::ORIGIN, ready)
+        };
+        let mut stock = Stock::new(at(0));
+        stock.remember(at(10), 3, &denied(Reason::Exhausted, 50));
+        let known = |stock: &Stock, millis, cost| {
+            let denied = stock.refusal(at(millis), cost, 100, "x");
+            denied.and_then(|denied| denied.retry_after())
+        };
+        assert_eq!(known(&stock, 20, 3), Some(Duration::from_millis(40)));
+        assert_eq!(known(&stock, 20, 4), Some(Duration::from_millis(40)));
+        assert_eq!(known(&stock, 20, 2), None);
+        assert_eq!(known(&stock, 60, 3), None);
+        // One of more does not hide one of less; one of less replaces it.
+        stock.remember(at(20), 5, &denied(Reason::Exhausted, 500));
+        assert_eq!(known(&stock, 20, 3), Some(Duration::from_millis(40)));
+        stock.remember(at(20), 1, &denied(Reason::Exhausted, 5));
+        assert_eq!(known(&stock, 20, 1), Some(Duration::from_millis(5)));
+        // What never passes is not for now.
+        let mut stock = Stock::new(at(0));
+        stock.remember(at(0), 101, &denied(Reason::TooLarge, 5));
+        assert!(!stock.is_refused(at(0)));
     }
 }

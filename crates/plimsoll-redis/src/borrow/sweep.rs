@@ -15,7 +15,7 @@ impl Lender {
         if self.sweeping.load(Ordering::SeqCst) || self.sweeping.swap(true, Ordering::SeqCst) {
             return;
         }
-        let sweeper = Sweeper(Arc::downgrade(self));
+        let mut sweeper = Sweeper(Arc::downgrade(self));
         let (clock, pause) = (self.clock.clone(), self.settings.keep / 2);
         let spawned = self.home.spawn(async move {
             loop {
@@ -68,7 +68,7 @@ struct Sweeper(Weak<Lender>);
 
 impl Sweeper {
     /// Says whether there is anything left to sweep.
-    fn sweep(&self) -> bool {
+    fn sweep(&mut self) -> bool {
         let Some(lender) = self.0.upgrade() else {
             return false;
         };
@@ -80,7 +80,12 @@ impl Sweeper {
         }
         lender.sweeping.store(false, Ordering::SeqCst);
         // Somebody may have come in the last moment, and relied on this one.
-        lender.table.len() > 0 && !lender.sweeping.swap(true, Ordering::SeqCst)
+        if lender.table.len() > 0 && !lender.sweeping.swap(true, Ordering::SeqCst) {
+            return true;
+        }
+        // From here on there may be another.
+        self.0 = Weak::new();
+        false
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use plimsoll::adaptive::Adaptive;
 use plimsoll::{
-    Acquire, All, Bandwidths, Carry, Clock, Concurrency, Demand, Denied, FixedWindow, Gate,
-    InvalidLimit, Keyed, Limiter, PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter,
-    SlidingLog, SlidingWindow, Smooth, Snapshot, TokenBucket,
+    Acquire, All, Bandwidths, Carry, Clock, Concurrency, Demand, Denied, Gate, InvalidLimit, Keyed,
+    Limiter, PenaltyBucket, Permit, Quota, Refresh, Rule, Smooth, Snapshot,
 };
 
+use super::rules;
 use crate::error::Problem;
-use crate::spec::{Align, Bandwidth, Counts, Full, Kind, LimiterSpec, Order, QueueSpec, Style};
+use crate::spec::{Counts, Full, Kind, LimiterSpec, Order, QueueSpec};
 
 /// A limiter under test, with the handles a `dyn Limiter` does not have.
 pub(crate) struct Subject {
@@ -77,30 +77,20 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             window,
             align,
         } => {
-            let window = FixedWindow::new(Quota::try_new(*limit, *window).map_err(invalid)?);
-            let window = match align {
-                Align::Start => window,
-                Align::Epoch => window.aligned_to_epoch(),
-            };
-            subject(window, spec, clock, |_| Change::None)
+            let rule = rules::fixed_window(*limit, *window, *align).map_err(invalid)?;
+            subject(rule, spec, clock, |_| Change::None)
         }
         Kind::SlidingWindow {
             limit,
             window,
             segments,
         } => {
-            let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
-            subject(
-                SlidingWindow::try_new(quota, *segments).map_err(invalid)?,
-                spec,
-                clock,
-                |_| Change::None,
-            )
+            let rule = rules::sliding_window(*limit, *window, *segments).map_err(invalid)?;
+            subject(rule, spec, clock, |_| Change::None)
         }
         Kind::TokenBucket(bucket) => {
-            subject(token_bucket(bucket).map_err(invalid)?, spec, clock, |_| {
-                Change::None
-            })
+            let rule = rules::token_bucket(bucket).map_err(invalid)?;
+            subject(rule, spec, clock, |_| Change::None)
         }
         Kind::Concurrency { limit } => {
             let rule = Concurrency::try_new(*limit).map_err(invalid)?;
@@ -112,18 +102,12 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             min_gap,
             count_denied,
         } => {
-            let log = SlidingLog::new(Quota::try_new(*limit, *window).map_err(invalid)?);
-            let log = log.try_with_min_gap(*min_gap).map_err(invalid)?;
-            let log = if *count_denied {
-                log.counting_refusals()
-            } else {
-                log
-            };
-            subject(log, spec, clock, |_| Change::None)
+            let rule = rules::sliding_log(*limit, *window, *min_gap, *count_denied);
+            subject(rule.map_err(invalid)?, spec, clock, |_| Change::None)
         }
         Kind::SlidingCounter { limit, window } => {
-            let quota = Quota::try_new(*limit, *window).map_err(invalid)?;
-            subject(SlidingCounter::new(quota), spec, clock, |_| Change::None)
+            let rule = rules::sliding_counter(*limit, *window).map_err(invalid)?;
+            subject(rule, spec, clock, |_| Change::None)
         }
         Kind::Refresh {
             limit,
@@ -136,7 +120,7 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             })
         }
         Kind::Bandwidths(limits) => {
-            let rule = bandwidths(limits).map_err(invalid)?;
+            let rule = rules::bandwidths(limits).map_err(invalid)?;
             subject(rule, spec, clock, Change::Replace)
         }
         Kind::SmoothBursty { rate, max_burst } => smooth(
@@ -158,7 +142,7 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             soft_window,
             lockout,
         } => {
-            let rule = PenaltyBucket::new(token_bucket(bucket).map_err(invalid)?)
+            let rule = PenaltyBucket::new(rules::token_bucket(bucket).map_err(invalid)?)
                 .with_lockout(*soft_limit, *lockout)
                 .with_soft_window(*soft_window);
             subject(rule, spec, clock, |_| Change::None)
@@ -180,15 +164,6 @@ fn smooth(rule: Smooth, spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Un
     })
 }
 
-/// Several bandwidths, also when they take the place of others.
-pub(crate) fn bandwidths(limits: &[Bandwidth]) -> Result<Bandwidths, InvalidLimit> {
-    let buckets = limits
-        .iter()
-        .map(|limit| Ok((limit.id.as_deref(), token_bucket(limit)?)))
-        .collect::<Result<Vec<_>, InvalidLimit>>()?;
-    Bandwidths::try_new(buckets)
-}
-
 /// The word of the format for what becomes of what is there.
 pub(crate) fn carry(carry: crate::spec::Carry) -> Carry {
     match carry {
@@ -196,17 +171,6 @@ pub(crate) fn carry(carry: crate::spec::Carry) -> Carry {
         crate::spec::Carry::Proportional => Carry::Proportional,
         crate::spec::Carry::Reset => Carry::Reset,
     }
-}
-
-fn token_bucket(spec: &Bandwidth) -> Result<TokenBucket, InvalidLimit> {
-    let quota = Quota::try_new(spec.refill, spec.every)?;
-    let bucket = match spec.style {
-        Style::Interval => TokenBucket::interval(quota),
-        Style::Greedy => TokenBucket::greedy(quota),
-    };
-    bucket
-        .try_with_burst(spec.burst)?
-        .try_with_initial(spec.initial.unwrap_or(spec.burst))
 }
 
 /// The limiter of a rule, with all that a description may add to it.
@@ -352,8 +316,12 @@ fn all(of: &[LimiterSpec], spec: &LimiterSpec, clock: &Clock) -> Result<Subject,
     })
 }
 
-/// A limiter that refuses its numbers, said in the words of the file.
 fn invalid(spec: &LimiterSpec, error: &InvalidLimit) -> Unbuilt {
+    Unbuilt::Invalid(problem(spec, error))
+}
+
+/// A limiter that refuses its numbers, said in the words of the file.
+pub(super) fn problem(spec: &LimiterSpec, error: &InvalidLimit) -> Problem {
     let field = match (&spec.kind, error.field()) {
         (Kind::TokenBucket(_), "limit") => "refill",
         (Kind::TokenBucket(_), "period") => "every",
@@ -361,5 +329,5 @@ fn invalid(spec: &LimiterSpec, error: &InvalidLimit) -> Unbuilt {
         (_, field) => field,
     };
     let message = format!("expected {}, found {}", error.rule(), error.value());
-    Unbuilt::Invalid(Problem::new(spec.place, message).under_key(field))
+    Problem::new(spec.place, message).under_key(field)
 }

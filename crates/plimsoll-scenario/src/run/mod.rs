@@ -8,6 +8,9 @@ mod check;
 mod held;
 mod limiters;
 mod limits;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+mod rules;
 mod session;
 mod trace;
 
@@ -32,6 +35,19 @@ pub(crate) fn run(scenario: &Scenario) -> Read<Verdict> {
         Err(Unbuilt::NotYet(word)) => Ok(Verdict::NotSupported(word)),
         Err(Unbuilt::Invalid(problem)) => Err(problem.under_key(field)),
         Ok(verdict) => Ok(verdict),
+    }
+}
+
+/// Runs one scenario on a store.
+#[cfg(feature = "redis")]
+pub(crate) fn run_on(scenario: &Scenario, store: &redis::Place) -> Read<Verdict> {
+    match &scenario.body {
+        Body::Trace(_) => Ok(Verdict::NotHeld("limit algorithms")),
+        Body::Gate(gate) => match redis::run(gate, store) {
+            Err(redis::Unbuilt::NotHeld(word)) => Ok(Verdict::NotHeld(word)),
+            Err(redis::Unbuilt::Invalid(problem)) => Err(problem.under_key("limiter")),
+            Ok(verdict) => Ok(verdict),
+        },
     }
 }
 

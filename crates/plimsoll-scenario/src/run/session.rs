@@ -5,6 +5,7 @@ use plimsoll::{Demand, Denied, InvalidLimit, ManualClock, Moment};
 use super::check::{self, Answer};
 use super::held::{Held, Holdings};
 use super::limiters::{self, Change, Controls, Keys, Subject};
+use super::rules;
 use crate::report::Mismatch;
 use crate::spec::{Ask, Bandwidth, Carry, Priority, Step, Verb};
 
@@ -215,7 +216,7 @@ impl<'a> Session<'a> {
             return Err(Stop::NotYet("replace"));
         };
         let refused = |error: InvalidLimit| Mismatch::of("replace", "bandwidths", error);
-        let rule = limiters::bandwidths(limits).map_err(refused)?;
+        let rule = rules::bandwidths(limits).map_err(refused)?;
         gate.replace(rule, limiters::carry(carry));
         Ok(())
     }

@@ -7,6 +7,7 @@ use plimsoll::{Denied, Reason};
 /// |---|---|---|---|
 /// | `Quota` | 429 | `RESOURCE_EXHAUSTED` | the caller's own limit is used up; locked out for exceeding it |
 /// | `TooLarge` | 413 | `RESOURCE_EXHAUSTED` | the cost is above the limit |
+/// | `NoKey` | 400 | `INVALID_ARGUMENT` | it is not known whose limit counts |
 /// | `Capacity` | 503 | `UNAVAILABLE` | everything else |
 ///
 /// A request that is too large is refused however often it comes, and 429 would invite its sender to try again:
@@ -20,6 +21,8 @@ pub enum Class {
     Quota,
     /// The request can never be granted.
     TooLarge,
+    /// The request does not say whose it is.
+    NoKey,
     /// The server has no room.
     Capacity,
 }
@@ -34,6 +37,7 @@ impl Class {
                 Self::Quota
             }
             Reason::TooLarge => Self::TooLarge,
+            Reason::NoKey => Self::NoKey,
             // And what will be added: who knows nothing better says that the server is to blame.
             _ => Self::Capacity,
         }
@@ -45,6 +49,7 @@ impl Class {
         match self {
             Self::Quota => StatusCode::TOO_MANY_REQUESTS,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NoKey => StatusCode::BAD_REQUEST,
             Self::Capacity => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -54,6 +59,7 @@ impl Class {
     pub const fn grpc_code(self) -> u8 {
         match self {
             Self::Quota | Self::TooLarge => 8,
+            Self::NoKey => 3,
             Self::Capacity => 14,
         }
     }
@@ -63,7 +69,7 @@ impl Class {
     pub const fn problem_type(self) -> &'static str {
         match self {
             Self::Quota => "https://iana.org/assignments/http-problem-types#quota-exceeded",
-            Self::TooLarge => "about:blank",
+            Self::TooLarge | Self::NoKey => "about:blank",
             Self::Capacity => {
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
             }
@@ -76,6 +82,7 @@ impl Class {
         match self {
             Self::Quota => "Quota exceeded",
             Self::TooLarge => "Content Too Large",
+            Self::NoKey => "Bad Request",
             Self::Capacity => "Temporarily reduced capacity",
         }
     }

@@ -69,10 +69,13 @@ impl<'r> Iterator for Hops<'r> {
 }
 
 fn last_comma(line: &[u8], quotes: bool) -> Option<usize> {
+    if !quotes {
+        return line.iter().rposition(|byte| *byte == b',');
+    }
     let mut quoted = false;
     line.iter().enumerate().rev().find_map(|(at, byte)| {
         match byte {
-            b'"' if quotes && !is_escaped(&line[..at]) => quoted = !quoted,
+            b'"' if !is_escaped(&line[..at]) => quoted = !quoted,
             b',' if !quoted => return Some(at),
             _ => {}
         }

@@ -1,15 +1,13 @@
 //! Taking in batches and deciding here.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{
     Concurrency, Demand, FixedWindow, Limiter, ManualClock, PerKey, Quota, Reason, SlidingLog,
     TokenBucket,
 };
 use plimsoll_redis::{Borrow, Fleet, Outage, RedisRule, Store};
-use server::Server;
 
 const KEY: &str = "subject";
 const DAILY: FixedWindow = FixedWindow::new(Quota::per_day(10_000)).aligned_to_epoch();
@@ -120,6 +118,30 @@ async fn what_is_not_used_goes_back() {
     assert_eq!(api.totals().lost, 0);
     drop(api);
     until_in_use(&other, 60).await;
+}
+
+#[tokio::test]
+async fn by_the_clock_of_the_server_it_is_the_same() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    // So long that nothing goes back before it is told to.
+    let borrow = Borrow::new().keep(Duration::from_secs(600));
+    let api = fleet(&store, DAILY, borrow);
+    let before = server.scripts_run();
+    for _ in 0..500 {
+        drop(api.acquire_owned(KEY, 1.into()).await.expect("room"));
+    }
+    let trips = server.scripts_run() - before;
+    println!("{trips} round trips for 500 demands, one after the other");
+    assert!(trips < 100, "{trips}");
+    // One may be on its way.
+    for _ in 0..1000 {
+        api.give_back().await.expect("a return");
+        if in_use(&api).await == 500 {
+            return;
+        }
+    }
+    assert_eq!(in_use(&api).await, 500);
 }
 
 #[tokio::test]

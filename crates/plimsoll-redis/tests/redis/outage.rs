@@ -1,16 +1,14 @@
 //! What happens while the store is gone, stopped, full or empty, and after.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::{Server, free_port, patient};
 use plimsoll::{
     Concurrency, Demand, FixedWindow, Limiter, ManualClock, PerKey, Quota, Reason, TokenBucket,
 };
 use plimsoll_redis::{
     Circuit, Decision, Fleet, Outage, RedisLimiter, RedisRule, Store, StoreErrorKind,
 };
-use server::{Server, free_port, patient};
 
 const KEY: &str = "subject";
 

@@ -1,16 +1,14 @@
 //! A store that does not answer is left alone, and found again.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::{Server, patient};
 use plimsoll::{FixedWindow, ManualClock, Quota};
 use plimsoll_redis::{RedisLimiter, Store, StoreErrorKind};
-use server::{Server, patient};
 
 const KEY: &str = "subject";
 
-const ALL: FixedWindow = FixedWindow::new(Quota::per_day(1000));
+const ALL: FixedWindow = FixedWindow::new(Quota::per_day(1000)).aligned_to_epoch();
 
 /// Circuits go by a clock moved by hand; answers take the time they take.
 fn store_on(port: u16, clock: &ManualClock) -> Store {
@@ -65,7 +63,10 @@ async fn a_stopped_store_costs_the_deadline_then_nothing_and_is_charged_once() {
     while kind(&api).await.is_err() {
         clock.advance(Duration::from_secs(5));
     }
-    let before = api.look(KEY).await.expect("a look").in_use;
+    // One who has all the time looks on.
+    let watcher = server.store().clock(clock.clock()).open().expect("a store");
+    let watcher = watcher.limiter("api", ALL).expect("a limiter");
+    let before = watcher.look(KEY).await.expect("a look").in_use;
     let outages = store.outages();
     server.signal("-STOP");
     let asked: Vec<_> = (0..7)
@@ -100,7 +101,7 @@ async fn a_stopped_store_costs_the_deadline_then_nothing_and_is_charged_once() {
             Err(_) => failed += 1,
         }
     }
-    let seen = api.look(KEY).await.expect("a look").in_use;
+    let seen = watcher.look(KEY).await.expect("a look").in_use;
     // Seven that timed out, one who tried, those who tried since, and the one that was granted: each at most once.
     assert!(
         seen > before && seen <= before + 7 + 1 + failed + 1,

@@ -1,9 +1,8 @@
 //! What is undone and charged after the fact is the same in memory and in Redis.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{
     Bandwidths, Demand, FixedWindow, Gate, ManualClock, Moment, PerKey, Permit, Quota, Rule,
     SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
@@ -11,7 +10,6 @@ use plimsoll::{
 use plimsoll_redis::{Fleet, RedisRule};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use server::Server;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "subject";

@@ -1,11 +1,10 @@
 //! A limit in Redis has the face of one in memory.
 
-mod server;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::server::Server;
 use http::{Request, Response, StatusCode};
 use plimsoll::{
     Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, ManualClock, PerKey, Quota,
@@ -14,7 +13,6 @@ use plimsoll::{
 use plimsoll_redis::{Fleet, RedisRule, Store, StoreErrorKind};
 use plimsoll_tower::keys::{Address, HeaderKey};
 use plimsoll_tower::{HttpLimitLayer, RequestLimit, Told};
-use server::Server;
 use tower::{Layer, ServiceExt, service_fn};
 
 const KEY: &str = "subject";

@@ -1,8 +1,5 @@
 //! A real server for a test, on a port of its own. It ends with the test.
 
-#![expect(unreachable_pub, reason = "shared by several tests")]
-#![cfg_attr(test, expect(dead_code, reason = "no test uses all of it"))]
-
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,23 +7,23 @@ use std::thread;
 use plimsoll_redis::{Store, StoreBuilder};
 
 /// A running `redis-server`.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
     /// Starts one that keeps nothing on disk.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with(&[])
     }
 
     /// Starts one with more options.
-    pub fn with(options: &[&str]) -> Self {
+    pub(crate) fn with(options: &[&str]) -> Self {
         Self::on(free_port(), options)
     }
 
-    pub fn on(port: u16, options: &[&str]) -> Self {
+    pub(crate) fn on(port: u16, options: &[&str]) -> Self {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--dir"]);
@@ -45,14 +42,14 @@ impl Server {
     }
 
     /// Sends it a signal, by the name `kill` knows.
-    pub fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let process = self.child.id().to_string();
         let sent = Command::new("kill").args([signal, &process]).status();
         assert!(sent.is_ok_and(|status| status.success()), "{signal}");
     }
 
     /// How often scripts were run.
-    pub fn scripts_run(&self) -> u64 {
+    pub(crate) fn scripts_run(&self) -> u64 {
         let stats = self.cli(&["info", "commandstats"]);
         let calls = |line: &str| {
             let line = line.strip_prefix("cmdstat_eval")?;
@@ -62,21 +59,21 @@ impl Server {
         stats.lines().filter_map(calls).sum()
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// A store on it, patient enough for a machine with much to do.
-    pub fn store(&self) -> StoreBuilder {
+    pub(crate) fn store(&self) -> StoreBuilder {
         patient(Store::builder(&self.url()))
     }
 
     /// What `redis-cli` says.
-    pub fn cli(&self, arguments: &[&str]) -> String {
+    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
         let port = self.port.to_string();
         let output = Command::new("redis-cli")
             .args(["-p", &port, "--no-auth-warning"])
@@ -89,7 +86,7 @@ impl Server {
     }
 }
 
-pub fn patient(store: StoreBuilder) -> StoreBuilder {
+pub(crate) fn patient(store: StoreBuilder) -> StoreBuilder {
     store.deadline(std::time::Duration::from_secs(20))
 }
 
@@ -100,7 +97,7 @@ impl Drop for Server {
     }
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()
 }

@@ -1,10 +1,9 @@
 //! However many processes borrow, and whatever they do: never more is granted than is said.
 
-mod server;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{
     Demand, FixedWindow, ManualClock, Moment, PerKey, Permit, Quota, SlidingCounter, SlidingLog,
     SlidingWindow, TokenBucket,
@@ -12,13 +11,12 @@ use plimsoll::{
 use plimsoll_redis::{Borrow, Fleet, RedisRule};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use server::Server;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "subject";
 const MEMBERS: usize = 3;
-const MOST: u32 = 6;
-const LIMIT: u32 = 40;
+const MOST: u32 = 12;
+const LIMIT: u32 = 200;
 const WINDOW: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
@@ -35,6 +33,10 @@ enum Step {
         times: usize,
     },
     Idle(u64),
+    /// All borrow, and use it as late as they can; then all want everything.
+    Border {
+        before: u64,
+    },
     /// The last grant was not needed.
     Undo,
     /// A member ends, giving back what it has, and another takes its place.
@@ -48,13 +50,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ask = (member.clone(), 1..20_u32, 1..4_u32, 0..8_u64);
     let step = prop_oneof![
         6 => ask.prop_map(|(member, times, cost, pause)| Step::Ask { member, times, cost, pause }),
-        1 => (1..30_usize).prop_map(|times| Step::Rush { times }),
+        1 => (1..150_usize).prop_map(|times| Step::Rush { times }),
+        2 => (0..12_u64).prop_map(|before| Step::Border { before }),
         2 => (0..300_u64).prop_map(Step::Idle),
         1 => (190..210_u64).prop_map(Step::Idle),
         1 => Just(Step::Undo),
         1 => member.prop_map(|member| Step::Replace { member }),
     ];
-    prop::collection::vec(step, 1..25)
+    prop::collection::vec(step, 1..16)
 }
 
 struct Members {
@@ -101,6 +104,19 @@ impl Members {
                         self.clock.advance(Duration::from_millis(pause));
                     }
                 }
+                Step::Border { before } => {
+                    for member in &members {
+                        self.ask(member, 13).await;
+                    }
+                    self.clock.advance(WINDOW - Duration::from_millis(before));
+                    for member in &members {
+                        self.ask(member, MOST).await;
+                    }
+                    self.clock.advance(Duration::from_millis(before));
+                    for member in &members {
+                        self.ask(member, LIMIT).await;
+                    }
+                }
                 Step::Rush { times } => {
                     let all: Vec<_> = (0..times)
                         .map(|turn| members[turn % MEMBERS].acquire_owned(KEY, Demand::ONE))
@@ -128,6 +144,16 @@ impl Members {
                         members[member] = next;
                     }
                 }
+            }
+        }
+    }
+
+    /// Asks for one at a time, until it is refused.
+    async fn ask(&mut self, member: &Fleet, times: u32) {
+        for _ in 0..times {
+            match member.acquire_owned(KEY, Demand::ONE).await {
+                Ok(permit) => self.granted.push((self.clock.now(), 1, permit)),
+                Err(_) => return,
             }
         }
     }
@@ -220,13 +246,13 @@ fn of_sliding_counters() {
 
 #[test]
 fn of_token_buckets_in_spans_of_all_lengths() {
-    let bucket = TokenBucket::greedy(QUOTA).with_burst(20);
+    let bucket = TokenBucket::greedy(QUOTA).with_burst(100);
     holds(bucket, |members| {
         let mut worst = (0, u32::MAX);
         for millis in [1, 10, 50, 200, 1000] {
             let granted = members.most_in(Duration::from_millis(millis));
             let supplied = u32::try_from(millis).expect("small") * LIMIT / 200;
-            let bound = 20 + supplied + 1 + SLACK;
+            let bound = 100 + supplied + 1 + SLACK;
             if bound.saturating_sub(granted) < worst.1.saturating_sub(worst.0) {
                 worst = (granted, bound);
             }

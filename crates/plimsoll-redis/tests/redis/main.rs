@@ -1,0 +1,18 @@
+//! Against real servers, which every test starts for itself on ports of their own. They need `redis-server` and
+//! `redis-cli`: Debian has them in the packages `redis-server` and `redis-tools`.
+
+mod bad_input;
+mod borrowing;
+mod borrowing_bound;
+mod circuit;
+#[cfg(feature = "cluster")]
+mod cluster;
+mod expiry;
+mod face;
+mod face_same;
+mod face_waiting;
+mod leases;
+mod outage;
+mod same_answers;
+mod server;
+mod together;

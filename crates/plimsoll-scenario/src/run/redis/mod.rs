@@ -1,0 +1,135 @@
+//! Runs a scenario against limits in Redis, in virtual time: every call says what time it is.
+//!
+//! Redis keeps limits, not queues, and decides now or not at all. A scenario that needs anything else is not run. What
+//! there is must answer as the limiters in memory do, to the nanosecond.
+
+mod session;
+mod subject;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::time::Duration;
+
+use plimsoll::{ManualClock, Moment};
+use plimsoll_redis::{Store, StoreError};
+use tokio::runtime::{Builder, Runtime};
+
+use self::session::Session;
+use self::subject::Subject;
+use crate::error::Problem;
+use crate::report::{Failure, Verdict};
+use crate::spec::{Gate, Verb};
+
+/// A Redis to run scenarios on. It may hold other things: what a scenario writes has a name of its own, and is forgotten at
+/// its end.
+#[derive(Debug)]
+pub struct Place {
+    url: String,
+    runtime: Runtime,
+}
+
+/// Nobody waits for a test as for a request.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+impl Place {
+    /// The Redis at `url`, if one answers there.
+    ///
+    /// # Errors
+    ///
+    /// If none does, or the address cannot be understood.
+    pub fn connect(url: &str) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let answer = runtime.block_on(async {
+            let store = Store::builder(url).deadline(DEADLINE).open()?;
+            store.ping().await
+        });
+        answer.map_err(|error| io::Error::other(told(&error)))?;
+        Ok(Self {
+            url: url.to_owned(),
+            runtime,
+        })
+    }
+
+    /// A store for one scenario, under a name that nobody else uses.
+    fn store(&self, clock: &ManualClock) -> Result<Store, StoreError> {
+        let random = RandomState::new().hash_one(&self.url);
+        Store::builder(&self.url)
+            .namespace(format!("plimsoll-test-{random:016x}"))
+            .deadline(DEADLINE)
+            .clock(clock.clock())
+            .open()
+    }
+}
+
+/// An error and what it came from, on one line.
+fn told(error: &StoreError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// Why there is no limiter in Redis.
+pub(crate) enum Unbuilt {
+    /// Redis cannot hold it: the word under which such scenarios are counted.
+    NotHeld(&'static str),
+    /// The limiter refuses its numbers.
+    Invalid(Problem),
+}
+
+/// Runs one scenario.
+pub(crate) fn run(gate: &Gate, place: &Place) -> Result<Verdict, Unbuilt> {
+    let clock = ManualClock::starting_at(Moment::from_nanos(gate.start));
+    let store = place
+        .store(&clock)
+        .map_err(|_| Unbuilt::NotHeld("such an address"))?;
+    let subject = Subject::build(&gate.limiter, &store)?;
+    let mut verbs = gate.steps.iter().filter_map(|step| step.verb.as_ref());
+    if let Some(word) = verbs.find_map(|verb| not_held(verb, subject.books())) {
+        return Err(Unbuilt::NotHeld(word));
+    }
+    Ok(place.runtime.block_on(async {
+        let mut session = Session::new(subject, &clock);
+        let verdict = steps(gate, &mut session).await;
+        session.end().await;
+        verdict
+    }))
+}
+
+async fn steps(gate: &Gate, session: &mut Session<'_>) -> Verdict {
+    for (index, step) in gate.steps.iter().enumerate() {
+        let mismatches = match session.step(step).await {
+            Ok(mismatches) => mismatches,
+            Err(mismatch) => vec![mismatch],
+        };
+        if !mismatches.is_empty() {
+            return Verdict::Failed(Failure::new(index + 1, step.place.line, mismatches));
+        }
+    }
+    Verdict::Passed
+}
+
+/// The verbs that need a queue, a memory of reservations, or a limiter that changes.
+fn not_held(verb: &Verb, books: bool) -> Option<&'static str> {
+    match verb {
+        Verb::Reserve(_) if books => None,
+        Verb::Try(_)
+        | Verb::Acquire(_)
+        | Verb::Estimate(_)
+        | Verb::TakeUpTo(_)
+        | Verb::Release(_)
+        | Verb::ForgetPermit(_)
+        | Verb::Add(_)
+        | Verb::Reset
+        | Verb::Forget(_) => None,
+        Verb::Reserve(_) => Some("reserve"),
+        Verb::Split { .. } => Some("split"),
+        Verb::Merge { .. } => Some("merge"),
+        Verb::Cancel(_) => Some("cancel"),
+        Verb::SetRate(_) => Some("set_rate"),
+        Verb::Resize(_) => Some("resize"),
+        Verb::SetQueueBound(_) => Some("set_queue_bound"),
+        Verb::Replace { .. } => Some("replace"),
+        Verb::Close => Some("close"),
+    }
+}
