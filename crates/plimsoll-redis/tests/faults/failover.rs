@@ -127,6 +127,10 @@ async fn replicas_take_over_and_nobody_starts_anew() {
     let (replica, _) = cluster.replica();
     assert_eq!(replica.cli(&["cluster", "failover", "force"]), "OK");
     is_master(replica).await;
+    println!(
+        "all are decided for again after {:?}",
+        load.decides(1).await
+    );
     load.decides(500).await;
     cluster.settle().await;
 
@@ -137,6 +141,10 @@ async fn replicas_take_over_and_nobody_starts_anew() {
     load.suffers(10).await;
     let replica = cluster.nodes().find(|node| node.port() == port);
     is_master(replica.expect("the replica")).await;
+    println!(
+        "all are decided for again after {:?}",
+        load.decides(1).await
+    );
     load.decides(500).await;
     // What was not replicated yet is forgotten, on two nodes.
     let tally = load.finish().await.check(2).await;

@@ -11,24 +11,25 @@ use plimsoll_redis::{
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::report::Report;
 use crate::server::patient;
 use crate::tally::Tally;
 
 /// How long a call may take: more than usual, because the machine may have much to do.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
 /// How much later an answer may come because the machine has much to do.
-const SLACK: Duration = Duration::from_secs(1);
+pub(crate) const SLACK: Duration = Duration::from_secs(1);
 /// Within this time after a fault all must be well.
-const RECOVERY: Duration = Duration::from_secs(20);
+pub(crate) const RECOVERY: Duration = Duration::from_secs(20);
 
 const COUNTED: u64 = 24;
 const OF_EACH: u64 = 8;
 
-const SHARED: u64 = 400;
-const SHARE: u64 = SHARED / 4;
-const BORROWED: u64 = 1000;
-const MOST: u32 = 20;
-const JOBS: u64 = 4;
+pub(crate) const SHARED: u64 = 400;
+pub(crate) const SHARE: u64 = SHARED / 4;
+pub(crate) const BORROWED: u64 = 1000;
+pub(crate) const MOST: u32 = 20;
+pub(crate) const JOBS: u64 = 4;
 const LEASE: Duration = Duration::from_secs(2);
 
 /// So many in a window that does not end during a test.
@@ -39,7 +40,7 @@ pub(crate) const fn once(units: u32) -> FixedWindow {
 
 /// How a task asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
+pub(crate) enum Role {
     /// Sees errors, and has a key of its own, so that everything it is charged for is known.
     Counted,
     Admit,
@@ -50,20 +51,20 @@ enum Role {
 }
 
 /// What all tasks share.
-struct Ground {
-    store: Store,
+pub(crate) struct Ground {
+    pub(crate) store: Store,
     counted: RedisLimiter,
     admit: Fleet,
     deny: Fleet,
     local: Fleet,
     borrow: Fleet,
-    jobs: RedisLimiter,
+    pub(crate) jobs: RedisLimiter,
     stop: AtomicBool,
     /// By each of those who see errors.
     decided: Vec<AtomicU64>,
     undecided: AtomicU64,
     held: AtomicU64,
-    most_held: AtomicU64,
+    pub(crate) most_held: AtomicU64,
 }
 
 /// Tasks that ask until they are stopped.
@@ -72,13 +73,6 @@ pub(crate) struct Load {
     tasks: JoinSet<(Role, u64, Tally)>,
     /// Looks at the store without going through the fault.
     observer: Store,
-}
-
-/// What the tasks saw.
-pub(crate) struct Report {
-    ground: Arc<Ground>,
-    observer: Store,
-    tallies: Vec<(Role, u64, Tally)>,
 }
 
 /// A store that gives up soon and comes back soon.
@@ -149,8 +143,10 @@ impl Load {
         &self.ground.store
     }
 
-    /// Waits until the store has decided so much more, and something for everybody: it works.
-    pub(crate) async fn decides(&mut self, more: u64) {
+    /// Waits until the store has decided so much more, and something for everybody: it works. Says how long
+    /// that took.
+    pub(crate) async fn decides(&mut self, more: u64) -> Duration {
+        let began = Instant::now();
         let ground = Arc::clone(&self.ground);
         let decided = || {
             ground
@@ -163,6 +159,7 @@ impl Load {
         let all = || decided().zip(&before).all(|(now, before)| now > *before);
         self.until("decisions", || decided().sum::<u64>() >= aim && all())
             .await;
+        began.elapsed()
     }
 
     /// Waits until so many more could not be decided: the fault is felt.
@@ -238,18 +235,25 @@ impl Ground {
             Role::Local => (&self.local, &[Reason::Exhausted]),
             Role::Borrow => (&self.borrow, &[Reason::Exhausted, Reason::Unavailable]),
         };
+        // What is answered without the store is about the share, or about nothing.
+        let alone = |limit: Option<u64>| match role {
+            Role::Admit => limit.is_none(),
+            _ => limit == Some(SHARE),
+        };
         match fleet.acquire_owned(role_key(role), 1.into()).await {
-            // What is granted without a store has nothing to say about it.
-            Ok(permit) if role == Role::Admit && permit.standing().is_none() => {
+            Ok(permit) => {
+                let alone = alone(permit.standing().map(|standing| standing.limit()));
                 tally.granted += 1;
-                tally.not_asked += 1;
+                tally.granted_alone += u64::from(alone);
+                tally.not_asked += u64::from(alone);
             }
-            Ok(_) => tally.granted += 1,
             Err(denied) => {
                 assert!(refusals.contains(&denied.reason()), "{role:?}: {denied:?}");
-                match denied.reason() {
-                    Reason::Unavailable => tally.not_asked += 1,
-                    _ => tally.denied += 1,
+                let alone = alone(Some(u64::from(denied.limit())));
+                if alone || denied.reason() == Reason::Unavailable {
+                    tally.not_asked += 1;
+                } else {
+                    tally.denied += 1;
                 }
             }
         }
@@ -280,7 +284,7 @@ impl Ground {
     }
 }
 
-fn role_key(role: Role) -> &'static str {
+pub(crate) fn role_key(role: Role) -> &'static str {
     match role {
         Role::Counted => "counted",
         Role::Admit => "admit",
@@ -288,118 +292,5 @@ fn role_key(role: Role) -> &'static str {
         Role::Local => "local",
         Role::Borrow => "borrow",
         Role::Lease => "lease",
-    }
-}
-
-impl Report {
-    fn of(&self, role: Role) -> Tally {
-        let tallies = self.tallies.iter().filter(|(other, ..)| *other == role);
-        tallies.fold(Tally::default(), |sum, (.., tally)| sum.and(*tally))
-    }
-
-    /// Of those who see errors.
-    pub(crate) fn counted(&self) -> Tally {
-        self.of(Role::Counted)
-    }
-
-    /// What must be true after every fault. `losses` is how often the store has forgotten everything.
-    pub(crate) async fn check(self, losses: u64) -> Tally {
-        for (role, id, tally) in &self.tallies {
-            assert!(tally.longest < DEADLINE + SLACK, "{role:?} {id}: {tally:?}");
-        }
-        let lives = losses + 1;
-        let local = self.of(Role::Local).granted;
-        assert!(local <= SHARED * lives + SHARE, "{local} granted");
-        let borrowed = self.of(Role::Borrow).granted;
-        assert!(
-            borrowed <= BORROWED * lives + u64::from(MOST) * losses,
-            "{borrowed} granted"
-        );
-        let most_held = self.ground.most_held.load(Ordering::SeqCst);
-        assert!(most_held <= JOBS * lives, "{most_held} held");
-        assert_eq!(self.of(Role::Admit).denied, 0);
-        self.check_charges(losses).await;
-        self.check_leases().await;
-        self.counts_exactly().await;
-        self.counted()
-    }
-
-    /// Nothing is charged twice, and nothing that was granted is forgotten unless everything is.
-    async fn check_charges(&self, losses: u64) {
-        let observed = self
-            .observer
-            .limiter("counted", once(1_000_000))
-            .expect("a limiter");
-        for (role, id, tally) in &self.tallies {
-            if *role == Role::Counted {
-                let charged = observed.look(id.to_string()).await.expect("a look").in_use;
-                assert!(
-                    charged <= tally.granted + tally.unknown,
-                    "{charged}: {tally:?}"
-                );
-                assert!(
-                    losses > 0 || charged >= tally.granted,
-                    "{charged}: {tally:?}"
-                );
-            }
-        }
-    }
-
-    /// Everything that was held comes back, at the latest when leases run out.
-    async fn check_leases(&self) {
-        let end = Instant::now() + RECOVERY;
-        let jobs = &self.ground.jobs;
-        let observed = self
-            .observer
-            .limiter(jobs.name(), Concurrency::new(jobs.limit()));
-        let observed = observed.expect("a limiter");
-        while observed
-            .look(role_key(Role::Lease))
-            .await
-            .expect("a look")
-            .in_use
-            > 0
-        {
-            assert!(Instant::now() < end, "leases are held");
-            sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Of thirty who come together ten are granted: by the store that has seen it all.
-    async fn counts_exactly(&self) {
-        let rule = once(10);
-        let limiter = self
-            .ground
-            .store
-            .limiter("exact", rule.clone())
-            .expect("a limiter");
-        let observed = self.observer.limiter("exact", rule).expect("a limiter");
-        for round in 0..20 {
-            let key = format!("round {round}");
-            let mut asked = JoinSet::new();
-            for _ in 0..30 {
-                let (limiter, key) = (limiter.clone(), key.clone());
-                asked.spawn(async move { limiter.decide(key, 1).await });
-            }
-            let mut tally = Tally::default();
-            while let Some(answer) = asked.join_next().await {
-                match answer.expect("no panic") {
-                    Ok(Decision::Granted(_)) => tally.granted += 1,
-                    Ok(Decision::Denied(_)) => tally.denied += 1,
-                    Err(error) => tally.failed(&error),
-                }
-            }
-            let charged = observed.look(&key).await.expect("a look").in_use;
-            assert!(
-                charged >= tally.granted && charged <= 10,
-                "{charged}: {tally:?}"
-            );
-            if tally.undecided() == 0 {
-                assert_eq!((tally.granted, charged), (10, 10));
-                return;
-            }
-            sleep(DEADLINE).await;
-        }
-        panic!("the store does not decide again");
     }
 }

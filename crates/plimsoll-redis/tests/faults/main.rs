@@ -12,6 +12,7 @@ mod network;
 mod orders;
 mod processes;
 mod proxy;
+mod report;
 #[expect(dead_code, reason = "these tests do not use all of it")]
 #[path = "../redis/server.rs"]
 mod server;

@@ -80,7 +80,12 @@ async fn connect(client: TcpStream, port: u16, number: usize, mut seen: watch::R
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
     let there = carry(from_client, to_server, seen.clone(), false);
-    let back = carry(from_server, to_client, seen.clone(), number % 2 == 0);
+    let back = carry(
+        from_server,
+        to_client,
+        seen.clone(),
+        number.is_multiple_of(2),
+    );
     let cut = seen.wait_for(|weather| *weather == Weather::Cut);
     // Whichever ends first ends the connection.
     tokio::select! {

@@ -8,10 +8,12 @@ use plimsoll_redis::{StoreError, StoreErrorKind};
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) granted: u64,
+    /// Of these, by the setting for outages.
+    pub(crate) granted_alone: u64,
     pub(crate) denied: u64,
     /// Nobody knows whether it was charged.
     pub(crate) unknown: u64,
-    /// Not charged: nothing was sent.
+    /// Nothing was sent; or, where the error is not seen, the setting for outages answered.
     pub(crate) not_asked: u64,
     /// Not charged: the server said so.
     pub(crate) rejected: u64,
@@ -36,6 +38,7 @@ impl Tally {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             granted: self.granted + other.granted,
+            granted_alone: self.granted_alone + other.granted_alone,
             denied: self.denied + other.denied,
             unknown: self.unknown + other.unknown,
             not_asked: self.not_asked + other.not_asked,
