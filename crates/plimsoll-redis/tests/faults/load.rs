@@ -178,10 +178,11 @@ impl Load {
         self.until("time", || Instant::now() >= end).await;
     }
 
-    async fn until(&mut self, what: &str, so: impl Fn() -> bool) {
+    /// Waits until it is so.
+    pub(crate) async fn until(&mut self, what: &str, so: impl Fn() -> bool) {
         let end = Instant::now() + RECOVERY;
         while !so() {
-            assert!(Instant::now() < end, "no {what} within {RECOVERY:?}");
+            assert!(Instant::now() < end, "not within {RECOVERY:?}: {what}");
             // Nobody ends by itself, except in a panic.
             if let Some(ended) = self.tasks.try_join_next() {
                 panic!("{ended:?} instead of {what}");

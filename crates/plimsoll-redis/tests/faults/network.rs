@@ -78,3 +78,18 @@ async fn a_network_that_swallows_half_of_the_answers() {
     let tally = load.finish().await.check(0).await;
     assert!(tally.unknown > 0, "{tally:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_end_instead_of_an_answer() {
+    let (_server, proxy, mut load) = behind_a_proxy().await;
+    for _ in 0..5 {
+        let before = proxy.connections();
+        proxy.turns(Weather::Broken(before));
+        load.until("another connection", || proxy.connections() > before)
+            .await;
+        load.decides(100).await;
+    }
+    let tally = load.finish().await.check(0).await;
+    // They were charged, and not asked again, though the next connection is good.
+    assert!(tally.unknown > 0, "{tally:?}");
+}

@@ -21,6 +21,8 @@ pub(crate) enum Weather {
     Stalled,
     /// Connections are closed as soon as they are made, and those there are.
     Cut,
+    /// Everything is sent, and instead of an answer the connection ends, unless it was made after so many others.
+    Broken(usize),
     /// Everything is sent, and no answer arrives, on every second connection; nor later on the same.
     HalfDeaf,
 }
@@ -79,13 +81,8 @@ async fn connect(client: TcpStream, port: u16, number: usize, mut seen: watch::R
     };
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
-    let there = carry(from_client, to_server, seen.clone(), false);
-    let back = carry(
-        from_server,
-        to_client,
-        seen.clone(),
-        number.is_multiple_of(2),
-    );
+    let there = carry(from_client, to_server, seen.clone(), None);
+    let back = carry(from_server, to_client, seen.clone(), Some(number));
     let cut = seen.wait_for(|weather| *weather == Weather::Cut);
     // Whichever ends first ends the connection.
     tokio::select! {
@@ -95,11 +92,12 @@ async fn connect(client: TcpStream, port: u16, number: usize, mut seen: watch::R
     }
 }
 
+/// Answers have the number of their connection.
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut seen: watch::Receiver<Weather>,
-    may_be_deaf: bool,
+    answers: Option<usize>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     let mut deaf = false;
@@ -122,7 +120,9 @@ async fn carry(
                 }
             }
             // A stream with a hole in it would be another stream, so there is none after the hole.
-            Weather::HalfDeaf => deaf |= may_be_deaf,
+            Weather::HalfDeaf => deaf |= answers.is_some_and(|number| number.is_multiple_of(2)),
+            Weather::Broken(before) if answers.is_some_and(|number| number < before) => return,
+            Weather::Broken(_) => {}
         }
         if !deaf && to.write_all(&buffer[..length]).await.is_err() {
             return;
