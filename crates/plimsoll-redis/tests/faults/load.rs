@@ -162,6 +162,12 @@ impl Load {
         began.elapsed()
     }
 
+    /// How often the store has decided so far, for each of those who see errors.
+    pub(crate) fn decided(&self) -> Vec<u64> {
+        let decided = self.ground.decided.iter();
+        decided.map(|each| each.load(Ordering::Relaxed)).collect()
+    }
+
     /// Waits until so many more could not be decided: the fault is felt.
     pub(crate) async fn suffers(&mut self, more: u64) {
         let ground = Arc::clone(&self.ground);
