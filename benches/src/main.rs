@@ -20,6 +20,7 @@ mod permits;
 mod report;
 mod sizes;
 mod targets;
+mod tower;
 mod waiting;
 
 use std::process::ExitCode;
@@ -38,6 +39,14 @@ fn main() -> ExitCode {
                 println!("{answer}");
                 ExitCode::SUCCESS
             }
+            None => ExitCode::FAILURE,
+        };
+    }
+    if let [first, name] = args.as_slice()
+        && first == tower::wrk::SERVE
+    {
+        return match tower::wrk::serve(name, |address| println!("{address}")) {
+            Some(()) => ExitCode::SUCCESS,
             None => ExitCode::FAILURE,
         };
     }
@@ -71,12 +80,13 @@ fn run(options: &Options) -> String {
         Vec::new()
     };
     let keyed = keyed::run(&options.keyed, wanted);
+    let tower = tower::run(&options.tower, wanted);
 
     let mut parts = vec![
         machine::description(options, &watch),
         format!(
             "## Targets\n\n{}",
-            targets::markdown(&cases, &waits, sizes.as_ref(), &keyed)
+            targets::markdown(&cases, &waits, sizes.as_ref(), &keyed, &tower)
         ),
         "## Cases\n".to_owned(),
     ];
@@ -87,6 +97,7 @@ fn run(options: &Options) -> String {
             .map(|(rate, series)| waiting::markdown(*rate, series)),
     );
     parts.extend(keyed.markdown());
+    parts.extend(tower.markdown());
     parts.extend(sizes.iter().map(sizes::Sizes::markdown));
     let mut text = parts.join("\n");
     text.truncate(text.trim_end().len());

@@ -1,17 +1,20 @@
 use std::time::Duration;
 
 use crate::contender::Rounds;
-use crate::keyed::{KEYED, Plan};
+use crate::keyed::{self, KEYED};
+use crate::tower::{self, TOWER};
 
 pub(crate) const USAGE: &str = "\
 usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--markdown FILE]
 
   --quick          few short rounds, to see that everything works
-  --rounds N       how often everybody runs in each case (31; half of it with keys, a tenth for waiting)
+  --rounds N       how often everybody runs in each case (31; half of it with keys and under load, a
+                   tenth for waiting)
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
                    permit, permit-two, call, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
                    keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns;
-                   keyed for all of these
+                   keyed for all of these; tower-rate, tower-concurrency, tower-adaptive, tower-http,
+                   tower-fields, tower-wrk; tower for all of these
   --who TEXT       only contenders with this in their name, for a profile
   --markdown FILE  write the results there, too";
 
@@ -25,7 +28,8 @@ pub(crate) struct Options {
     pub(crate) turns: u32,
     pub(crate) waiting_rounds: Rounds,
     pub(crate) waiting_span: Duration,
-    pub(crate) keyed: Plan,
+    pub(crate) keyed: keyed::Plan,
+    pub(crate) tower: tower::Plan,
     pub(crate) only: Vec<String>,
     pub(crate) markdown: Option<String>,
 }
@@ -38,12 +42,18 @@ impl Options {
             turns: 600,
             waiting_rounds: Rounds::of(4),
             waiting_span: Duration::from_secs(2),
-            keyed: Plan {
+            keyed: keyed::Plan {
                 keys: 1_000_000,
                 rounds: Rounds::of(16),
                 few_rounds: Rounds::of(4),
                 span: Duration::from_millis(100),
                 idle: Duration::from_secs(3),
+            },
+            tower: tower::Plan {
+                rounds: Rounds::of(31),
+                span: Duration::from_millis(20),
+                wrk_rounds: Rounds::of(16),
+                wrk_seconds: 1,
             },
             only: Vec::new(),
             markdown: None,
@@ -59,10 +69,13 @@ impl Options {
                 _ => return Err(format!("unknown option {arg}")),
             }
         }
-        let Plan {
-            rounds, few_rounds, ..
-        } = &mut options.keyed;
-        for others in [&mut options.waiting_rounds, rounds, few_rounds] {
+        for others in [
+            &mut options.waiting_rounds,
+            &mut options.keyed.rounds,
+            &mut options.keyed.few_rounds,
+            &mut options.tower.rounds,
+            &mut options.tower.wrk_rounds,
+        ] {
             others.who.clone_from(&options.rounds.who);
         }
         Ok(options)
@@ -79,6 +92,9 @@ impl Options {
         self.keyed.few_rounds.count = 1;
         self.keyed.span = Duration::from_millis(20);
         self.keyed.idle = Duration::from_millis(300);
+        self.tower.rounds.count = 3;
+        self.tower.span = Duration::from_millis(5);
+        self.tower.wrk_rounds.count = 1;
     }
 
     fn set_rounds(&mut self, value: &str) -> Result<(), String> {
@@ -88,6 +104,8 @@ impl Options {
                 self.waiting_rounds.count = count.div_ceil(10);
                 self.keyed.rounds.count = count.div_ceil(2);
                 self.keyed.few_rounds.count = count.div_ceil(10);
+                self.tower.rounds.count = count;
+                self.tower.wrk_rounds.count = count.div_ceil(2);
                 Ok(())
             }
             _ => Err(format!("--rounds is {value}, not a number of rounds")),
@@ -96,7 +114,10 @@ impl Options {
 
     /// Whether a case is to be run.
     pub(crate) fn wants(&self, case: &str) -> bool {
-        let named = |only: &String| only == case || only == KEYED && case.starts_with(KEYED);
+        let named = |only: &String| {
+            let whole = [KEYED, TOWER].contains(&only.as_str());
+            only == case || whole && case.starts_with(only)
+        };
         self.only.is_empty() || self.only.iter().any(named)
     }
 }

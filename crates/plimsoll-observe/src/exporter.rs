@@ -13,6 +13,7 @@ use crate::Metric;
 use crate::cells::Reading;
 use crate::histogram::Counted;
 use crate::metrics::{Meter, Shared};
+use crate::refusals::Refused;
 
 /// Exports everything that is counted, and the limits as they are.
 pub(crate) struct Exporter(pub(crate) Arc<Shared>);
@@ -31,10 +32,19 @@ impl Collector for Exporter {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         // All is read before anything is written: the metrics of one scrape belong together.
         let views: Vec<View> = self.0.meters().into_iter().map(View::new).collect();
+        let refusals = self.0.refusals.read();
         for metric in Metric::ALL {
             let Some(name) = self.0.names.family(metric) else {
                 continue;
             };
+            if metric == Metric::Refused {
+                if !refusals.is_empty() {
+                    let (help, kind) = (metric.help(), metric.kind());
+                    let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
+                    self.encode_refusals(&refusals, &mut encoder)?;
+                }
+                continue;
+            }
             if !views.iter().any(|view| view.shows(metric)) {
                 continue;
             }
@@ -43,6 +53,24 @@ impl Collector for Exporter {
             for view in &views {
                 view.encode(metric, self.0.names.limiter_label(), &mut encoder)?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl Exporter {
+    fn encode_refusals(
+        &self,
+        refusals: &[Refused],
+        encoder: &mut MetricEncoder<'_>,
+    ) -> fmt::Result {
+        let label = self.0.names.limiter_label().unwrap_or("limiter");
+        for refused in refusals {
+            let limiter = Some((label, &*refused.limiter));
+            let reason = Some(("reason", refused.reason));
+            encoder
+                .encode_family(&Labels([limiter, reason, None, None]))?
+                .encode_counter::<NoLabelSet, u64, u64>(&refused.count, None)?;
         }
         Ok(())
     }
@@ -65,6 +93,8 @@ impl View {
             Metric::ConcurrencyItems | Metric::ProcessingTime => any(Reading::has_run),
             Metric::QueueItems | Metric::QueueTime => any(Reading::has_waited),
             Metric::Rejected => any(Reading::was_refused),
+            // Not by limiter that is metered, but by name.
+            Metric::Refused => false,
         }
     }
 

@@ -41,6 +41,7 @@
 //! | [`ProcessingTime`](Metric::ProcessingTime) | `http_requests_task_processing_time_seconds` | histogram | method, priority | 0.001 · 2^k, k = 0…19 |
 //! | [`QueueTime`](Metric::QueueTime) | `http_requests_queue_time_seconds` | histogram | method, priority | 0.0005 · 2^k, k = 0…19 |
 //! | [`Rejected`](Metric::Rejected) | `http_requests_rejected_total` | counter | method, priority, reason | |
+//! | [`Refused`](Metric::Refused) | `plimsoll_refused_total` | counter | limiter, reason | |
 //!
 //! Every value of a label is of a closed set, so that there are never more series than those, whatever clients send:
 //!
@@ -50,7 +51,8 @@
 //!   it would have had to wait too long. `max_queue_items` for everything else, which all means that there was
 //!   no room: `QueueFull`, `Evicted`, `Exhausted` (of a limit without a queue, or of one who does not
 //!   wait), `TooLarge`, `TooSoon`, `SoftThrottle`, `LockedOut`, `KeysFull`, `Saturated`, `Shed`, and also `Closed`
-//!   and `Unavailable`. Spans and events have the reason itself.
+//!   and `Unavailable`. Spans and events have the reason itself, and so has `plimsoll_refused_total`.
+//! - `limiter`: the names that limiters were given, up to 256 of them.
 //!
 //! Items are requests, whatever their cost; limits are what the [limiter](plimsoll::Snapshot) says at the
 //! scrape, in permits. A request counts as waiting from when it has to until it has read its answer,
@@ -95,6 +97,7 @@ mod metric;
 mod metrics;
 mod names;
 mod permit;
+mod refusals;
 #[cfg(feature = "tracing")]
 mod span;
 #[cfg(not(feature = "tracing"))]
@@ -102,6 +105,7 @@ mod span;
 mod span;
 #[cfg(feature = "tracing")]
 mod trace;
+mod watch;
 
 pub use invalid::InvalidMetrics;
 pub use metered::{Metered, MeteredAcquire};
@@ -112,3 +116,4 @@ pub use permit::MeteredPermit;
 pub use prometheus_client;
 #[cfg(feature = "tracing")]
 pub use trace::Trace;
+pub use watch::{Observer, Watch};

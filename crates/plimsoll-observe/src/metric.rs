@@ -2,7 +2,7 @@ use std::fmt;
 
 use prometheus_client::metrics::MetricType;
 
-/// What can be measured: seven metrics, each of which can be renamed or switched off.
+/// What can be measured: eight metrics, each of which can be renamed or switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Metric {
     /// `http_requests_concurrency_items_total`, a gauge by method and priority: requests that hold a permit.
@@ -21,11 +21,14 @@ pub enum Metric {
     QueueTime,
     /// `http_requests_rejected_total`, a counter by method, priority and reason: requests that were refused.
     Rejected,
+    /// `plimsoll_refused_total`, a counter by limiter and reason: what was refused, by any of many limiters. See
+    /// [`Metrics::refused`](crate::Metrics::refused).
+    Refused,
 }
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ConcurrencyItems,
         Self::ConcurrencyLimit,
         Self::QueueItems,
@@ -33,6 +36,7 @@ impl Metric {
         Self::ProcessingTime,
         Self::QueueTime,
         Self::Rejected,
+        Self::Refused,
     ];
 
     /// The name it has unless it is given another.
@@ -46,6 +50,7 @@ impl Metric {
             Self::ProcessingTime => "http_requests_task_processing_time_seconds",
             Self::QueueTime => "http_requests_queue_time_seconds",
             Self::Rejected => "http_requests_rejected_total",
+            Self::Refused => "plimsoll_refused_total",
         }
     }
 
@@ -58,6 +63,7 @@ impl Metric {
             Self::ProcessingTime => "How long requests were processed.",
             Self::QueueTime => "How long requests waited, of those that had to.",
             Self::Rejected => "Requests that were refused.",
+            Self::Refused => "What was refused, by limiter.",
         }
     }
 
@@ -68,7 +74,7 @@ impl Metric {
             | Self::QueueItems
             | Self::QueueLimit => MetricType::Gauge,
             Self::ProcessingTime | Self::QueueTime => MetricType::Histogram,
-            Self::Rejected => MetricType::Counter,
+            Self::Rejected | Self::Refused => MetricType::Counter,
         }
     }
 }

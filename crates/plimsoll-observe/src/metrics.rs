@@ -1,14 +1,15 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use plimsoll::{Clock, Limiter, Snapshot};
+use plimsoll::{Clock, Limiter, Reason, Snapshot};
 use prometheus_client::registry::Registry;
 
 use crate::cells::Cells;
 use crate::exporter::Exporter;
 use crate::invalid::Problem;
 use crate::names::Names;
-use crate::{InvalidMetrics, Metered, Metric};
+use crate::refusals::Refusals;
+use crate::{InvalidMetrics, Metered, Metric, Observer};
 
 /// The metrics of a registry. A clone is the same metrics.
 ///
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) names: Names,
     /// Locked to add a limiter and to export, not to count.
     meters: Mutex<Vec<Weak<Meter>>>,
+    pub(crate) refusals: Refusals,
 }
 
 /// What is counted about one limiter, for as long as anybody uses it.
@@ -73,7 +75,28 @@ impl Metrics {
     where
         L: Limiter + ?Sized + 'static,
     {
-        let seen = Arc::clone(&limiter);
+        let meter = self.meter_of(&limiter)?;
+        Ok(Metered::new(limiter, meter))
+    }
+
+    /// Counts what somebody else asks of `limiter`, and says so: a layer, which sees requests come, wait and go. The
+    /// limits themselves are read from the limiter.
+    ///
+    /// # Errors
+    ///
+    /// As [`meter`](Self::meter).
+    pub fn observe<L>(&self, limiter: &Arc<L>) -> Result<Observer, InvalidMetrics>
+    where
+        L: Limiter + ?Sized + 'static,
+    {
+        self.meter_of(limiter).map(Observer::new)
+    }
+
+    fn meter_of<L>(&self, limiter: &Arc<L>) -> Result<Arc<Meter>, InvalidMetrics>
+    where
+        L: Limiter + ?Sized + 'static,
+    {
+        let seen = Arc::clone(limiter);
         let meter = Arc::new(Meter {
             name: limiter.name().unwrap_or_default().into(),
             clock: limiter.clock().clone(),
@@ -81,7 +104,28 @@ impl Metrics {
             look: Box::new(move || seen.snapshot()),
         });
         self.0.add(&meter)?;
-        Ok(Metered::new(limiter, meter))
+        Ok(meter)
+    }
+
+    /// Counts a refusal by the name of the limiter, never by a key: for limits of which there are many, such as rates.
+    ///
+    /// ```
+    /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
+    /// use plimsoll::Reason;
+    /// use plimsoll_observe::Metrics;
+    ///
+    /// let metrics = Metrics::register(&mut registry);
+    /// metrics.refused("per-address", Reason::Exhausted);
+    /// # let mut page = String::new();
+    /// # plimsoll_observe::prometheus_client::encoding::text::encode(&mut page, &registry)?;
+    /// // plimsoll_refused_total{limiter="per-address",reason="exhausted"} 1
+    /// # assert!(page.contains("plimsoll_refused_total{limiter=\"per-address\",reason=\"exhausted\"} 1\n"));
+    /// # Ok::<(), std::fmt::Error>(())
+    /// ```
+    ///
+    /// Names that are new when there are 256 already are counted as `other`.
+    pub fn refused(&self, limiter: &str, reason: Reason) {
+        self.0.refusals.count(limiter, reason);
     }
 }
 
@@ -167,6 +211,7 @@ impl MetricsBuilder {
         let shared = Arc::new(Shared {
             names: self.0,
             meters: Mutex::default(),
+            refusals: Refusals::default(),
         });
         registry.register_collector(Box::new(Exporter(Arc::clone(&shared))));
         Metrics(shared)

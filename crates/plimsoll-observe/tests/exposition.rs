@@ -9,7 +9,7 @@ use std::time::Duration;
 use hand::{gate, poll};
 use page::{page, sum, value};
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
-use plimsoll::{Concurrency, Demand, Gate, Limiter, ManualClock, Outcome, Priority, Queue};
+use plimsoll::{Concurrency, Demand, Gate, Limiter, ManualClock, Outcome, Priority, Queue, Reason};
 use plimsoll_observe::prometheus_client::registry::Registry;
 use plimsoll_observe::{Metric, Metrics, MetricsBuilder};
 
@@ -170,6 +170,7 @@ fn some_of_everything(builder: MetricsBuilder) -> String {
     let mut waiting = metered.acquire("PUT", 1);
     assert!(poll(&mut waiting).is_pending());
     assert!(metered.try_acquire("PUT", 1).is_err());
+    metrics.refused("api", Reason::Exhausted);
     page(&registry)
 }
 
@@ -196,6 +197,7 @@ fn each_can_be_renamed() {
         let (old, new) = match metric {
             // Of a counter the family is described without the suffix.
             Metric::Rejected => ("http_requests_rejected", "another:name"),
+            Metric::Refused => ("plimsoll_refused", "another:name"),
             _ => (metric.default_name(), "another:name_total"),
         };
         assert_eq!(some_of_everything(renamed), page.replace(old, new));
@@ -311,4 +313,25 @@ fn a_prefix_of_the_registry_applies() {
         .unwrap();
     let limit = value(&registry, "shop_http_requests_concurrency_limit_total");
     assert_eq!(limit, Some(3.0));
+}
+
+#[test]
+fn names_of_refusing_limiters_are_bounded() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    for number in 0..1000 {
+        metrics.refused(&format!("limiter {number}"), Reason::TooSoon);
+    }
+    metrics.refused("limiter 7", Reason::TooSoon);
+    metrics.refused("limiter 7", Reason::LockedOut);
+    let page = page(&registry);
+    let line = |limiter: &str, reason: &str, count: u64| {
+        let labels = format!("limiter=\"{limiter}\",reason=\"{reason}\"");
+        page.contains(&format!("plimsoll_refused_total{{{labels}}} {count}\n"))
+    };
+    assert!(line("limiter 7", "too_soon", 2));
+    assert!(line("limiter 7", "locked_out", 1));
+    assert!(line("limiter 255", "too_soon", 1));
+    assert!(line("other", "too_soon", 744));
+    assert_eq!(page.matches("plimsoll_refused_total{").count(), 258);
 }

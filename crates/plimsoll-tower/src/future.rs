@@ -37,6 +37,7 @@ pin_project! {
         /// Its turn has come; the service may not be ready yet.
         Turn {
             call: Option<(S, Request)>,
+            permit: Unused,
         },
         Calling {
             #[pin]
@@ -45,6 +46,23 @@ pin_project! {
         Refused {
             denied: Option<Denied>,
         },
+    }
+}
+
+/// The permit of a call that has not been made. If it never is, it is as if nothing had been asked.
+struct Unused(Option<Permit<'static>>);
+
+impl Unused {
+    fn undo(&mut self) {
+        if let Some(permit) = self.0.take() {
+            permit.undo();
+        }
+    }
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        self.undo();
     }
 }
 
@@ -104,23 +122,25 @@ where
                     }
                     return Poll::Ready(result.map_err(LimitError::Service));
                 }
-                StageView::Waiting { acquire, call } => {
-                    match ready!(Pin::new(acquire).poll(cx)) {
-                        Ok(permit) => *this.permit = Some(permit),
-                        Err(denied) => return Poll::Ready(Err(LimitError::Denied(denied))),
-                    }
-                    Stage::Turn { call: call.take() }
-                }
-                StageView::Turn { call } => {
+                StageView::Waiting { acquire, call } => match ready!(Pin::new(acquire).poll(cx)) {
+                    Ok(permit) => Stage::Turn {
+                        call: call.take(),
+                        permit: Unused(Some(permit)),
+                    },
+                    Err(denied) => return Poll::Ready(Err(LimitError::Denied(denied))),
+                },
+                StageView::Turn { call, permit } => {
                     let Some((service, _)) = call else {
                         unreachable!("a future is not polled after it is done")
                     };
                     if let Err(error) = ready!(service.poll_ready(cx)) {
+                        permit.undo();
                         return Poll::Ready(Err(LimitError::Service(error)));
                     }
                     let Some((mut service, request)) = call.take() else {
                         unreachable!("it was there a moment ago")
                     };
+                    *this.permit = permit.0.take();
                     Stage::Calling {
                         call: service.call(request),
                     }

@@ -3,23 +3,32 @@
 pub mod admit;
 pub mod answer;
 pub mod classify;
+pub mod declare;
 mod error;
 mod future;
 mod head;
 mod http;
 pub mod keys;
 mod layer;
+mod observe;
 mod priority;
 mod service;
+pub mod shedding;
 
 pub use self::http::{
     ByKey, ByKeyLater, Everyone, HttpLimit, HttpLimitLayer, LimitBody, Limits, Refused,
     RequestLimit, ResponseFuture, ResponseHead, Told, Usage, WithoutKey, outcome_of,
 };
+pub use declare::{per_address, try_per_address};
 pub use error::LimitError;
 pub use future::LimitFuture;
 pub use head::Head;
 pub use keys::KeyFrom;
 pub use layer::LimitLayer;
+#[cfg(feature = "metrics")]
+pub use observe::MeteredLimits;
+#[cfg(feature = "axum")]
+pub use plimsoll_macros::limit;
 pub use priority::{PriorityFrom, PriorityHeader, priority_from};
 pub use service::Limit;
+pub use shedding::{LoadShed, load_shedding};

@@ -84,7 +84,9 @@ impl<S: Clone, A, C: Clone> Limit<S, A, C> {
             }
             Poll::Ready(Err(denied)) => LimitFuture::refused(denied, self.classify.clone()),
             Poll::Pending => {
+                // A clone is not ready. What this one has reserved is given up, or the call might wait for it.
                 let service = self.inner.clone();
+                self.inner = service.clone();
                 LimitFuture::waiting(acquire, request, service, self.classify.clone())
             }
         }

@@ -31,6 +31,7 @@ pub struct Address {
 
 impl Address {
     /// The network that this address is in, by the length of its prefix. More bits than there are mean all.
+    #[inline]
     #[must_use]
     pub fn network(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> Self {
         let (bits, prefix, mask) = match address.to_canonical() {

@@ -64,6 +64,12 @@ pub trait Limiter: Send + Sync {
         }
     }
 
+    /// Whether answers have to be asked for elsewhere, so that [`acquire`](Self::acquire) is pending at first though nobody
+    /// waits. Such a limiter is asked last, and what others have granted is held meanwhile.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
     fn close(&self);
 

@@ -37,6 +37,11 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// What each key is promised.
     fn terms(&self) -> Terms;
 
+    /// Whether answers have to be asked for elsewhere. See [`Limiter::is_remote`](crate::Limiter::is_remote).
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Its name.
     fn name(&self) -> Option<&str>;
 }

@@ -165,6 +165,10 @@ impl PerKey<str> for KeyedLimiter {
         self.inside.keys.terms()
     }
 
+    fn is_remote(&self) -> bool {
+        self.inside.keys.is_remote()
+    }
+
     fn name(&self) -> Option<&str> {
         Some(Self::name(self))
     }

@@ -55,6 +55,10 @@ impl<Q: Display + ?Sized> PerKey<Q> for Fleet {
         self.inner.terms()
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> Option<&str> {
         Some(self.inner.limiter().name())
     }

@@ -48,9 +48,8 @@ pub use one::FleetKey;
 /// [`Unavailable`](plimsoll::Reason::Unavailable), and whoever gets that goes on with `acquire_owned`, as the layers of
 /// `plimsoll-tower` do.
 ///
-/// Who waits for one of several limits holds nothing of the others, and asks them again afterwards; two that can only be
-/// waited for never meet. So a limit here is no member of a [`plimsoll::All`], and at most one of the limits in one
-/// layer of `plimsoll-tower`: put the second into a layer of its own, or make one [`RedisAll`](crate::RedisAll) of both.
+/// Of several limits in a layer, or in a [`plimsoll::All`], each is a round trip of its own. What the others have granted
+/// is held meanwhile, and given back if one refuses. [`RedisAll`](crate::RedisAll) asks several in one round trip.
 ///
 /// # If the store does not answer
 ///

@@ -103,6 +103,10 @@ impl Limiter for FleetKey {
         self.closing.close();
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> Option<&str> {
         Some(self.inner.limiter().name())
     }

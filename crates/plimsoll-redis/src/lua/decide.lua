@@ -12,7 +12,7 @@
 -- |        |                                                 | when all would grant, what is left, when full |
 -- | peek   | nothing                                         | what take would answer                        |
 -- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
--- | borrow | takes half of what there is, at least the amount | what take would answer; last, what was taken  |
+-- | borrow | takes half of what is left, at least the amount | what take would answer; last, what was taken  |
 -- |        | and at most the most                            |                                               |
 -- | charge | takes the amount after the fact: buckets owe    | nothing                                       |
 -- |        | it, others are used up                          |                                               |

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::server::{Server, patient};
-use plimsoll::{FixedWindow, ManualClock, Quota};
-use plimsoll_redis::{RedisLimiter, Store, StoreErrorKind};
+use plimsoll::{Demand, FixedWindow, ManualClock, PerKey, Quota, Reason};
+use plimsoll_redis::{Outage, RedisLimiter, Store, StoreErrorKind};
 
 const KEY: &str = "subject";
 
@@ -108,4 +108,32 @@ async fn a_stopped_store_costs_the_deadline_then_nothing_and_is_charged_once() {
         "{seen}"
     );
     assert!(store.is_asked());
+}
+
+#[tokio::test]
+async fn while_a_store_is_stopped_each_process_grants_its_share_and_then_the_store_decides() {
+    let (server, clock) = (Server::start(), ManualClock::new());
+    let limiter = store_on(server.port(), &clock)
+        .limiter("api", ALL)
+        .expect("a limiter");
+    let api = limiter.fleet().outage(Outage::Local { share: 0.1 });
+    let api = api.build().expect("a fleet");
+    server.signal("-STOP");
+    for left in (0..100).rev() {
+        let permit = api.acquire_owned(KEY, 1.into()).await.expect("a share");
+        let standing = permit.standing().expect("a standing");
+        assert_eq!((standing.limit(), standing.remaining()), (100, left));
+    }
+    // Only those who found out waited; now it can be told at once.
+    let denied = api.attempt(KEY, Demand::ONE).expect_err("no more");
+    assert_eq!((denied.reason(), denied.limit()), (Reason::Exhausted, 100));
+    assert_eq!((api.store().outages(), api.totals().undecided), (1, 101));
+    server.signal("-CONT");
+    let standing = loop {
+        clock.advance(Duration::from_secs(5));
+        if let Ok(permit) = api.acquire_owned(KEY, 1.into()).await {
+            break permit.standing().expect("a standing");
+        }
+    };
+    assert_eq!(standing.limit(), 1000);
 }

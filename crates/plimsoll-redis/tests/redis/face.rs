@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::server::Server;
 use http::{Request, Response, StatusCode};
 use plimsoll::{
-    Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, ManualClock, PerKey, Quota,
-    Reason, TokenBucket,
+    All, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, ManualClock, PerKey,
+    Quota, Reason, TokenBucket,
 };
-use plimsoll_redis::{Fleet, RedisRule, Store, StoreErrorKind};
+use plimsoll_redis::{Borrow, Fleet, RedisRule, Store, StoreErrorKind};
 use plimsoll_tower::keys::{Address, HeaderKey};
-use plimsoll_tower::{HttpLimitLayer, RequestLimit, Told};
+use plimsoll_tower::{HttpLimitLayer, Limits, RequestLimit, Told};
 use tower::{Layer, ServiceExt, service_fn};
 
 const KEY: &str = "subject";
@@ -338,4 +338,50 @@ async fn it_stands_in_a_layer_for_everyone_and_by_key() {
     }
     assert_eq!(left, 1);
     assert_ne!(answer(service, None).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn two_stand_in_one_layer() {
+    let (server, clock) = (Server::start(), ManualClock::new());
+    let store = store(&server, &clock);
+    let limiter = |name: &str| store.limiter(name, FixedWindow::new(Quota::per_day(100)));
+    let borrowed = |name: &str| {
+        let fleet = limiter(name).expect("a limiter").fleet();
+        let fleet = fleet.borrowing(Borrow::new()).build().expect("a fleet");
+        fleet.key("everybody")
+    };
+    let layer = HttpLimitLayer::new(RequestLimit::new(borrowed("one")))
+        .and(RequestLimit::new(borrowed("two")));
+    assert_eq!(admitted(layer).await, 100);
+
+    // Each was once given back for the other, for ever.
+    let asked = |name: &str| {
+        let fleet = limiter(name).expect("a limiter").fleet();
+        fleet.build().expect("a fleet").key("everybody")
+    };
+    let layer = HttpLimitLayer::new(RequestLimit::new(asked("three")))
+        .and(RequestLimit::new(asked("four")));
+    assert_eq!(admitted(layer).await, 100);
+
+    let all = All::new([
+        Arc::new(asked("five")) as Arc<dyn Limiter>,
+        Arc::new(Gate::new(Concurrency::new(1))),
+        Arc::new(asked("six")),
+    ]);
+    assert_eq!(
+        admitted(HttpLimitLayer::new(RequestLimit::new(all))).await,
+        100
+    );
+}
+
+/// How many are let in, one after the other.
+async fn admitted<L: Limits + Clone>(layer: HttpLimitLayer<L>) -> u32 {
+    let service = layer.layer(service_fn(async |_: Request<String>| {
+        Ok::<_, Infallible>(Response::new(String::new()))
+    }));
+    let mut admitted = 0;
+    while answer(service.clone(), None).await.status() == StatusCode::OK {
+        admitted += 1;
+    }
+    admitted
 }

@@ -1,9 +1,12 @@
-use http::header::RETRY_AFTER;
+use std::slice;
+use std::sync::OnceLock;
+
+use http::header::{Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use plimsoll::Denied;
+use plimsoll::{Denied, Terms};
 
 use super::notice::{Notice, Unit, seconds};
-use super::structured::{LARGEST, Out, value};
+use super::structured::{LARGEST, Line, Out, value};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -69,9 +72,64 @@ impl Fields {
                 headers.append(&RATE_LIMIT, limits);
             }
         }
-        if self.x {
-            write_x(headers, notices);
+        if let (true, Some(notice)) = (self.x, tightest(notices)) {
+            write_x(headers, notice, || integer(notice.terms.limit));
         }
+    }
+
+    /// Adds the fields of one limit, whose policy may have been written before.
+    pub(crate) fn write_one(
+        self,
+        headers: &mut HeaderMap,
+        notice: &Notice<'_>,
+        known: &OnceLock<Policy>,
+    ) {
+        let known = known.get_or_init(|| Policy::of(notice));
+        if !known.is_of(notice) {
+            // Its limiter was given another limit since.
+            self.write(headers, slice::from_ref(notice));
+            return;
+        }
+        if self.standard {
+            if let Some(policy) = &known.policy {
+                headers.append(&RATE_LIMIT_POLICY, policy.clone());
+            }
+            if let Some(limits) = rate_limit(slice::from_ref(notice)) {
+                headers.append(&RATE_LIMIT, limits);
+            }
+        }
+        if self.x {
+            write_x(headers, notice, || known.limit.clone());
+        }
+    }
+}
+
+/// What the fields of a limit have in common in all responses.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    name: String,
+    terms: Terms,
+    unit: Unit,
+    policy: Option<HeaderValue>,
+    limit: HeaderValue,
+}
+
+impl Policy {
+    fn of(notice: &Notice<'_>) -> Self {
+        Self {
+            name: notice.name.to_owned(),
+            terms: notice.terms,
+            unit: notice.unit,
+            policy: rate_limit_policy(slice::from_ref(notice)),
+            limit: integer(notice.terms.limit),
+        }
+    }
+
+    fn is_of(&self, notice: &Notice<'_>) -> bool {
+        self.terms == notice.terms
+            && self.unit == notice.unit
+            && notice.partition.is_none()
+            && self.name == notice.name
     }
 }
 
@@ -113,7 +171,7 @@ fn list(notices: &[Notice<'_>], item: impl Fn(&mut dyn Out, &Notice<'_>)) -> Opt
     if notices.is_empty() {
         return None;
     }
-    value(|out| {
+    let write = |out: &mut dyn Out| {
         for (index, notice) in notices.iter().enumerate() {
             if index > 0 {
                 out.put(b", ");
@@ -124,34 +182,49 @@ fn list(notices: &[Notice<'_>], item: impl Fn(&mut dyn Out, &Notice<'_>)) -> Opt
                 out.byte_sequence(key);
             }
         }
+    };
+    let mut line = Line::default();
+    write(&mut line);
+    match line.text() {
+        Some(text) => HeaderValue::from_bytes(text).ok(),
+        None => value(write),
+    }
+}
+
+/// The limit of which least is left. If as much is left of several, the one that takes longest to come back.
+fn tightest<'n, 'a>(notices: &'n [Notice<'a>]) -> Option<&'n Notice<'a>> {
+    notices.iter().min_by_key(|notice| {
+        let reset = notice.reset().unwrap_or(u64::MAX);
+        (notice.standing.remaining(), std::cmp::Reverse(reset))
     })
 }
 
-fn write_x(headers: &mut HeaderMap, notices: &[Notice<'_>]) {
-    // If as much is left of several, the one that takes longest to come back counts.
-    let tightest = notices.iter().min_by_key(|notice| {
-        let reset = notice.reset().unwrap_or(u64::MAX);
-        (notice.standing.remaining(), std::cmp::Reverse(reset))
-    });
-    let Some(notice) = tightest else {
-        return;
-    };
+fn write_x(headers: &mut HeaderMap, notice: &Notice<'_>, limit: impl FnOnce() -> HeaderValue) {
     let remaining = notice.standing.remaining();
-    let told = headers
-        .get(&X_REMAINING)
-        .and_then(|told| told.to_str().ok());
-    if told
-        .and_then(|told| told.parse().ok())
-        .is_some_and(|told: u64| told <= remaining)
-    {
-        return;
-    }
-    headers.insert(&X_LIMIT, integer(notice.terms.limit));
-    headers.insert(&X_REMAINING, integer(remaining));
-    match notice.reset() {
-        Some(reset) => headers.insert(&X_RESET, integer(reset)),
-        None => headers.remove(&X_RESET),
+    let told_before = match headers.entry(&X_REMAINING) {
+        Entry::Vacant(place) => {
+            place.insert(integer(remaining));
+            false
+        }
+        Entry::Occupied(mut told) => {
+            let number = told.get().to_str().ok().and_then(|told| told.parse().ok());
+            if number.is_some_and(|told: u64| told <= remaining) {
+                return;
+            }
+            told.insert(integer(remaining));
+            true
+        }
     };
+    headers.insert(&X_LIMIT, limit());
+    match notice.reset() {
+        Some(reset) => {
+            headers.insert(&X_RESET, integer(reset));
+        }
+        None if told_before => {
+            headers.remove(&X_RESET);
+        }
+        None => {}
+    }
 }
 
 /// After how many seconds it is worth asking again. None if nobody knows, or it never is.

@@ -17,6 +17,7 @@ mod protobuf;
 mod status;
 mod structured;
 
+pub(crate) use fields::Policy;
 pub use fields::{Fields, rate_limit, rate_limit_policy, retry_after, retry_seconds};
 pub use grpc::{grpc_refusal, is_grpc};
 pub use notice::{Notice, Unit};

@@ -69,6 +69,40 @@ impl Out for Vec<u8> {
     }
 }
 
+/// A line that is mostly short enough to be written in place, and copied once.
+pub(super) struct Line {
+    place: [u8; 96],
+    /// Of what was written, whether there was room for it or not.
+    length: usize,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            place: [0; 96],
+            length: 0,
+        }
+    }
+}
+
+impl Out for Line {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.length + bytes.len();
+        if let Some(room) = self.place.get_mut(self.length..end) {
+            room.copy_from_slice(bytes);
+        }
+        self.length = end;
+    }
+}
+
+impl Line {
+    /// All of it, if there was room for it.
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        self.place.get(..self.length)
+    }
+}
+
 /// Tells `each` the runs of printable ASCII in a text, and with each the byte that ends it: one that is not
 /// printable ASCII, or is one of these.
 pub(super) fn runs(text: &str, special: &[u8], mut each: impl FnMut(&[u8], Option<u8>)) {

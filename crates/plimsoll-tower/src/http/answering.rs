@@ -11,6 +11,7 @@ use crate::Head;
 use crate::answer::{
     Class, Fields, Notice, PROBLEM_JSON, grpc_refusal, is_grpc, problem, retry_after, retry_seconds,
 };
+use crate::observe::Counted;
 
 /// In the extensions of a response that is a refusal: why.
 ///
@@ -46,6 +47,7 @@ pub(super) struct Answering {
     pub(super) respond: Option<Respond>,
     pub(super) on_refused: Option<OnRefused>,
     pub(super) on_admitted: Option<OnAdmitted>,
+    pub(super) counted: Counted,
 }
 
 impl Default for Answering {
@@ -58,6 +60,7 @@ impl Default for Answering {
             respond: None,
             on_refused: None,
             on_admitted: None,
+            counted: Counted::default(),
         }
     }
 }
@@ -99,6 +102,7 @@ impl Answering {
         head: &Head<'_>,
         denied: Denied,
     ) -> Response<Bytes> {
+        self.counted.refused(&denied);
         if let Some(hook) = &self.on_refused {
             hook(head, &denied);
         }

@@ -20,6 +20,8 @@ pin_project! {
         holding: Option<Holding<L>>,
         // What the head said about the load.
         outcome: Option<Outcome>,
+        // How long the body is; endless if that is not known.
+        length: u64,
     }
 }
 
@@ -39,6 +41,7 @@ impl<B, L: Limits> LimitBody<B, L> {
             body: Kind::Refusal { body },
             holding: None,
             outcome: None,
+            length: u64::MAX,
         }
     }
 
@@ -49,16 +52,23 @@ impl<B, L: Limits> LimitBody<B, L> {
             body: Kind::Service { body },
             holding: None,
             outcome: None,
+            length: u64::MAX,
         }
     }
 
     /// A body that holds what the request holds until it has ended.
     #[inline]
-    pub(super) const fn holding(body: B, holding: Holding<L>, outcome: Option<Outcome>) -> Self {
+    pub(super) const fn holding(
+        body: B,
+        holding: Holding<L>,
+        outcome: Option<Outcome>,
+        length: u64,
+    ) -> Self {
         Self {
             body: Kind::Service { body },
             holding: Some(holding),
             outcome,
+            length,
         }
     }
 }
@@ -84,20 +94,29 @@ where
             }
         };
         let frame = ready!(body.as_mut().poll_frame(cx));
-        match &frame {
+        // Servers drop a body after its trailers, or when its length is sent, without polling it to the end.
+        let ended = match &frame {
             Some(Ok(frame)) => {
+                let mut last = false;
                 if let (Some(data), Some(holding)) = (frame.data_ref(), this.holding.as_mut()) {
-                    holding.sent(data.remaining() as u64);
+                    let sent = holding.sent(data.remaining() as u64);
+                    let complete = sent >= *this.length;
+                    // Where the head says nothing about the load, trailers will.
+                    last = complete && this.outcome.is_some();
                 }
                 if let Some(trailers) = frame.trailers_ref() {
                     *this.outcome = this.outcome.or(Some(outcome_of_trailers(trailers)));
+                    last = true;
                 }
+                last || body.is_end_stream()
             }
-            Some(Err(_)) => *this.outcome = Some(Outcome::Ignore),
-            None => {}
-        }
-        let ended = matches!(frame, None | Some(Err(_))) || body.is_end_stream();
-        if let (true, Some(holding)) = (ended, this.holding.take_if(|_| ended)) {
+            Some(Err(_)) => {
+                *this.outcome = Some(Outcome::Ignore);
+                true
+            }
+            None => true,
+        };
+        if let Some(holding) = this.holding.take_if(|_| ended) {
             holding.end(this.outcome.unwrap_or(Outcome::Ignore));
         }
         Poll::Ready(frame)

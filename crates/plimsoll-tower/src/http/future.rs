@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -187,10 +188,12 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
                 Ok(permit) => {
                     self.shared.limits.granted(index, permit, &mut self.held);
                     // The others may have changed their minds while this one was waited for.
-                    self.shared
-                        .ask(&head, self.priority, &mut self.held, Some(index))
+                    self.shared.ask(&head, self.priority, &mut self.held)
                 }
-                Err(denied) => Admission::Refused(index, denied),
+                Err(denied) => {
+                    self.shared.limits.refused(&denied, &mut self.held);
+                    Admission::Refused(index, denied)
+                }
             };
             self.acquire = match admission {
                 Admission::Admitted => None,
@@ -214,8 +217,8 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
         let Some((mut service, mut request)) = self.call.take() else {
             unreachable!("it is called once")
         };
-        let usage = self.shared.prepare(request.extensions_mut());
         let held = std::mem::take(&mut self.held);
+        let usage = self.shared.prepare(&held, request.extensions_mut());
         let holding = Holding::new(Arc::clone(&self.shared), held, usage);
         Poll::Ready(Ok((service.call(request), holding)))
     }
@@ -243,12 +246,30 @@ fn answered<R: Body, L: Limits>(
     if holding.shared().tells_always() {
         holding.tell(response.headers_mut());
     }
-    let until_head = holding.shared().settings.until_head;
-    if until_head || response.body().is_end_stream() {
-        holding.end(outcome.unwrap_or(Outcome::Ignore));
+    let said = outcome.unwrap_or(Outcome::Ignore);
+    if response.body().is_end_stream() {
+        holding.end(said);
         return response.map(LimitBody::free);
     }
-    response.map(|body| LimitBody::holding(body, holding, outcome))
+    let until_head = holding.shared().settings.until_head;
+    let left = match until_head {
+        true => holding.release(said),
+        false => Some(holding),
+    };
+    let Some(holding) = left else {
+        return response.map(LimitBody::free);
+    };
+    let length = length(&response);
+    response.map(|body| LimitBody::holding(body, holding, outcome, length))
+}
+
+/// How long the body is; endless if that is not known.
+fn length<R: Body>(response: &Response<R>) -> u64 {
+    let announced = || response.headers().get(CONTENT_LENGTH)?.to_str().ok();
+    let exact = response.body().size_hint().exact();
+    exact
+        .or_else(|| announced()?.parse().ok())
+        .unwrap_or(u64::MAX)
 }
 
 impl<S: Service<Request<B>>, B, L: Limits> fmt::Debug for ResponseFuture<S, B, L> {

@@ -45,12 +45,16 @@ where
         priority: Priority,
         held: &mut Self::Held,
     ) -> Ask {
+        if held.permit.is_some() {
+            return Ask::Pass;
+        }
         let once = self.options.once.as_ref();
         if once.is_some_and(|once| once.has_charged(head.extensions())) {
             return Ask::Pass;
         }
         let demand = self.options.demand(head).priority(priority);
-        match self.whose.ask(&self.limiter, head, demand) {
+        let known = held.key.take();
+        match self.whose.ask(&self.limiter, head, demand, known) {
             Found::Nobody => Ask::Pass,
             Found::Granted(permit, key) => {
                 *held = Held {
@@ -62,7 +66,11 @@ where
             Found::Refused(denied) => Ask::Refused(denied),
             Found::Wait(acquire, key) => {
                 held.key = key;
-                Ask::Wait(acquire)
+                if self.whose.is_remote(&self.limiter) {
+                    Ask::Elsewhere(acquire)
+                } else {
+                    Ask::Wait(acquire)
+                }
             }
         }
     }
@@ -101,6 +109,14 @@ where
         }
     }
 
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
+        if self.options.settle.reads_body() {
+            return held.permit.is_some();
+        }
+        self.finish(held, outcome);
+        false
+    }
+
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
         let Some(permit) = &held.permit else {
             return;
@@ -121,8 +137,12 @@ where
         }
     }
 
-    fn mark(&self, extensions: &mut http::Extensions) {
-        if let Some(once) = &self.options.once {
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
+        // Where it was skipped nothing was charged, and there may be a key further in.
+        let skipped = |permit: &Permit<'_>| permit.is_spent() && permit.cost() == 0;
+        if let Some(once) = &self.options.once
+            && held.permit.as_ref().is_some_and(|permit| !skipped(permit))
+        {
             once.mark(extensions);
         }
     }

@@ -33,9 +33,10 @@ impl<L: Limits> Holding<L> {
         &self.shared
     }
 
-    /// So much more of the body is sent.
-    pub(super) const fn sent(&mut self, bytes: u64) {
+    /// So much more of the body is sent. Returns how much it is now.
+    pub(super) const fn sent(&mut self, bytes: u64) -> u64 {
         self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes
     }
 
     /// The head of the response is there. Returns what it says about the load, if it does.
@@ -59,6 +60,12 @@ impl<L: Limits> Holding<L> {
     pub(super) fn undo(mut self) {
         self.ended = true;
         self.shared.limits.undo(&mut self.held);
+    }
+
+    /// Gives back what does not depend on the body. Returns what is left, if anything.
+    pub(super) fn release(mut self, outcome: Outcome) -> Option<Self> {
+        let left = self.shared.limits.release(&mut self.held, outcome);
+        left.then_some(self)
     }
 
     /// Gives everything back, and charges what is known only now.

@@ -12,6 +12,8 @@ use super::service::HttpLimit;
 use super::settle::ResponseHead;
 use super::shared::{Settings, Shared};
 use crate::answer::Fields;
+#[cfg(feature = "metrics")]
+use crate::observe::Counted;
 use crate::{Head, PriorityFrom};
 
 /// Puts limits before a service that speaks HTTP: a handler, a router, a whole server.
@@ -61,9 +63,31 @@ impl<L: Limits> HttpLimitLayer<L> {
             settings: self.settings,
         }
     }
+
+    /// The answer to a request that is refused on behalf of this layer.
+    #[cfg(feature = "axum")]
+    pub(crate) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
+        self.answering.refuse(&self.limits, 0, head, denied)
+    }
 }
 
 impl<L> HttpLimitLayer<L> {
+    /// The same layer with other limits.
+    pub(crate) fn map_limits<M>(self, other: impl FnOnce(L) -> M) -> HttpLimitLayer<M> {
+        HttpLimitLayer {
+            limits: other(self.limits),
+            answering: self.answering,
+            settings: self.settings,
+        }
+    }
+
+    /// Where refusals are counted.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn counted(mut self, counted: Counted) -> Self {
+        self.answering.counted = counted;
+        self
+    }
+
     /// How much requests matter: a [`PriorityHeader`](crate::PriorityHeader), a
     /// [`Priority`](plimsoll::Priority), a closure.
     pub fn priority(mut self, from: impl PriorityFrom) -> Self {
@@ -81,7 +105,7 @@ impl<L> HttpLimitLayer<L> {
     }
 
     /// Gives back what a request holds with the head of its response, whatever becomes of the body: for bodies that last
-    /// as long as the caller likes.
+    /// as long as the caller likes. What is charged by the body is charged when it has ended all the same.
     pub const fn until_head(mut self) -> Self {
         self.settings.until_head = true;
         self

@@ -71,6 +71,12 @@ impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
         self.whose.without = without;
         self
     }
+
+    /// The same limit, whose keys are found in another way.
+    pub(crate) fn with_key(mut self, key: K) -> Self {
+        self.whose.key = key;
+        self
+    }
 }
 
 impl<L, K, F, T> RequestLimit<L, ByKeyLater<K, F>>
@@ -99,6 +105,16 @@ where
 }
 
 impl<L, W> RequestLimit<L, W> {
+    /// A limit that is asked in a way of its own.
+    #[cfg(feature = "axum")]
+    pub(crate) fn with_whose(limiter: L, whose: W) -> Self {
+        Self {
+            limiter,
+            whose,
+            options: Options::default(),
+        }
+    }
+
     /// What a request costs; 1 unless told. A cost of 0 takes nothing, and is let through while anything is available.
     pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
         self.options.cost = Some(Arc::new(cost));
@@ -109,7 +125,7 @@ impl<L, W> RequestLimit<L, W> {
     ///
     /// A length above what a limiter can grant at once is refused as too large, however large it is.
     pub fn cost_by_content_length(self, unknown: u32) -> Self {
-        self.cost(move |head| content_length(head).unwrap_or(unknown))
+        self.cost(move |head| content_length(head, unknown))
     }
 
     /// What a request really cost, when its response is there: if it is less than what was taken before, the rest is
@@ -175,11 +191,22 @@ impl Options {
     }
 }
 
-/// The length the request says its body has. One that does not fit a cost is the largest.
-fn content_length(head: &Head<'_>) -> Option<u32> {
-    let mut said = head.headers().get_all(CONTENT_LENGTH).iter();
-    let length: u64 = said.next()?.to_str().ok()?.trim().parse().ok()?;
-    Some(u32::try_from(length).unwrap_or(u32::MAX))
+/// The length the request says its body has. Of several the largest counts: nobody pays less by saying two things.
+fn content_length(head: &Head<'_>, unknown: u32) -> u32 {
+    let lines = head.headers().get_all(CONTENT_LENGTH).iter();
+    let lengths = lines.map(|line| length(line.as_bytes()).unwrap_or(unknown));
+    lengths.max().unwrap_or(unknown)
+}
+
+/// A number of nothing but digits. One that does not fit a cost is the largest.
+fn length(text: &[u8]) -> Option<u32> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u32, |length, byte| {
+        let digit = byte.is_ascii_digit().then(|| u32::from(byte - b'0'))?;
+        Some(length.saturating_mul(10).saturating_add(digit))
+    })
 }
 
 impl<L: Clone, W: Clone> Clone for RequestLimit<L, W> {

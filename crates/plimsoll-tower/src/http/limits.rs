@@ -18,13 +18,19 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     const COUNT: usize;
 
-    /// Asks one of them.
+    /// Asks one of them, unless it has granted already.
     #[doc(hidden)]
     fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask;
 
     /// Keeps what one of them granted after waiting.
     #[doc(hidden)]
     fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held);
+
+    /// One of them has refused after waiting.
+    #[doc(hidden)]
+    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
+        let _ = (denied, held);
+    }
 
     /// As if nothing had been asked.
     #[doc(hidden)]
@@ -38,6 +44,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome);
 
+    /// Gives back what does not depend on the body of the response. Returns whether anything is left.
+    #[doc(hidden)]
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool;
+
     /// What the caller is told of each.
     #[doc(hidden)]
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>));
@@ -48,7 +58,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
 
     /// Marks a request as charged by those that charge it once.
     #[doc(hidden)]
-    fn mark(&self, extensions: &mut http::Extensions);
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions);
 
     /// Whether a handler can say what it has used.
     #[doc(hidden)]
@@ -62,6 +72,8 @@ pub enum Ask {
     Pass,
     Refused(Denied),
     Wait(Acquire<'static>),
+    /// It is asked elsewhere; nobody waits.
+    Elsewhere(Acquire<'static>),
 }
 
 /// What all limits say.
@@ -73,21 +85,20 @@ pub(super) enum Admission {
     Wait(usize, Acquire<'static>),
 }
 
-/// Asks all limits in order. `got` is the one that was waited for and has been granted. Who is refused, or has to
-/// wait, holds nothing of the others.
+/// Asks all limits in order, but those that have granted already.
+///
+/// Who is refused, or has to wait in a queue, holds nothing of the others. What is only asked elsewhere is not waited for
+/// long: meanwhile the others are held, or two such limits would be given back for each other for ever.
 pub(super) fn ask_all<L: Limits>(
     limits: &L,
     head: &Head<'_>,
     priority: Priority,
     held: &mut L::Held,
-    got: Option<usize>,
 ) -> Admission {
     for index in 0..L::COUNT {
-        if got == Some(index) {
-            continue;
-        }
         let answer = match limits.ask(index, head, priority, held) {
             Ask::Pass => continue,
+            Ask::Elsewhere(acquire) => return Admission::Wait(index, acquire),
             Ask::Refused(denied) => Admission::Refused(index, denied),
             Ask::Wait(acquire) => Admission::Wait(index, acquire),
         };
@@ -118,6 +129,11 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         }
     }
 
+    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
+        self.0.refused(denied, &mut held.0);
+        self.1.refused(denied, &mut held.1);
+    }
+
     fn undo(&self, held: &mut Self::Held) {
         self.1.undo(&mut held.1);
         self.0.undo(&mut held.0);
@@ -134,6 +150,11 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.0.finish(&mut held.0, outcome);
     }
 
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
+        let left = self.1.release(&mut held.1, outcome);
+        self.0.release(&mut held.0, outcome) || left
+    }
+
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
         self.0.tell(&held.0, see);
         self.1.tell(&held.1, see);
@@ -147,9 +168,9 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         }
     }
 
-    fn mark(&self, extensions: &mut http::Extensions) {
-        self.0.mark(extensions);
-        self.1.mark(extensions);
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
+        self.0.mark(&held.0, extensions);
+        self.1.mark(&held.1, extensions);
     }
 
     fn reads_usage(&self) -> bool {
@@ -159,7 +180,7 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
 
 impl<A: Limits, B: Limits> sealed::Sealed for (A, B) {}
 
-pub(super) mod sealed {
+pub(crate) mod sealed {
     /// Only the limits of this crate.
     pub trait Sealed {}
 }

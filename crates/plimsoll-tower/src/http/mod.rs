@@ -21,7 +21,13 @@ pub use future::ResponseFuture;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
 pub use limits::Limits;
+#[cfg(feature = "metrics")]
+pub(crate) use limits::{Ask, sealed};
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
+#[cfg(feature = "metrics")]
+pub(crate) use settle::Done;
 pub use settle::{ResponseHead, Usage};
 pub use whose::{ByKey, ByKeyLater, Everyone, WithoutKey};
+#[cfg(feature = "axum")]
+pub(crate) use whose::{Found, Whose};

@@ -61,9 +61,9 @@ where
         let head = Head::of(&request);
         let priority = self.shared.priority(&head);
         let mut held = L::Held::default();
-        match self.shared.ask(&head, priority, &mut held, None) {
+        match self.shared.ask(&head, priority, &mut held) {
             Admission::Admitted => {
-                let usage = self.shared.prepare(request.extensions_mut());
+                let usage = self.shared.prepare(&held, request.extensions_mut());
                 let holding = Holding::new(Arc::clone(&self.shared), held, usage);
                 ResponseFuture::calling(self.inner.call(request), holding)
             }
@@ -73,7 +73,10 @@ where
             }
             Admission::Wait(index, acquire) => {
                 let shared = Arc::clone(&self.shared);
-                let call = (self.inner.clone(), request);
+                // A clone is not ready. What this one has reserved is given up, or the request might wait for it.
+                let service = self.inner.clone();
+                self.inner = service.clone();
+                let call = (service, request);
                 ResponseFuture::waiting(shared, (index, acquire), priority, held, call)
             }
         }

@@ -107,6 +107,11 @@ pub(super) enum Settle {
 }
 
 impl Settle {
+    /// Whether that is known only when the body has ended.
+    pub(super) const fn reads_body(&self) -> bool {
+        matches!(self, Self::ByBytes(_) | Self::ByUsage)
+    }
+
     /// What it cost, if this tells.
     pub(super) fn cost(&self, done: &Done<'_>) -> Option<u32> {
         match (self, done) {

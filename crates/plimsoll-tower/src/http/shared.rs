@@ -36,14 +36,8 @@ impl<L: Limits> Shared<L> {
     }
 
     #[inline]
-    pub(super) fn ask(
-        &self,
-        head: &Head<'_>,
-        priority: Priority,
-        held: &mut L::Held,
-        got: Option<usize>,
-    ) -> Admission {
-        let admission = ask_all(&self.limits, head, priority, held, got);
+    pub(super) fn ask(&self, head: &Head<'_>, priority: Priority, held: &mut L::Held) -> Admission {
+        let admission = ask_all(&self.limits, head, priority, held);
         if let (Admission::Admitted, Some(hook)) = (&admission, &self.answering.on_admitted) {
             hook(head);
         }
@@ -52,8 +46,8 @@ impl<L: Limits> Shared<L> {
 
     /// What the request carries to where it is handled.
     #[inline]
-    pub(super) fn prepare(&self, extensions: &mut Extensions) -> Option<Usage> {
-        self.limits.mark(extensions);
+    pub(super) fn prepare(&self, held: &L::Held, extensions: &mut Extensions) -> Option<Usage> {
+        self.limits.mark(held, extensions);
         self.limits.reads_usage().then(|| {
             let usage = Usage::default();
             extensions.insert(usage.clone());

@@ -31,7 +31,14 @@ pub trait Whose<L>: Send + Sync + 'static {
     /// A key that is kept while the request is worked on.
     type Kept: Send + Unpin + 'static;
 
-    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand) -> Found<Self::Kept>;
+    /// `known` is what was kept when this was asked before, for the same request.
+    fn ask(
+        &self,
+        limiter: &L,
+        head: &Head<'_>,
+        demand: Demand,
+        known: Option<Self::Kept>,
+    ) -> Found<Self::Kept>;
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>);
 
@@ -40,6 +47,8 @@ pub trait Whose<L>: Send + Sync + 'static {
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing>;
 
     fn terms(&self, limiter: &L) -> Terms;
+
+    fn is_remote(&self, limiter: &L) -> bool;
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 }
@@ -73,7 +82,7 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
     type Kept = ();
 
     #[inline]
-    fn ask(&self, limiter: &L, _head: &Head<'_>, demand: Demand) -> Found<()> {
+    fn ask(&self, limiter: &L, _head: &Head<'_>, demand: Demand, _known: Option<()>) -> Found<()> {
         match limiter.attempt_owned(demand) {
             Ok(permit) => Found::Granted(permit, None),
             Err(_) => first_look(limiter.acquire_owned(demand), || None),
@@ -94,6 +103,10 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
+    }
+
+    fn is_remote(&self, limiter: &L) -> bool {
+        limiter.is_remote()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -119,7 +132,13 @@ where
     type Kept = Owned<K>;
 
     #[inline]
-    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand) -> Found<Self::Kept> {
+    fn ask(
+        &self,
+        limiter: &L,
+        head: &Head<'_>,
+        demand: Demand,
+        _known: Option<Self::Kept>,
+    ) -> Found<Self::Kept> {
         let key = match (self.key.key(head), &self.without) {
             (Some(key), _) => key,
             (None, WithoutKey::Share(key)) => Cow::Owned(key.clone()),
@@ -155,6 +174,10 @@ where
         limiter.terms()
     }
 
+    fn is_remote(&self, limiter: &L) -> bool {
+        limiter.is_remote()
+    }
+
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
         limiter.name()
     }
@@ -173,50 +196,91 @@ where
     F: Fn(&Head<'_>) -> T + Send + Sync + 'static,
     T: Future<Output = Option<K>> + Send + 'static,
 {
-    /// Known when it was found.
-    type Kept = Arc<OnceLock<K>>;
+    /// Empty until it was looked up; then what was found, if anything.
+    type Kept = Arc<OnceLock<Option<K>>>;
 
-    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand) -> Found<Self::Kept> {
-        let kept = Arc::new(OnceLock::new());
+    fn ask(
+        &self,
+        limiter: &L,
+        head: &Head<'_>,
+        demand: Demand,
+        known: Option<Self::Kept>,
+    ) -> Found<Self::Kept> {
+        // Looked up once: who waits for a second key would otherwise begin anew with the first, and never end.
+        if let Some(kept) = known
+            && let Some(key) = kept.get()
+        {
+            let Some(key) = key else {
+                return self.without_any(limiter);
+            };
+            return match limiter.attempt(key, demand) {
+                Ok(permit) => Found::Granted(permit.into_owned(), Some(kept)),
+                Err(_) => {
+                    let acquire = limiter.acquire_owned(key, demand);
+                    first_look(acquire, || Some(kept))
+                }
+            };
+        }
+        let kept = Self::Kept::default();
         let found = (self.find)(head);
         let (limiter, without, keep) = (limiter.clone(), self.without.clone(), Arc::clone(&kept));
         let acquire = Acquire::from_future(async move {
-            let key = match (found.await, without) {
-                (Some(key), _) | (None, WithoutKey::Share(key)) => key,
-                (None, WithoutKey::Skip) => return Ok(Permit::spent(nothing(demand))),
-                (None, WithoutKey::Refuse) => return Err(no_key(limiter.name())),
+            let key = match (found.await, &without) {
+                (None, WithoutKey::Share(key)) => Some(key.clone()),
+                (key, _) => key,
             };
-            let permit = limiter.acquire_owned(&key, demand).await?;
-            let _ = keep.set(key);
-            Ok(permit)
+            match keep.get_or_init(|| key) {
+                Some(key) => limiter.acquire_owned(key, demand).await,
+                None if matches!(without, WithoutKey::Skip) => Ok(Permit::spent(nothing(demand))),
+                None => Err(no_key(limiter.name())),
+            }
         });
         first_look(acquire, || Some(kept))
     }
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
-        match key.and_then(|kept| kept.get()) {
+        match found(key) {
             Some(key) => limiter.undo(key, permit),
             None => permit.undo(),
         }
     }
 
     fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32) {
-        if let Some(key) = key.and_then(|kept| kept.get()) {
+        if let Some(key) = found(key) {
             limiter.charge(key, cost);
         }
     }
 
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
-        limiter.standing(key?.get()?)
+        limiter.standing(found(key)?)
     }
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
     }
 
+    fn is_remote(&self, limiter: &L) -> bool {
+        limiter.is_remote()
+    }
+
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
         limiter.name()
     }
+}
+
+impl<K, F> ByKeyLater<K, F> {
+    /// What becomes of a request for which no key was found.
+    fn without_any<L: PerKey<K>>(&self, limiter: &L) -> Found<Arc<OnceLock<Option<K>>>> {
+        match self.without {
+            WithoutKey::Skip => Found::Nobody,
+            _ => Found::Refused(no_key(limiter.name())),
+        }
+    }
+}
+
+/// The key that was found, if it was looked up already.
+fn found<K>(kept: Option<&Arc<OnceLock<Option<K>>>>) -> Option<&K> {
+    kept?.get()?.as_ref()
 }
 
 fn no_key(limiter: Option<&str>) -> Denied {

@@ -14,6 +14,7 @@ pub(super) struct Prefixes {
 impl Prefixes {
     pub(super) const DEFAULT: Self = Self { ipv4: 32, ipv6: 64 };
 
+    #[inline]
     pub(super) fn of(self, address: IpAddr) -> Address {
         Address::network(address, self.ipv4, self.ipv6)
     }

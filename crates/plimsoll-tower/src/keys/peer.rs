@@ -58,6 +58,7 @@ impl Peer {
 
     /// The key of this address, for instance to give it limits of its own.
     #[must_use]
+    #[inline]
     pub fn address(&self, address: IpAddr) -> Address {
         self.prefixes.of(address)
     }
@@ -72,6 +73,8 @@ impl Default for Peer {
 impl KeyFrom for Peer {
     type Key = Address;
 
+    // Always: a key of 17 bytes is soon computed, and slow to pass on in memory.
+    #[inline(always)]
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
         Some(Cow::Owned(self.address(peer_of(head)?)))
     }

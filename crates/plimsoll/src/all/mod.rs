@@ -1,3 +1,4 @@
+mod elsewhere;
 mod limiter;
 mod reserved;
 
@@ -35,14 +36,18 @@ use crate::{
 ///
 /// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds nothing of the
 /// others while it waits. When its turn has come it asks the others again; if one of them refuses by
-/// then, it gives back what it got and waits there.
+/// then, it gives back what it got and waits there. Limiters that are [asked elsewhere](Limiter::is_remote) are asked
+/// when all others have granted, and those are held meanwhile.
 #[derive(Clone)]
 pub struct All {
     members: Arc<Members>,
 }
 
 pub(crate) struct Members {
+    /// Those that are asked elsewhere are the last.
     members: Box<[Arc<dyn Limiter>]>,
+    /// How many are not asked elsewhere.
+    here: usize,
     totals: Totals,
     name: Option<Name>,
     me: Weak<Self>,
@@ -77,9 +82,12 @@ impl All {
         Ok(Self::with(members, None))
     }
 
-    fn with(members: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
+    fn with(mut members: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
+        members.sort_by_key(|member| member.is_remote());
+        let here = members.partition_point(|member| !member.is_remote());
         let members = Arc::new_cyclic(|me| Members {
             members,
+            here,
             totals: Totals::new(true),
             name,
             me: Weak::clone(me),
@@ -132,6 +140,9 @@ impl Members {
     }
 
     fn take_all<'a>(&'a self, demand: Demand, ask: Ask<'a>) -> Result<Permit<'a>, Denied> {
+        if self.here < self.members.len() {
+            return self.gather_known(demand, ask);
+        }
         match take_each(&self.members, demand, ask) {
             Ok(taken) => Ok(self.permit(demand.granted(taken))),
             Err((refuser, denied)) => Err(self.explain(refuser, denied, demand)),
@@ -142,7 +153,10 @@ impl Members {
     fn explain(&self, refuser: usize, denied: Denied, demand: Demand) -> Denied {
         let mut latest = denied.retry_after();
         for later in &self.members[refuser + 1..] {
-            if let Err(denied) = later.estimate(demand) {
+            // What is elsewhere is not known here.
+            if !later.is_remote()
+                && let Err(denied) = later.estimate(demand)
+            {
                 latest = latest.zip(denied.retry_after()).map(|(a, b)| a.max(b));
             }
         }
@@ -155,21 +169,27 @@ impl Members {
 
     pub(crate) async fn acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         let demand = demand.started(self.clock().now());
-        let answer = self.wait_for_all(demand).await;
+        let answer = if self.here < self.members.len() {
+            self.gather(demand).await
+        } else {
+            self.wait_here(demand).await
+        };
         if answer.is_err() {
             self.totals.denied();
         }
         answer
     }
 
-    async fn wait_for_all(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+    /// Takes from all that are not asked elsewhere.
+    async fn wait_here(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let here = &self.members[..self.here];
         let ask: Ask<'_> = |member, demand| member.attempt(demand);
-        let (mut refuser, _) = match take_each(&self.members, demand, ask) {
+        let (mut refuser, _) = match take_each(here, demand, ask) {
             Ok(taken) => return Ok(self.permit(demand.granted(taken))),
             Err(refused) => refused,
         };
         // What can never be granted is not waited for.
-        for (index, member) in self.members.iter().enumerate() {
+        for (index, member) in here.iter().enumerate() {
             match member.estimate(demand) {
                 Err(denied) if !denied.reason().is_passing() => {
                     return Err(self.explain(index, denied, demand));
@@ -178,11 +198,11 @@ impl Members {
             }
         }
         loop {
-            let permit = match self.members[refuser].acquire(demand).await {
+            let permit = match here[refuser].acquire(demand).await {
                 Ok(permit) => permit,
                 Err(denied) => return Err(self.explain(refuser, denied, demand)),
             };
-            let (before, after) = self.members.split_at(refuser);
+            let (before, after) = here.split_at(refuser);
             let refused = match take_each(before, demand, ask) {
                 Ok(taken) => match take_each(&after[1..], demand, ask) {
                     Ok(_) => {

@@ -200,6 +200,10 @@ impl Limiter for AnyLimiter {
         self.shared().check_saturation()
     }
 
+    fn is_remote(&self) -> bool {
+        self.shared().is_remote()
+    }
+
     fn close(&self) {
         self.shared().close();
     }

@@ -146,6 +146,39 @@ impl Policies {
         Ok(decision)
     }
 
+    /// Decides upon one packet for `op` by a policy that its handler brings along, whatever was declared for `op`:
+    /// for servers that learn of their handlers only when packets reach them. What is not a number refuses everything.
+    ///
+    /// A handler must bring the same policy every time. Another one has other subjects, which know nothing of what
+    /// was used before.
+    ///
+    /// ```
+    /// use plimsoll::policy::OpCode;
+    /// use plimsoll::{Policies, Policy};
+    /// use std::net::IpAddr;
+    ///
+    /// let policies = Policies::builder().build()?;
+    /// let (policy, peer) = (Policy::per_second(1.0).burst(2.0), IpAddr::from([192, 0, 2, 1]));
+    /// let admit = || policies.evaluate_by(policy, OpCode(7), peer).map(|it| it.is_allowed());
+    /// assert_eq!([admit()?, admit()?, admit()?], [true, true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the policies were [closed](Self::close).
+    pub fn evaluate_by(
+        &self,
+        policy: Policy,
+        op: impl Into<OpCode>,
+        remote: impl Into<Remote>,
+    ) -> Result<Decision, Closed> {
+        let in_force = policy.in_force().unwrap_or(InForce::Refused);
+        let decision = self.shared.decide_by(in_force, op.into(), remote.into())?;
+        self.shared.count();
+        Ok(decision)
+    }
+
     /// Forgets everything. Who asks from now on is told that the policies are closed.
     pub fn close(&self) {
         let open = &self.shared.open;
@@ -178,14 +211,20 @@ impl Policies {
 
 impl Shared {
     fn decide(&self, op: OpCode, remote: Remote) -> Result<Decision, Closed> {
-        let address = remote.address(self.settings.ipv6_prefix);
-        let tier = match self.handlers.get(&op) {
-            Some(InForce::Unlimited) => return self.look(|_| Decision::UNLIMITED),
-            Some(InForce::Refused) => return self.look(|_| Decision::NEVER),
-            Some(InForce::Limited(tier)) => *tier,
-            None => return self.fall_back(address),
+        match self.handlers.get(&op) {
+            Some(in_force) => self.decide_by(*in_force, op, remote),
+            None => self.fall_back(remote.address(self.settings.ipv6_prefix)),
+        }
+    }
+
+    /// Decides by the policy of a handler.
+    fn decide_by(&self, in_force: InForce, op: OpCode, remote: Remote) -> Result<Decision, Closed> {
+        let tier = match in_force {
+            InForce::Unlimited => return self.look(|_| Decision::UNLIMITED),
+            InForce::Refused => return self.look(|_| Decision::NEVER),
+            InForce::Limited(tier) => tier,
         };
-        let Some(address) = address else {
+        let Some(address) = remote.address(self.settings.ipv6_prefix) else {
             return self.look(|_| Decision::NOT_NOW);
         };
         let active = match self.look(|open| open.table.find(tier))? {

@@ -1,0 +1,134 @@
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll::{Moment, Priority, Reason};
+
+use crate::Method;
+use crate::metrics::Meter;
+
+/// Counts requests to a limiter that somebody else asks. Made by [`Metrics::observe`](crate::Metrics::observe); a clone
+/// counts in the same place.
+///
+/// ```
+/// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
+/// use std::sync::Arc;
+/// use plimsoll::{Concurrency, Gate, Priority};
+/// use plimsoll_observe::Metrics;
+///
+/// let gate = Arc::new(Gate::new(Concurrency::new(10)));
+/// let observer = Metrics::register(&mut registry).observe(&gate)?;
+///
+/// let mut request = observer.watch("GET", Priority::Normal);
+/// let permit = gate.try_acquire(1).unwrap();
+/// request.admitted();
+/// // Work, until both are dropped.
+/// # drop((request, permit));
+/// # Ok::<(), plimsoll_observe::InvalidMetrics>(())
+/// ```
+#[derive(Clone)]
+pub struct Observer(Arc<Meter>);
+
+impl Observer {
+    pub(crate) const fn new(meter: Arc<Meter>) -> Self {
+        Self(meter)
+    }
+
+    /// A request that begins to ask.
+    pub fn watch(&self, method: impl Into<Method>, priority: Priority) -> Watch {
+        Watch {
+            meter: Arc::clone(&self.0),
+            method: method.into(),
+            priority,
+            stage: Stage::Asking,
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer")
+            .field("name", &self.0.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One request, from when it asks until it ends. Whatever ends it, dropping this counts it once.
+#[must_use = "a request that is dropped at once is not counted"]
+pub struct Watch {
+    meter: Arc<Meter>,
+    method: Method,
+    priority: Priority,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Asking,
+    Waiting { since: Moment },
+    Running { since: Moment },
+    Done,
+}
+
+impl Watch {
+    /// It has to wait. Saying so again changes nothing.
+    pub fn waits(&mut self) {
+        if self.stage == Stage::Asking {
+            self.meter.cells.of(self.method, self.priority).joins();
+            let since = self.meter.clock.precise_now();
+            self.stage = Stage::Waiting { since };
+        }
+    }
+
+    /// It is let in. Saying so again changes nothing.
+    pub fn admitted(&mut self) {
+        if self.is_admitted() || self.stage == Stage::Done {
+            return;
+        }
+        self.end();
+        self.meter.cells.of(self.method, self.priority).starts();
+        let since = self.meter.clock.now();
+        self.stage = Stage::Running { since };
+    }
+
+    /// Whether it is let in, and has not ended.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        matches!(self.stage, Stage::Running { .. })
+    }
+
+    /// It is refused. Saying so again changes nothing.
+    pub fn refused(&mut self, reason: Reason) {
+        if self.stage != Stage::Done {
+            self.end();
+            let cell = self.meter.cells.of(self.method, self.priority);
+            cell.refused(reason);
+        }
+    }
+
+    /// Ends what it does.
+    fn end(&mut self) {
+        let cell = self.meter.cells.of(self.method, self.priority);
+        let clock = &self.meter.clock;
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Waiting { since } => cell.leaves(clock.precise_now().nanos_since(since)),
+            Stage::Running { since } => cell.ends(clock.now().nanos_since(since)),
+            Stage::Asking | Stage::Done => {}
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("method", &self.method)
+            .field("priority", &self.priority)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}

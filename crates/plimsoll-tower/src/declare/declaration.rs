@@ -1,0 +1,108 @@
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http::Response;
+use plimsoll::policy::{Closed, Decision, OpCode};
+use plimsoll::{Denied, Moment, Policies, Policy, Reason};
+
+use super::policies::{PolicyLayer, Provided};
+use crate::Head;
+
+/// The operation of everything that declares nothing. Declarations count down from here.
+pub(super) const UNDECLARED: OpCode = OpCode(u32::MAX);
+
+static NEXT: AtomicU32 = AtomicU32::new(u32::MAX - 1);
+
+/// What a handler declares: so many requests a second from each address, and so many at once.
+///
+/// Every declaration is an operation of its own, with a number from the top of those there are. Numbers that you give out
+/// yourself, in [`PoliciesBuilder::handler`](plimsoll::policy::PoliciesBuilder::handler), best begin at the bottom.
+pub struct Declaration {
+    name: &'static str,
+    policy: Option<Policy>,
+    op: OnceLock<OpCode>,
+    /// Where no policies are provided.
+    alone: OnceLock<Arc<Provided>>,
+}
+
+impl Declaration {
+    /// Under this name in refusals and metrics.
+    #[must_use]
+    pub const fn new(name: &'static str, policy: Policy) -> Self {
+        Self {
+            name,
+            policy: Some(policy),
+            op: OnceLock::new(),
+            alone: OnceLock::new(),
+        }
+    }
+
+    /// So many requests a second, and so many at once, under this name.
+    #[must_use]
+    pub const fn per_second(name: &'static str, rps: f64, burst: f64) -> Self {
+        Self::new(name, Policy::per_second(rps).burst(burst))
+    }
+
+    /// The handler of an operation whose policy was declared with the others.
+    pub(super) fn operation(op: OpCode) -> Self {
+        Self {
+            name: "operation",
+            policy: None,
+            op: OnceLock::from(op),
+            alone: OnceLock::new(),
+        }
+    }
+
+    /// Lets a request pass, or says how it is refused.
+    pub(super) fn admit(&self, head: &Head<'_>) -> Result<(), Box<Response<Bytes>>> {
+        let provided = head.extensions().get::<Arc<Provided>>();
+        let provided = provided.unwrap_or_else(|| self.alone());
+        provided.learned().learn(head);
+        let client = provided.client(head);
+        let op = *self
+            .op
+            .get_or_init(|| OpCode(NEXT.fetch_sub(1, Ordering::Relaxed)));
+        let decision = match self.policy {
+            Some(policy) => provided.policies().evaluate_by(policy, op, client),
+            None => provided.policies().evaluate(op, client),
+        };
+        match refusal(decision, self.name) {
+            None => Ok(()),
+            Some(denied) => Err(Box::new(provided.answer(head, denied))),
+        }
+    }
+
+    /// Policies for this declaration only.
+    fn alone(&self) -> &Arc<Provided> {
+        self.alone
+            .get_or_init(|| match Policies::builder().build() {
+                Ok(policies) => PolicyLayer::new(policies).provided(),
+                Err(_) => unreachable!("the usual settings go together"),
+            })
+    }
+}
+
+/// What a decision is to those who ask for permits; none if it is allowed.
+pub(super) fn refusal(decision: Result<Decision, Closed>, name: &str) -> Option<Denied> {
+    let Ok(decision) = decision else {
+        return Some(Denied::new(Reason::Closed).with_limiter(name));
+    };
+    let after = u64::from(decision.retry_after_ms()).saturating_mul(1_000_000);
+    Some(
+        Denied::new(decision.reason()?)
+            .with_limit(0, decision.credit().into())
+            .with_ready_at(Moment::ORIGIN, Some(Moment::from_nanos(after)))
+            .with_limiter(name),
+    )
+}
+
+impl fmt::Debug for Declaration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Declaration")
+            .field("name", &self.name)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+use plimsoll::{InvalidLimit, Keyed, Quota, TokenBucket};
+
+use crate::keys::{Address, Forwarded, TrustedProxies};
+use crate::{ByKey, HttpLimitLayer, RequestLimit};
+
+/// A layer that limits each address by a rate. Made by [`per_address`].
+pub type PerAddressLayer =
+    HttpLimitLayer<RequestLimit<Keyed<Address, TokenBucket>, ByKey<Forwarded>>>;
+
+/// So many requests a second from each address, and up to `burst` of them at once.
+///
+/// With axum, connections have to tell where they come from:
+///
+/// ```
+/// # #[cfg(feature = "axum")]
+/// # async fn doc(listener: tokio::net::TcpListener) -> std::io::Result<()> {
+/// use std::net::SocketAddr;
+/// use axum::{Router, routing::get};
+/// use plimsoll_tower::per_address;
+///
+/// let app = Router::new().route("/", get(|| async { "hello" })).layer(per_address(5, 10));
+/// axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+/// # }
+/// ```
+///
+/// Without `into_make_service_with_connect_info` nobody knows whose limit counts, and everything is refused. What
+/// counts as one address is told at [`Peer`](crate::keys::Peer); behind proxies, say so with
+/// [`behind`](HttpLimitLayer::behind). The limiter is called `per-address`. For other rules, names or clocks, put a limit
+/// [together](RequestLimit::by_key).
+///
+/// # Panics
+///
+/// If one of them is 0. [`try_per_address`] returns an error instead.
+#[track_caller]
+pub fn per_address(rate: u32, burst: u32) -> PerAddressLayer {
+    layer(TokenBucket::per_second(rate).with_burst(burst))
+}
+
+/// [`per_address`] with numbers that the program has not chosen itself.
+///
+/// # Errors
+///
+/// If one of them is 0.
+pub fn try_per_address(rate: u32, burst: u32) -> Result<PerAddressLayer, InvalidLimit> {
+    if rate == 0 {
+        return Err(InvalidLimit::new("rate", rate, "at least 1"));
+    }
+    let bucket = TokenBucket::greedy(Quota::per_second(rate)).try_with_burst(burst)?;
+    Ok(layer(bucket))
+}
+
+fn layer(bucket: TokenBucket) -> PerAddressLayer {
+    let keyed = Keyed::<Address, _>::builder(bucket)
+        .name("per-address")
+        .build();
+    // Who trusts no proxy goes by the peer.
+    let client = Forwarded::x_forwarded_for(TrustedProxies::none());
+    HttpLimitLayer::new(RequestLimit::by_key(keyed, client))
+}
+
+impl<L> HttpLimitLayer<RequestLimit<L, ByKey<Forwarded>>>
+where
+    L: plimsoll::PerKey<Address> + 'static,
+{
+    /// Believes these proxies when they say in `X-Forwarded-For` whom they forward for. See [`Forwarded`].
+    ///
+    /// ```
+    /// use plimsoll_tower::{keys::TrustedProxies, per_address};
+    ///
+    /// let layer = per_address(5, 10).behind(TrustedProxies::parse(["192.0.2.0/28"])?);
+    /// # let _ = layer;
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
+    pub fn behind(self, proxies: TrustedProxies) -> Self {
+        self.map_limits(|limit| limit.with_key(Forwarded::x_forwarded_for(proxies)))
+    }
+}

@@ -1,0 +1,224 @@
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use plimsoll::{Demand, Denied, Grant, Moment, Permit, Policies, Standing, Terms};
+use std::net::IpAddr;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::declaration::{UNDECLARED, refusal};
+use super::learned::Learned;
+use crate::http::{Found, Whose};
+use crate::keys::{Forwarded, TrustedProxies};
+use crate::{Head, HttpLimit, HttpLimitLayer, RequestLimit};
+
+/// The layer before everything that declares nothing.
+pub type FallbackLayer = HttpLimitLayer<RequestLimit<Policies, ByPolicy>>;
+
+/// Provides what handlers declare with [`Policies`], and limits those that declare nothing by the fallback.
+///
+/// [`LimitRoutes::with_policies`](super::LimitRoutes::with_policies) puts it before all routes of a router.
+///
+/// ```
+/// use plimsoll::Policies;
+/// use plimsoll_tower::declare::PolicyLayer;
+/// use plimsoll_tower::keys::TrustedProxies;
+///
+/// let policies = Policies::builder().ipv6_prefix(64).build()?;
+/// let layer = PolicyLayer::new(policies)
+///     .behind(TrustedProxies::parse(["192.0.2.0/28"])?)
+///     .answer(|layer| layer.problem(false));
+/// # let _ = layer;
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it is put before a service"]
+pub struct PolicyLayer {
+    policies: Policies,
+    client: Forwarded,
+    learned: Arc<Learned>,
+    layer: FallbackLayer,
+}
+
+impl PolicyLayer {
+    /// With these policies, by the address of the [peer](crate::keys::Peer).
+    pub fn new(policies: Policies) -> Self {
+        let client = Forwarded::x_forwarded_for(TrustedProxies::none());
+        let learned = Arc::new(Learned::default());
+        let whose = ByPolicy {
+            client: client.clone(),
+            learned: Arc::clone(&learned),
+        };
+        let limit = RequestLimit::with_whose(policies.clone(), whose);
+        Self {
+            policies,
+            client,
+            learned,
+            layer: HttpLimitLayer::new(limit),
+        }
+    }
+
+    /// Goes by the address that these proxies tell in `X-Forwarded-For`.
+    pub fn behind(self, proxies: TrustedProxies) -> Self {
+        self.client(Forwarded::x_forwarded_for(proxies))
+    }
+
+    /// Goes by the address that is found like this. How many bits of it count, the policies say.
+    pub fn client(mut self, client: Forwarded) -> Self {
+        let whose = ByPolicy {
+            client: client.clone(),
+            learned: Arc::clone(&self.learned),
+        };
+        let limit = RequestLimit::with_whose(self.policies.clone(), whose);
+        self.layer = self.layer.map_limits(|_| limit);
+        self.client = client;
+        self
+    }
+
+    /// Sets how refusals are answered and told of: those of the fallback, and those of all declarations behind this
+    /// layer.
+    pub fn answer(mut self, set: impl FnOnce(FallbackLayer) -> FallbackLayer) -> Self {
+        self.layer = set(self.layer);
+        self
+    }
+
+    pub(super) fn provided(&self) -> Arc<Provided> {
+        Arc::new(Provided(self.clone()))
+    }
+}
+
+impl From<Policies> for PolicyLayer {
+    fn from(policies: Policies) -> Self {
+        Self::new(policies)
+    }
+}
+
+impl<S> Layer<S> for PolicyLayer {
+    type Service = PolicyService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        PolicyService {
+            inner: self.layer.layer(inner),
+            provided: self.provided(),
+        }
+    }
+}
+
+/// What declarations find in the extensions of a request.
+#[derive(Debug)]
+pub(super) struct Provided(PolicyLayer);
+
+impl Provided {
+    pub(super) fn policies(&self) -> &Policies {
+        &self.0.policies
+    }
+
+    pub(super) fn learned(&self) -> &Learned {
+        &self.0.learned
+    }
+
+    pub(super) fn client(&self, head: &Head<'_>) -> Option<IpAddr> {
+        self.0.client.client(head)
+    }
+
+    pub(super) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
+        self.0.layer.answer(head, denied)
+    }
+}
+
+/// A service whose handlers are limited by policies. Made by [`PolicyLayer`].
+#[derive(Clone)]
+pub struct PolicyService<S> {
+    inner: HttpLimit<S, RequestLimit<Policies, ByPolicy>>,
+    provided: Arc<Provided>,
+}
+
+impl<S, B> Service<Request<B>> for PolicyService<S>
+where
+    HttpLimit<S, RequestLimit<Policies, ByPolicy>>: Service<Request<B>>,
+{
+    type Response =
+        <HttpLimit<S, RequestLimit<Policies, ByPolicy>> as Service<Request<B>>>::Response;
+    type Error = <HttpLimit<S, RequestLimit<Policies, ByPolicy>> as Service<Request<B>>>::Error;
+    type Future = <HttpLimit<S, RequestLimit<Policies, ByPolicy>> as Service<Request<B>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        request.extensions_mut().insert(Arc::clone(&self.provided));
+        self.inner.call(request)
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for PolicyService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyService")
+            .field("inner", self.inner.inner())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Requests count by their address, if their handlers declare nothing.
+#[derive(Clone, Debug)]
+pub struct ByPolicy {
+    client: Forwarded,
+    learned: Arc<Learned>,
+}
+
+impl Whose<Policies> for ByPolicy {
+    type Kept = ();
+
+    fn ask(
+        &self,
+        policies: &Policies,
+        head: &Head<'_>,
+        demand: Demand,
+        _known: Option<()>,
+    ) -> Found<()> {
+        if self.learned.declares(head) {
+            return Found::Nobody;
+        }
+        let decision = policies.evaluate(UNDECLARED, self.client.client(head));
+        match refusal(decision, FALLBACK) {
+            Some(denied) => Found::Refused(denied),
+            None => Found::Granted(
+                Permit::spent(Grant {
+                    cost: 1,
+                    taken: Moment::ORIGIN,
+                    priority: demand.class(),
+                    timed: false,
+                }),
+                None,
+            ),
+        }
+    }
+
+    fn undo(&self, _policies: &Policies, _key: Option<&()>, _permit: Permit<'static>) {
+        // A policy takes nothing back: who asks for what is refused has asked all the same.
+    }
+
+    fn charge(&self, _policies: &Policies, _key: Option<&()>, _cost: u32) {}
+
+    fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<Standing> {
+        None
+    }
+
+    fn terms(&self, _policies: &Policies) -> Terms {
+        Terms::default()
+    }
+
+    fn is_remote(&self, _policies: &Policies) -> bool {
+        false
+    }
+
+    fn name<'l>(&self, _policies: &'l Policies) -> Option<&'l str> {
+        Some(FALLBACK)
+    }
+}
+
+const FALLBACK: &str = "fallback";

@@ -1,0 +1,156 @@
+use std::sync::Arc;
+
+use plimsoll::{Denied, Limiter, Outcome, Permit, Priority, Standing};
+use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
+
+use super::Counted;
+use crate::answer::Notice;
+use crate::http::{Ask, Done, sealed};
+use crate::{Head, HttpLimitLayer, Limits};
+
+impl<L: Limits> HttpLimitLayer<L> {
+    /// Counts refusals by the name of the limiter and the reason, as `plimsoll_refused_total`. Never by a key.
+    ///
+    /// ```
+    /// use plimsoll_observe::Metrics;
+    /// use plimsoll_observe::prometheus_client::registry::Registry;
+    /// use plimsoll_tower::per_address;
+    ///
+    /// let mut registry = Registry::default();
+    /// let metrics = Metrics::register(&mut registry);
+    /// let layer = per_address(5, 10).observed(&metrics);
+    /// # let _ = layer;
+    /// ```
+    pub fn observed(self, metrics: &Metrics) -> Self {
+        self.counted(Counted {
+            metrics: Some(metrics.clone()),
+        })
+    }
+
+    /// Counts requests by method and priority: those that are worked on, until their bodies have ended, those that wait, how
+    /// long both take, and those that are refused; and shows the limits of `limiter`. The names are those of
+    /// [`Metric`](plimsoll_observe::Metric).
+    ///
+    /// A request counts from when all limits of the layer have let it in. `limiter` is the one whose limits are
+    /// shown, mostly that of [`LoadShed`](crate::LoadShed):
+    ///
+    /// ```
+    /// use plimsoll_observe::Metrics;
+    /// use plimsoll_observe::prometheus_client::registry::Registry;
+    /// use plimsoll_tower::LoadShed;
+    ///
+    /// let mut registry = Registry::default();
+    /// let metrics = Metrics::register(&mut registry);
+    /// let (layer, gate) = LoadShed::new().build()?;
+    /// let layer = layer.metered(&metrics, gate)?;
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If another limiter is exported already, and nothing tells them apart.
+    pub fn metered(
+        self,
+        metrics: &Metrics,
+        limiter: impl Limiter + 'static,
+    ) -> Result<HttpLimitLayer<MeteredLimits<L>>, InvalidMetrics> {
+        let observer = metrics.observe(&Arc::new(limiter))?;
+        Ok(self.map_limits(|limits| MeteredLimits { limits, observer }))
+    }
+}
+
+/// Limits whose requests are counted. See [`HttpLimitLayer::metered`].
+#[derive(Clone, Debug)]
+pub struct MeteredLimits<L> {
+    limits: L,
+    observer: Observer,
+}
+
+/// What is held, and counted for as long.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Watched<H> {
+    watch: Option<Watch>,
+    held: H,
+}
+
+impl<H: Default> Default for Watched<H> {
+    fn default() -> Self {
+        Self {
+            watch: None,
+            held: H::default(),
+        }
+    }
+}
+
+impl<L: Limits> sealed::Sealed for MeteredLimits<L> {}
+
+impl<L: Limits> Limits for MeteredLimits<L> {
+    type Held = Watched<L::Held>;
+    const COUNT: usize = L::COUNT;
+
+    fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask {
+        let Watched { watch, held: inner } = held;
+        let watch =
+            watch.get_or_insert_with(|| self.observer.watch(head.method().as_str(), priority));
+        let answer = self.limits.ask(index, head, priority, inner);
+        match &answer {
+            Ask::Pass if index + 1 == L::COUNT => watch.admitted(),
+            // Nobody waits for what is asked elsewhere.
+            Ask::Pass | Ask::Elsewhere(_) => {}
+            Ask::Refused(denied) => watch.refused(denied.reason()),
+            Ask::Wait(_) => watch.waits(),
+        }
+        answer
+    }
+
+    fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held) {
+        self.limits.granted(index, permit, &mut held.held);
+    }
+
+    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
+        self.limits.refused(denied, &mut held.held);
+        if let Some(watch) = &mut held.watch {
+            watch.refused(denied.reason());
+        }
+    }
+
+    fn undo(&self, held: &mut Self::Held) {
+        // Who waits holds nothing, and waits on.
+        drop(held.watch.take_if(|watch| watch.is_admitted()));
+        self.limits.undo(&mut held.held);
+    }
+
+    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
+        self.limits.settle(done, &mut held.held);
+    }
+
+    fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
+        // First: by the time the next one is let in, this one is no longer counted.
+        drop(held.watch.take());
+        self.limits.finish(&mut held.held, outcome);
+    }
+
+    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
+        // What is only charged later is not worked on any more.
+        drop(held.watch.take());
+        self.limits.release(&mut held.held, outcome)
+    }
+
+    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
+        self.limits.tell(&held.held, see);
+    }
+
+    fn notice(&self, index: usize, standing: Standing) -> Notice<'_> {
+        self.limits.notice(index, standing)
+    }
+
+    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
+        self.limits.mark(&held.held, extensions);
+    }
+
+    fn reads_usage(&self) -> bool {
+        self.limits.reads_usage()
+    }
+}

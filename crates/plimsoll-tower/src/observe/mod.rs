@@ -1,0 +1,9 @@
+//! What operators see of a layer: metrics and events.
+
+mod counted;
+#[cfg(feature = "metrics")]
+mod metered;
+
+pub(crate) use counted::Counted;
+#[cfg(feature = "metrics")]
+pub use metered::MeteredLimits;

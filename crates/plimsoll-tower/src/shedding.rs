@@ -1,0 +1,279 @@
+//! Load shedding: everything that belongs to it, in one call.
+
+use std::fmt;
+use std::time::Duration;
+
+use plimsoll::adaptive::{
+    Adaptive, Aimd, Gradient2, LatencyGradient, Limit, Settings, Vegas, Verdict, Windowed,
+};
+use plimsoll::{Clock, Gate, InvalidLimit};
+
+use crate::{HttpLimitLayer, PriorityHeader, RequestLimit, Told};
+
+/// The limiter of a layer that sheds load: its algorithm is chosen while the program runs.
+pub type SheddingGate = Gate<Adaptive<Box<dyn Limit>>>;
+
+/// A layer that sheds load.
+pub type SheddingLayer = HttpLimitLayer<RequestLimit<SheddingGate>>;
+
+type Algorithm = Box<dyn FnOnce(&Settings) -> Result<Box<dyn Limit>, InvalidLimit> + Send>;
+
+/// Sheds load, with the usual settings: see [`LoadShed`].
+///
+/// ```
+/// let layer = plimsoll_tower::load_shedding();
+/// # let _ = layer;
+/// ```
+pub fn load_shedding() -> SheddingLayer {
+    match LoadShed::new().build() {
+        Ok((layer, _gate)) => layer,
+        Err(_) => unreachable!("the usual settings go together"),
+    }
+}
+
+/// Lets in as much at once as the server can bear, lets a few wait, and turns the rest away.
+///
+/// How much that is, an adaptive limit finds out from how long requests take. Who cannot be let in waits, by class:
+/// critical requests first, as the header `x-priority` says ([`PriorityHeader`]), then normal ones. If the queue is full, the
+/// lowest class goes, whoever came last. Both that and waiting too long are answered with 503, without
+/// `Retry-After`: nobody knows when there is room.
+///
+/// ```
+/// use std::time::Duration;
+/// use plimsoll_tower::LoadShed;
+///
+/// let (layer, gate) = LoadShed::new().maximum(200).queue_timeout(Duration::from_secs(1)).build()?;
+/// // `layer` goes before the service; `gate` shows what goes on.
+/// assert_eq!(gate.snapshot().limit(), 5);
+/// # let _ = layer;
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
+///
+/// | option | unless set | must be |
+/// |---|---|---|
+/// | [`minimum`](Self::minimum) | 5 | at least 1 |
+/// | [`initial`](Self::initial) | 5 | from the minimum to the maximum |
+/// | [`maximum`](Self::maximum) | 500 | more than the minimum |
+/// | [`tolerance`](Self::tolerance) | 1.5 | more than 1 |
+/// | [`min_queue`](Self::min_queue) | 20 | at least 1 |
+/// | [`initial_queue`](Self::initial_queue) | 20 | at least the minimum of the queue |
+/// | [`queue_timeout`](Self::queue_timeout) | none: they wait for ever | |
+/// | [`queue_size`](Self::queue_size) | the root of the limit, rounded up | |
+/// | [`algorithm`](Self::algorithm) | [`LatencyGradient`] | |
+/// | [`clock`](Self::clock) | [`Clock::precise`] | |
+#[must_use = "settings do nothing until they are built"]
+pub struct LoadShed {
+    settings: Settings,
+    queue_size: Option<fn(u32) -> u32>,
+    algorithm: Option<Algorithm>,
+    name: String,
+    clock: Clock,
+}
+
+impl LoadShed {
+    /// The usual settings.
+    pub fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            queue_size: None,
+            algorithm: None,
+            name: "load-shedding".to_owned(),
+            clock: Clock::precise(),
+        }
+    }
+
+    /// The limit never falls below this.
+    pub const fn minimum(mut self, minimum: u32) -> Self {
+        self.settings.minimum = minimum;
+        self
+    }
+
+    /// The limit to begin with.
+    pub const fn initial(mut self, initial: u32) -> Self {
+        self.settings.initial = initial;
+        self
+    }
+
+    /// The limit never rises above this.
+    pub const fn maximum(mut self, maximum: u32) -> Self {
+        self.settings.maximum = maximum;
+        self
+    }
+
+    /// How many times the latency of an idle server is still taken for good. Algorithms that have no such
+    /// number pass it over.
+    pub const fn tolerance(mut self, tolerance: f64) -> Self {
+        self.settings.tolerance = tolerance;
+        self
+    }
+
+    /// The bound of the queue never falls below this.
+    pub const fn min_queue(mut self, bound: u32) -> Self {
+        self.settings.min_queue = bound;
+        self
+    }
+
+    /// The bound of the queue to begin with.
+    pub const fn initial_queue(mut self, bound: u32) -> Self {
+        self.settings.initial_queue = bound;
+        self
+    }
+
+    /// How long anybody waits at most.
+    pub const fn queue_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.queue_timeout = Some(timeout);
+        self
+    }
+
+    /// How much may wait at a limit; never less than the [minimum](Self::min_queue).
+    pub const fn queue_size(mut self, size: fn(u32) -> u32) -> Self {
+        self.queue_size = Some(size);
+        self
+    }
+
+    /// Finds the limit in another way: by [`verdict`], which needs no tuning, by another function of this module, or by
+    /// a closure that makes an algorithm of the settings.
+    ///
+    /// ```
+    /// use plimsoll_tower::{LoadShed, shedding};
+    ///
+    /// let (layer, gate) = LoadShed::new().algorithm(shedding::verdict).build()?;
+    /// # let _ = (layer, gate);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
+    pub fn algorithm<L: Limit>(
+        mut self,
+        algorithm: impl FnOnce(&Settings) -> Result<L, InvalidLimit> + Send + 'static,
+    ) -> Self {
+        self.algorithm = Some(Box::new(|settings| {
+            algorithm(settings).map(|limit| Box::new(limit) as Box<dyn Limit>)
+        }));
+        self
+    }
+
+    /// The name of the limiter in refusals and metrics; `load-shedding` unless set.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Takes time from this clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The layer, and its limiter, whose [snapshots](Gate::snapshot) and [events](Gate::subscribe) show what goes on.
+    ///
+    /// What the layer has by itself can be set anew: another [priority](HttpLimitLayer::priority), another
+    /// [answer](HttpLimitLayer::respond).
+    ///
+    /// # Errors
+    ///
+    /// If options do not go together: names the first, its value, and what is expected of it.
+    pub fn build(self) -> Result<(SheddingLayer, SheddingGate), InvalidLimit> {
+        self.settings.check()?;
+        let algorithm = match self.algorithm {
+            Some(algorithm) => algorithm(&self.settings)?,
+            None => Box::new(gradient(&self.settings, self.queue_size)?),
+        };
+        let mut gate = self.settings.builder(|_| algorithm)?;
+        if let Some(size) = self.queue_size {
+            gate = gate.queue_size(size);
+        }
+        let gate = gate.name(&self.name).clock(self.clock).build();
+        // How many others are let in is nothing a caller could go by.
+        let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()))
+            .priority(PriorityHeader::default())
+            .told(Told::Never);
+        Ok((layer, gate))
+    }
+}
+
+impl Default for LoadShed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for LoadShed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadShed")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+fn gradient(
+    settings: &Settings,
+    queue_size: Option<fn(u32) -> u32>,
+) -> Result<LatencyGradient, InvalidLimit> {
+    let gradient = LatencyGradient::builder()
+        .min(settings.minimum)
+        .initial(settings.initial)
+        .max(settings.maximum)
+        .tolerance(settings.tolerance)
+        .min_queue(settings.min_queue)
+        .initial_queue(settings.initial_queue);
+    match queue_size {
+        Some(size) => gradient.queue_size(size),
+        None => gradient,
+    }
+    .build()
+}
+
+/// [`Verdict`] within these settings.
+///
+/// # Errors
+///
+/// If they do not go together.
+pub fn verdict(settings: &Settings) -> Result<Verdict, InvalidLimit> {
+    Verdict::builder()
+        .min(settings.minimum)
+        .initial(settings.initial)
+        .max(settings.maximum)
+        .build()
+}
+
+/// [`Gradient2`] within these settings, shown one sample for each window of time.
+///
+/// # Errors
+///
+/// If they do not go together.
+pub fn gradient2(settings: &Settings) -> Result<Windowed<Gradient2>, InvalidLimit> {
+    let limit = Gradient2::builder()
+        .min(settings.minimum)
+        .initial(settings.initial)
+        .max(settings.maximum)
+        .tolerance(settings.tolerance)
+        .build()?;
+    Ok(Windowed::new(limit))
+}
+
+/// [`Vegas`] within these settings, shown one sample for each window of time.
+///
+/// # Errors
+///
+/// If they do not go together.
+pub fn vegas(settings: &Settings) -> Result<Windowed<Vegas>, InvalidLimit> {
+    let limit = Vegas::builder()
+        .min(settings.minimum)
+        .initial(settings.initial)
+        .max(settings.maximum)
+        .build()?;
+    Ok(Windowed::new(limit))
+}
+
+/// [`Aimd`] within these settings.
+///
+/// # Errors
+///
+/// If they do not go together.
+pub fn aimd(settings: &Settings) -> Result<Aimd, InvalidLimit> {
+    Aimd::builder()
+        .min(settings.minimum)
+        .initial(settings.initial)
+        .max(settings.maximum)
+        .build()
+}
