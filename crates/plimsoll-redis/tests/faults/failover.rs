@@ -163,7 +163,7 @@ async fn replicas_take_over_and_nobody_starts_anew() {
         .zip(&before)
         .filter(|(now, before)| now > before)
         .count();
-    assert!(went_on > 0 && went_on < before.len(), "{went_on}");
+    assert!(went_on > before.len() / 4, "{went_on} of {}", before.len());
     println!(
         "all are decided for again after {:?}",
         load.decides(1).await
