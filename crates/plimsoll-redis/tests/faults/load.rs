@@ -146,26 +146,21 @@ impl Load {
     /// Waits until the store has decided so much more, and something for everybody: it works. Says how long
     /// that took.
     pub(crate) async fn decides(&mut self, more: u64) -> Duration {
-        let began = Instant::now();
-        let ground = Arc::clone(&self.ground);
-        let decided = || {
-            ground
-                .decided
-                .iter()
-                .map(|each| each.load(Ordering::Relaxed))
-        };
-        let before: Vec<_> = decided().collect();
+        let (began, before) = (Instant::now(), self.decided());
         let aim = before.iter().sum::<u64>() + more;
-        let all = || decided().zip(&before).all(|(now, before)| now > *before);
-        self.until("decisions", || decided().sum::<u64>() >= aim && all())
-            .await;
+        let ground = Arc::clone(&self.ground);
+        let enough = || {
+            let now = ground.decided();
+            let all = now.iter().zip(&before).all(|(now, before)| now > before);
+            all && now.iter().sum::<u64>() >= aim
+        };
+        self.until("decisions", enough).await;
         began.elapsed()
     }
 
     /// How often the store has decided so far, for each of those who see errors.
     pub(crate) fn decided(&self) -> Vec<u64> {
-        let decided = self.ground.decided.iter();
-        decided.map(|each| each.load(Ordering::Relaxed)).collect()
+        self.ground.decided()
     }
 
     /// Waits until so many more could not be decided: the fault is felt.
@@ -216,6 +211,11 @@ impl Load {
 }
 
 impl Ground {
+    fn decided(&self) -> Vec<u64> {
+        let decided = self.decided.iter();
+        decided.map(|each| each.load(Ordering::Relaxed)).collect()
+    }
+
     async fn ask_on(&self, role: Role, id: u64) -> Tally {
         let mut tally = Tally::default();
         while !self.stop.load(Ordering::Relaxed) {
