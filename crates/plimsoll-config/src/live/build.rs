@@ -31,7 +31,7 @@ pub(super) fn build(
     let name = definition.name();
     let built = match &definition.limiter.kind {
         _ if definition.limiter.common.store.is_some() => stores.build(definition),
-        Kind::All { .. } => all(config, definition, running).map_err(|invalid| invalid.to_string()),
+        Kind::All { .. } => all(definition, running).map_err(|invalid| invalid.to_string()),
         Kind::Memory {
             hard_limit,
             spike,
@@ -93,16 +93,16 @@ fn amount(memory: &Memory) -> Amount {
 }
 
 /// Several as one. What closes it is a member that says no: the others are not only its own.
-fn all(config: &Config, definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
+fn all(definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
     let name = definition.name();
     let switch = Basic::when(name, || false);
-    let mut members = Vec::new();
-    for id in &definition.members {
-        behind(config, id, running, &mut members);
-    }
+    let members = definition.members.iter().filter_map(|id| running.get(id));
+    let members = members.filter_map(|live| match &live.part {
+        Part::Limiter(limiter) => Some(limiter.clone()),
+        _ => None,
+    });
     // The last: time is told by the first.
-    members.push(switch.clone().into());
-    let members = members.into_iter();
+    let members = members.chain([switch.clone().into()]);
     let limiter: AnyLimiter = match definition.class {
         Class::Basic => {
             let members: Vec<AnyLimiter> = members.collect();
@@ -121,24 +121,6 @@ fn all(config: &Config, definition: &Definition, running: &Running) -> Result<Li
         }
     };
     Ok(Live::fixed(limiter, Some(switch)))
-}
-
-/// What is asked for a member: the member, or if that is itself an `all` over a store, what is behind it. An `all` is not
-/// asked elsewhere, but some of its members are, and that has to be seen.
-fn behind(config: &Config, id: &str, running: &Running, members: &mut Vec<AnyLimiter>) {
-    let Some((live, definition)) = running.get(id).zip(config.definition(id)) else {
-        return;
-    };
-    match (&live.switch, &live.part) {
-        (Some(switch), _) if definition.stored => {
-            for id in &definition.members {
-                behind(config, id, running, members);
-            }
-            members.push(switch.clone().into());
-        }
-        (_, Part::Limiter(limiter)) => members.push(limiter.clone()),
-        _ => {}
-    }
 }
 
 /// The providers of a configuration.

@@ -119,6 +119,11 @@ impl Limiter for All {
         members.try_for_each(|member| member.check_saturation())
     }
 
+    /// If a member is.
+    fn is_remote(&self) -> bool {
+        self.members.here < self.members.members.len()
+    }
+
     /// Closes every member.
     fn close(&self) {
         for member in &self.members.members {

@@ -264,15 +264,16 @@ fn take_each<'a>(
     }
 }
 
+/// Of what is not asked elsewhere: there permits have sources of their own.
 impl Source for Members {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        for member in self.members.iter().rev() {
+        for member in self.members[..self.here].iter().rev() {
             member.source().give_back(grant, outcome);
         }
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
-        self.undo_each(&self.members, grant, whole);
+        self.undo_each(&self.members[..self.here], grant, whole);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {

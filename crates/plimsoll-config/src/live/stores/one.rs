@@ -55,7 +55,8 @@ impl Limiter for FleetOne {
     }
 
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.key()?.attempt_owned(demand)
+        let key = self.key()?;
+        key.attempt(demand).map(Permit::into_owned)
     }
 
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
