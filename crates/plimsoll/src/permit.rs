@@ -109,38 +109,27 @@ impl<'a> Permit<'a> {
     /// calls [`Source::give_back`].
     #[inline]
     pub fn new(source: &'a dyn Source, grant: Grant, returns: bool) -> Self {
-        Self {
-            source: Origin::Borrowed(source),
-            cost: grant.cost,
-            returns,
-            whole: true,
-            priority: grant.priority,
-            timed: grant.timed,
-            taken: grant.taken,
-        }
+        Self::from_origin(Origin::Borrowed(source), grant, returns)
     }
 
     /// A permit that belongs to its limiter without borrowing it.
     #[inline]
     pub fn shared(source: Arc<dyn Source>, grant: Grant, returns: bool) -> Self {
-        Self {
-            source: Origin::Shared(source),
-            cost: grant.cost,
-            returns,
-            whole: true,
-            priority: grant.priority,
-            timed: grant.timed,
-            taken: grant.taken,
-        }
+        Self::from_origin(Origin::Shared(source), grant, returns)
     }
 
     /// A permit that nothing more can be done with: it gives nothing back, and undoing it does nothing.
     #[inline]
     pub fn spent(grant: Grant) -> Self {
+        Self::from_origin(Origin::Nowhere, grant, false)
+    }
+
+    #[inline(always)]
+    fn from_origin(source: Origin<'a>, grant: Grant, returns: bool) -> Self {
         Self {
-            source: Origin::Nowhere,
+            source,
             cost: grant.cost,
-            returns: false,
+            returns,
             whole: true,
             priority: grant.priority,
             timed: grant.timed,

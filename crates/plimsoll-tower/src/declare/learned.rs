@@ -5,6 +5,7 @@ use axum::extract::MatchedPath;
 use http::Method;
 
 use crate::Head;
+use crate::keys::KNOWN;
 
 /// Which routes have handlers that declare something, as far as requests have shown.
 ///
@@ -37,17 +38,6 @@ impl Learned {
 
 /// A bit for each method that a router tells apart, and one for all others.
 fn bit(method: &Method) -> u16 {
-    const KNOWN: [Method; 9] = [
-        Method::GET,
-        Method::HEAD,
-        Method::POST,
-        Method::PUT,
-        Method::PATCH,
-        Method::DELETE,
-        Method::OPTIONS,
-        Method::CONNECT,
-        Method::TRACE,
-    ];
     let known = KNOWN.iter().position(|known| known == method);
     1 << known.unwrap_or(KNOWN.len())
 }

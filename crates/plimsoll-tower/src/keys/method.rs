@@ -5,6 +5,19 @@ use http::Method;
 use super::KeyFrom;
 use crate::Head;
 
+/// The methods that everybody knows.
+pub(crate) const KNOWN: [Method; 9] = [
+    Method::GET,
+    Method::HEAD,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::OPTIONS,
+    Method::CONNECT,
+    Method::TRACE,
+];
+
 /// The key is the method.
 ///
 /// The nine methods that everybody knows have a key each, and all others together have the key `other`: a client
@@ -28,17 +41,6 @@ impl KeyFrom for MethodKey {
     type Key = str;
 
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, str>> {
-        const KNOWN: [Method; 9] = [
-            Method::GET,
-            Method::HEAD,
-            Method::POST,
-            Method::PUT,
-            Method::PATCH,
-            Method::DELETE,
-            Method::OPTIONS,
-            Method::CONNECT,
-            Method::TRACE,
-        ];
         let method = head.method();
         Some(Cow::Borrowed(if KNOWN.contains(method) {
             method.as_str()
