@@ -33,6 +33,8 @@ pub enum Reason {
     Shed,
     /// The limiter was closed.
     Closed,
+    /// It is not known whose limit counts.
+    NoKey,
     /// What the limiter stands on does not work.
     Unavailable,
 }
@@ -54,6 +56,7 @@ impl Reason {
             Self::Saturated => "saturated",
             Self::Shed => "shed",
             Self::Closed => "closed",
+            Self::NoKey => "no_key",
             Self::Unavailable => "unavailable",
         }
     }
@@ -82,6 +85,7 @@ impl Reason {
             Self::Saturated => "saturated",
             Self::Shed => "shed to protect other work",
             Self::Closed => "the limiter is closed",
+            Self::NoKey => "it is not known whose limit counts",
             Self::Unavailable => "the limiter does not work",
         }
     }

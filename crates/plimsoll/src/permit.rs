@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Moment, Priority};
+use crate::{Moment, Priority, Standing};
 
 /// How the work behind a permit went, for limits that learn from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -39,6 +39,12 @@ pub trait Source: Send + Sync {
     /// What was granted was not used after all: as if it had not been granted, even by a limit that is not
     /// given back to. `whole` says whether that takes a grant back, and not just a part of one.
     fn undo(&self, grant: Grant, whole: bool);
+
+    /// What was left when it was granted, if whoever granted it said so. Only a source that is made for one permit, as
+    /// that of a limiter far away, knows.
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
 
     /// The same source, for permits that outlive the borrow of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
@@ -176,6 +182,12 @@ impl<'a> Permit<'a> {
     #[must_use]
     pub fn granted_at(&self) -> Moment {
         self.taken
+    }
+
+    /// What was left when it was granted, if that came with it.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        self.source.get().standing()
     }
 
     /// Makes a permit of its own of a part of this one. `None` if this one is smaller than that.

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll::kinds::Kind;
-use plimsoll::{Acquire, Demand, Denied, Keyed, Permit, Reason, Rule, Snapshot};
+use plimsoll::{
+    Acquire, Demand, Denied, Keyed, PerKey, Permit, Reason, Rule, Snapshot, Standing, Terms,
+};
 
 /// A limiter with `keyed: true`: a state for each key. A clone is the same limiter.
 ///
@@ -69,8 +71,7 @@ impl KeyedLimiter {
         demand: impl Into<Demand>,
     ) -> Result<Permit<'static>, Denied> {
         self.check()?;
-        let permit = self.inside.keys.acquire(key, demand.into()).await;
-        permit.map(Permit::into_owned)
+        self.inside.keys.acquire_owned(key, demand.into()).await
     }
 
     /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and leaves no key behind.
@@ -130,10 +131,47 @@ impl fmt::Debug for KeyedLimiter {
     }
 }
 
+/// So it can stand in a layer.
+impl PerKey<str> for KeyedLimiter {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        Self::try_acquire(self, key, demand)
+    }
+
+    fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.check()?;
+        self.inside.keys.attempt(key, demand)
+    }
+
+    fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
+        match self.check() {
+            Ok(()) => self.inside.keys.acquire_owned(key, demand),
+            Err(denied) => Acquire::ready(Err(denied)),
+        }
+    }
+
+    fn undo(&self, key: &str, permit: Permit<'_>) {
+        self.inside.keys.undo(key, permit);
+    }
+
+    fn charge(&self, key: &str, cost: u32) {
+        self.inside.keys.charge(key, cost);
+    }
+
+    fn standing(&self, key: &str) -> Option<Standing> {
+        self.inside.keys.standing(key)
+    }
+
+    fn terms(&self) -> Terms {
+        self.inside.keys.terms()
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(Self::name(self))
+    }
+}
+
 /// A keyed limit, whatever its rule.
-trait Keys: Send + Sync {
-    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
-    fn acquire<'a>(&'a self, key: &'a str, demand: Demand) -> Acquire<'a>;
+trait Keys: PerKey<str> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
     fn snapshot(&self) -> Snapshot;
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
@@ -141,14 +179,6 @@ trait Keys: Send + Sync {
 }
 
 impl<R: Rule + Clone> Keys for Keyed<String, R> {
-    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        Self::try_acquire(self, key, demand)
-    }
-
-    fn acquire<'a>(&'a self, key: &'a str, demand: Demand) -> Acquire<'a> {
-        Acquire::from_future(async move { self.acquire(key, demand).await })
-    }
-
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         Self::estimate(self, key, demand)
     }

@@ -3,7 +3,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Basic, Rate, Resource};
-use crate::{All, Gate, InvalidLimit, Limiter, Partition, Rule};
+use crate::{
+    Acquire, All, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Partition, Permit,
+    Reservation, Rule, Snapshot, Source, Standing, Terms,
+};
 
 /// Which kind a limiter is, where only a file can tell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -147,13 +150,69 @@ impl TryFrom<AnyLimiter> for Rate {
     }
 }
 
-/// Every kind can stand where a permit can be held.
-impl From<AnyLimiter> for Resource {
-    fn from(any: AnyLimiter) -> Self {
-        match any {
-            AnyLimiter::Basic(basic) => basic.into(),
-            AnyLimiter::Rate(rate) => rate.into(),
-            AnyLimiter::Resource(resource) => resource,
-        }
+/// It answers what the limiter in it answers; so every kind can stand where a permit can be held.
+impl Limiter for AnyLimiter {
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.shared().try_acquire(demand)
+    }
+
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.shared().attempt(demand)
+    }
+
+    fn attempt_owned(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
+        self.shared().attempt_owned(demand)
+    }
+
+    fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        self.shared().acquire(demand)
+    }
+
+    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        self.shared().acquire_owned(demand)
+    }
+
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
+        self.shared().reserve(demand)
+    }
+
+    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        self.shared().estimate(demand)
+    }
+
+    fn charge(&self, cost: u32) {
+        self.shared().charge(cost);
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.shared().snapshot()
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.shared().standing()
+    }
+
+    fn terms(&self) -> Terms {
+        self.shared().terms()
+    }
+
+    fn check_saturation(&self) -> Result<(), Denied> {
+        self.shared().check_saturation()
+    }
+
+    fn close(&self) {
+        self.shared().close();
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.shared().name()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.shared().clock()
+    }
+
+    fn source(&self) -> &dyn Source {
+        self.shared().source()
     }
 }

@@ -1,0 +1,181 @@
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use plimsoll::Denied;
+
+use super::notice::{Notice, Unit, seconds};
+use super::structured::{LARGEST, Out, value};
+
+static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+static X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+static X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+static X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Which header fields tell callers of their limits.
+///
+/// ```
+/// use http::HeaderMap;
+/// use plimsoll::{Standing, Terms};
+/// use plimsoll_tower::answer::{Fields, Notice};
+///
+/// let mut headers = HeaderMap::new();
+/// let terms = Terms { limit: 10, ..Terms::default() };
+/// Fields::ALL.write(&mut headers, &[Notice::new("api", terms, Standing::new(10, 7))]);
+/// assert_eq!(headers["ratelimit-policy"], r#""api";q=10"#);
+/// assert_eq!(headers["ratelimit"], r#""api";r=7"#);
+/// assert_eq!(headers["x-ratelimit-remaining"], "7");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fields {
+    standard: bool,
+    x: bool,
+}
+
+impl Fields {
+    /// None.
+    pub const NONE: Self = Self {
+        standard: false,
+        x: false,
+    };
+
+    /// `RateLimit` and `RateLimit-Policy`, as the IETF drafts them.
+    pub const STANDARD: Self = Self {
+        standard: true,
+        x: false,
+    };
+
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, as most programs know them.
+    pub const X: Self = Self {
+        standard: false,
+        x: true,
+    };
+
+    /// Both families.
+    pub const ALL: Self = Self {
+        standard: true,
+        x: true,
+    };
+
+    /// Adds the fields to a response.
+    ///
+    /// Where a layer further in has told of its limits already, `RateLimit` and `RateLimit-Policy` grow: they are lists.
+    /// `X-RateLimit-*` has room for one limit, and tells of the one of which least is left.
+    pub fn write(self, headers: &mut HeaderMap, notices: &[Notice<'_>]) {
+        if self.standard {
+            if let Some(policies) = rate_limit_policy(notices) {
+                headers.append(&RATE_LIMIT_POLICY, policies);
+            }
+            if let Some(limits) = rate_limit(notices) {
+                headers.append(&RATE_LIMIT, limits);
+            }
+        }
+        if self.x {
+            write_x(headers, notices);
+        }
+    }
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self::STANDARD
+    }
+}
+
+/// The value of `RateLimit-Policy`: what each limit promises. None without limits.
+#[must_use]
+pub fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+    list(notices, |out, notice| {
+        out.string(notice.name);
+        out.parameter("q", notice.terms.limit);
+        if notice.unit != Unit::Requests {
+            out.put(b";qu=");
+            out.string(notice.unit.as_str());
+        }
+        if let Some(window) = notice.window() {
+            out.parameter("w", window);
+        }
+    })
+}
+
+/// The value of `RateLimit`: how much is left of each limit, and when there is more. None without limits.
+#[must_use]
+pub fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+    list(notices, |out, notice| {
+        out.string(notice.name);
+        out.parameter("r", notice.standing.remaining());
+        if let Some(more_after) = notice.more_after() {
+            out.parameter("t", more_after);
+        }
+    })
+}
+
+fn list(notices: &[Notice<'_>], item: impl Fn(&mut dyn Out, &Notice<'_>)) -> Option<HeaderValue> {
+    if notices.is_empty() {
+        return None;
+    }
+    value(|out| {
+        for (index, notice) in notices.iter().enumerate() {
+            if index > 0 {
+                out.put(b", ");
+            }
+            item(out, notice);
+            if let Some(key) = notice.partition {
+                out.put(b";pk=");
+                out.byte_sequence(key);
+            }
+        }
+    })
+}
+
+fn write_x(headers: &mut HeaderMap, notices: &[Notice<'_>]) {
+    // If as much is left of several, the one that takes longest to come back counts.
+    let tightest = notices.iter().min_by_key(|notice| {
+        let reset = notice.reset().unwrap_or(u64::MAX);
+        (notice.standing.remaining(), std::cmp::Reverse(reset))
+    });
+    let Some(notice) = tightest else {
+        return;
+    };
+    let remaining = notice.standing.remaining();
+    let told = headers
+        .get(&X_REMAINING)
+        .and_then(|told| told.to_str().ok());
+    if told
+        .and_then(|told| told.parse().ok())
+        .is_some_and(|told: u64| told <= remaining)
+    {
+        return;
+    }
+    headers.insert(&X_LIMIT, integer(notice.terms.limit));
+    headers.insert(&X_REMAINING, integer(remaining));
+    match notice.reset() {
+        Some(reset) => headers.insert(&X_RESET, integer(reset)),
+        None => headers.remove(&X_RESET),
+    };
+}
+
+/// After how many seconds it is worth asking again. None if nobody knows, or it never is.
+///
+/// Rounded up, so that nobody who waits that long comes too early, and never before the `t` that the refusing
+/// limit is announced with in `notices`.
+#[must_use]
+pub fn retry_seconds(denied: &Denied, notices: &[Notice<'_>]) -> Option<u64> {
+    let name = denied.limiter().unwrap_or(Notice::UNNAMED);
+    let announced = notices.iter().filter(|notice| notice.name == name);
+    let latest = announced.filter_map(Notice::more_after).max();
+    let retry = seconds(denied.retry_after()?).max(latest.unwrap_or(0));
+    Some(retry.min(LARGEST))
+}
+
+/// Writes `Retry-After`.
+pub fn retry_after(headers: &mut HeaderMap, seconds: u64) {
+    headers.insert(RETRY_AFTER, integer(seconds));
+}
+
+/// A number as the value of a field.
+pub(super) fn integer(number: u64) -> HeaderValue {
+    let mut buffer = itoa::Buffer::new();
+    // Digits are always a value.
+    HeaderValue::from_str(buffer.format(number.min(LARGEST)))
+        .unwrap_or_else(|_| HeaderValue::from_static("0"))
+}

@@ -1,0 +1,94 @@
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use plimsoll::Denied;
+
+use super::structured::{Out, runs, value};
+use super::{Class, base64, fields, protobuf};
+use crate::Head;
+
+static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+static GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+static GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// Whether a request is gRPC, by its content type: `application/grpc`, also with a format or parameters.
+///
+/// gRPC-Web is not: what translates it stands further out, or else expects plain HTTP.
+#[must_use]
+pub fn is_grpc(head: &Head<'_>) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    let Some(value) = head.headers().get(CONTENT_TYPE) else {
+        return false;
+    };
+    let Some((start, rest)) = value.as_bytes().split_at_checked(GRPC.len()) else {
+        return false;
+    };
+    start.eq_ignore_ascii_case(GRPC) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+}
+
+/// The headers of a refusal in gRPC: a response of status 200 without a body, whose headers are its trailers.
+///
+/// When it is worth asking again stands in it twice: as `grpc-retry-pushback-ms`, which clients with a retry
+/// policy obey, and as a `google.rpc.RetryInfo` in the details, for those who look themselves. A request that is too
+/// large is told not to come back.
+///
+/// ```
+/// use plimsoll::{Denied, Moment, Reason};
+/// use plimsoll_tower::answer::grpc_refusal;
+/// use std::time::Duration;
+///
+/// let now = Moment::ORIGIN;
+/// let denied = Denied::new(Reason::Exhausted)
+///     .with_limiter("api")
+///     .with_ready_at(now, Some(now.plus(Duration::from_micros(1500))));
+/// let headers = grpc_refusal(&denied);
+/// assert_eq!(headers["grpc-status"], "8");
+/// assert_eq!(headers["grpc-message"], "api: the limit is used up");
+/// assert_eq!(headers["grpc-retry-pushback-ms"], "2");
+/// ```
+#[must_use]
+pub fn grpc_refusal(denied: &Denied) -> HeaderMap {
+    let class = Class::of(denied);
+    let mut headers = HeaderMap::with_capacity(5);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(&GRPC_STATUS, fields::integer(class.grpc_code().into()));
+    let phrase = denied.reason().phrase();
+    let message = match denied.limiter() {
+        Some(name) => format!("{name}: {phrase}"),
+        None => phrase.to_owned(),
+    };
+    if let Some(message) = value(|out| percent_encoded(out, &message)) {
+        headers.insert(&GRPC_MESSAGE, message);
+    }
+    if class == Class::TooLarge {
+        headers.insert(&GRPC_PUSHBACK, HeaderValue::from_static("-1"));
+    } else if let Some(wait) = denied.retry_after() {
+        headers.insert(&GRPC_PUSHBACK, fields::integer(milliseconds(wait)));
+        let status = protobuf::status(class.grpc_code(), &message, wait);
+        let details = value(|out| {
+            base64::encode(&status, base64::Padding::Omitted, |four| out.put(four));
+        });
+        if let Some(details) = details {
+            headers.insert(&GRPC_DETAILS, details);
+        }
+    }
+    headers
+}
+
+/// Rounded up, and at most what fits into the 32 bits that clients read.
+fn milliseconds(span: Duration) -> u64 {
+    let most = i32::MAX.unsigned_abs().into();
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).map_or(most, |millis| millis.min(most))
+}
+
+/// Printable ASCII but `%` as it is, everything else as `%` and two digits.
+fn percent_encoded(out: &mut dyn Out, text: &str) {
+    runs(text, b"%", |run, odd| {
+        out.put(run);
+        if let Some(byte) = odd {
+            out.percent(byte);
+        }
+    });
+}

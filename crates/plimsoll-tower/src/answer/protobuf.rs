@@ -1,0 +1,57 @@
+//! The little protobuf that a refusal needs: `google.rpc.Status` with a `RetryInfo`.
+
+use std::time::Duration;
+
+const RETRY_INFO: &[u8] = b"type.googleapis.com/google.rpc.RetryInfo";
+
+/// A protobuf duration has at most this many seconds, some 10 000 years.
+const LONGEST: u64 = 315_576_000_000;
+
+/// `Status { code, message, details: [Any(RetryInfo { retry_delay })] }`.
+pub(super) fn status(code: u8, message: &str, retry_delay: Duration) -> Vec<u8> {
+    let delay = if retry_delay.as_secs() < LONGEST {
+        retry_delay
+    } else {
+        Duration::from_secs(LONGEST)
+    };
+    let mut duration = Vec::new();
+    number(&mut duration, 1, delay.as_secs());
+    number(&mut duration, 2, delay.subsec_nanos().into());
+    let mut retry_info = Vec::new();
+    bytes(&mut retry_info, 1, &duration);
+    let mut any = Vec::new();
+    bytes(&mut any, 1, RETRY_INFO);
+    bytes(&mut any, 2, &retry_info);
+    let mut status = Vec::new();
+    number(&mut status, 1, code.into());
+    bytes(&mut status, 2, message.as_bytes());
+    bytes(&mut status, 3, &any);
+    status
+}
+
+/// A field of wire type 0. Zero is not written: it is what a field is that is not there.
+fn number(out: &mut Vec<u8>, field: u8, value: u64) {
+    if value != 0 {
+        out.push(field << 3);
+        varint(out, value);
+    }
+}
+
+/// A field of wire type 2: text, or a message.
+fn bytes(out: &mut Vec<u8>, field: u8, value: &[u8]) {
+    out.push(field << 3 | 2);
+    varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+/// Seven bits in each byte, the lowest first; all but the last byte have the top bit set.
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    loop {
+        let [low, ..] = value.to_le_bytes();
+        value >>= 7;
+        if value == 0 {
+            return out.push(low & 0x7f);
+        }
+        out.push(low | 0x80);
+    }
+}

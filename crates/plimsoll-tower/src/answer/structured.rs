@@ -1,0 +1,96 @@
+//! Structured fields as RFC 9651 writes them.
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+use super::base64;
+
+/// The largest integer there is: 15 digits.
+pub(super) const LARGEST: u64 = 999_999_999_999_999;
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Where text is written to: first to measure it, then to a buffer of exactly that size.
+pub(super) trait Out {
+    fn put(&mut self, bytes: &[u8]);
+
+    /// Anything larger than the largest integer is the largest integer.
+    fn integer(&mut self, number: u64) {
+        self.put(itoa::Buffer::new().format(number.min(LARGEST)).as_bytes());
+    }
+
+    /// A parameter of an item.
+    fn parameter(&mut self, key: &str, number: u64) {
+        self.put(b";");
+        self.put(key.as_bytes());
+        self.put(b"=");
+        self.integer(number);
+    }
+
+    /// A String, in which only printable ASCII may stand: everything else becomes `%` and two digits.
+    ///
+    /// JSON escapes the same two characters in the same way, so this is a JSON string as well.
+    fn string(&mut self, text: &str) {
+        self.put(b"\"");
+        runs(text, b"\"\\", |run, odd| {
+            self.put(run);
+            match odd {
+                Some(special @ (b'"' | b'\\')) => self.put(&[b'\\', special]),
+                Some(byte) => self.percent(byte),
+                None => {}
+            }
+        });
+        self.put(b"\"");
+    }
+
+    /// A byte as `%` and two digits.
+    fn percent(&mut self, byte: u8) {
+        let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+        self.put(&[b'%', HEX[high], HEX[low]]);
+    }
+
+    /// A Byte Sequence.
+    fn byte_sequence(&mut self, bytes: &[u8]) {
+        self.put(b":");
+        base64::encode(bytes, base64::Padding::Written, |four| self.put(four));
+        self.put(b":");
+    }
+}
+
+impl Out for usize {
+    fn put(&mut self, bytes: &[u8]) {
+        *self += bytes.len();
+    }
+}
+
+impl Out for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Tells `each` the runs of printable ASCII in a text, and with each the byte that ends it: one that is not
+/// printable ASCII, or is one of these.
+pub(super) fn runs(text: &str, special: &[u8], mut each: impl FnMut(&[u8], Option<u8>)) {
+    let is_odd = |byte: &u8| !matches!(byte, b' '..=b'~') || special.contains(byte);
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(is_odd) {
+        each(&rest[..at], Some(rest[at]));
+        rest = &rest[at + 1..];
+    }
+    each(rest, None);
+}
+
+/// What `write` writes, in one allocation of the right size.
+pub(super) fn written(write: impl Fn(&mut dyn Out)) -> Bytes {
+    let mut size = 0_usize;
+    write(&mut size);
+    let mut text = Vec::with_capacity(size);
+    write(&mut text);
+    Bytes::from(text)
+}
+
+/// The same as the value of a header field. None if it cannot be one.
+pub(super) fn value(write: impl Fn(&mut dyn Out)) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(written(write)).ok()
+}

@@ -1,0 +1,41 @@
+use std::error::Error;
+use std::fmt;
+
+use plimsoll::Denied;
+
+/// Why a call failed: the limit, or the service behind it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LimitError<E> {
+    /// The limit refused, and the service was not called.
+    Denied(Denied),
+    /// The error of the service.
+    Service(E),
+}
+
+impl<E> LimitError<E> {
+    /// The refusal, if it was one.
+    pub const fn denied(&self) -> Option<&Denied> {
+        match self {
+            Self::Denied(denied) => Some(denied),
+            Self::Service(_) => None,
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for LimitError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied(denied) => denied.fmt(f),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for LimitError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Denied(denied) => Some(denied),
+            Self::Service(error) => error.source(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How callers are told: of a refusal, and of what is left.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, header};
+use plimsoll::{Denied, Standing};
+
+use super::limits::Limits;
+use crate::Head;
+use crate::answer::{
+    Class, Fields, Notice, PROBLEM_JSON, grpc_refusal, is_grpc, problem, retry_after, retry_seconds,
+};
+
+/// In the extensions of a response that is a refusal: why.
+///
+/// Layers further out find it there, and take back what they have charged; a handler of errors, to log it.
+#[derive(Clone, Debug)]
+pub struct Refused(pub Denied);
+
+/// When callers are told of their limits in header fields.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Told {
+    /// Never.
+    Never,
+    /// When they are refused.
+    #[default]
+    WhenRefused,
+    /// Always.
+    Always,
+}
+
+/// A user's own response.
+pub(super) type Respond = Arc<dyn Fn(&Head<'_>, &Denied) -> Response<Bytes> + Send + Sync>;
+/// Called when something happens.
+pub(super) type OnRefused = Arc<dyn Fn(&Head<'_>, &Denied) + Send + Sync>;
+pub(super) type OnAdmitted = Arc<dyn Fn(&Head<'_>) + Send + Sync>;
+
+/// How callers are told.
+#[derive(Clone)]
+pub(super) struct Answering {
+    pub(super) fields: Fields,
+    pub(super) told: Told,
+    pub(super) retry_after: bool,
+    pub(super) problem: bool,
+    pub(super) respond: Option<Respond>,
+    pub(super) on_refused: Option<OnRefused>,
+    pub(super) on_admitted: Option<OnAdmitted>,
+}
+
+impl Default for Answering {
+    fn default() -> Self {
+        Self {
+            fields: Fields::STANDARD,
+            told: Told::WhenRefused,
+            retry_after: true,
+            problem: true,
+            respond: None,
+            on_refused: None,
+            on_admitted: None,
+        }
+    }
+}
+
+impl Answering {
+    /// Tells what is left of limits that have let a request pass.
+    pub(super) fn tell<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
+        let mut few: [Option<Notice<'_>>; 4] = [None; 4];
+        let mut many = Vec::new();
+        let mut count = 0;
+        limits.tell(held, &mut |notice| {
+            match few.get_mut(count) {
+                Some(place) => *place = Some(notice),
+                None => many.push(notice),
+            }
+            count += 1;
+        });
+        // Up to four without a list of their own.
+        match (few, many.is_empty()) {
+            ([None, ..], _) => {}
+            ([Some(a), None, ..], _) => self.fields.write(headers, &[a]),
+            ([Some(a), Some(b), None, _], _) => self.fields.write(headers, &[a, b]),
+            ([Some(a), Some(b), Some(c), None], _) => self.fields.write(headers, &[a, b, c]),
+            ([Some(a), Some(b), Some(c), Some(d)], true) => {
+                self.fields.write(headers, &[a, b, c, d]);
+            }
+            (few, false) => {
+                let all: Vec<_> = few.into_iter().flatten().chain(many).collect();
+                self.fields.write(headers, &all);
+            }
+        }
+    }
+
+    /// The answer to a request that the limit of this index refuses.
+    pub(super) fn refuse<L: Limits>(
+        &self,
+        limits: &L,
+        index: usize,
+        head: &Head<'_>,
+        denied: Denied,
+    ) -> Response<Bytes> {
+        if let Some(hook) = &self.on_refused {
+            hook(head, &denied);
+        }
+        let standing = Standing::new(denied.limit().into(), denied.remaining().into())
+            .with_more_after(denied.retry_after())
+            .with_reset(denied.reset());
+        let notices = [limits.notice(index, standing)];
+        let seconds = retry_seconds(&denied, &notices);
+        let mut response = match &self.respond {
+            Some(respond) => respond(head, &denied),
+            None => self.usual(head, &denied, seconds),
+        };
+        let headers = response.headers_mut();
+        // Nothing is known of the limit of a refusal that says none.
+        if self.told != Told::Never && denied.limit() > 0 {
+            self.fields.write(headers, &notices);
+        }
+        if let Some(seconds) = seconds
+            && self.retry_after
+            && !headers.contains_key(header::RETRY_AFTER)
+        {
+            retry_after(headers, seconds);
+        }
+        response.extensions_mut().insert(Refused(denied));
+        response
+    }
+
+    fn usual(&self, head: &Head<'_>, denied: &Denied, seconds: Option<u64>) -> Response<Bytes> {
+        if is_grpc(head) {
+            let mut response = Response::new(Bytes::new());
+            *response.headers_mut() = grpc_refusal(denied);
+            return response;
+        }
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = Class::of(denied).status();
+        let (content_type, body) = if self.problem {
+            (PROBLEM_JSON, problem(denied, seconds))
+        } else {
+            let phrase = Bytes::from_static(denied.reason().phrase().as_bytes());
+            (
+                HeaderValue::from_static("text/plain; charset=utf-8"),
+                phrase,
+            )
+        };
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type);
+        *response.body_mut() = body;
+        response
+    }
+}

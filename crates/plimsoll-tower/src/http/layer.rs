@@ -1,0 +1,166 @@
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use plimsoll::{Denied, Outcome};
+use tower_layer::Layer;
+
+use super::answering::{Answering, Told};
+use super::limits::Limits;
+use super::service::HttpLimit;
+use super::settle::ResponseHead;
+use super::shared::{Settings, Shared};
+use crate::answer::Fields;
+use crate::{Head, PriorityFrom};
+
+/// Puts limits before a service that speaks HTTP: a handler, a router, a whole server.
+///
+/// Requests are asked for in the order of the limits, all or none. Who is refused gets an answer that says so: 429 with
+/// `Retry-After` and `RateLimit` fields for a quota, 503 for want of room, the status of gRPC for gRPC, each of it as
+/// [set](Self::fields). What a request holds goes back when the *body* of its response has ended, failed or been
+/// dropped. If a limiter has a queue, requests wait in it.
+///
+/// ```
+/// use plimsoll::{Keyed, TokenBucket};
+/// use plimsoll_tower::keys::{Address, Peer};
+/// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+///
+/// let per_address = Keyed::<Address, _>::builder(TokenBucket::per_second(5)).name("per-address").build();
+/// let layer = HttpLimitLayer::new(RequestLimit::by_key(per_address, Peer::new()));
+/// # let _ = layer;
+/// ```
+///
+/// # Layers inside of layers
+///
+/// If a layer further in refuses, this one takes back what it has charged: to the limiters it is as if the request had
+/// never come. A limit that hangs in both charges twice, unless it charges
+/// [once](crate::RequestLimit::once).
+#[must_use = "a layer does nothing until it is put before a service"]
+pub struct HttpLimitLayer<L> {
+    limits: L,
+    answering: Answering,
+    settings: Settings,
+}
+
+impl<L: Limits> HttpLimitLayer<L> {
+    /// A layer with one limit, or with a pair of them.
+    pub fn new(limits: L) -> Self {
+        Self {
+            limits,
+            answering: Answering::default(),
+            settings: Settings::default(),
+        }
+    }
+
+    /// Another limit, asked after those that are there.
+    pub fn and<M: Limits>(self, limits: M) -> HttpLimitLayer<(L, M)> {
+        HttpLimitLayer {
+            limits: (self.limits, limits),
+            answering: self.answering,
+            settings: self.settings,
+        }
+    }
+}
+
+impl<L> HttpLimitLayer<L> {
+    /// How much requests matter: a [`PriorityHeader`](crate::PriorityHeader), a
+    /// [`Priority`](plimsoll::Priority), a closure.
+    pub fn priority(mut self, from: impl PriorityFrom) -> Self {
+        self.settings.priority = Some(Arc::new(from));
+        self
+    }
+
+    /// What a response says about the load, for limits that learn. [`outcome_of`](crate::outcome_of) unless told.
+    pub fn classify(
+        mut self,
+        classify: impl Fn(ResponseHead<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.classify = Some(Arc::new(classify));
+        self
+    }
+
+    /// Gives back what a request holds with the head of its response, whatever becomes of the body: for bodies that last
+    /// as long as the caller likes.
+    pub const fn until_head(mut self) -> Self {
+        self.settings.until_head = true;
+        self
+    }
+
+    /// Which header fields tell callers of their limits; the standard ones unless told.
+    pub const fn fields(mut self, fields: Fields) -> Self {
+        self.answering.fields = fields;
+        self
+    }
+
+    /// When they are told; when they are refused unless told otherwise.
+    pub const fn told(mut self, told: Told) -> Self {
+        self.answering.told = told;
+        self
+    }
+
+    /// Whether refusals have a `Retry-After`; they do unless told otherwise.
+    pub const fn retry_after(mut self, wanted: bool) -> Self {
+        self.answering.retry_after = wanted;
+        self
+    }
+
+    /// Whether the body of a refusal is `application/problem+json`, which it is unless told otherwise, or a phrase.
+    pub const fn problem(mut self, wanted: bool) -> Self {
+        self.answering.problem = wanted;
+        self
+    }
+
+    /// Answers refusals in another way. Header fields that are wanted, and not there, are added.
+    pub fn respond(
+        mut self,
+        respond: impl Fn(&Head<'_>, &Denied) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.answering.respond = Some(Arc::new(respond));
+        self
+    }
+
+    /// Called with every request that is refused.
+    pub fn on_refused(mut self, hook: impl Fn(&Head<'_>, &Denied) + Send + Sync + 'static) -> Self {
+        self.answering.on_refused = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called with every request that is let through.
+    pub fn on_admitted(mut self, hook: impl Fn(&Head<'_>) + Send + Sync + 'static) -> Self {
+        self.answering.on_admitted = Some(Arc::new(hook));
+        self
+    }
+}
+
+impl<S, L: Clone> Layer<S> for HttpLimitLayer<L> {
+    type Service = HttpLimit<S, L>;
+
+    /// Every service made by this layer has the same limits.
+    fn layer(&self, inner: S) -> Self::Service {
+        let shared = Shared {
+            limits: self.limits.clone(),
+            answering: self.answering.clone(),
+            settings: self.settings.clone(),
+        };
+        HttpLimit::new(inner, Arc::new(shared))
+    }
+}
+
+impl<L: Clone> Clone for HttpLimitLayer<L> {
+    fn clone(&self) -> Self {
+        Self {
+            limits: self.limits.clone(),
+            answering: self.answering.clone(),
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for HttpLimitLayer<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpLimitLayer")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::CONTENT_LENGTH;
+use plimsoll::{Demand, Limiter, PerKey};
+
+use super::once::Once;
+use super::settle::{ResponseHead, Settle};
+use super::whose::{ByKey, ByKeyLater, Everyone, Owned, WithoutKey};
+use crate::{Head, KeyFrom};
+
+/// One limit on requests: which limiter, whose requests, and at what cost.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, Keyed, Queue, TokenBucket};
+/// use plimsoll_tower::keys::{Address, Peer};
+/// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+///
+/// let slots = Gate::builder(Concurrency::new(100)).queue(Queue::fifo(50)).name("slots").build();
+/// let rate = Keyed::<Address, _>::builder(TokenBucket::per_second(5)).name("per-address").build();
+/// let layer = HttpLimitLayer::new(RequestLimit::by_key(rate, Peer::new())).and(RequestLimit::new(slots));
+/// # let _ = layer;
+/// ```
+#[must_use = "a limit does nothing until it is put into a layer"]
+pub struct RequestLimit<L, W = Everyone> {
+    pub(super) limiter: L,
+    pub(super) whose: W,
+    pub(super) options: Options,
+}
+
+type CostOf = Arc<dyn Fn(&Head<'_>) -> u32 + Send + Sync>;
+
+/// What does not depend on the type of the limiter.
+#[derive(Clone, Default)]
+pub(super) struct Options {
+    cost: Option<CostOf>,
+    pub(super) settle: Settle,
+    within: Option<Duration>,
+    sheds: bool,
+    pub(super) once: Option<Once>,
+}
+
+impl<L: Limiter + 'static> RequestLimit<L> {
+    /// One limit for all requests.
+    pub fn new(limiter: L) -> Self {
+        Self {
+            limiter,
+            whose: Everyone,
+            options: Options::default(),
+        }
+    }
+}
+
+impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
+    /// A limit for each key. Requests without one are [refused](WithoutKey) unless told otherwise.
+    pub fn by_key(limiter: L, key: K) -> Self {
+        Self {
+            limiter,
+            whose: ByKey {
+                key,
+                without: WithoutKey::Refuse,
+            },
+            options: Options::default(),
+        }
+    }
+
+    /// What becomes of requests that have no key.
+    pub fn without_key(mut self, without: WithoutKey<Owned<K>>) -> Self {
+        self.whose.without = without;
+        self
+    }
+}
+
+impl<L, K, F, T> RequestLimit<L, ByKeyLater<K, F>>
+where
+    L: PerKey<K> + Clone + 'static,
+    F: Fn(&Head<'_>) -> T,
+    T: Future<Output = Option<K>>,
+{
+    /// A limit for each key that `find` finds, which may take a while: an account looked up by its token.
+    pub fn by_key_later(limiter: L, find: F) -> Self {
+        Self {
+            limiter,
+            whose: ByKeyLater {
+                find,
+                without: WithoutKey::Refuse,
+            },
+            options: Options::default(),
+        }
+    }
+
+    /// What becomes of requests that have no key.
+    pub fn without_found_key(mut self, without: WithoutKey<K>) -> Self {
+        self.whose.without = without;
+        self
+    }
+}
+
+impl<L, W> RequestLimit<L, W> {
+    /// What a request costs; 1 unless told. A cost of 0 takes nothing, and is let through while anything is available.
+    pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
+        self.options.cost = Some(Arc::new(cost));
+        self
+    }
+
+    /// A request costs as many as the bytes of its body, or `unknown` where that is not said beforehand.
+    ///
+    /// A length above what a limiter can grant at once is refused as too large, however large it is.
+    pub fn cost_by_content_length(self, unknown: u32) -> Self {
+        self.cost(move |head| content_length(head).unwrap_or(unknown))
+    }
+
+    /// What a request really cost, when its response is there: if it is less than what was taken before, the rest is
+    /// given back; if it is more, that is [charged](plimsoll::Gate::charge).
+    ///
+    /// ```
+    /// # use plimsoll::{Keyed, TokenBucket};
+    /// # use plimsoll_tower::{RequestLimit, keys::{Address, Peer}};
+    /// // Only logins that fail count. Until it is known, a login counts as failed, so that many at once gain nothing.
+    /// # let keyed: Keyed<Address, _> = Keyed::new(TokenBucket::per_second(1));
+    /// let logins = RequestLimit::by_key(keyed, Peer::new())
+    ///     .charge_response(|response| u32::from(response.status() == 401));
+    /// ```
+    pub fn charge_response(
+        mut self,
+        cost: impl Fn(ResponseHead<'_>) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        self.options.settle = Settle::ByResponse(Arc::new(cost));
+        self
+    }
+
+    /// What a request really cost, by the bytes of the body that were sent, when it has ended or nobody wants the rest.
+    pub fn charge_bytes(mut self, cost: impl Fn(u64) -> u32 + Send + Sync + 'static) -> Self {
+        self.options.settle = Settle::ByBytes(Arc::new(cost));
+        self
+    }
+
+    /// What a request really cost, by what its handler says: it finds a [`Usage`](crate::Usage) in the extensions of
+    /// the request, and what that says when the body has ended is charged.
+    pub fn charge_usage(mut self) -> Self {
+        self.options.settle = Settle::ByUsage;
+        self
+    }
+
+    /// Refuses what cannot be granted at once, even if the limiter has a queue.
+    pub const fn shed(mut self) -> Self {
+        self.options.sheds = true;
+        self
+    }
+
+    /// How long a request may wait in the queue of the limiter.
+    pub const fn within(mut self, longest: Duration) -> Self {
+        self.options.within = Some(longest);
+        self
+    }
+
+    /// Charges a request once, though clones of this limit hang in several places that it passes.
+    pub fn once(mut self) -> Self {
+        self.options.once = Some(Once::default());
+        self
+    }
+}
+
+impl Options {
+    #[inline]
+    pub(super) fn demand(&self, head: &Head<'_>) -> Demand {
+        let demand = Demand::of(self.cost.as_ref().map_or(1, |cost| cost(head)));
+        match self.within {
+            _ if self.sheds => demand.at_once(),
+            Some(longest) => demand.within(longest),
+            None => demand,
+        }
+    }
+}
+
+/// The length the request says its body has. One that does not fit a cost is the largest.
+fn content_length(head: &Head<'_>) -> Option<u32> {
+    let mut said = head.headers().get_all(CONTENT_LENGTH).iter();
+    let length: u64 = said.next()?.to_str().ok()?.trim().parse().ok()?;
+    Some(u32::try_from(length).unwrap_or(u32::MAX))
+}
+
+impl<L: Clone, W: Clone> Clone for RequestLimit<L, W> {
+    /// A clone is the same limit.
+    fn clone(&self) -> Self {
+        Self {
+            limiter: self.limiter.clone(),
+            whose: self.whose.clone(),
+            options: self.options.clone(),
+        }
+    }
+}
+
+impl<L: fmt::Debug, W: fmt::Debug> fmt::Debug for RequestLimit<L, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestLimit")
+            .field("limiter", &self.limiter)
+            .field("whose", &self.whose)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! Several limits on one request, in order, all or none.
+
+use plimsoll::{Acquire, Denied, Outcome, Permit, Priority, Standing};
+
+use super::settle::Done;
+use crate::Head;
+use crate::answer::Notice;
+
+/// The limits on a request: a [`RequestLimit`](crate::RequestLimit), or a pair of limits, which may be pairs again.
+///
+/// Not to be implemented elsewhere: [`HttpLimitLayer::and`](crate::HttpLimitLayer::and) makes pairs.
+pub trait Limits: sealed::Sealed + Send + Sync + 'static {
+    /// What is held of them while a request is worked on.
+    #[doc(hidden)]
+    type Held: Default + Send + Unpin + 'static;
+
+    /// How many they are.
+    #[doc(hidden)]
+    const COUNT: usize;
+
+    /// Asks one of them.
+    #[doc(hidden)]
+    fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask;
+
+    /// Keeps what one of them granted after waiting.
+    #[doc(hidden)]
+    fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held);
+
+    /// As if nothing had been asked.
+    #[doc(hidden)]
+    fn undo(&self, held: &mut Self::Held);
+
+    /// Charges what it came to.
+    #[doc(hidden)]
+    fn settle(&self, done: &Done<'_>, held: &mut Self::Held);
+
+    /// Gives everything back.
+    #[doc(hidden)]
+    fn finish(&self, held: &mut Self::Held, outcome: Outcome);
+
+    /// What the caller is told of each.
+    #[doc(hidden)]
+    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>));
+
+    /// What the caller is told of one that stands like this.
+    #[doc(hidden)]
+    fn notice(&self, index: usize, standing: Standing) -> Notice<'_>;
+
+    /// Marks a request as charged by those that charge it once.
+    #[doc(hidden)]
+    fn mark(&self, extensions: &mut http::Extensions);
+
+    /// Whether a handler can say what it has used.
+    #[doc(hidden)]
+    fn reads_usage(&self) -> bool;
+}
+
+/// What one limit says.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Ask {
+    Pass,
+    Refused(Denied),
+    Wait(Acquire<'static>),
+}
+
+/// What all limits say.
+pub(super) enum Admission {
+    Admitted,
+    /// By which one, and why.
+    Refused(usize, Denied),
+    /// For which one.
+    Wait(usize, Acquire<'static>),
+}
+
+/// Asks all limits in order. `got` is the one that was waited for and has been granted. Who is refused, or has to
+/// wait, holds nothing of the others.
+pub(super) fn ask_all<L: Limits>(
+    limits: &L,
+    head: &Head<'_>,
+    priority: Priority,
+    held: &mut L::Held,
+    got: Option<usize>,
+) -> Admission {
+    for index in 0..L::COUNT {
+        if got == Some(index) {
+            continue;
+        }
+        let answer = match limits.ask(index, head, priority, held) {
+            Ask::Pass => continue,
+            Ask::Refused(denied) => Admission::Refused(index, denied),
+            Ask::Wait(acquire) => Admission::Wait(index, acquire),
+        };
+        limits.undo(held);
+        return answer;
+    }
+    Admission::Admitted
+}
+
+impl<A: Limits, B: Limits> Limits for (A, B) {
+    type Held = (A::Held, B::Held);
+    const COUNT: usize = A::COUNT + B::COUNT;
+
+    #[inline]
+    fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask {
+        if index < A::COUNT {
+            self.0.ask(index, head, priority, &mut held.0)
+        } else {
+            self.1.ask(index - A::COUNT, head, priority, &mut held.1)
+        }
+    }
+
+    fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held) {
+        if index < A::COUNT {
+            self.0.granted(index, permit, &mut held.0);
+        } else {
+            self.1.granted(index - A::COUNT, permit, &mut held.1);
+        }
+    }
+
+    fn undo(&self, held: &mut Self::Held) {
+        self.1.undo(&mut held.1);
+        self.0.undo(&mut held.0);
+    }
+
+    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
+        self.0.settle(done, &mut held.0);
+        self.1.settle(done, &mut held.1);
+    }
+
+    #[inline]
+    fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
+        self.1.finish(&mut held.1, outcome);
+        self.0.finish(&mut held.0, outcome);
+    }
+
+    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
+        self.0.tell(&held.0, see);
+        self.1.tell(&held.1, see);
+    }
+
+    fn notice(&self, index: usize, standing: Standing) -> Notice<'_> {
+        if index < A::COUNT {
+            self.0.notice(index, standing)
+        } else {
+            self.1.notice(index - A::COUNT, standing)
+        }
+    }
+
+    fn mark(&self, extensions: &mut http::Extensions) {
+        self.0.mark(extensions);
+        self.1.mark(extensions);
+    }
+
+    fn reads_usage(&self) -> bool {
+        self.0.reads_usage() || self.1.reads_usage()
+    }
+}
+
+impl<A: Limits, B: Limits> sealed::Sealed for (A, B) {}
+
+pub(super) mod sealed {
+    /// Only the limits of this crate.
+    pub trait Sealed {}
+}

@@ -1,0 +1,100 @@
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::body::LimitBody;
+use super::future::ResponseFuture;
+use super::holding::Holding;
+use super::limits::{Admission, Limits};
+use super::shared::Shared;
+use crate::Head;
+
+/// A service behind limits that answers for itself when it refuses. Made by
+/// [`HttpLimitLayer`](crate::HttpLimitLayer).
+///
+/// It is ready when the service behind it is: readiness takes nothing of a limit, polls nothing of the runtime, and is
+/// not passed on to clones. A request that has to wait does so in the future of its call, and calls a clone of the service
+/// when its turn has come.
+pub struct HttpLimit<S, L> {
+    inner: S,
+    shared: Arc<Shared<L>>,
+}
+
+impl<S, L> HttpLimit<S, L> {
+    pub(super) const fn new(inner: S, shared: Arc<Shared<L>>) -> Self {
+        Self { inner, shared }
+    }
+
+    /// The service behind the limits.
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service behind the limits, without the limits.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, L, B, R> Service<Request<B>> for HttpLimit<S, L>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: Body<Data: From<Bytes>>,
+    L: Limits,
+{
+    type Response = Response<LimitBody<R, L>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B, L>;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    #[inline]
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let head = Head::of(&request);
+        let priority = self.shared.priority(&head);
+        let mut held = L::Held::default();
+        match self.shared.ask(&head, priority, &mut held, None) {
+            Admission::Admitted => {
+                let usage = self.shared.prepare(request.extensions_mut());
+                let holding = Holding::new(Arc::clone(&self.shared), held, usage);
+                ResponseFuture::calling(self.inner.call(request), holding)
+            }
+            Admission::Refused(index, denied) => {
+                let shared = Arc::clone(&self.shared);
+                ResponseFuture::refused(shared, index, denied, request)
+            }
+            Admission::Wait(index, acquire) => {
+                let shared = Arc::clone(&self.shared);
+                let call = (self.inner.clone(), request);
+                ResponseFuture::waiting(shared, (index, acquire), priority, held, call)
+            }
+        }
+    }
+}
+
+/// A clone has the same limits.
+impl<S: Clone, L> Clone for HttpLimit<S, L> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<S: fmt::Debug, L: fmt::Debug> fmt::Debug for HttpLimit<S, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpLimit")
+            .field("inner", &self.inner)
+            .field("limits", &self.shared.limits)
+            .finish()
+    }
+}

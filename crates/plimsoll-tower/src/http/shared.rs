@@ -1,0 +1,85 @@
+use std::sync::Arc;
+
+use http::{Extensions, Response};
+use plimsoll::{Denied, Outcome, Priority};
+
+use super::answering::{Answering, Told};
+use super::body::LimitBody;
+use super::limits::{Admission, Limits, ask_all};
+use super::outcome::outcome_of;
+use super::settle::{ResponseHead, Usage};
+use crate::{Head, PriorityFrom};
+
+/// What all services made by one layer share.
+pub(super) struct Shared<L> {
+    pub(super) limits: L,
+    pub(super) answering: Answering,
+    pub(super) settings: Settings,
+}
+
+pub(super) type OutcomeOf = Arc<dyn Fn(ResponseHead<'_>) -> Outcome + Send + Sync>;
+
+/// What says how requests and responses are read.
+#[derive(Clone, Default)]
+pub(super) struct Settings {
+    pub(super) priority: Option<Arc<dyn PriorityFrom>>,
+    pub(super) classify: Option<OutcomeOf>,
+    /// Whether permits go back with the head of the response.
+    pub(super) until_head: bool,
+}
+
+impl<L: Limits> Shared<L> {
+    #[inline]
+    pub(super) fn priority(&self, head: &Head<'_>) -> Priority {
+        let from = self.settings.priority.as_ref();
+        from.map_or(Priority::Normal, |from| from.priority(head))
+    }
+
+    #[inline]
+    pub(super) fn ask(
+        &self,
+        head: &Head<'_>,
+        priority: Priority,
+        held: &mut L::Held,
+        got: Option<usize>,
+    ) -> Admission {
+        let admission = ask_all(&self.limits, head, priority, held, got);
+        if let (Admission::Admitted, Some(hook)) = (&admission, &self.answering.on_admitted) {
+            hook(head);
+        }
+        admission
+    }
+
+    /// What the request carries to where it is handled.
+    #[inline]
+    pub(super) fn prepare(&self, extensions: &mut Extensions) -> Option<Usage> {
+        self.limits.mark(extensions);
+        self.limits.reads_usage().then(|| {
+            let usage = Usage::default();
+            extensions.insert(usage.clone());
+            usage
+        })
+    }
+
+    pub(super) fn refuse<B>(
+        &self,
+        index: usize,
+        head: &Head<'_>,
+        denied: Denied,
+    ) -> Response<LimitBody<B, L>> {
+        let refusal = self.answering.refuse(&self.limits, index, head, denied);
+        refusal.map(LimitBody::<B, L>::refusal)
+    }
+
+    pub(super) fn tells_always(&self) -> bool {
+        self.answering.told == Told::Always
+    }
+
+    /// What a response says about the load; `None` if that is not known before its trailers.
+    pub(super) fn classify(&self, head: ResponseHead<'_>) -> Option<Outcome> {
+        match &self.settings.classify {
+            Some(classify) => Some(classify(head)),
+            None => outcome_of(head),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::Hash;
+
+use super::KeyFrom;
+use crate::Head;
+
+/// The key is what a closure says.
+///
+/// For instance the subject of a token. Here the layer that checks the token has left its claims in the
+/// extensions; a token that nobody has checked says whatever the client likes.
+///
+/// ```
+/// use plimsoll_tower::{Head, KeyFrom, keys::by};
+///
+/// #[derive(Clone)]
+/// struct Claims { sub: String }
+///
+/// let subject = by(|head| head.extensions().get::<Claims>().map(|claims| claims.sub.clone()));
+///
+/// let claims = Claims { sub: "ann".into() };
+/// let request = http::Request::get("/").extension(claims).body(())?;
+/// assert_eq!(subject.key(&Head::of(&request)).unwrap().as_str(), "ann");
+/// # Ok::<(), http::Error>(())
+/// ```
+///
+/// Nothing bounds what a closure returns; [`bounded`](super::bounded) does for text.
+pub fn by<F, K>(key: F) -> By<F>
+where
+    F: Fn(&Head<'_>) -> Option<K> + Send + Sync + 'static,
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+{
+    By(key)
+}
+
+/// A key from a closure: see [`by`].
+#[derive(Clone, Copy)]
+pub struct By<F>(F);
+
+impl<F, K> KeyFrom for By<F>
+where
+    F: Fn(&Head<'_>) -> Option<K> + Send + Sync + 'static,
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+{
+    type Key = K;
+
+    fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, K>> {
+        (self.0)(head).map(Cow::Owned)
+    }
+}
+
+impl<F> fmt::Debug for By<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("By(..)")
+    }
+}

@@ -1,0 +1,49 @@
+use std::borrow::Cow;
+
+use http::Method;
+
+use super::KeyFrom;
+use crate::Head;
+
+/// The key is the method.
+///
+/// The nine methods that everybody knows have a key each, and all others together have the key `other`: a client
+/// that invents methods must not get a limit for each of them.
+///
+/// ```
+/// use plimsoll_tower::{Head, KeyFrom, keys::MethodKey};
+///
+/// let key = |method| {
+///     let request = http::Request::builder().method(method).body(())?;
+///     Ok::<_, http::Error>(MethodKey.key(&Head::of(&request)).map(|key| key.into_owned()))
+/// };
+/// assert_eq!(key("GET")?.as_deref(), Some("GET"));
+/// assert_eq!(key("BREW")?.as_deref(), Some("other"));
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MethodKey;
+
+impl KeyFrom for MethodKey {
+    type Key = str;
+
+    fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, str>> {
+        const KNOWN: [Method; 9] = [
+            Method::GET,
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+            Method::CONNECT,
+            Method::TRACE,
+        ];
+        let method = head.method();
+        Some(Cow::Borrowed(if KNOWN.contains(method) {
+            method.as_str()
+        } else {
+            "other"
+        }))
+    }
+}

@@ -1,0 +1,45 @@
+use std::borrow::Cow;
+
+use super::KeyFrom;
+use super::text::Bound;
+use crate::Head;
+
+/// The key is the path, as it was written and without the query.
+///
+/// A client can write as many paths as it likes. Where there is a router, `MatchedRoute` (with the feature `axum`) is
+/// the better key: there are only as many as there are routes.
+///
+/// ```
+/// use plimsoll_tower::{Head, KeyFrom, keys::PathKey};
+///
+/// let request = http::Request::get("/items/7?page=2").body(())?;
+/// assert_eq!(PathKey::new().key(&Head::of(&request)).as_deref(), Some("/items/7"));
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PathKey {
+    bound: Bound,
+}
+
+impl PathKey {
+    /// The path.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// [Shortens](super::bounded) what is longer than this; [`LONGEST`](super::LONGEST) unless set.
+    #[must_use]
+    pub fn longest(mut self, bytes: usize) -> Self {
+        self.bound = Bound(bytes);
+        self
+    }
+}
+
+impl KeyFrom for PathKey {
+    type Key = str;
+
+    fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, str>> {
+        self.bound.key(Cow::Borrowed(head.uri().path()))
+    }
+}

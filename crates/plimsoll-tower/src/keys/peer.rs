@@ -1,0 +1,113 @@
+//! The address a connection comes from.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+
+use super::address::Prefixes;
+use super::{Address, KeyFrom};
+use crate::Head;
+
+/// The address of the peer, put into the extensions of a request by whoever accepted the connection.
+///
+/// ```
+/// use plimsoll_tower::{Head, KeyFrom, keys::{Peer, PeerAddr}};
+///
+/// let peer = PeerAddr("192.0.2.1:40000".parse()?);
+/// let request = http::Request::get("/").extension(peer).body(())?;
+/// let key = Peer::new().key(&Head::of(&request));
+/// assert_eq!(key.unwrap().to_string(), "192.0.2.1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// The key is the address the connection comes from, without its port.
+///
+/// The address is found in the extensions of the request: as a [`PeerAddr`], as a [`SocketAddr`], with the
+/// feature `axum` as the `ConnectInfo<SocketAddr>` of `into_make_service_with_connect_info`, and with the feature `tonic`
+/// where tonic's server leaves it. A request without one, for instance from a Unix socket, has no key.
+///
+/// Behind a proxy all connections come from the proxy: there [`Forwarded`](super::Forwarded) is the key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    prefixes: Prefixes,
+}
+
+impl Peer {
+    /// All of an IPv4 address, and the first 64 bits of an IPv6 address.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            prefixes: Prefixes::DEFAULT,
+        }
+    }
+
+    /// How many bits of an IPv4 address count; 32, that is all, unless set.
+    #[must_use]
+    pub const fn ipv4_prefix(mut self, bits: u8) -> Self {
+        self.prefixes.ipv4 = bits;
+        self
+    }
+
+    /// How many bits of an IPv6 address count; 64 unless set.
+    #[must_use]
+    pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.prefixes.ipv6 = bits;
+        self
+    }
+
+    /// The key of this address, for instance to give it limits of its own.
+    #[must_use]
+    pub fn address(&self, address: IpAddr) -> Address {
+        self.prefixes.of(address)
+    }
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl KeyFrom for Peer {
+    type Key = Address;
+
+    fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
+        Some(Cow::Owned(self.address(peer_of(head)?)))
+    }
+}
+
+/// The address the connection comes from.
+pub(super) fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
+    let known = head.extensions();
+    let ours = known.get().map(|PeerAddr(address)| *address);
+    let plain = || known.get().copied();
+    let address: SocketAddr = ours.or_else(plain).or_else(|| peer_of_framework(head))?;
+    Some(address.ip().to_canonical())
+}
+
+#[cfg_attr(
+    not(any(feature = "axum", feature = "tonic")),
+    expect(unused_variables, reason = "no framework is known")
+)]
+fn peer_of_framework(head: &Head<'_>) -> Option<SocketAddr> {
+    #[cfg(feature = "axum")]
+    {
+        use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
+        if let Some(ConnectInfo(address)) = head.extensions().get() {
+            return Some(*address);
+        }
+        if let Some(MockConnectInfo(address)) = head.extensions().get() {
+            return Some(*address);
+        }
+    }
+    #[cfg(feature = "tonic")]
+    {
+        use tonic::transport::server::TcpConnectInfo;
+        // With TLS as well: tonic leaves the inner connection's beside it.
+        if let Some(connection) = head.extensions().get::<TcpConnectInfo>() {
+            return connection.remote_addr();
+        }
+    }
+    None
+}

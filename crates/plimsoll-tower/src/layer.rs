@@ -1,0 +1,134 @@
+use std::sync::Arc;
+
+use plimsoll::Limiter;
+use tower_layer::Layer;
+
+use crate::Limit;
+use crate::admit::{Each, One, Whole};
+use crate::classify::ByResult;
+
+/// Puts a limit before a service, whatever its requests are. Refusals are errors.
+///
+/// For servers that speak HTTP, [`HttpLimitLayer`](crate::HttpLimitLayer) answers instead.
+///
+/// Nothing is taken before the service is called, a clone is the same limit, and the permit is held until the
+/// response, or the error, is there. If the limiter has a queue calls wait in it, unless the layer
+/// [sheds](Self::shed).
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, Reason};
+/// use plimsoll_tower::LimitLayer;
+/// use tower::{Layer, Service, ServiceExt, service_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let gate = Gate::new(Concurrency::new(1));
+/// let mut echo = LimitLayer::new(gate.clone())
+///     .layer(service_fn(async |text: &'static str| Ok::<_, std::io::Error>(text)));
+/// assert_eq!(echo.ready().await?.call("ship").await?, "ship");
+///
+/// let _busy = gate.try_acquire(1).unwrap();
+/// let error = echo.ready().await?.call("ship").await.unwrap_err();
+/// assert_eq!(error.denied().unwrap().reason(), Reason::Exhausted);
+/// # Ok::<_, plimsoll_tower::LimitError<std::io::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it is put before a service"]
+pub struct LimitLayer<A, C = ByResult> {
+    admit: A,
+    classify: C,
+}
+
+impl<L: Limiter + 'static> LimitLayer<Whole<L>> {
+    /// One limit for all requests.
+    pub fn new(limiter: L) -> Self {
+        Self::with(Whole {
+            limiter,
+            demand: One,
+            sheds: false,
+        })
+    }
+}
+
+impl<L, F> LimitLayer<Each<L, F>> {
+    /// A limit for each key, which `key` finds: [`Keyed`](plimsoll::Keyed), or anything else that has limits
+    /// [by key](plimsoll::PerKey).
+    pub fn by_key(limiters: L, key: F) -> Self {
+        Self::with(Each {
+            limiters,
+            key,
+            demand: One,
+            sheds: false,
+        })
+    }
+}
+
+impl<A> LimitLayer<A> {
+    /// Another way to decide.
+    pub const fn with(admit: A) -> Self {
+        Self {
+            admit,
+            classify: ByResult,
+        }
+    }
+}
+
+impl<L, D, C> LimitLayer<Whole<L, D>, C> {
+    /// How much each request asks for, in which class, and how long it may wait; one permit unless told.
+    pub fn demand<E>(self, demand: E) -> LimitLayer<Whole<L, E>, C> {
+        LimitLayer {
+            admit: Whole {
+                limiter: self.admit.limiter,
+                demand,
+                sheds: self.admit.sheds,
+            },
+            classify: self.classify,
+        }
+    }
+
+    /// Refuses what cannot be granted at once, even if the limiter has a queue.
+    pub fn shed(mut self) -> Self {
+        self.admit.sheds = true;
+        self
+    }
+}
+
+impl<L, F, D, C> LimitLayer<Each<L, F, D>, C> {
+    /// How much each request asks for, in which class, and how long it may wait; one permit unless told.
+    pub fn demand<E>(self, demand: E) -> LimitLayer<Each<L, F, E>, C> {
+        LimitLayer {
+            admit: Each {
+                limiters: self.admit.limiters,
+                key: self.admit.key,
+                demand,
+                sheds: self.admit.sheds,
+            },
+            classify: self.classify,
+        }
+    }
+
+    /// Refuses what cannot be granted at once, even if the limiter has a queue.
+    pub fn shed(mut self) -> Self {
+        self.admit.sheds = true;
+        self
+    }
+}
+
+impl<A, C> LimitLayer<A, C> {
+    /// What a result says about the load, for limits that learn: a closure
+    /// `Fn(Result<&Response, &Error>) -> Outcome`. Unless told, a response is a success and an error says nothing.
+    pub fn classify<N: Clone>(self, classify: N) -> LimitLayer<A, N> {
+        LimitLayer {
+            admit: self.admit,
+            classify,
+        }
+    }
+}
+
+impl<S, A: Clone, C: Clone> Layer<S> for LimitLayer<A, C> {
+    type Service = Limit<S, A, C>;
+
+    /// Every service made by this layer has the same limit.
+    fn layer(&self, inner: S) -> Self::Service {
+        Limit::new(inner, Arc::new(self.admit.clone()), self.classify.clone())
+    }
+}
