@@ -46,7 +46,7 @@ impl RedisLimiter {
         rule.check()?;
         let inner = Inner {
             name: name.to_owned(),
-            script: Script::deciding([rule.kind()]),
+            script: Script::deciding_for(&rule),
             words: rule.words(store.origin()),
             leases: rule
                 .lease()
@@ -260,8 +260,13 @@ impl RedisLimiter {
         id: String,
     ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;
-        let mut arguments = vec![what.to_owned(), inner.store.now(), amount.to_string()];
-        arguments.extend(self.words(id));
+        let (now, amount) = (inner.store.now(), amount.to_string());
+        let mut arguments = Vec::with_capacity(4 + inner.words.len());
+        arguments.extend([what, &now, &amount]);
+        arguments.extend(inner.words.iter().map(String::as_str));
+        if inner.leases.is_some() {
+            arguments.push(&id);
+        }
         Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)
     }
 }

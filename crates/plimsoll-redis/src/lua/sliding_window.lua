@@ -1,8 +1,8 @@
 -- So many in a window that slides on by segments.
 --
 -- Arguments: limit, length of the window, number of segments, origin of the segments.
--- Kept: the moment the current stretch of one window's length began, and for each segment in which anything was used its
--- number, counted from that moment (below 0: in the stretch before), and how much. Segment k begins
+-- Kept: the moment the current stretch of one window's length began, what was used in all segments, and for each segment in
+-- which anything was used its number, counted from that moment (below 0: in the stretch before), and how much. Segment k begins
 -- k * window / segments after it, rounded up. Expires when the last segment leaves. Exact for all parameters;
 -- takes time in proportion to the segments in use.
 
@@ -30,7 +30,7 @@ function kinds.s.load(rule, key)
       state.base, state.passed, state.standing, state.newest = before, 0, standing, 0
     end
   end
-  for i = 2, #words do
+  for i = 3, #words do
     local index, count = string.match(words[i], '^(-?%d+):(%d+)$')
     if not index then unreadable() end
     index, count = tonumber(index) - shift, tonumber(count)
@@ -46,7 +46,7 @@ function kinds.s.load(rule, key)
 end
 
 function kinds.s.save(rule, state, key)
-  local words = { text_of_moment(state.base) }
+  local words = { text_of_moment(state.base), text_of(state.used) }
   for _, each in ipairs(state.counts) do
     words[#words + 1] = string.format('%.0f:%.0f', each.index, each.count)
   end
