@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     verbose: bool,
 
-    /// Run against limits in the Redis at this address, such as redis://127.0.0.1
+    /// Run against limits in the Redis at this address (`redis://HOST:PORT`)
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }

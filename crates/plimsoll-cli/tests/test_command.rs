@@ -118,5 +118,8 @@ fn without_files_it_says_how_it_is_used() {
 fn help_explains_the_exit_status() {
     let output = Dir::with("help", &[]).run(&["test", "--help"]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("2 if a file could not\nbe read."));
+    assert!(
+        String::from_utf8_lossy(&output.stdout)
+            .contains("2 if a file could not\nbe read or the store does not answer.")
+    );
 }

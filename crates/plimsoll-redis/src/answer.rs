@@ -80,14 +80,27 @@ impl Answer {
                 limits.iter().map(&mut standing).collect::<Result<_, _>>()?,
             ));
         }
+        Ok(Verdict::Refused(self.refused(limits.len())?))
+    }
+
+    /// The span after which what was booked may be used, or the refusal.
+    pub(crate) fn booked(mut self) -> Result<Result<Duration, Refused>, StoreError> {
+        if self.number::<u8>()? == 1 {
+            // Longer than anybody lives.
+            return Ok(Ok(self.span()?.unwrap_or(Duration::MAX)));
+        }
+        self.refused(1).map(Err)
+    }
+
+    fn refused(&mut self, limits: usize) -> Result<Refused, StoreError> {
         let number: usize = self.number()?;
-        Ok(Verdict::Refused(Refused {
-            index: number.saturating_sub(1).min(limits.len().saturating_sub(1)),
+        Ok(Refused {
+            index: number.saturating_sub(1).min(limits.saturating_sub(1)),
             reason: self.reason()?,
             ready: self.span()?,
             left: self.number()?,
             full: self.span()?,
-        }))
+        })
     }
 
     fn reason(&mut self) -> Result<Reason, StoreError> {

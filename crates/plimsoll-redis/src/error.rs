@@ -45,6 +45,8 @@ pub enum StoreErrorKind {
     CrossSlot,
     /// The keys are being moved to another node of the cluster.
     Moving,
+    /// A store cannot do this for such a rule.
+    Unsupported,
     /// The answer cannot be understood.
     BadReply,
     /// The server refused for a reason that has no kind of its own: see the source.
@@ -67,6 +69,7 @@ impl StoreErrorKind {
             Self::NotPermitted => "the store does not permit this",
             Self::CrossSlot => "the keys lie on different nodes",
             Self::Moving => "the keys are being moved to another node",
+            Self::Unsupported => "a store cannot do this for such a limit",
             Self::BadReply => "the answer of the store cannot be understood",
             Self::Server => "the store refused",
         }

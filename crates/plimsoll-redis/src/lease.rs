@@ -117,9 +117,11 @@ impl Leases {
 
     /// Renews all leases until none is held.
     async fn renew(self: Arc<Self>) {
+        let mut renewing = Renewing(Some(&self));
         loop {
             tokio::time::sleep(self.length / 3).await;
             let Some(batches) = self.batches() else {
+                renewing.0 = None;
                 return;
             };
             // Together, so that they travel together.
@@ -189,6 +191,17 @@ impl Leases {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 Err(error)
             }
+        }
+    }
+}
+
+/// Lets somebody else renew if the task ends otherwise than by itself: with its runtime.
+struct Renewing<'a>(Option<&'a Leases>);
+
+impl Drop for Renewing<'_> {
+    fn drop(&mut self) {
+        if let Some(leases) = self.0 {
+            leases.held().renewing = false;
         }
     }
 }

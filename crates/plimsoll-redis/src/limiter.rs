@@ -1,14 +1,15 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll::{Denied, InvalidLimit, Standing};
 
-use crate::answer::{Answer, Verdict};
+use crate::answer::{Answer, Refused, Verdict};
 use crate::key;
 use crate::lease::{Leases, new_id};
-use crate::rule::Kind;
+use crate::rule::{Kind, number};
 use crate::script::Script;
-use crate::{Decision, RedisPermit, RedisRule, Store, StoreError};
+use crate::{Decision, RedisPermit, RedisRule, Store, StoreError, StoreErrorKind};
 
 /// A limit kept in Redis, with one state for each key. Made by [`Store::limiter`].
 ///
@@ -112,7 +113,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store cannot decide.
+    /// If the store cannot decide. What was taken by a lease nevertheless comes back when the lease runs out.
     pub async fn take_up_to(
         &self,
         key: impl AsRef<[u8]>,
@@ -141,6 +142,32 @@ impl RedisLimiter {
             standing,
             lease.into_iter().collect(),
         ))
+    }
+
+    /// Takes `cost` for `key` now, to be used later, and says after which time: at once, if there is enough.
+    /// `longest` is the longest time that is acceptable.
+    ///
+    /// A bucket goes into debt for it, and whoever comes later waits until that is paid. What is reserved cannot be
+    /// cancelled.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot decide, or the rule is not one of buckets: windows, logs and leases cannot be
+    /// [reserved from](crate::StoreErrorKind::Unsupported) in a store.
+    pub async fn reserve(
+        &self,
+        key: impl AsRef<[u8]>,
+        cost: u32,
+        longest: Option<Duration>,
+    ) -> Result<Result<Duration, Denied>, StoreError> {
+        if self.kind() != Kind::TokenBucket {
+            return Err(StoreError::new(StoreErrorKind::Unsupported));
+        }
+        let key = self.key(key.as_ref());
+        let longest = longest.map_or_else(String::new, |longest| number(longest.as_nanos()));
+        let answer = self.ask("book", key, cost, longest).await?;
+        let denied = |refused: Refused| refused.denied(self.limit(), &self.inner.name);
+        Ok(answer.booked()?.map_err(denied))
     }
 
     /// Makes `amount` more available to `key`, at most up to the limit. What is held by leases only they give back.
@@ -257,16 +284,15 @@ impl RedisLimiter {
         what: &str,
         key: Vec<u8>,
         amount: u32,
-        id: String,
+        last: String,
     ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;
         let (now, amount) = (inner.store.now(), amount.to_string());
         let mut arguments = Vec::with_capacity(4 + inner.words.len());
         arguments.extend([what, &now, &amount]);
         arguments.extend(inner.words.iter().map(String::as_str));
-        if inner.leases.is_some() {
-            arguments.push(&id);
-        }
+        // The id of a lease, the longest wait, or nothing: scripts pass over what they do not ask for.
+        arguments.push(&last);
         Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)
     }
 }

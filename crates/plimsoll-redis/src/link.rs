@@ -13,9 +13,9 @@ use crate::{StoreError, StoreErrorKind};
 
 /// Where the store is.
 enum Target {
-    Single(Client),
+    Single(Box<Client>),
     #[cfg(feature = "cluster")]
-    Cluster(redis::cluster::ClusterClient),
+    Cluster(Box<redis::cluster::ClusterClient>),
 }
 
 /// A connection that many use at once: what is sent at the same time travels together.
@@ -30,10 +30,21 @@ pub(crate) struct Link {
     target: Target,
     /// The connection, and its number, by which whoever finds it broken says which one it was.
     current: RwLock<Option<(u32, Connection)>>,
-    /// Held by the one who connects, with the number of the last connection.
-    connecting: Arc<Mutex<u32>>,
+    /// Held by the one who connects.
+    connecting: Arc<Mutex<Attempts>>,
+    /// How many attempts have failed.
+    failed: AtomicU32,
     /// How many calls in a row had no answer in time.
     silent: AtomicU32,
+}
+
+/// What became of the attempts to connect.
+#[derive(Default)]
+struct Attempts {
+    /// The number of the last connection.
+    number: u32,
+    /// Why the last attempt failed, if it did.
+    error: Option<RedisError>,
 }
 
 /// Connecting may take longer than a call may wait: it goes on after the caller has given up.
@@ -52,6 +63,7 @@ impl Link {
             target,
             current: RwLock::new(None),
             connecting: Arc::default(),
+            failed: AtomicU32::new(0),
             silent: AtomicU32::new(0),
         }
     }
@@ -67,12 +79,14 @@ impl Link {
             let settings = info.redis_settings().clone();
             info.set_redis_settings(settings.set_protocol(ProtocolVersion::RESP3))
         };
+        provide_cryptography(url);
         let client = Client::open(info).map_err(StoreError::bad_address)?;
-        Ok(Self::to(Target::Single(client)))
+        Ok(Self::to(Target::Single(Box::new(client))))
     }
 
     #[cfg(feature = "cluster")]
     pub(crate) fn cluster(urls: &[String]) -> Result<Self, StoreError> {
+        urls.iter().for_each(|url| provide_cryptography(url));
         // The client must not repeat what it cannot know the outcome of, so it repeats nothing.
         let client = redis::cluster::ClusterClientBuilder::new(urls.iter().map(String::as_str))
             .retries(0)
@@ -80,7 +94,7 @@ impl Link {
             .connection_timeout(CONNECTING)
             .build()
             .map_err(StoreError::bad_address)?;
-        Ok(Self::to(Target::Cluster(client)))
+        Ok(Self::to(Target::Cluster(Box::new(client))))
     }
 
     /// Sends a command, once.
@@ -120,25 +134,57 @@ impl Link {
         if let Some(current) = self.current() {
             return Ok(current);
         }
-        let mut number = Arc::clone(&self.connecting).lock_owned().await;
+        let failed = self.failed.load(Ordering::Relaxed);
+        let mut attempts = Arc::clone(&self.connecting).lock_owned().await;
         if let Some(current) = self.current() {
             return Ok(current);
         }
+        // Who waited for an attempt that failed shares its error: a crowd would knock one after the other.
+        if failed != self.failed.load(Ordering::Relaxed) {
+            return Err(attempts.error());
+        }
         let link = Arc::clone(self);
         let connecting = tokio::spawn(async move {
-            let connection = tokio::time::timeout(CONNECTING, link.target.connect()).await;
-            let connection =
-                connection.map_err(|_| StoreError::new(StoreErrorKind::Unreachable))??;
-            *number = number.wrapping_add(1);
-            let connected = (*number, connection);
-            let mut current = link.current.write().unwrap_or_else(PoisonError::into_inner);
-            *current = Some(connected.clone());
-            Ok(connected)
+            let answer = tokio::time::timeout(CONNECTING, link.target.connect()).await;
+            match answer {
+                Ok(Ok(connection)) => {
+                    attempts.number = attempts.number.wrapping_add(1);
+                    let connected = (attempts.number, connection);
+                    let mut current = link.current.write().unwrap_or_else(PoisonError::into_inner);
+                    *current = Some(connected.clone());
+                    Ok(connected)
+                }
+                failure => {
+                    attempts.error = failure.ok().and_then(Result::err);
+                    link.failed.fetch_add(1, Ordering::Relaxed);
+                    Err(attempts.error())
+                }
+            }
         });
         match connecting.await {
             Ok(connected) => connected,
             // The runtime is shutting down.
             Err(_) => Err(StoreError::new(StoreErrorKind::Unreachable)),
+        }
+    }
+}
+
+/// The client takes the cryptography that the program has chosen, and panics if it has chosen none. Then it is chosen
+/// here, if there is anything to be encrypted.
+fn provide_cryptography(url: &str) {
+    #[cfg(feature = "tls")]
+    if url.starts_with("rediss:") && rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = url;
+}
+
+impl Attempts {
+    fn error(&self) -> StoreError {
+        match &self.error {
+            Some(error) => error.clone().into(),
+            None => StoreError::new(StoreErrorKind::Unreachable),
         }
     }
 }

@@ -63,6 +63,9 @@ impl Kind {
 /// How long a lease is good unless somebody says otherwise.
 const LEASE: Duration = Duration::from_secs(30);
 
+/// Moments are counted in doubles, which such a span does not exceed.
+const LONGEST_LEASE: Duration = Duration::from_nanos(1 << 62);
+
 /// A window's counts are read and written whole.
 const MOST_SEGMENTS: u32 = 1024;
 
@@ -147,9 +150,12 @@ impl RedisRule {
             Shape::SlidingWindow { segments, .. } if segments > MOST_SEGMENTS => Err(
                 InvalidLimit::new("segments", segments, "at most 1024 in Redis"),
             ),
-            Shape::Concurrency { lease, .. } if lease < Duration::from_millis(1) => Err(
-                InvalidLimit::new("lease", format!("{lease:?}"), "at least 1ms"),
-            ),
+            Shape::Concurrency { lease, .. }
+                if lease < Duration::from_millis(1) || lease > LONGEST_LEASE =>
+            {
+                let rule = "1ms to 146 years";
+                Err(InvalidLimit::new("lease", format!("{lease:?}"), rule))
+            }
             _ => Ok(()),
         }
     }

@@ -78,7 +78,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the limit cannot be kept in Redis: a window of more than 1024 segments, a lease shorter than a millisecond.
+    /// If the limit cannot be kept in Redis: a window of more than 1024 segments, a lease shorter than a
+    /// millisecond.
     pub fn limiter(
         &self,
         name: &str,

@@ -39,6 +39,9 @@
 //!
 //! In a test of one's own, [`assert_file`] is all that is needed. The program `plimsoll test` runs the same files.
 //!
+//! With the feature `redis` the same files run against limits in a real Redis, which must answer alike: see
+//! `run_file_on`.
+//!
 //! A file is read strictly. An unknown field, a unit that does not exist, a name that no step defined, an expectation
 //! that could never be met: each is a [`FileError`] that says where it is, instead of a scenario that passes
 //! for the wrong reason. The format knows more than the library can do yet; such scenarios are read,

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod adaptive;
+mod address;
 mod all;
 mod batched;
 mod blocking;
@@ -29,6 +30,7 @@ mod standing;
 mod sync;
 mod totals;
 
+pub use address::Address;
 pub use all::All;
 pub use batched::Batched;
 pub use clock::{Clock, ManualClock, Sleep};

@@ -2,7 +2,7 @@
 --
 -- KEYS: one for each limit, all with the same hash tag.
 -- ARGV: what is asked, the time or nothing (see time.lua), the amount; then for each limit the letter of its kind and
--- its own arguments.
+-- its own arguments; for `book` the longest wait, or nothing.
 --
 -- | asked  | does                                            | answers                                       |
 -- |--------|-------------------------------------------------|-----------------------------------------------|
@@ -12,12 +12,13 @@
 -- |        |                                                 | when all would grant, what is left, when full |
 -- | peek   | nothing                                         | what take would answer                        |
 -- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
+-- | book   | takes the amount of a bucket ahead of time      | 1, when it may be used; or as take            |
 -- | add    | makes so much more available                    | nothing                                       |
 -- | begin  | writes down a limit that nobody has used        | nothing                                       |
 -- | look   | nothing                                         | what is left, what is in use, when it is full |
 --
--- When is a span in nanoseconds, a number below 2^53 and text above, and empty if nobody knows. A refusal writes nothing, unless refusals count,
--- a lease has run out, or the bucket is new and not full.
+-- When is a span in nanoseconds, a number below 2^53 and text above, and empty if nobody knows. A refusal writes
+-- nothing, unless refusals count, a lease has run out, the bucket is new and not full, or the limit has been changed.
 
 local asked, amount = ARGV[1], number_of(ARGV[3])
 
@@ -95,7 +96,7 @@ local function decide(write)
     end
     answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = left, more, full
     -- Last: a state may look at what is still there as it was.
-    if takes then save(limit) end
+    if takes or (write and limit.state.unsaved) then save(limit) end
   end
   return answer
 end
@@ -116,6 +117,19 @@ if asked == 'up_to' then
   local answer = { taken, room(limit) }
   if taken > 0 or limit.state.unsaved then save(limit) end
   return answer
+end
+if asked == 'book' then
+  local longest = word()
+  local reason, span = refusal(limit)
+  local late = span and longest ~= '' and less(number_of(longest), span)
+  if reason and (late or not span) then
+    return { 0, 1, reason, span_text(span), room(limit) }
+  end
+  if amount > 0 then
+    limit.kind.take(limit.rule, limit.state, amount)
+    save(limit)
+  end
+  return { 1, text_of(span or 0) }
 end
 if asked == 'add' then
   limit.kind.add(limit.rule, limit.state, amount)

@@ -138,10 +138,14 @@ end
 
 local function number_of(text)
   if not text then unreadable() end
-  if string.sub(text, 1, 1) ~= 'x' then return tonumber(text) or unreadable() end
+  if string.match(text, '^%d+$') then
+    local n = tonumber(text)
+    if n < MOST then return n end
+  end
+  if not string.match(text, '^x%x+$') then unreadable() end
   local list = {}
   for last = #text, 2, -6 do
-    list[#list + 1] = tonumber(string.sub(text, math.max(2, last - 5), last), 16) or unreadable()
+    list[#list + 1] = tonumber(string.sub(text, math.max(2, last - 5), last), 16)
   end
   return shortened(list)
 end

@@ -14,12 +14,11 @@ function kinds.w.load(rule, key)
   local state = { start = start, used = 0, left = sub(rule.window, passed) }
   local words = kept(key)
   if words then
-    local before = moment_of(words[1])
-    local later = since(start, before) ~= 0
-    if not later then
-      state.used = number_of(words[2])
+    local before, used = moment_of(words[1]), number_of(words[2])
+    if since(start, before) == 0 then
+      state.used = used
       local standing = ahead(before, rule.window)
-      if standing and since(before, start) ~= 0 then
+      if standing and standing ~= 0 then
         state.start, state.left = before, add(rule.window, standing)
       end
     end

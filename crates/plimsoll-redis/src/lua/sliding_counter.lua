@@ -20,7 +20,7 @@ function kinds.c.load(rule, key)
   if between == 0 then
     state.current, state.previous = current, previous
     local standing = ahead(before, rule.window)
-    if standing and since(before, start) ~= 0 then
+    if standing and standing ~= 0 then
       state.start, state.passed, state.standing = before, 0, standing
     end
   elseif not less(rule.window, between) then

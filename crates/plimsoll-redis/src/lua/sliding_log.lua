@@ -162,7 +162,7 @@ function kinds.l.add(rule, state, amount)
   local last = state.last
   redis.call('ZREMRANGEBYRANK', state.key, -1, -1)
   local part = math.min(left, last.cost)
-  left, last.cost, last.sum = left - part, last.cost - part, last.sum - amount
+  left, last.cost = left - part, last.cost - part
   while left > 0 do
     local entry = entry_at(state.key, -1)
     redis.call('ZREMRANGEBYRANK', state.key, -1, -1)
@@ -171,8 +171,7 @@ function kinds.l.add(rule, state, amount)
     if part < entry.cost then write(state.key, entry.at, entry.sum - part, entry.cost - part) end
   end
   local before = entry_at(state.key, -1)
-  last.sum = (before and before.sum or 0) + last.cost
-  write(state.key, last.at, last.sum, last.cost)
+  write(state.key, last.at, (before and before.sum or 0) + last.cost, last.cost)
   redis.call('PEXPIRE', state.key, lifetime(add(since(last.at, now), rule.longest)))
 end
 

@@ -1,12 +1,18 @@
 -- So many in a window that slides on by segments.
 --
 -- Arguments: limit, length of the window, number of segments, origin of the segments.
--- Kept: the moment the current stretch of one window's length began, what was used in all segments, and for each segment in
--- which anything was used its number, counted from that moment (below 0: in the stretch before), and how much. Segment k begins
--- k * window / segments after it, rounded up. Expires when the last segment leaves. Exact for all parameters;
--- takes time in proportion to the segments in use.
+-- Kept: the moment the current stretch of one window's length began, the segments and the window, what was used in all
+-- segments, and for each segment in which anything was used its number, counted from that moment (below 0: in the stretch
+-- before), and how much. Segment k begins k * window / segments after it, rounded up. If segments or window were others,
+-- the limit has been changed: then everything counts as if it had been used now. Expires when the last segment leaves.
+-- Exact for all parameters; takes time in proportion to the segments in use, but not where only the newest changes.
 
 kinds.s = {}
+
+-- How a limit is divided, as text.
+local function division(rule)
+  return text_of(rule.segments) .. '/' .. text_of(rule.window)
+end
 
 function kinds.s.rule()
   return { limit = number(), window = number(), segments = number(), origin = moment_of(word()) }
@@ -19,8 +25,13 @@ function kinds.s.load(rule, key)
   local words = kept(key)
   if not words then return state end
   local before, shift = moment_of(words[1]), 0
+  if not string.match(words[2] or '', '^%w+/%w+$') then unreadable() end
+  local changed = words[2] ~= division(rule)
+  state.unsaved = changed
   local between = since(base, before)
-  if between ~= 0 then
+  if changed then
+    before = base
+  elseif between ~= 0 then
     -- Of what lies two stretches back nothing counts any more.
     if less(rule.window, between) then return state end
     shift = rule.segments
@@ -30,10 +41,11 @@ function kinds.s.load(rule, key)
       state.base, state.passed, state.standing, state.newest = before, 0, standing, 0
     end
   end
-  for i = 3, #words do
+  for i = 4, #words do
     local index, count = string.match(words[i], '^(-?%d+):(%d+)$')
     if not index then unreadable() end
     index, count = tonumber(index) - shift, tonumber(count)
+    if changed then index = newest end
     -- Time that steps back stands still.
     state.newest = math.max(state.newest, index)
     state.counts[#state.counts + 1] = { index = index, count = count }
@@ -46,7 +58,7 @@ function kinds.s.load(rule, key)
 end
 
 function kinds.s.save(rule, state, key)
-  local words = { text_of_moment(state.base), text_of(state.used) }
+  local words = { text_of_moment(state.base), division(rule), text_of(state.used) }
   for _, each in ipairs(state.counts) do
     words[#words + 1] = string.format('%.0f:%.0f', each.index, each.count)
   end

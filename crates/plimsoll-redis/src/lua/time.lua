@@ -88,10 +88,10 @@ local function ahead(t, longest)
 end
 
 -- The time to live of a key that says nothing new after `span`, in milliseconds. Rounded up, and one more: the
--- server's own milliseconds are rounded down.
+-- server's own milliseconds are rounded down. Servers cannot count beyond some hundred million years.
 local function lifetime(span)
   if by_hand then return '3600000' end
-  return string.format('%.0f', roughly(divide_up(span, 1000000)) + 1)
+  return string.format('%.0f', math.min(roughly(divide_up(span, 1000000)) + 1, 2 ^ 52))
 end
 
 -- Keeps a text for `span`; nothing is kept for no time at all.

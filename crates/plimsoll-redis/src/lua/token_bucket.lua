@@ -2,11 +2,13 @@
 --
 -- Arguments: how many; for each: `g` for greedy or `i` for interval, burst, tokens at the beginning, tokens
 -- of a refill, its period, origin of the periods.
--- Kept for each: a moment, and what was missing from the full bucket at that moment. Of a greedy bucket it is the
+-- Kept for each: a moment, what was missing from the full bucket at that moment, and its terms. Of a greedy bucket it is the
 -- moment of the last change, and the missing is counted in parts: a token is `period` parts, and each nanosecond
 -- brings `refill` of them. Of an interval bucket it is the beginning of a period, and the missing is counted in tokens.
+-- If the terms were others, the limit has been changed: then the tokens that were missing are missing now, as far as
+-- there is room for them.
 -- Expires when all are full; if a new bucket is not full, so much later as an empty one takes to fill.
--- Exact for all parameters.
+-- More may be missing than fits the bucket: what was booked ahead of time. Exact for all parameters.
 
 kinds.b = {}
 
@@ -17,6 +19,8 @@ function kinds.b.rule()
     bucket.refill, bucket.period, bucket.origin = number(), number(), moment_of(word())
     bucket.token = bucket.greedy and bucket.period or 1
     bucket.capacity = mul(bucket.burst, bucket.token)
+    local terms = { text_of(bucket.burst), text_of(bucket.refill), text_of(bucket.period) }
+    bucket.terms = (bucket.greedy and 'g' or 'i') .. table.concat(terms, '/')
     rule.buckets[i] = bucket
     rule.limit = math.min(rule.limit or bucket.burst, bucket.burst)
   end
@@ -41,9 +45,8 @@ end
 
 -- The filling as it is now.
 local function refilled(bucket, at, missing)
-  local standing = ahead(at, supply_takes(bucket, bucket.capacity))
-  if standing ~= 0 then
-    local filling = fresh(bucket)
+  if since(at, now) ~= 0 then
+    local filling, standing = fresh(bucket), ahead(at, supply_takes(bucket, bucket.capacity))
     filling.missing = missing
     if standing then filling.at, filling.passed, filling.standing = at, 0, standing end
     return filling
@@ -67,11 +70,21 @@ end
 function kinds.b.load(rule, key)
   local words = kept(key)
   local state = { absent = not words }
+  if words and #words % 3 ~= 0 then unreadable() end
   for i, bucket in ipairs(rule.buckets) do
-    if words and words[2 * i] then
-      state[i] = refilled(bucket, moment_of(words[2 * i - 1]), number_of(words[2 * i]))
-    else
-      state[i] = fresh(bucket)
+    state[i] = fresh(bucket)
+    if words and words[3 * i] then
+      local missing, terms = number_of(words[3 * i - 1]), words[3 * i]
+      if terms == bucket.terms then
+        state[i] = refilled(bucket, moment_of(words[3 * i - 2]), missing)
+      else
+        local style, period = string.match(terms, '^([gi])%w+/%w+/(%w+)$')
+        local tokens = missing
+        if style ~= 'i' then tokens = divide_up(missing, most(1, number_of(period))) end
+        if less(bucket.burst, tokens) then tokens = bucket.burst end
+        state[i].missing = mul(tokens, bucket.token)
+        state.unsaved = true
+      end
     end
   end
   -- A new bucket that is not full must be remembered even if it grants nothing, or it would never fill.
@@ -92,6 +105,7 @@ function kinds.b.save(rule, state, key)
   for i, bucket in ipairs(rule.buckets) do
     words[#words + 1] = text_of_moment(state[i].at)
     words[#words + 1] = text_of(state[i].missing)
+    words[#words + 1] = bucket.terms
     if bucket.initial < bucket.burst then
       longer = most(longer, supply_takes(bucket, bucket.capacity))
     end

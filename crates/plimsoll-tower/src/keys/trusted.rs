@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use plimsoll::InvalidLimit;
 
 use super::Address;
-use super::address::Network;
 
 /// The networks of the proxies that are believed when they say for whom they forward.
 ///
@@ -23,7 +22,7 @@ use super::address::Network;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct TrustedProxies(Vec<Network>);
+pub struct TrustedProxies(Vec<Address>);
 
 impl TrustedProxies {
     /// Nobody is believed.
@@ -56,7 +55,7 @@ impl TrustedProxies {
         let networks = networks.iter();
         Self(
             networks
-                .map(|(address, prefix)| Address::network(*address, *prefix, *prefix).into())
+                .map(|(address, prefix)| Address::network(*address, *prefix, *prefix))
                 .collect(),
         )
     }
@@ -71,7 +70,7 @@ impl TrustedProxies {
     ) -> Result<Self, InvalidLimit> {
         let networks = networks.into_iter();
         networks
-            .map(|text| network(text.as_ref()).map(Network::from))
+            .map(|text| network(text.as_ref()))
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -86,7 +85,7 @@ impl TrustedProxies {
     /// Whether what comes from this address is believed.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        Network::any(&self.0, address)
+        self.0.iter().any(|network| network.contains(address))
     }
 }
 

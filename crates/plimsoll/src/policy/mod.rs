@@ -71,9 +71,9 @@ use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
 use self::active::{Active, Limits, Table};
 use self::settings::Settings;
-use self::subject::{Address, Subject};
+use self::subject::Subject;
 use self::tiers::{InForce, Tier};
-use crate::{PenaltyBucket, TokenBucket};
+use crate::{Address, PenaltyBucket, TokenBucket};
 
 pub use self::decision::{Closed, Decision};
 pub use self::report::{Report, Row};

@@ -7,8 +7,8 @@ local function quick()
   local text = call('GET', KEYS[1])
   if not text then return nil end
   -- The last count is that of the newest segment. All before it stay as they are.
-  local began, used, middle, count = string.match(text, '^(%S+) (%d+)( .+:)(%d+)$')
-  if began ~= base then return nil end
+  local began, division, used, middle, count = string.match(text, '^(%S+) (%S+) (%d+)( .+:)(%d+)$')
+  if began ~= base or division ~= ARGV[7] .. '/' .. ARGV[6] then return nil end
   local scaled = passed * segments
   local newest = (scaled - scaled % window) / window
   local oldest, last = string.match(middle, '^ (%-?%d+):'), string.match(middle, ' (%-?%d+):$', -7)
@@ -26,6 +26,7 @@ local function quick()
   end
   local full = leaves(newest)
   local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-  call('SET', KEYS[1], string.format('%s %.0f%s%.0f', base, used, middle, count + cost), 'PX', millis)
+  text = string.format('%s %s %.0f%s%.0f', base, division, used, middle, count + cost)
+  call('SET', KEYS[1], text, 'PX', millis)
   return { 1, limit - used, leaves(oldest), full }
 end

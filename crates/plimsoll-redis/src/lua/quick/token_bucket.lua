@@ -4,10 +4,11 @@ local function quick()
   local cost, burst, refill, period = ARGV[3] + 0, ARGV[7] + 0, ARGV[9] + 0, ARGV[10] + 0
   if ARGV[1] ~= 'take' or cost == 0 or cost > burst then return nil end
   local capacity, missing = burst * period, 0
+  local terms = 'g' .. ARGV[7] .. '/' .. ARGV[9] .. '/' .. ARGV[10]
   local text = call('GET', KEYS[1])
   if text then
-    local s, n, kept = string.match(text, '^(%d+)%.(%d+) (%d+)$')
-    if not s then return nil end
+    local s, n, kept, known = string.match(text, '^(%d+)%.(%d+) (%d+) (%S+)$')
+    if known ~= terms then return nil end
     local span = (second - s) * 1000000000 + nano - n
     if span < 0 or kept + 0 > capacity then return nil end
     missing = kept - span * refill
@@ -22,7 +23,7 @@ local function quick()
   end
   local full = (after + -after % refill) / refill
   local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-  call('SET', KEYS[1], string.format('%d.%d %.0f', second, nano, after), 'PX', millis)
+  call('SET', KEYS[1], string.format('%d.%d %.0f %s', second, nano, after, terms), 'PX', millis)
   local part = -over % period
   local rest = period - part
   return { 1, (-over - part) / period, (rest + -rest % refill) / refill, full }

@@ -85,7 +85,7 @@ pub(crate) fn run(gate: &Gate, place: &Place) -> Result<Verdict, Unbuilt> {
         .map_err(|_| Unbuilt::NotHeld("such an address"))?;
     let subject = Subject::build(&gate.limiter, &store)?;
     let mut verbs = gate.steps.iter().filter_map(|step| step.verb.as_ref());
-    if let Some(word) = verbs.find_map(not_held) {
+    if let Some(word) = verbs.find_map(|verb| not_held(verb, subject.books())) {
         return Err(Unbuilt::NotHeld(word));
     }
     Ok(place.runtime.block_on(async {
@@ -109,9 +109,10 @@ async fn steps(gate: &Gate, session: &mut Session<'_>) -> Verdict {
     Verdict::Passed
 }
 
-/// The verbs that need a queue, a debt, or a limiter that changes.
-fn not_held(verb: &Verb) -> Option<&'static str> {
+/// The verbs that need a queue, a memory of reservations, or a limiter that changes.
+fn not_held(verb: &Verb, books: bool) -> Option<&'static str> {
     match verb {
+        Verb::Reserve(_) if books => None,
         Verb::Try(_)
         | Verb::Acquire(_)
         | Verb::Estimate(_)

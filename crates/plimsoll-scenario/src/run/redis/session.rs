@@ -26,6 +26,8 @@ pub(super) struct Session<'a> {
 
 enum Held {
     Permit(RedisPermit),
+    /// To be used from this moment on.
+    Reserved(Moment),
     Denied(Refusal),
     Gone,
 }
@@ -102,6 +104,21 @@ impl<'a> Session<'a> {
                     }
                 }
             }
+            Verb::Reserve(ask) => {
+                let reserved = self.subject.reserve(key, ask.cost, ask.within).await;
+                match reserved.map_err(no_answer)? {
+                    Ok(wait) => {
+                        self.granted += 1;
+                        self.keep(name, Held::Reserved(self.clock.now().plus(wait)));
+                        return Ok(Some(Answer::Reserved(wait)));
+                    }
+                    Err(refusal) => {
+                        self.denied += 1;
+                        self.keep(name, Held::Denied(refusal.clone()));
+                        return Ok(Some(Answer::Denied(refusal)));
+                    }
+                }
+            }
             Verb::Estimate(ask) => {
                 let estimate = self.subject.estimate(key, ask.cost).await;
                 let estimate = estimate.map_err(no_answer)?;
@@ -143,8 +160,11 @@ impl<'a> Session<'a> {
 
     /// Gives a permit back. Giving it back again is harmless.
     async fn release(&mut self, name: &str) -> Result<(), Mismatch> {
-        if let Some(Held::Gone) = self.held.get(name) {
-            return Ok(());
+        match self.held.get(name) {
+            // A rate has nothing to be given back.
+            Some(Held::Reserved(ready)) if *ready <= self.clock.now() => return Ok(()),
+            Some(Held::Gone) => return Ok(()),
+            _ => {}
         }
         let permit = self.take(name)?;
         permit.release().await.map_err(no_answer)?;
@@ -206,7 +226,8 @@ impl<'a> Session<'a> {
 
     fn settled(&self, name: &str, wanted: Settled) -> Option<Mismatch> {
         let (got, reason) = match self.held.get(name)? {
-            Held::Permit(_) | Held::Gone => (Outcome::Granted, None),
+            Held::Reserved(ready) if *ready > self.clock.now() => (Outcome::Pending, None),
+            Held::Permit(_) | Held::Reserved(_) | Held::Gone => (Outcome::Granted, None),
             Held::Denied(refusal) => (Outcome::Denied, Some(refusal.reason)),
         };
         let fits = got == wanted.result && (wanted.reason.is_none() || wanted.reason == reason);

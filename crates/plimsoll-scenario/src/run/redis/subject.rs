@@ -21,6 +21,7 @@ pub(super) struct Subject {
     members: Vec<Member>,
     all: Option<RedisAll>,
     pub(super) keyed: bool,
+    books: bool,
 }
 
 struct Member {
@@ -46,6 +47,7 @@ impl Subject {
                 members: vec![member],
                 all: None,
                 keyed: spec.keyed,
+                books: matches!(spec.kind, Kind::TokenBucket(_) | Kind::Bandwidths(_)),
             });
         };
         let member = |(index, member)| {
@@ -67,6 +69,7 @@ impl Subject {
             members,
             all: Some(all),
             keyed: spec.keyed,
+            books: false,
         })
     }
 
@@ -103,6 +106,21 @@ impl Subject {
             None => self.members[0].limiter.estimate(key, cost).await?,
         };
         Ok(estimate.map(drop).map_err(|denied| self.refusal(&denied)))
+    }
+
+    /// Whether it can be reserved from.
+    pub(super) fn books(&self) -> bool {
+        self.books
+    }
+
+    pub(super) async fn reserve(
+        &self,
+        key: &str,
+        cost: u32,
+        longest: Option<Duration>,
+    ) -> Result<Result<Duration, Refusal>, StoreError> {
+        let answer = self.members[0].limiter.reserve(key, cost, longest).await?;
+        Ok(answer.map_err(|denied| self.refusal(&denied)))
     }
 
     pub(super) async fn take_up_to(&self, key: &str, most: u32) -> Result<RedisPermit, StoreError> {

@@ -1,8 +1,5 @@
 //! A real server for a test, on a port of its own. It ends with the test.
 
-#![expect(unreachable_pub, reason = "shared by several tests")]
-#![cfg_attr(test, expect(dead_code, reason = "no test uses all of it"))]
-
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,23 +7,23 @@ use std::thread;
 use plimsoll_redis::{Store, StoreBuilder};
 
 /// A running `redis-server`.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
     /// Starts one that keeps nothing on disk.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with(&[])
     }
 
     /// Starts one with more options.
-    pub fn with(options: &[&str]) -> Self {
+    pub(crate) fn with(options: &[&str]) -> Self {
         Self::on(free_port(), options)
     }
 
-    pub fn on(port: u16, options: &[&str]) -> Self {
+    pub(crate) fn on(port: u16, options: &[&str]) -> Self {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--dir"]);
@@ -44,21 +41,21 @@ impl Server {
         Self { child, port }
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// A store on it, patient enough for a machine with much to do.
-    pub fn store(&self) -> StoreBuilder {
+    pub(crate) fn store(&self) -> StoreBuilder {
         patient(Store::builder(&self.url()))
     }
 
     /// What `redis-cli` says.
-    pub fn cli(&self, arguments: &[&str]) -> String {
+    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
         let port = self.port.to_string();
         let output = Command::new("redis-cli")
             .args(["-p", &port, "--no-auth-warning"])
@@ -71,7 +68,7 @@ impl Server {
     }
 }
 
-pub fn patient(store: StoreBuilder) -> StoreBuilder {
+pub(crate) fn patient(store: StoreBuilder) -> StoreBuilder {
     store.deadline(std::time::Duration::from_secs(20))
 }
 
@@ -82,7 +79,7 @@ impl Drop for Server {
     }
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()
 }

@@ -1,18 +1,16 @@
 //! The same rule in memory and in Redis, asked the same at the same times, answers the same: decisions, reasons, times to
 //! come back, and what is left, to the nanosecond.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::Server;
 use plimsoll::{
-    Bandwidths, Concurrency, Denied, FixedWindow, Gate, ManualClock, Moment, Quota, Rule,
+    Bandwidths, Concurrency, Demand, Denied, FixedWindow, Gate, ManualClock, Moment, Quota, Rule,
     SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 use plimsoll_redis::{Decision, RedisLimiter, RedisRule, Store};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use server::Server;
 use tokio::runtime::Runtime;
 
 #[derive(Clone, Debug)]
@@ -26,6 +24,11 @@ enum Step {
     Estimate(u32),
     TakeUpTo(u32),
     Add(u32),
+    /// Of buckets only.
+    Reserve {
+        cost: u32,
+        longest: Option<u64>,
+    },
 }
 
 fn steps(span: u64, limit: u32) -> impl Strategy<Value = Vec<Step>> {
@@ -34,12 +37,15 @@ fn steps(span: u64, limit: u32) -> impl Strategy<Value = Vec<Step>> {
         2 => 0..=limit.saturating_add(1),
     ];
     let amount = cost.clone();
+    let booked = cost.clone();
+    let longest = prop::option::of(0..=span.saturating_mul(3));
     let most = cost.clone();
     let step = prop_oneof![
         4 => cost.clone().prop_map(Step::Try),
         1 => cost.prop_map(Step::Estimate),
         1 => most.prop_map(Step::TakeUpTo),
         1 => amount.prop_map(Step::Add),
+        1 => (booked, longest).prop_map(|(cost, longest)| Step::Reserve { cost, longest }),
         1 => (0..=span).prop_map(Step::Wait),
         1 => (0..=span.saturating_mul(3)).prop_map(Step::Wait),
         1 => (0..=span / 10).prop_map(Step::Wait),
@@ -122,6 +128,8 @@ impl<R: Rule + Clone + Into<RedisRule>> Pair<R> {
 
     async fn run(&self, steps: &[Step]) -> Result<(), TestCaseError> {
         let mut told = Duration::ZERO;
+        // Dropping them would cancel them.
+        let mut reserved = Vec::new();
         for step in steps {
             match *step {
                 Step::Wait(nanos) => self.clock.advance(Duration::from_nanos(nanos)),
@@ -156,6 +164,24 @@ impl<R: Rule + Clone + Into<RedisRule>> Pair<R> {
                     let here = self.gate.take_up_to(most).cost();
                     let there = self.redis.take_up_to(KEY, most).await.expect("a part");
                     prop_assert_eq!(here, there.cost());
+                }
+                // A queue would answer for nothing.
+                Step::Reserve { .. } if !R::BOOKS => continue,
+                Step::Reserve { cost: 0, .. } => continue,
+                Step::Reserve { cost, longest } => {
+                    let longest = longest.map(Duration::from_nanos);
+                    let demand = Demand::of(cost);
+                    let demand = longest.map_or(demand, |longest| demand.within(longest));
+                    let here = self.gate.reserve(demand);
+                    let there = self.redis.reserve(KEY, cost, longest).await;
+                    match (here, there.expect("a reservation")) {
+                        (Ok(here), Ok(there)) => {
+                            prop_assert_eq!(here.wait(), Some(there));
+                            reserved.push(here);
+                        }
+                        (Err(here), Err(there)) => prop_assert_eq!(facts(&here), facts(&there)),
+                        (here, there) => prop_assert!(false, "{:?} and {:?}", here, there),
+                    }
                 }
                 Step::Add(amount) => {
                     self.gate.add(amount);

@@ -1,0 +1,157 @@
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use plimsoll::kinds::Resource;
+use plimsoll::{Demand, Denied, Permit, Reason};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{Cost, SendError, Slot};
+use crate::held::{Held, Unused};
+
+/// The end of a channel that is sent to. A clone sends to the same channel.
+pub struct Sender<T> {
+    items: UnboundedSender<Held<T>>,
+    limiter: Resource,
+    cost: Cost<T>,
+}
+
+impl<T> Sender<T> {
+    pub(super) fn new(items: UnboundedSender<Held<T>>, limiter: Resource, cost: Cost<T>) -> Self {
+        Self {
+            items,
+            limiter,
+            cost,
+        }
+    }
+
+    /// Sends now, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// The item, if the limiter refuses it or the channel is closed.
+    pub fn try_send(&self, item: T) -> Result<(), SendError<T>> {
+        if self.is_closed() {
+            return Err(SendError::Closed(item));
+        }
+        match self.limiter.try_acquire((self.cost)(&item)) {
+            Ok(permit) => deliver(&self.items, item, permit.into_owned()),
+            Err(denied) => Err(SendError::refused(item, denied)),
+        }
+    }
+
+    /// Sends, waiting in the limiter's queue if it has one. A limiter without a queue refuses at once.
+    ///
+    /// Dropping the future leaves the queue at once. The item is then dropped and was not sent;
+    /// [`reserve`](Self::reserve) waits without one.
+    ///
+    /// # Errors
+    ///
+    /// The item, if the limiter refuses it, before or after waiting, or the channel is or becomes closed.
+    pub async fn send(&self, item: T) -> Result<(), SendError<T>> {
+        match self.wait((self.cost)(&item)).await {
+            Ok(permit) => deliver(&self.items, item, permit),
+            Err(denied) => Err(SendError::refused(item, denied)),
+        }
+    }
+
+    /// Waits for room for an item that costs `demand` and is sent later.
+    ///
+    /// # Errors
+    ///
+    /// If the limiter refuses, or the channel is or becomes closed.
+    pub async fn reserve(&self, demand: impl Into<Demand>) -> Result<Slot<T>, SendError<()>> {
+        match self.wait(demand.into()).await {
+            Ok(permit) => Ok(self.slot(permit)),
+            Err(denied) => Err(SendError::refused((), denied)),
+        }
+    }
+
+    /// [Reserves](Self::reserve) now, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// If the limiter refuses, or the channel is closed.
+    pub fn try_reserve(&self, demand: impl Into<Demand>) -> Result<Slot<T>, SendError<()>> {
+        if self.is_closed() {
+            return Err(SendError::Closed(()));
+        }
+        match self.limiter.try_acquire(demand.into()) {
+            Ok(permit) => Ok(self.slot(permit.into_owned())),
+            Err(denied) => Err(SendError::refused((), denied)),
+        }
+    }
+
+    fn slot(&self, permit: Permit<'static>) -> Slot<T> {
+        Slot::new(
+            self.items.clone(),
+            Arc::clone(&self.cost),
+            Unused::new(permit),
+        )
+    }
+
+    /// Waits for a permit, or for the receiver to go.
+    async fn wait(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
+        let closed = Denied::new(Reason::Closed);
+        if self.is_closed() {
+            return Err(closed);
+        }
+        let mut permit = self.limiter.acquire_owned(demand);
+        let mut gone = pin!(self.items.closed());
+        poll_fn(|cx| match Pin::new(&mut permit).poll(cx) {
+            Poll::Pending => gone.as_mut().poll(cx).map(|()| Err(closed.clone())),
+            answer => answer,
+        })
+        .await
+    }
+
+    /// Whether the receiver is gone or has closed the channel.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.items.is_closed()
+    }
+
+    /// Waits until the receiver is gone or closes the channel.
+    pub async fn closed(&self) {
+        self.items.closed().await;
+    }
+
+    /// The limiter that bounds the channel.
+    pub fn limiter(&self) -> &Resource {
+        &self.limiter
+    }
+}
+
+/// Puts an item into the channel, or takes its permit back.
+pub(super) fn deliver<T>(
+    items: &UnboundedSender<Held<T>>,
+    item: T,
+    permit: Permit<'static>,
+) -> Result<(), SendError<T>> {
+    items.send(Held::new(item, permit)).map_err(|unsent| {
+        let (item, permit) = unsent.0.into_parts();
+        permit.undo();
+        SendError::Closed(item)
+    })
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            items: self.items.clone(),
+            limiter: self.limiter.clone(),
+            cost: Arc::clone(&self.cost),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("limiter", &self.limiter)
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

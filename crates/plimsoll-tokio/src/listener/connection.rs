@@ -1,0 +1,95 @@
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use plimsoll::Permit;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The right of a connection to be there. Dropping it gives the right to another.
+#[derive(Debug)]
+#[must_use = "the connection no longer counts when this is dropped"]
+pub struct Admission {
+    _total: Option<Permit<'static>>,
+    _address: Option<Permit<'static>>,
+}
+
+impl Admission {
+    pub(super) fn new(total: Option<Permit<'static>>, address: Option<Permit<'static>>) -> Self {
+        Self {
+            _total: total,
+            _address: address,
+        }
+    }
+}
+
+pin_project! {
+    /// A connection that counts until it is dropped. Reads and writes go through.
+    #[derive(Debug)]
+    pub struct Connection<T> {
+        #[pin]
+        io: T,
+        admission: Admission,
+    }
+}
+
+impl<T> Connection<T> {
+    pub(super) fn new(io: T, admission: Admission) -> Self {
+        Self { io, admission }
+    }
+
+    /// What was accepted.
+    pub fn get_ref(&self) -> &T {
+        &self.io
+    }
+
+    /// What was accepted.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.io
+    }
+
+    /// Takes the two apart. The connection counts as long as the admission is there.
+    pub fn into_parts(self) -> (T, Admission) {
+        (self.io, self.admission)
+    }
+}
+
+impl<T: AsyncRead> AsyncRead for Connection<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.project().io.poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite> AsyncWrite for Connection<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.project().io.poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.project().io.poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().io.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().io.poll_shutdown(cx)
+    }
+}

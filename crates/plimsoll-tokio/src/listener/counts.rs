@@ -1,0 +1,56 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a listener has accepted and refused so far. A clone counts the same.
+#[derive(Clone, Default)]
+pub struct Counts(Arc<Cells>);
+
+#[derive(Default)]
+struct Cells {
+    accepted: AtomicU64,
+    in_total: AtomicU64,
+    by_address: AtomicU64,
+}
+
+impl Counts {
+    /// How many connections were handed out.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.0.accepted.load(Ordering::Relaxed)
+    }
+
+    /// How many were closed because there were too many in total.
+    #[must_use]
+    pub fn refused_in_total(&self) -> u64 {
+        self.0.in_total.load(Ordering::Relaxed)
+    }
+
+    /// How many were closed because their address had too many.
+    #[must_use]
+    pub fn refused_by_address(&self) -> u64 {
+        self.0.by_address.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn accept(&self) {
+        self.0.accepted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn refuse_in_total(&self) {
+        self.0.in_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn refuse_by_address(&self) {
+        self.0.by_address.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counts")
+            .field("accepted", &self.accepted())
+            .field("refused_in_total", &self.refused_in_total())
+            .field("refused_by_address", &self.refused_by_address())
+            .finish()
+    }
+}

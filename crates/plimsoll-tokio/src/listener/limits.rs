@@ -1,0 +1,84 @@
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use plimsoll::kinds::Resource;
+use plimsoll::{Address, Demand, Denied, PerKey, Permit};
+
+use crate::held::Unused;
+use crate::patient::Patient;
+
+/// What becomes of connections when there are too many in total.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum WhenFull {
+    /// They wait to be accepted.
+    #[default]
+    Wait,
+    /// They are closed at once.
+    Refuse,
+}
+
+/// The limits of a listener.
+pub(super) struct Limits {
+    pub(super) total: Option<Resource>,
+    pub(super) when_full: WhenFull,
+    pub(super) per_address: Option<Arc<dyn PerKey<Address>>>,
+    pub(super) ipv6_prefix: u8,
+}
+
+impl Limits {
+    /// A permit for a connection that has not come yet.
+    pub(super) async fn wait_in_total(&self) -> Result<Option<Unused>, Denied> {
+        match &self.total {
+            Some(total) if self.when_full == WhenFull::Wait => {
+                let permit = Patient::new(total.clone(), Demand::ONE).await?;
+                Ok(Some(Unused::new(permit)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A permit for a connection that is there.
+    pub(super) async fn ask_in_total(&self) -> Result<Option<Unused>, Denied> {
+        match &self.total {
+            Some(total) => {
+                let permit = total.acquire_owned(Demand::ONE.at_once()).await?;
+                Ok(Some(Unused::new(permit)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A permit for a connection of one address.
+    pub(super) async fn ask_for(&self, address: IpAddr) -> Result<Option<Permit<'static>>, Denied> {
+        match &self.per_address {
+            Some(limits) => {
+                let key = Address::network(address, 32, self.ipv6_prefix);
+                let permit = limits.acquire_owned(&key, Demand::ONE.at_once()).await?;
+                Ok(Some(permit))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            total: None,
+            when_full: WhenFull::default(),
+            per_address: None,
+            ipv6_prefix: 64,
+        }
+    }
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits")
+            .field("total", &self.total)
+            .field("when_full", &self.when_full)
+            .field("ipv6_prefix", &self.ipv6_prefix)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use plimsoll::kinds::{Rate, Resource};
+use plimsoll::{Gate, Queue, TokenBucket};
+
+/// What connections are given at a time, unless set.
+const QUANTUM: u32 = 16 << 10;
+
+/// So many bytes per second, for one connection or for many. A clone is the same budget.
+///
+/// ```
+/// use plimsoll::{Gate, Queue, TokenBucket};
+/// use plimsoll_tokio::Budget;
+///
+/// // A megabyte a second, and as much at once after a pause.
+/// let simple = Budget::per_second(1_000_000);
+///
+/// // The same rate, but never more than 64 KiB at once, in small pieces.
+/// let bucket = TokenBucket::per_second(1_000_000).with_burst(64 << 10);
+/// let gate = Gate::builder(bucket).queue(Queue::fifo(u32::MAX)).name("uploads").build();
+/// let even = Budget::new(gate).quantum(1024);
+/// ```
+#[derive(Clone)]
+pub struct Budget(Arc<Inner>);
+
+struct Inner {
+    rate: Resource,
+    quantum: AtomicU32,
+}
+
+impl Budget {
+    /// A budget of `bytes` per second, which may save up one second's worth.
+    ///
+    /// # Panics
+    ///
+    /// If `bytes` is 0.
+    #[track_caller]
+    #[must_use]
+    pub fn per_second(bytes: u32) -> Self {
+        let gate = Gate::builder(TokenBucket::per_second(bytes)).queue(Queue::fifo(u32::MAX));
+        Self::new(gate.build())
+    }
+
+    /// A budget by any rate: its unit is the byte.
+    ///
+    /// Give it a fifo queue with room for a quantum of every connection, as `Queue::fifo(u32::MAX)` has. Who finds no room
+    /// comes back later and is not refused, but then the shares are as chance has them.
+    ///
+    /// Bytes that have gone by cannot be given back, so a limit that is given back to cannot stand here:
+    ///
+    /// ```compile_fail
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tokio::Budget;
+    ///
+    /// let budget = Budget::new(Gate::new(Concurrency::new(10)));
+    /// ```
+    #[must_use]
+    pub fn new(rate: impl Into<Rate>) -> Self {
+        let rate = Resource::from(rate.into());
+        let budget = Self(Arc::new(Inner {
+            rate,
+            quantum: AtomicU32::new(0),
+        }));
+        budget.quantum(QUANTUM)
+    }
+
+    /// How many bytes a connection is given when its turn comes, at least 1 and at most the burst. 16 KiB unless
+    /// set.
+    ///
+    /// Small quanta are even in short spans of time; large ones wake connections less often.
+    #[must_use]
+    pub fn quantum(self, bytes: u32) -> Self {
+        let burst = u32::try_from(self.0.rate.snapshot().limit()).unwrap_or(u32::MAX);
+        self.set_quantum(bytes.min(burst));
+        self
+    }
+
+    /// What counts the bytes.
+    pub fn limiter(&self) -> &Resource {
+        &self.0.rate
+    }
+
+    /// How many bytes a connection is given at a time.
+    pub(super) fn share(&self) -> u32 {
+        self.0.quantum.load(Ordering::Relaxed)
+    }
+
+    /// Connections are given so much from now on: the burst may change while they run.
+    pub(super) fn set_quantum(&self, bytes: u32) {
+        self.0.quantum.store(bytes.max(1), Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget")
+            .field("rate", &self.0.rate)
+            .field("quantum", &self.share())
+            .finish()
+    }
+}

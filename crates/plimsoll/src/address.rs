@@ -1,0 +1,150 @@
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// An address as a key: without its port, and only as many bits of it as are limited as one.
+///
+/// A client chooses its port, so a limit that looked at it could be escaped by connecting again. A customer of an
+/// IPv6 provider has at least 2^64 addresses; so by default the first 64 bits count, and all of them of
+/// an IPv4 address. An IPv4 address that came in through an IPv6 socket (`::ffff:192.0.2.1`) is the IPv4
+/// address.
+///
+/// ```
+/// use plimsoll::Address;
+/// use std::net::IpAddr;
+///
+/// let one: IpAddr = "2001:db8::1".parse()?;
+/// let neighbour: IpAddr = "2001:db8::2".parse()?;
+/// assert_eq!(Address::network(one, 32, 64), Address::network(neighbour, 32, 64));
+/// assert_eq!(Address::network(one, 32, 64).to_string(), "2001:db8::/64");
+/// assert_eq!(Address::from(one).to_string(), "2001:db8::1");
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// Bytes rather than a number: a number of 128 bits would have to lie at a multiple of 16. IPv4 addresses
+    /// are in their IPv6-mapped form, where no IPv6 address is, masked or not.
+    bits: [u8; 16],
+    /// How many bits count, as people count them: up to 32 of an IPv4 address.
+    prefix: u8,
+}
+
+impl Address {
+    /// The network that this address is in, by the length of its prefix. More bits than there are mean all.
+    #[must_use]
+    pub fn network(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> Self {
+        let (bits, prefix, mask) = match address.to_canonical() {
+            IpAddr::V4(v4) => {
+                let prefix = ipv4_prefix.min(32);
+                (v4.to_ipv6_mapped().to_bits(), prefix, mask(96 + prefix))
+            }
+            IpAddr::V6(v6) => (v6.to_bits(), ipv6_prefix.min(128), mask(ipv6_prefix)),
+        };
+        Self {
+            bits: (bits & mask).to_be_bytes(),
+            prefix,
+        }
+    }
+
+    /// The address, or the first one of the network.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        IpAddr::V6(Ipv6Addr::from(self.bits)).to_canonical()
+    }
+
+    /// How many bits of it count.
+    #[must_use]
+    pub fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
+    /// Whether this address is in the network. An IPv4 address is in no network of IPv6, not even in `::/0`.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let same_kind = self.ip().is_ipv4() == address.to_canonical().is_ipv4();
+        same_kind && Self::network(address, self.prefix, self.prefix).bits == self.bits
+    }
+
+    /// Whether it is one address and not a network of several.
+    fn is_whole(&self) -> bool {
+        self.prefix == if self.ip().is_ipv4() { 32 } else { 128 }
+    }
+}
+
+/// A number whose first bits are set, as many as this.
+fn mask(bits: u8) -> u128 {
+    let others = 128_u8.saturating_sub(bits);
+    u128::MAX.checked_shl(others.into()).unwrap_or(0)
+}
+
+impl From<IpAddr> for Address {
+    fn from(address: IpAddr) -> Self {
+        Self::network(address, 32, 128)
+    }
+}
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // One number is quicker to hash than a slice, and the prefix is the same for all keys of a limit.
+        state.write_u128(u128::from_ne_bytes(self.bits));
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_whole() {
+            return self.ip().fmt(f);
+        }
+        write!(f, "{}/{}", self.ip(), self.prefix)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_key_has_17_bytes() {
+        assert_eq!(size_of::<Address>(), 17);
+    }
+
+    #[test]
+    fn no_masked_ipv6_address_is_an_ipv4_address() {
+        for prefix in 0..=128 {
+            for v6 in ["::", "::1", "::fffe:0:0", "::7fff:c000:201", "ffff::"] {
+                for v4 in ["0.0.0.0", "192.0.2.1", "255.255.255.255"] {
+                    let (v6, v4) = (
+                        Address::network(ip(v6), prefix, prefix),
+                        Address::network(ip(v4), prefix, prefix),
+                    );
+                    assert_ne!(v6.bits, v4.bits, "{v6} {v4}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn networks_are_written_as_people_write_them() {
+        for (address, v4, v6, text) in [
+            ("192.0.2.77", 32, 64, "192.0.2.77"),
+            ("::ffff:192.0.2.77", 24, 64, "192.0.2.0/24"),
+            ("192.0.2.77", 0, 64, "0.0.0.0/0"),
+            ("192.0.2.77", 200, 64, "192.0.2.77"),
+            ("2001:db8:1:2:3::", 32, 56, "2001:db8:1::/56"),
+            ("2001:db8::1", 32, 255, "2001:db8::1"),
+            ("2001:db8::1", 32, 0, "::/0"),
+        ] {
+            assert_eq!(Address::network(ip(address), v4, v6).to_string(), text);
+        }
+    }
+}
