@@ -25,7 +25,7 @@ function kinds.s.load(rule, key)
   local words = kept(key)
   if not words then return state end
   local before, shift = moment_of(words[1]), 0
-  if not string.match(words[2] or '', '^%w+/%w+$') then unreadable() end
+  if not string.match(words[2] or '', '^%w+/%w+$') or not number_of(words[3]) then unreadable() end
   local changed = words[2] ~= division(rule)
   state.unsaved = changed
   local between = since(base, before)
