@@ -109,6 +109,8 @@ where
         seen.times.add(u64::try_from(nanos).unwrap_or(u64::MAX));
         seen.asked += 1;
         last = answered;
+        // Who is answered at once lets others come to their turn nevertheless.
+        tokio::task::consume_budget().await;
     }
     seen
 }

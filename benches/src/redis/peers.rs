@@ -33,7 +33,7 @@ pub(super) fn all(bench: &Rc<Bench>) -> Vec<Contender<Trial, Sample>> {
 }
 
 /// What limitador sends for each decision: it looks at the counter, and if there is room it counts, in two scripts. A
-/// stand-in: its crate cannot be built with Redis alone, only together with RocksDB.
+/// stand-in: its crate cannot be built with Redis alone, only together with its storage on disk.
 struct LookThenCount {
     connection: MultiplexedConnection,
     look: Script,
