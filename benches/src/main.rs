@@ -17,6 +17,7 @@ mod limiters;
 mod machine;
 mod options;
 mod permits;
+mod redis;
 mod report;
 mod sizes;
 mod targets;
@@ -71,12 +72,13 @@ fn run(options: &Options) -> String {
         Vec::new()
     };
     let keyed = keyed::run(&options.keyed, wanted);
+    let redis = redis::run(&options.redis, wanted);
 
     let mut parts = vec![
         machine::description(options, &watch),
         format!(
             "## Targets\n\n{}",
-            targets::markdown(&cases, &waits, sizes.as_ref(), &keyed)
+            targets::markdown(&cases, &waits, sizes.as_ref(), &keyed, &redis)
         ),
         "## Cases\n".to_owned(),
     ];
@@ -87,6 +89,7 @@ fn run(options: &Options) -> String {
             .map(|(rate, series)| waiting::markdown(*rate, series)),
     );
     parts.extend(keyed.markdown());
+    parts.extend(redis.markdown());
     parts.extend(sizes.iter().map(sizes::Sizes::markdown));
     let mut text = parts.join("\n");
     text.truncate(text.trim_end().len());

@@ -2,16 +2,17 @@ use std::time::Duration;
 
 use crate::contender::Rounds;
 use crate::keyed::{KEYED, Plan};
+use crate::redis::{self, REDIS};
 
 pub(crate) const USAGE: &str = "\
 usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--markdown FILE]
 
   --quick          few short rounds, to see that everything works
-  --rounds N       how often everybody runs in each case (31; half of it with keys, a tenth for waiting)
+  --rounds N       how often everybody runs in each case (31; half of it with keys, a quarter in Redis, a tenth for waiting)
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
                    permit, permit-two, call, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
                    keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns;
-                   keyed for all of these
+                   keyed for all of these; redis-1, redis-16, redis-64, redis-256, redis for all of these
   --who TEXT       only contenders with this in their name, for a profile
   --markdown FILE  write the results there, too";
 
@@ -26,6 +27,7 @@ pub(crate) struct Options {
     pub(crate) waiting_rounds: Rounds,
     pub(crate) waiting_span: Duration,
     pub(crate) keyed: Plan,
+    pub(crate) redis: redis::Plan,
     pub(crate) only: Vec<String>,
     pub(crate) markdown: Option<String>,
 }
@@ -45,6 +47,10 @@ impl Options {
                 span: Duration::from_millis(100),
                 idle: Duration::from_secs(3),
             },
+            redis: redis::Plan {
+                rounds: Rounds::of(8),
+                span: Duration::from_millis(300),
+            },
             only: Vec::new(),
             markdown: None,
         };
@@ -62,7 +68,8 @@ impl Options {
         let Plan {
             rounds, few_rounds, ..
         } = &mut options.keyed;
-        for others in [&mut options.waiting_rounds, rounds, few_rounds] {
+        let in_redis = &mut options.redis.rounds;
+        for others in [&mut options.waiting_rounds, rounds, few_rounds, in_redis] {
             others.who.clone_from(&options.rounds.who);
         }
         Ok(options)
@@ -79,6 +86,8 @@ impl Options {
         self.keyed.few_rounds.count = 1;
         self.keyed.span = Duration::from_millis(20);
         self.keyed.idle = Duration::from_millis(300);
+        self.redis.rounds.count = 2;
+        self.redis.span = Duration::from_millis(100);
     }
 
     fn set_rounds(&mut self, value: &str) -> Result<(), String> {
@@ -88,6 +97,7 @@ impl Options {
                 self.waiting_rounds.count = count.div_ceil(10);
                 self.keyed.rounds.count = count.div_ceil(2);
                 self.keyed.few_rounds.count = count.div_ceil(10);
+                self.redis.rounds.count = count.div_ceil(4);
                 Ok(())
             }
             _ => Err(format!("--rounds is {value}, not a number of rounds")),
@@ -96,7 +106,8 @@ impl Options {
 
     /// Whether a case is to be run.
     pub(crate) fn wants(&self, case: &str) -> bool {
-        let named = |only: &String| only == case || only == KEYED && case.starts_with(KEYED);
+        let group = |only: &str| [KEYED, REDIS].contains(&only) && case.starts_with(only);
+        let named = |only: &String| only == case || group(only);
         self.only.is_empty() || self.only.iter().any(named)
     }
 }

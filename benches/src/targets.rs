@@ -2,7 +2,7 @@
 
 use crate::report::{Case, Series, Table};
 use crate::waiting::{self, Waited};
-use crate::{calls, floors, handoff, instant, keyed, limiters, permits, sizes};
+use crate::{calls, floors, handoff, instant, keyed, limiters, permits, redis, sizes};
 
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -17,6 +17,7 @@ pub(crate) fn markdown(
     waits: &[(u32, Vec<Series<Waited>>)],
     sizes: Option<&sizes::Sizes>,
     keyed: &keyed::Results,
+    redis: &redis::Results,
 ) -> String {
     let mut targets = ratios(cases);
     targets.extend(cost_of_totals(cases));
@@ -31,6 +32,7 @@ pub(crate) fn markdown(
         met: sizes.our_future() <= 128,
     }));
     targets.extend(keyed.targets());
+    targets.extend(redis.targets());
     let mut table = Table::new(&["target", "wanted", "measured", ""]);
     for target in targets {
         let met = if target.met { "met" } else { "**missed**" };
