@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, FixedWindow, Quota, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    Concurrency, Demand, FixedWindow, PerKey, Quota, SlidingCounter, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
-use plimsoll_redis::{RedisLimiter, RedisRule, Store};
+use plimsoll_redis::{Borrow, RedisLimiter, RedisRule, Store};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd};
 
@@ -20,6 +21,8 @@ use crate::contender::Contender;
 use crate::contender::Role::{Floor, Ours};
 
 pub(super) const BUCKET: &str = "plimsoll token bucket";
+pub(super) const HOT: &str = "plimsoll hot key, unborrowed";
+pub(super) const BORROWED: &str = "plimsoll hot key, borrowed";
 pub(super) const LEASE: &str = "plimsoll lease, taken and given back";
 pub(super) const INCR: &str = "INCR, same client";
 pub(super) const PIPELINED: &str = "INCR by redis-benchmark, pipelined";
@@ -46,7 +49,19 @@ pub(super) fn all(bench: &Rc<Bench>) -> Vec<Contender<Trial, Sample>> {
     };
     // Empty after the first, which is not counted.
     let empty = TokenBucket::greedy(Quota::per_day(1));
+    // More than anybody can ask for: what is borrowed is decided here, millions of times a second.
+    let hot = TokenBucket::greedy(Quota::new(2_000_000, Duration::from_millis(100)));
+    let borrowed = limiter("borrowed", hot.clone().into()).fleet();
+    let borrowed = borrowed.borrowing(Borrow::new()).build();
     let mut all = vec![
+        granted(HOT, hot.into()),
+        asked(
+            bench,
+            Ours,
+            BORROWED,
+            borrowed.expect("a valid limit"),
+            |fleet| async move { fleet.acquire_owned(KEY, Demand::ONE).await.is_ok() },
+        ),
         granted(BUCKET, TokenBucket::per_second(LIMIT).into()),
         asked(
             bench,

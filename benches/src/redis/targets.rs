@@ -1,6 +1,6 @@
 //! What we set out to reach in Redis.
 
-use super::contenders::{BUCKET, INCR, LEASE, PIPELINED};
+use super::contenders::{BORROWED, BUCKET, HOT, INCR, LEASE, PIPELINED};
 use super::{Case, Results};
 use crate::contender::Role;
 use crate::targets::{Target, at_least};
@@ -15,20 +15,23 @@ impl Results {
                 let ratio = case.ratio(BUCKET, floor);
                 targets.extend(ratio.map(|ratio| at_least(&what, ratio, 0.6, " ×")));
             }
+            let borrowed = case.ratio(BORROWED, HOT);
+            let what = "in Redis, 64 at once: borrowed ÷ unborrowed";
+            targets.extend(borrowed.map(|ratio| at_least(what, ratio, 20.0, " ×")));
         }
         targets.extend(self.cases.iter().filter_map(round_trips));
         targets
     }
 }
 
-/// Giving a lease back is a round trip of its own, and no decision.
+/// Giving a lease back is a round trip of its own, and no decision; what is borrowed takes less than one.
 fn round_trips(case: &Case) -> Option<Target> {
     let ours = case
         .series
         .iter()
         .filter(|series| series.role == Role::Ours);
     let trips = ours
-        .filter(|series| series.name != LEASE)
+        .filter(|series| ![LEASE, BORROWED].contains(&series.name))
         .flat_map(|series| series.samples.iter().map(|sample| sample.trips));
     let trips: Vec<f64> = trips.collect();
     let (fewest, most) = (
