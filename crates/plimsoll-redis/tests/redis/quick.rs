@@ -1,0 +1,232 @@
+//! What is decided the quick way is answered and kept as the full way does it: also after a limit has changed, and where
+//! clocks disagree. Several limits together are always decided the full way, so one alone is compared with all of one.
+
+use std::time::Duration;
+
+use crate::server::Server;
+use plimsoll::{
+    Concurrency, FixedWindow, ManualClock, Moment, Quota, SlidingCounter, SlidingLog,
+    SlidingWindow, TokenBucket,
+};
+use plimsoll_redis::{Decision, RedisAll, RedisLimiter, RedisRule};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Runtime;
+
+const KEY: &str = "subject";
+const START: u64 = 1_789_000_000_123_456_789;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Ask { who: usize, cost: u32 },
+    Add { who: usize, amount: u32 },
+}
+
+/// Most are asked of the first, which is the old limit on a clock that is right.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let who = || prop_oneof![6 => Just(0_usize), 2 => Just(1), 1 => Just(2), 1 => Just(3)];
+    let cost = prop_oneof![4 => Just(1_u32), 3 => 0..6_u32, 1 => 0..25_u32];
+    let wait = prop_oneof![
+        3 => 0..10_000_u64,
+        3 => 0..300_000_000_u64,
+        1 => 0..3_000_000_000_u64,
+        1 => prop::sample::select(vec![50_000_000, 1_000_000_000, 30_000_000_000]),
+    ];
+    let step = prop_oneof![
+        6 => (who(), cost).prop_map(|(who, cost)| Step::Ask { who, cost }),
+        3 => wait.prop_map(Step::Wait),
+        1 => (who(), 0..4_u32).prop_map(|(who, amount)| Step::Add { who, amount }),
+    ];
+    prop::collection::vec(step, 1..50)
+}
+
+/// Of sizes that the quick way decides.
+fn quotas() -> impl Strategy<Value = Quota> {
+    let nanos = prop::sample::select(vec![
+        100_000_000,
+        123_456_789,
+        1_000_000_000,
+        2_000_000_000,
+        60_000_000_000,
+    ]);
+    (1..20_u32, nanos).prop_map(|(units, nanos)| Quota::new(units, Duration::from_nanos(nanos)))
+}
+
+/// One way of deciding: the old limit and the new one, each on a clock that is right and on one that is behind.
+struct Way {
+    alone: Vec<RedisLimiter>,
+    together: Option<Vec<RedisAll>>,
+    namespace: &'static str,
+}
+
+impl Way {
+    fn new(
+        server: &Server,
+        namespace: &'static str,
+        clocks: &[ManualClock],
+        rules: &[RedisRule],
+    ) -> Self {
+        let (mut alone, mut together) = (Vec::new(), Vec::new());
+        for clock in clocks {
+            let store = server.store().namespace(namespace).clock(clock.clock());
+            let store = store.open().expect("a store");
+            for rule in rules {
+                let limiter = store.limiter("same", rule.clone()).expect("a limit");
+                together.push(store.all([limiter.clone()]).expect("one limit"));
+                alone.push(limiter);
+            }
+        }
+        Self {
+            alone,
+            together: (namespace == "full").then_some(together),
+            namespace,
+        }
+    }
+
+    /// What is answered, in words.
+    async fn ask(&self, who: usize, cost: u32) -> String {
+        let decision = match &self.together {
+            Some(all) => all[who].decide(KEY, cost).await,
+            None => self.alone[who].decide(KEY, cost).await,
+        };
+        match decision.expect("a decision") {
+            Decision::Granted(permit) => {
+                let answer = format!("{:?}", permit.standing());
+                permit.forget();
+                answer
+            }
+            Decision::Denied(denied) => format!("{denied:?}"),
+        }
+    }
+
+    /// What is kept, without the names of leases.
+    async fn kept(&self, connection: &mut MultiplexedConnection, letter: char) -> Vec<String> {
+        let key = format!("{}:{{{KEY}}}:same:{letter}", self.namespace);
+        if !matches!(letter, 'l' | 'k') {
+            let text: Option<String> = redis::cmd("GET")
+                .arg(key)
+                .query_async(connection)
+                .await
+                .expect("a text");
+            return text.into_iter().collect();
+        }
+        let mut range = redis::cmd("ZRANGE");
+        range.arg(key).arg(0).arg(-1).arg("WITHSCORES");
+        let members: Vec<(String, String)> =
+            range.query_async(connection).await.expect("a sorted set");
+        let words = |(member, score): (String, String)| match member.rsplit_once(':') {
+            Some((_, cost)) if letter == 'k' => format!("{cost} until {score}"),
+            _ => format!("{member} at {score}"),
+        };
+        let mut words: Vec<_> = members.into_iter().map(words).collect();
+        words.sort();
+        words
+    }
+}
+
+/// Compares both ways for limits of one kind, which `letter` stands for in their keys.
+fn compare(letter: char, rules: impl Fn(Quota, u32) -> RedisRule + Clone) {
+    let runtime = Runtime::new().expect("a runtime");
+    let server = Server::start();
+    let connection = runtime.block_on(async {
+        let client = redis::Client::open(server.url()).expect("an address");
+        let connecting = client.get_multiplexed_async_connection();
+        connecting.await.expect("a connection")
+    });
+    let rule = || {
+        let rules = rules.clone();
+        (quotas(), 1..12_u32).prop_map(move |(quota, size)| rules(quota, size))
+    };
+    let behind = prop::sample::select(vec![1, 700_000_000, 5_000_000_000, 500_000_000_000_u64]);
+    let config = ProptestConfig {
+        cases: 80,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let cases = (rule(), rule(), behind, steps());
+    let result = TestRunner::new(config).run(&cases, |(old, new, behind, steps)| {
+        runtime.block_on(async {
+            let _: () = redis::cmd("FLUSHALL")
+                .query_async(&mut connection.clone())
+                .await
+                .expect("forgetting");
+            let at = |nanos| ManualClock::starting_at(Moment::from_nanos(nanos));
+            let clocks = [at(START), at(START - behind)];
+            let rules = [old, new];
+            let ways = ["quick", "full"].map(|name| Way::new(&server, name, &clocks, &rules));
+            for step in steps {
+                let mut answers = Vec::new();
+                for way in &ways {
+                    match step {
+                        Step::Wait(_) => {}
+                        Step::Ask { who, cost } => answers.push(way.ask(who, cost).await),
+                        Step::Add { who, amount } => {
+                            way.alone[who].add(KEY, amount).await.expect("an addition");
+                        }
+                    }
+                }
+                if let Step::Wait(nanos) = step {
+                    let span = Duration::from_nanos(nanos);
+                    clocks.iter().for_each(|clock| clock.advance(span));
+                }
+                if let [quick, full] = answers.as_slice() {
+                    prop_assert_eq!(quick, full, "answered to {:?}", step);
+                }
+                let quick = ways[0].kept(&mut connection.clone(), letter).await;
+                let full = ways[1].kept(&mut connection.clone(), letter).await;
+                prop_assert_eq!(quick, full, "kept after {:?}", step);
+            }
+            Ok(())
+        })
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn fixed_windows_are_kept_the_same_both_ways() {
+    compare('w', |quota, _| FixedWindow::new(quota).into());
+}
+
+#[test]
+fn sliding_windows_are_kept_the_same_both_ways() {
+    compare('s', |quota, segments| {
+        SlidingWindow::new(quota, segments).into()
+    });
+}
+
+#[test]
+fn sliding_counters_are_kept_the_same_both_ways() {
+    compare('c', |quota, _| SlidingCounter::new(quota).into());
+}
+
+#[test]
+fn token_buckets_are_kept_the_same_both_ways() {
+    compare('b', |quota, burst| {
+        TokenBucket::greedy(quota).with_burst(burst).into()
+    });
+}
+
+#[test]
+fn sliding_logs_are_kept_the_same_both_ways() {
+    compare('l', |quota, size| {
+        let log = SlidingLog::new(quota);
+        if size > 8 {
+            log.counting_refusals()
+        } else {
+            log
+        }
+        .into()
+    });
+}
+
+#[test]
+fn leases_are_kept_the_same_both_ways() {
+    compare('k', |quota, _| {
+        let rule = RedisRule::from(Concurrency::new(quota.units()));
+        rule.with_lease(quota.period())
+    });
+}
