@@ -12,7 +12,8 @@ usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
                    permit, permit-two, call, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
                    keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns;
-                   keyed for all of these; redis-1, redis-16, redis-64, redis-256, redis for all of these
+                   keyed for all of these; redis-1, redis-16, redis-64, redis-256, redis-fairness,
+                   redis for all of these
   --who TEXT       only contenders with this in their name, for a profile
   --markdown FILE  write the results there, too";
 

@@ -11,11 +11,11 @@ use plimsoll::{
     Concurrency, Demand, FixedWindow, PerKey, Quota, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket,
 };
-use plimsoll_redis::{Borrow, RedisLimiter, RedisRule, Store};
+use plimsoll_redis::{Borrow, Fleet, RedisLimiter, RedisRule, Store};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd};
 
-use super::load::{Bench, Sample, Trial, asked, by_redis_benchmark};
+use super::load::{Bench, Sample, Trial, asked, asked_then, by_redis_benchmark};
 use super::peers;
 use crate::contender::Contender;
 use crate::contender::Role::{Floor, Ours};
@@ -55,12 +55,13 @@ pub(super) fn all(bench: &Rc<Bench>) -> Vec<Contender<Trial, Sample>> {
     let borrowed = borrowed.borrowing(Borrow::new()).build();
     let mut all = vec![
         granted(HOT, hot.into()),
-        asked(
+        asked_then(
             bench,
             Ours,
             BORROWED,
             borrowed.expect("a valid limit"),
             |fleet| async move { fleet.acquire_owned(KEY, Demand::ONE).await.is_ok() },
+            |fleet| async move { return_all(&fleet).await },
         ),
         granted(BUCKET, TokenBucket::per_second(LIMIT).into()),
         asked(
@@ -110,6 +111,14 @@ pub(super) fn all(bench: &Rc<Bench>) -> Vec<Contender<Trial, Sample>> {
     ];
     all.extend(peers::all(bench));
     all
+}
+
+/// Gives back what is borrowed, also what is still on its way: it is here when what is sent after it is answered.
+async fn return_all(fleet: &Fleet) {
+    for _ in 0..2 {
+        fleet.store().ping().await.expect("a store that answers");
+        fleet.give_back().await.expect("a store that answers");
+    }
 }
 
 async fn is_granted(limiter: &Arc<RedisLimiter>) -> bool {

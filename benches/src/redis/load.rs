@@ -135,12 +135,30 @@ where
     L: Send + Sync + 'static,
     F: Future<Output = bool> + Send + 'static,
 {
+    asked_then(bench, role, name, limiter, ask, |_| async {})
+}
+
+/// The same, with something to be done after each trial, so that others are not charged for it.
+pub(super) fn asked_then<L, F, T>(
+    bench: &Rc<Bench>,
+    role: Role,
+    name: &'static str,
+    limiter: L,
+    ask: fn(Arc<L>) -> F,
+    then: fn(Arc<L>) -> T,
+) -> Contender<Trial, Sample>
+where
+    L: Send + Sync + 'static,
+    F: Future<Output = bool> + Send + 'static,
+    T: Future<Output = ()> + 'static,
+{
     let (bench, limiter) = (Rc::clone(bench), Arc::new(limiter));
     Contender::new(role, name, move |trial: Trial| {
         // So that nobody works with what another has left behind.
         bench.server.clear();
-        let limiter = Arc::clone(&limiter);
-        let (sample, seen) = bench.load(trial, move || ask(Arc::clone(&limiter)));
+        let shared = Arc::clone(&limiter);
+        let (sample, seen) = bench.load(trial, move || ask(Arc::clone(&shared)));
+        bench.runtime.block_on(then(Arc::clone(&limiter)));
         if seen.wrong > 0 {
             let wrong = format!("{} of {} answers are wrong", seen.wrong, seen.asked);
             assert!(role != Role::Ours, "{name}: {wrong} in {trial:?}");

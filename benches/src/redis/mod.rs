@@ -1,6 +1,7 @@
 //! Limits in Redis, on one real server, beside what the server and its client can do at all.
 
 mod contenders;
+pub(crate) mod fairness;
 mod load;
 mod peers;
 mod server;
@@ -9,6 +10,7 @@ mod targets;
 use std::rc::Rc;
 use std::time::Duration;
 
+use self::fairness::Fairness;
 use self::load::{Bench, Sample, Trial};
 use crate::contender::{Contender, Rounds};
 use crate::report::{Series, Table, marked, quantile};
@@ -35,6 +37,7 @@ pub(crate) struct Plan {
 #[derive(Default)]
 pub(crate) struct Results {
     cases: Vec<Case>,
+    fairness: Option<Fairness>,
 }
 
 struct Case {
@@ -47,7 +50,8 @@ pub(crate) fn run(plan: &Plan, wanted: impl Fn(&str) -> bool) -> Results {
     let mut results = Results::default();
     let cases = CALLERS.into_iter().filter(|(_, name)| wanted(name));
     let callers: Vec<usize> = cases.map(|(callers, _)| callers).collect();
-    if callers.is_empty() {
+    let fairness = wanted("redis-fairness");
+    if callers.is_empty() && !fairness {
         return results;
     }
     let bench = match Bench::start() {
@@ -65,12 +69,19 @@ pub(crate) fn run(plan: &Plan, wanted: impl Fn(&str) -> bool) -> Results {
         let series = Contender::in_turns(contenders::all(&bench), &plan.rounds, trial);
         results.cases.push(Case { callers, series });
     }
+    // Long enough that the burst at the beginning matters little.
+    results.fairness = fairness.then(|| fairness::run(&bench, &plan.rounds, plan.span * 5));
     results
 }
 
 impl Results {
     pub(crate) fn markdown(&self) -> Vec<String> {
-        self.cases.iter().map(Case::markdown).collect()
+        let fairness = self.fairness.iter().map(Fairness::markdown);
+        self.cases
+            .iter()
+            .map(Case::markdown)
+            .chain(fairness)
+            .collect()
     }
 }
 

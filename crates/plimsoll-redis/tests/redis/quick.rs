@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::server::Server;
 use plimsoll::{
-    Concurrency, FixedWindow, ManualClock, Moment, Quota, SlidingCounter, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Concurrency, Demand, FixedWindow, ManualClock, Moment, PerKey, Quota, SlidingCounter,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 use plimsoll_redis::{Decision, RedisAll, RedisLimiter, RedisRule};
 use proptest::prelude::*;
@@ -229,4 +229,64 @@ fn leases_are_kept_the_same_both_ways() {
         let rule = RedisRule::from(Concurrency::new(quota.units()));
         rule.with_lease(quota.period())
     });
+}
+
+/// Waits until one more script has run.
+async fn until_run(server: &Server, before: u64) {
+    for _ in 0..1000 {
+        if server.scripts_run() > before {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("nothing was sent");
+}
+
+#[tokio::test]
+async fn what_was_granted_is_given_back_to_the_moment_it_was_taken() {
+    let server = Server::start();
+    let quota = Quota::per_second(10);
+    let early = Duration::from_millis(300);
+    let rules: [(&str, RedisRule, Duration); 5] = [
+        (
+            "window",
+            FixedWindow::new(quota).into(),
+            Duration::from_secs(1),
+        ),
+        (
+            "counter",
+            SlidingCounter::new(quota).into(),
+            Duration::from_secs(1),
+        ),
+        ("segments", SlidingWindow::new(quota, 10).into(), early),
+        ("log", SlidingLog::new(quota).into(), early),
+        ("bucket", TokenBucket::greedy(quota).into(), early),
+    ];
+    for (name, rule, span) in rules {
+        let clock = ManualClock::starting_at(Moment::from_nanos(START));
+        let store = server.store().clock(clock.clock()).open().expect("a store");
+        let fleet = store.limiter(name, rule).expect("a limit").fleet();
+        let fleet = fleet.build().expect("a fleet");
+        let take = async |cost: u32| {
+            let demand = Demand::of(cost);
+            fleet.acquire_owned(KEY, demand).await.expect("room")
+        };
+        // The first of a log is decided the full way.
+        take(1).await.forget();
+        clock.advance(Duration::from_millis(1));
+        let permit = take(3).await;
+        clock.advance(span);
+        take(2).await.forget();
+        let before = server.scripts_run();
+        permit.undo();
+        until_run(&server, before).await;
+        let seen = fleet.limiter().look(KEY).await.expect("a look").in_use;
+        let expected = match name {
+            // What was taken in the window before is gone with it.
+            "window" => 2,
+            // As much as was taken has come since, and would have found no room but for the first.
+            _ => 3,
+        };
+        assert_eq!(seen, expected, "{name}");
+    }
 }
