@@ -290,3 +290,47 @@ async fn what_was_granted_is_given_back_to_the_moment_it_was_taken() {
         assert_eq!(seen, expected, "{name}");
     }
 }
+
+#[tokio::test]
+async fn what_is_kept_expires_at_the_same_time_both_ways() {
+    let server = Server::start();
+    let quota = Quota::per_day(10);
+    let lease = RedisRule::from(Concurrency::new(10)).with_lease(quota.period());
+    let rules: [(char, RedisRule); 6] = [
+        ('w', FixedWindow::new(quota).into()),
+        ('c', SlidingCounter::new(quota).into()),
+        ('s', SlidingWindow::new(quota, 10).into()),
+        ('l', SlidingLog::new(quota).into()),
+        ('b', TokenBucket::greedy(quota).into()),
+        ('k', lease),
+    ];
+    for (letter, rule) in rules {
+        let mut expire = Vec::new();
+        for namespace in ["quick", "full"] {
+            let store = server.store().namespace(namespace).open().expect("a store");
+            let alone = store.limiter("same", rule.clone()).expect("a limit");
+            let together = store.all([alone.clone()]).expect("one limit");
+            // The first of a log is decided the full way, and what it says is overwritten.
+            for _ in 0..2 {
+                let decision = match namespace {
+                    "quick" => alone.decide(KEY, 1).await,
+                    _ => together.decide(KEY, 1).await,
+                };
+                let permit = decision.expect("a decision").into_result();
+                permit.expect("room").forget();
+                let key = format!("{namespace}:{{{KEY}}}:same:{letter}");
+                expire.push(server.cli(&["pttl", &key]));
+                // A lease only lengthens it.
+                server.cli(&["pexpire", &key, "3000"]);
+            }
+        }
+        let millis: Vec<i64> = expire.iter().flat_map(|text| text.parse()).collect();
+        let [first, quick, first_full, full] = millis[..] else {
+            panic!("{letter}: {expire:?}");
+        };
+        for (quick, full) in [(first, first_full), (quick, full)] {
+            assert!((quick - full).abs() < 5000, "{letter}: {expire:?}");
+            assert!(quick > 10_000, "{letter}: {expire:?}");
+        }
+    }
+}
