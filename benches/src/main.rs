@@ -17,6 +17,7 @@ mod limiters;
 mod machine;
 mod options;
 mod permits;
+mod redis;
 mod report;
 mod sizes;
 mod targets;
@@ -81,12 +82,13 @@ fn run(options: &Options) -> String {
     };
     let keyed = keyed::run(&options.keyed, wanted);
     let tower = tower::run(&options.tower, wanted);
+    let redis = redis::run(&options.redis, wanted);
 
     let mut parts = vec![
         machine::description(options, &watch),
         format!(
             "## Targets\n\n{}",
-            targets::markdown(&cases, &waits, sizes.as_ref(), &keyed, &tower)
+            targets::markdown(&cases, &waits, sizes.as_ref(), &keyed, &tower, &redis)
         ),
         "## Cases\n".to_owned(),
     ];
@@ -98,6 +100,7 @@ fn run(options: &Options) -> String {
     );
     parts.extend(keyed.markdown());
     parts.extend(tower.markdown());
+    parts.extend(redis.markdown());
     parts.extend(sizes.iter().map(sizes::Sizes::markdown));
     let mut text = parts.join("\n");
     text.truncate(text.trim_end().len());

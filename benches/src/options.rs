@@ -2,19 +2,21 @@ use std::time::Duration;
 
 use crate::contender::Rounds;
 use crate::keyed::{self, KEYED};
+use crate::redis::{self, REDIS};
 use crate::tower::{self, TOWER};
 
 pub(crate) const USAGE: &str = "\
 usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--markdown FILE]
 
   --quick          few short rounds, to see that everything works
-  --rounds N       how often everybody runs in each case (31; half of it with keys and under load, a
-                   tenth for waiting)
+  --rounds N       how often everybody runs in each case (31; half of it with keys and under load, a quarter
+                   in Redis, a tenth for waiting)
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
                    permit, permit-two, call, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
                    keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns;
                    keyed for all of these; tower-rate, tower-concurrency, tower-adaptive, tower-http,
-                   tower-fields, tower-wrk; tower for all of these
+                   tower-fields, tower-wrk; tower for all of these; redis-1, redis-16, redis-64, redis-256,
+                   redis-fairness; redis for all of these
   --who TEXT       only contenders with this in their name, for a profile
   --markdown FILE  write the results there, too";
 
@@ -30,6 +32,7 @@ pub(crate) struct Options {
     pub(crate) waiting_span: Duration,
     pub(crate) keyed: keyed::Plan,
     pub(crate) tower: tower::Plan,
+    pub(crate) redis: redis::Plan,
     pub(crate) only: Vec<String>,
     pub(crate) markdown: Option<String>,
 }
@@ -55,6 +58,10 @@ impl Options {
                 wrk_rounds: Rounds::of(16),
                 wrk_seconds: 1,
             },
+            redis: redis::Plan {
+                rounds: Rounds::of(8),
+                span: Duration::from_millis(300),
+            },
             only: Vec::new(),
             markdown: None,
         };
@@ -75,6 +82,7 @@ impl Options {
             &mut options.keyed.few_rounds,
             &mut options.tower.rounds,
             &mut options.tower.wrk_rounds,
+            &mut options.redis.rounds,
         ] {
             others.who.clone_from(&options.rounds.who);
         }
@@ -95,6 +103,8 @@ impl Options {
         self.tower.rounds.count = 3;
         self.tower.span = Duration::from_millis(5);
         self.tower.wrk_rounds.count = 1;
+        self.redis.rounds.count = 2;
+        self.redis.span = Duration::from_millis(100);
     }
 
     fn set_rounds(&mut self, value: &str) -> Result<(), String> {
@@ -106,6 +116,7 @@ impl Options {
                 self.keyed.few_rounds.count = count.div_ceil(10);
                 self.tower.rounds.count = count;
                 self.tower.wrk_rounds.count = count.div_ceil(2);
+                self.redis.rounds.count = count.div_ceil(4);
                 Ok(())
             }
             _ => Err(format!("--rounds is {value}, not a number of rounds")),
@@ -114,10 +125,8 @@ impl Options {
 
     /// Whether a case is to be run.
     pub(crate) fn wants(&self, case: &str) -> bool {
-        let named = |only: &String| {
-            let whole = [KEYED, TOWER].contains(&only.as_str());
-            only == case || whole && case.starts_with(only)
-        };
+        let whole = |only: &str| [KEYED, TOWER, REDIS].contains(&only) && case.starts_with(only);
+        let named = |only: &String| only == case || whole(only);
         self.only.is_empty() || self.only.iter().any(named)
     }
 }

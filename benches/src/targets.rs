@@ -2,7 +2,7 @@
 
 use crate::report::{Case, Series, Table};
 use crate::waiting::{self, Waited};
-use crate::{calls, floors, handoff, instant, keyed, limiters, permits, sizes, tower};
+use crate::{calls, floors, handoff, instant, keyed, limiters, permits, redis, sizes, tower};
 
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -18,6 +18,7 @@ pub(crate) fn markdown(
     sizes: Option<&sizes::Sizes>,
     keyed: &keyed::Results,
     tower: &tower::Results,
+    redis: &redis::Results,
 ) -> String {
     let mut targets = ratios(cases);
     targets.extend(cost_of_totals(cases));
@@ -33,6 +34,7 @@ pub(crate) fn markdown(
     }));
     targets.extend(keyed.targets());
     targets.extend(tower.targets());
+    targets.extend(redis.targets());
     let mut table = Table::new(&["target", "wanted", "measured", ""]);
     for target in targets {
         let met = if target.met { "met" } else { "**missed**" };

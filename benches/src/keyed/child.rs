@@ -1,5 +1,5 @@
 //! Measurements that need a process of their own: what an allocator has kept of those who were measured
-//! before would count for those who come after.
+//! before would count for those who come after, and only processes can be several of a fleet.
 
 use std::env;
 use std::fs;
@@ -8,6 +8,7 @@ use std::process::Command;
 use super::contenders::{self, Entrant, Limit, Limiter};
 use super::keys::Key;
 use super::{memory, returns, stalls};
+use crate::redis::fairness::{self, FAIRNESS};
 
 /// The argument that makes this program such a process.
 pub(crate) const CHILD: &str = "--child";
@@ -34,6 +35,7 @@ pub(crate) fn answer(args: &[String]) -> Option<String> {
         ["returns", u64::KIND, rest @ ..] => returns::child::<u64>(rest),
         ["returns", String::KIND, rest @ ..] => returns::child::<String>(rest),
         ["stalls", rest @ ..] => stalls::child(rest),
+        [FAIRNESS, rest @ ..] => fairness::child(rest),
         _ => None,
     }
 }

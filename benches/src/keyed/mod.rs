@@ -4,7 +4,7 @@ mod asked;
 pub(crate) mod child;
 mod contenders;
 mod floors;
-mod histogram;
+pub(crate) mod histogram;
 mod hits;
 mod keys;
 mod memory;

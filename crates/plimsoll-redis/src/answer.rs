@@ -51,29 +51,24 @@ impl Answer {
 
     /// The next span; `None` if nobody knows, or it is longer than a moment can say.
     pub(crate) fn span(&mut self) -> Result<Option<Duration>, StoreError> {
-        let text = self.text()?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let nanos =
-            read_number(&text).ok_or_else(|| StoreError::bad_reply(&Value::SimpleString(text)))?;
+        let part = self.part();
+        let nanos = match &part {
+            Value::Int(nanos) => u128::try_from(*nanos).ok(),
+            other => match text(other) {
+                Some("") => return Ok(None),
+                Some(text) => read_number(text),
+                None => None,
+            },
+        };
+        let nanos = nanos.ok_or_else(|| StoreError::bad_reply(&part))?;
         Ok(u64::try_from(nanos).ok().map(Duration::from_nanos))
     }
 
     /// The next moment, by the clock of the store.
     pub(crate) fn moment(&mut self) -> Result<Moment, StoreError> {
-        let text = self.text()?;
-        read_moment(&text).ok_or_else(|| StoreError::bad_reply(&Value::SimpleString(text)))
-    }
-
-    fn text(&mut self) -> Result<String, StoreError> {
         let part = self.part();
-        let text = match &part {
-            Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-            Value::SimpleString(text) => Some(text.clone()),
-            _ => None,
-        };
-        text.ok_or_else(|| StoreError::bad_reply(&part))
+        let moment = text(&part).and_then(read_moment);
+        moment.ok_or_else(|| StoreError::bad_reply(&part))
     }
 
     fn part(&mut self) -> Value {
@@ -116,13 +111,21 @@ impl Answer {
     }
 
     fn reason(&mut self) -> Result<Reason, StoreError> {
-        let text = self.text()?;
-        match text.as_str() {
-            "exhausted" => Ok(Reason::Exhausted),
-            "too_soon" => Ok(Reason::TooSoon),
-            "too_large" => Ok(Reason::TooLarge),
-            _ => Err(StoreError::bad_reply(&Value::SimpleString(text))),
+        let part = self.part();
+        match text(&part) {
+            Some("exhausted") => Ok(Reason::Exhausted),
+            Some("too_soon") => Ok(Reason::TooSoon),
+            Some("too_large") => Ok(Reason::TooLarge),
+            _ => Err(StoreError::bad_reply(&part)),
         }
+    }
+}
+
+fn text(part: &Value) -> Option<&str> {
+    match part {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
     }
 }
 

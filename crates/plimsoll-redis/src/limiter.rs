@@ -47,7 +47,7 @@ impl RedisLimiter {
         rule.check()?;
         let inner = Inner {
             name: name.to_owned(),
-            script: Script::deciding([rule.kind()]),
+            script: Script::deciding_for(&rule),
             words: rule.words(store.origin()),
             leases: rule
                 .lease()
@@ -292,10 +292,12 @@ impl RedisLimiter {
         last: String,
     ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;
-        let mut arguments = vec![what.to_owned(), inner.store.now(), amount.to_string()];
+        let (now, amount) = (inner.store.now(), amount.to_string());
+        let mut arguments = Vec::with_capacity(4 + inner.words.len());
+        arguments.extend([what, &now, &amount]);
+        arguments.extend(inner.words.iter().map(String::as_str));
         // The id of a lease, a number, a moment, or nothing: scripts pass over what they do not ask for.
-        arguments.extend(inner.words.iter().cloned());
-        arguments.push(last);
+        arguments.push(&last);
         Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)
     }
 }

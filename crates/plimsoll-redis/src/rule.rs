@@ -116,6 +116,35 @@ impl RedisRule {
         }
     }
 
+    /// Whether the quick way of the scripts can decide it: all it multiplies stays below 2^52.
+    pub(crate) fn is_everyday(&self) -> bool {
+        let small = |factors: &[u128]| {
+            let product = |product: u128, factor: &u128| product.checked_mul(*factor);
+            let product = factors.iter().try_fold(1, product);
+            product.is_some_and(|product| product < 1 << 52)
+        };
+        match &self.shape {
+            Shape::FixedWindow { quota, .. } => small(&[2, quota.period().as_nanos()]),
+            Shape::SlidingWindow { quota, segments } => {
+                small(&[2, u128::from(*segments), quota.period().as_nanos()])
+            }
+            Shape::SlidingCounter(quota) => {
+                small(&[2, u128::from(quota.units()), quota.period().as_nanos()])
+            }
+            Shape::Buckets(buckets) => match buckets.as_slice() {
+                [bucket] if bucket.is_greedy() && bucket.initial() == bucket.burst() => {
+                    let period = bucket.refill().period().as_nanos();
+                    small(&[2, u128::from(bucket.burst()), period])
+                }
+                _ => false,
+            },
+            Shape::SlidingLog(log) => {
+                log.min_gap().is_zero() && small(&[2, log.quota().period().as_nanos()])
+            }
+            Shape::Concurrency { lease, .. } => small(&[2, lease.as_nanos()]),
+        }
+    }
+
     /// Whether Redis can keep it.
     pub(crate) fn check(&self) -> Result<(), InvalidLimit> {
         match self.shape {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+use crate::RedisRule;
 use crate::rule::Kind;
 
 /// A script and the hash by which servers know it.
@@ -15,6 +16,9 @@ pub(crate) struct Script {
 const EXACT: &str = include_str!("lua/exact.lua");
 const TIME: &str = include_str!("lua/time.lua");
 const DECIDE: &str = include_str!("lua/decide.lua");
+const QUICK: &str = include_str!("lua/quick/quick.lua");
+const WINDOW: &str = include_str!("lua/quick/window.lua");
+const OR_NOT: &str = include_str!("lua/quick/or_not.lua");
 
 pub(crate) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[EXACT, TIME, include_str!("lua/renew.lua")]));
@@ -27,6 +31,22 @@ impl Script {
         let text = parts.concat();
         let hash = redis::Script::new(&text).get_hash().to_owned();
         Self { text, hash }
+    }
+
+    /// The script that decides for one limit: if it is of an everyday size, the quick way first.
+    pub(crate) fn deciding_for(rule: &RedisRule) -> Self {
+        let kind = rule.kind();
+        let all = Self::deciding([kind]);
+        let quick: &[&str] = match kind {
+            _ if !rule.is_everyday() => return all,
+            Kind::FixedWindow => &[WINDOW, include_str!("lua/quick/fixed_window.lua")],
+            Kind::SlidingWindow => &[WINDOW, include_str!("lua/quick/sliding_window.lua")],
+            Kind::SlidingCounter => &[WINDOW, include_str!("lua/quick/sliding_counter.lua")],
+            Kind::TokenBucket => &[include_str!("lua/quick/token_bucket.lua")],
+            Kind::Concurrency => &[include_str!("lua/quick/concurrency.lua")],
+            Kind::SlidingLog => &[include_str!("lua/quick/sliding_log.lua")],
+        };
+        Self::of(&[QUICK, &quick.concat(), OR_NOT, &all.text])
     }
 
     /// The script that decides for limits of these kinds, and has no more in it than they need: every call runs

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{Clock, InvalidLimit, Moment};
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 
 use crate::circuit::{Breaker, Circuit};
 use crate::link::Link;
@@ -166,11 +166,13 @@ impl Store {
         &self,
         script: &Script,
         keys: &[Vec<u8>],
-        arguments: &[String],
+        arguments: &[impl ToRedisArgs + Sync],
     ) -> Result<Value, StoreError> {
         let call = async {
             let command = |name: &str, script: &str| {
-                let mut command = Cmd::new();
+                // Room for most, so that it need not grow.
+                let parts = 3 + keys.len() + arguments.len();
+                let mut command = Cmd::with_capacity(parts, script.len() + 256);
                 command.arg(name).arg(script).arg(keys.len());
                 command.arg(keys).arg(arguments);
                 command

@@ -23,9 +23,9 @@
 -- | begin  | writes down a limit that nobody has used        | nothing                                       |
 -- | look   | nothing                                         | what is left, what is in use, when it is full |
 --
--- When is a span in nanoseconds, as text, and empty if nobody knows. A refusal writes nothing, unless refusals count,
--- a lease has run out, the bucket is new and not full, or the limit has been changed. A grant ends with the moment at
--- which it was taken.
+-- When is a span in nanoseconds, a number below 2^53 and text above, and empty if nobody knows. A refusal writes
+-- nothing, unless refusals count, a lease has run out, the bucket is new and not full, or the limit has been changed.
+-- A grant ends with the moment at which it was taken.
 
 local asked, amount = ARGV[1], number_of(ARGV[3])
 
@@ -42,6 +42,7 @@ end
 
 local function span_text(span)
   if not span then return '' end
+  if type(span) == 'number' then return span end
   return text_of(span)
 end
 

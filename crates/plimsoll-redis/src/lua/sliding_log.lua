@@ -40,7 +40,8 @@ local function write(key, at, sum, cost)
   redis.call('ZADD', key, string.format('%.0f', micros_of(at)), member)
 end
 
--- `gone` is how many entries no longer count, `sum` that of the newest entry, `before` that of the last one gone.
+-- `gone` is how many entries no longer count, `first` the first that does; `sum` is that of the newest entry, `before` that
+-- of the last one gone.
 function kinds.l.load(rule, key)
   local state = { key = key, gone = 0, size = 0, sum = 0, before = 0 }
   local newest = entry_at(key, -1)
@@ -66,11 +67,11 @@ function kinds.l.load(rule, key)
       state.before = entry.sum
       entry = entry_at(key, state.gone)
     end
-    if entry then state.before = entry.sum - entry.cost end
+    state.first = entry
   else
-    local oldest = entry_at(key, 0)
-    state.before = oldest.sum - oldest.cost
+    state.first = entry_at(key, 0)
   end
+  if state.first then state.before = state.first.sum - state.first.cost end
   if state.gone == state.size then state.before = state.sum end
   return state
 end
@@ -93,14 +94,20 @@ local function ready(rule, state, cost)
   local enough = math.max(0, rule.limit - cost)
   local span = 0
   if kinds.l.in_use(rule, state) > enough then
-    -- The first entry with whose leaving no more than `enough` is left.
+    -- The first entry with whose leaving no more than `enough` is left. Mostly that is the first.
     local low, high = state.gone, state.size
+    if state.first then
+      if state.sum - state.first.sum <= enough then high = low else low = low + 1 end
+    end
     while low < high do
       local middle = math.floor((low + high) / 2)
       if state.sum - entry_at(state.key, middle).sum <= enough then high = middle else low = middle + 1 end
     end
     local leaves = state.newest
-    if low < state.size then leaves = entry_at(state.key, low).at end
+    if low < state.size then
+      local entry = low == state.gone and state.first or entry_at(state.key, low)
+      leaves = entry.at
+    end
     span = since(plus(leaves, rule.window), now)
   end
   return most(span, gap_left(rule, state))

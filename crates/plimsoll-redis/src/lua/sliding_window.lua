@@ -1,11 +1,11 @@
 -- So many in a window that slides on by segments.
 --
 -- Arguments: limit, length of the window, number of segments, origin of the segments.
--- Kept: the moment the current stretch of one window's length began, the segments and the window, and for each segment in which anything was used its
--- number, counted from that moment (below 0: in the stretch before), and how much. Segment k begins
--- k * window / segments after it, rounded up. If segments or window were others, the limit has been changed: then
--- everything counts as if it had been used now. Expires when the last segment leaves. Exact for all parameters;
--- takes time in proportion to the segments in use.
+-- Kept: the moment the current stretch of one window's length began, the segments and the window, what was used in all
+-- segments, and for each segment in which anything was used its number, counted from that moment (below 0: in the stretch
+-- before), and how much. Segment k begins k * window / segments after it, rounded up. If segments or window were others,
+-- the limit has been changed: then everything counts as if it had been used now. Expires when the last segment leaves.
+-- Exact for all parameters; takes time in proportion to the segments in use, but not where only the newest changes.
 
 kinds.s = {}
 
@@ -25,7 +25,7 @@ function kinds.s.load(rule, key)
   local words = kept(key)
   if not words then return state end
   local before, shift = moment_of(words[1]), 0
-  if not string.match(words[2] or '', '^%w+/%w+$') then unreadable() end
+  if not string.match(words[2] or '', '^%w+/%w+$') or not number_of(words[3]) then unreadable() end
   local changed = words[2] ~= division(rule)
   state.unsaved = changed
   local between = since(base, before)
@@ -41,7 +41,7 @@ function kinds.s.load(rule, key)
       state.base, state.passed, state.standing, state.newest = before, 0, standing, 0
     end
   end
-  for i = 3, #words do
+  for i = 4, #words do
     local index, count = string.match(words[i], '^(-?%d+):(%d+)$')
     if not index then unreadable() end
     index, count = tonumber(index) - shift, tonumber(count)
@@ -58,7 +58,7 @@ function kinds.s.load(rule, key)
 end
 
 function kinds.s.save(rule, state, key)
-  local words = { text_of_moment(state.base), division(rule) }
+  local words = { text_of_moment(state.base), division(rule), text_of(state.used) }
   for _, each in ipairs(state.counts) do
     words[#words + 1] = string.format('%.0f:%.0f', each.index, each.count)
   end

@@ -10,6 +10,7 @@ use plimsoll::{
 use plimsoll_redis::{Fleet, RedisRule};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use redis::aio::MultiplexedConnection;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "subject";
@@ -47,8 +48,32 @@ async fn settle(fleet: &Fleet, expected: (u64, u64)) -> (u64, u64) {
     seen
 }
 
+/// How many scripts the server has run.
+async fn scripts(connection: &mut MultiplexedConnection) -> u64 {
+    let mut info = redis::cmd("INFO");
+    let stats = info.arg("commandstats").query_async(connection).await;
+    let stats: String = stats.expect("what the server says");
+    let calls = |line: &str| {
+        let calls = line.strip_prefix("cmdstat_evalsha:calls=")?;
+        calls.split(',').next()?.parse().ok()
+    };
+    stats.lines().find_map(calls).unwrap_or(0)
+}
+
+/// Waits until one more has run. Without, one that changes nothing yet might run after the clock was moved, and then
+/// change something: this test was unsteady until it waited.
+async fn sent(connection: &mut MultiplexedConnection, before: u64) {
+    for _ in 0..10_000 {
+        if scripts(connection).await > before {
+            return;
+        }
+    }
+    panic!("nothing was sent");
+}
+
 async fn run<R: Rule + Clone + Into<RedisRule>>(
     server: &Server,
+    connection: &mut MultiplexedConnection,
     rule: R,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
@@ -78,12 +103,18 @@ async fn run<R: Rule + Clone + Into<RedisRule>>(
             Step::Undo(which) if !held.is_empty() => {
                 let (here, there) = held.swap_remove(which % held.len());
                 here.undo();
+                let before = scripts(connection).await;
                 there.undo();
+                sent(connection, before).await;
             }
             Step::Undo(_) => {}
             Step::Charge(cost) => {
                 gate.charge(cost);
+                let before = scripts(connection).await;
                 fleet.charge(KEY, cost);
+                if cost > 0 {
+                    sent(connection, before).await;
+                }
             }
         }
         let here = gate.snapshot();
@@ -100,6 +131,11 @@ where
 {
     let runtime = Runtime::new().expect("a runtime");
     let server = Server::start();
+    let connection = runtime.block_on(async {
+        let client = redis::Client::open(server.url()).expect("an address");
+        let connecting = client.get_multiplexed_async_connection();
+        connecting.await.expect("a connection")
+    });
     let cases = rules.prop_flat_map(|(rule, span)| {
         let steps = steps(span, rule.limit());
         (Just(rule), steps)
@@ -110,7 +146,7 @@ where
         ..ProptestConfig::default()
     };
     let result = TestRunner::new(config).run(&cases, |(rule, steps)| {
-        runtime.block_on(run(&server, rule, &steps))
+        runtime.block_on(run(&server, &mut connection.clone(), rule, &steps))
     });
     if let Err(error) = result {
         panic!("{error}");

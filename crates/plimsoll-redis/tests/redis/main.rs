@@ -13,6 +13,7 @@ mod face_same;
 mod face_waiting;
 mod leases;
 mod outage;
+mod quick;
 mod same_answers;
 mod server;
 mod together;

@@ -309,7 +309,10 @@ async fn concurrency() {
             .expect("a decision")
             .into_result();
         match (here, there) {
-            (Ok(here), Ok(there)) => held.push((here, there)),
+            (Ok(here), Ok(there)) => {
+                assert_eq!(there.standing(), gate.standing());
+                held.push((here, there));
+            }
             (Err(here), Err(there)) => assert_eq!(facts(&here), facts(&there)),
             (here, there) => panic!("{here:?} and {there:?}"),
         }

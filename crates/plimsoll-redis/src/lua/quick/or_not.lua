@@ -1,0 +1,5 @@
+
+-- All that follows is for the rest.
+local answered = quick()
+if answered then return answered end
+
