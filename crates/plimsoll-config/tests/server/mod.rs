@@ -4,6 +4,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 
 /// A running `redis-server`.
@@ -18,7 +19,16 @@ impl Server {
         let port = free_port();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
-        command.args(["--save", "", "--appendonly", "no", "--dir"]);
+        let file = format!("plimsoll-test-{port}.rdb");
+        command.args([
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dbfilename",
+            &file,
+            "--dir",
+        ]);
         command.arg(std::env::temp_dir());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap_or_else(|error| {
@@ -46,7 +56,19 @@ impl Drop for Server {
     }
 }
 
+/// A port that nobody has, and that nobody else here is given. Below those that the system gives to clients, one of which
+/// would otherwise have it by the time the server starts.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    loop {
+        let next = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        // Tests of other processes begin elsewhere.
+        let offset = std::process::id().wrapping_mul(131).wrapping_add(next) % COUNT;
+        let port = u16::try_from(FIRST + offset).expect("below the highest");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
