@@ -17,53 +17,44 @@ pin_project! {
     pub struct LimitBody<B, L: Limits> {
         #[pin]
         body: Kind<B>,
-        holding: Option<Holding<L>>,
-        // What the head said about the load.
-        outcome: Option<Outcome>,
-        // How long the body is; endless if that is not known.
-        length: u64,
+        // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
+        lasting: Option<Box<Lasting<L>>>,
     }
+}
+
+/// What is held until a body has ended, and what is known of it.
+pub(super) struct Lasting<L: Limits> {
+    pub(super) holding: Holding<L>,
+    /// What the head said about the load, if it did.
+    pub(super) outcome: Option<Outcome>,
+    /// How long the body is; endless if that is not known.
+    pub(super) length: u64,
 }
 
 pin_project! {
     #[project = KindView]
     enum Kind<B> {
         Service { #[pin] body: B },
-        Refusal { body: Option<Bytes> },
+        Refusal { body: Option<Box<Bytes>> },
     }
 }
 
 impl<B, L: Limits> LimitBody<B, L> {
     /// The body of a refusal.
     pub(super) fn refusal(body: Bytes) -> Self {
-        let body = (!body.is_empty()).then_some(body);
+        let body = (!body.is_empty()).then(|| Box::new(body));
         Self {
             body: Kind::Refusal { body },
-            holding: None,
-            outcome: None,
-            length: u64::MAX,
+            lasting: None,
         }
     }
 
-    /// A body that holds nothing, because nothing is to be held.
+    /// A body that holds what the request holds until it has ended, if anything is to be held.
     #[inline(always)]
-    pub(super) const fn free(body: B) -> Self {
-        Self::holding(body, None, None, u64::MAX)
-    }
-
-    /// A body that holds what the request holds until it has ended.
-    #[inline(always)]
-    pub(super) const fn holding(
-        body: B,
-        holding: Option<Holding<L>>,
-        outcome: Option<Outcome>,
-        length: u64,
-    ) -> Self {
+    pub(super) const fn new(body: B, lasting: Option<Box<Lasting<L>>>) -> Self {
         Self {
             body: Kind::Service { body },
-            holding,
-            outcome,
-            length,
+            lasting,
         }
     }
 }
@@ -84,35 +75,18 @@ where
         let mut body = match this.body.as_mut().project() {
             KindView::Service { body } => body,
             KindView::Refusal { body } => {
-                let frame = body.take().map(|bytes| Ok(Frame::data(bytes.into())));
+                let frame = body.take().map(|bytes| Ok(Frame::data((*bytes).into())));
                 return Poll::Ready(frame);
             }
         };
         let frame = ready!(body.as_mut().poll_frame(cx));
-        // Servers drop a body after its trailers, or when its length is sent, without polling it to the end.
-        let ended = match &frame {
-            Some(Ok(frame)) => {
-                let mut last = false;
-                if let (Some(data), Some(holding)) = (frame.data_ref(), this.holding.as_mut()) {
-                    let sent = holding.sent(data.remaining() as u64);
-                    let complete = sent >= *this.length;
-                    // Where the head says nothing about the load, trailers will.
-                    last = complete && this.outcome.is_some();
-                }
-                if let Some(trailers) = frame.trailers_ref() {
-                    *this.outcome = this.outcome.or(Some(outcome_of_trailers(trailers)));
-                    last = true;
-                }
-                last || body.is_end_stream()
-            }
-            Some(Err(_)) => {
-                *this.outcome = Some(Outcome::Ignore);
-                true
-            }
-            None => true,
-        };
-        if let Some(mut holding) = this.holding.take_if(|_| ended) {
-            holding.end(this.outcome.unwrap_or(Outcome::Ignore));
+        if let Some(lasting) = this.lasting.take_if(|lasting| lasting.sees(&frame, &body)) {
+            let Lasting {
+                mut holding,
+                outcome,
+                ..
+            } = *lasting;
+            holding.end(outcome.unwrap_or(Outcome::Ignore));
         }
         Poll::Ready(frame)
     }
@@ -134,17 +108,44 @@ where
     }
 }
 
+impl<L: Limits> Lasting<L> {
+    /// Whether this is the last of the body. Servers drop a body after its trailers, or when its length is sent,
+    /// without polling it to the end.
+    fn sees<B: Body>(
+        &mut self,
+        frame: &Option<Result<Frame<B::Data>, B::Error>>,
+        body: &Pin<&mut B>,
+    ) -> bool {
+        let frame = match frame {
+            Some(Ok(frame)) => frame,
+            Some(Err(_)) => {
+                self.outcome = Some(Outcome::Ignore);
+                return true;
+            }
+            None => return true,
+        };
+        if let Some(trailers) = frame.trailers_ref() {
+            self.outcome = self.outcome.or(Some(outcome_of_trailers(trailers)));
+            return true;
+        }
+        let sent = frame.data_ref().map_or(0, |data| data.remaining() as u64);
+        let complete = self.holding.sent(sent) >= self.length;
+        // Where the head says nothing about the load, trailers will.
+        (complete && self.outcome.is_some()) || body.is_end_stream()
+    }
+}
+
 /// Empty, for services whose bodies have to have one.
 impl<B: Default, L: Limits> Default for LimitBody<B, L> {
     fn default() -> Self {
-        Self::free(B::default())
+        Self::new(B::default(), None)
     }
 }
 
 impl<B, L: Limits> fmt::Debug for LimitBody<B, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimitBody")
-            .field("holds", &self.holding.is_some())
+            .field("holds", &self.lasting.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -11,8 +11,8 @@ use pin_project_lite::pin_project;
 use plimsoll::{Acquire, Denied, Priority};
 use tower_service::Service;
 
-use super::body::LimitBody;
-use super::holding::{Holding, Lasting};
+use super::body::{Lasting, LimitBody};
+use super::holding::Holding;
 use super::limits::{Admission, Limits};
 use super::shared::Shared;
 use crate::Head;
@@ -272,13 +272,15 @@ fn called<R: Body, E, L: Limits>(
             None
         }
     };
-    match lasting {
-        None => result.map(|response| response.map(LimitBody::free)),
-        Some(Lasting { outcome, length }) => result.map(|response| {
-            let holding = holding.take();
-            response.map(|body| LimitBody::holding(body, holding, outcome, length))
-        }),
-    }
+    let lasting = lasting.zip(holding.take_if(|_| lasting.is_some()));
+    let lasting = lasting.map(|((outcome, length), holding)| {
+        Box::new(Lasting {
+            holding,
+            outcome,
+            length,
+        })
+    });
+    result.map(|response| response.map(|body| LimitBody::new(body, lasting)))
 }
 
 impl<S: Service<Request<B>>, B, L: Limits> fmt::Debug for ResponseFuture<S, B, L> {

@@ -21,14 +21,6 @@ pub(super) struct Holding<L: Limits> {
     ended: bool,
 }
 
-/// What is known of a body until whose end something is held.
-pub(super) struct Lasting {
-    /// What the head says about the load, if it does.
-    pub(super) outcome: Option<Outcome>,
-    /// How long it is; endless if that is not known.
-    pub(super) length: u64,
-}
-
 impl<L: Limits> Holding<L> {
     #[inline]
     pub(super) fn new(shared: Arc<Shared<L>>) -> Self {
@@ -81,10 +73,13 @@ impl<L: Limits> Holding<L> {
         self.bytes
     }
 
-    /// The head of the response is there. Returns what it says if anything is to be held until the body ends;
-    /// otherwise all is given back.
+    /// The head of the response is there. If anything is to be held until the body ends, returns what the head says about
+    /// the load, and how long the body is; otherwise all is given back.
     #[inline(always)]
-    pub(super) fn answered<R: Body>(&mut self, response: &mut Response<R>) -> Option<Lasting> {
+    pub(super) fn answered<R: Body>(
+        &mut self,
+        response: &mut Response<R>,
+    ) -> Option<(Option<Outcome>, u64)> {
         if response.extensions().get::<Refused>().is_some() {
             // A limit further in has refused: all or none.
             self.undo();
@@ -108,8 +103,7 @@ impl<L: Limits> Holding<L> {
             self.ended = true;
             return None;
         }
-        let length = length(response);
-        Some(Lasting { outcome, length })
+        Some((outcome, length(response)))
     }
 
     /// Tells the caller what is left.
