@@ -82,7 +82,7 @@ const KINDS: [Kind; 5] = [
         bare: web::BARE,
         contenders: web::without_fields,
         pairs: targets::HTTP,
-        free: &[web::GLOBAL, web::PEER, web::SLOTS],
+        free: &[web::GLOBAL, web::PEER],
     },
     Kind {
         id: "tower-fields",
