@@ -2,6 +2,8 @@
 
 #![cfg(feature = "redis")]
 
+#[path = "../../plimsoll-redis/tests/redis/server.rs"]
+#[expect(dead_code, reason = "shared with the tests of another crate")]
 mod server;
 
 use std::io::Read;
@@ -12,6 +14,11 @@ use plimsoll::kinds::{AnyLimiter, Kind};
 use plimsoll::{Clock, Denied, Reason};
 use plimsoll_config::{Changes, Config, Format, Limits};
 use server::Server;
+
+/// A store on this server as a file describes it, patient enough for a machine with much to do.
+fn described(server: &Server) -> String {
+    format!("url: '{}', deadline: 20s", server.url())
+}
 
 /// Every kind that can be kept, with a limit of its own, on so long a time that none of it passes.
 const KINDS: [&str; 7] = [
@@ -63,7 +70,7 @@ async fn two_processes_with_one_file_share_every_kind_of_limit() {
     for (at, kind) in KINDS.into_iter().enumerate() {
         let text = format!(
             "stores: {{ main: {{ {}, namespace: n{at} }} }}\nlimiters:\n  one: {}\n  keys: {}\n",
-            server.store(),
+            described(&server),
             limiter(kind, 3, "store: main"),
             limiter(kind, 3, "store: main, keyed: true"),
         );
@@ -104,7 +111,7 @@ async fn who_cannot_ask_is_told_that_nothing_is_known() {
     let server = Server::start();
     let limits = build(&format!(
         "stores: {{ main: {{ {} }} }}\nlimiters: {{ a: {} }}\n",
-        server.store(),
+        described(&server),
         limiter(KINDS[4], 3, "store: main"),
     ));
     let limiter = one(&limits, "a");
@@ -122,7 +129,7 @@ async fn what_was_borrowed_is_decided_here() {
     let server = Server::start();
     let limits = build(&format!(
         "stores: {{ main: {{ {} }} }}\nlimiters: {{ a: {} }}\n",
-        server.store(),
+        described(&server),
         limiter(
             KINDS[4],
             1000,
@@ -152,7 +159,7 @@ limiters:
   rates: {{ kind: all, of: [rate, here] }}
   both: {{ kind: all, of: [slots, rates] }}
 ",
-        server.store(),
+        described(&server),
         limiter(KINDS[4], 3, "store: main"),
     );
     let (a, b) = (build(&text), build(&text));
@@ -192,7 +199,7 @@ async fn another_limit_reads_what_is_kept_by_the_new_rule() {
         let text = |limit| {
             format!(
                 "stores: {{ main: {{ {}, namespace: n{at} }} }}\nlimiters:\n  one: {}\n  keys: {}\n",
-                server.store(),
+                described(&server),
                 limiter(kind, limit, "store: main"),
                 limiter(kind, limit, "store: main, keyed: true"),
             )
@@ -224,7 +231,7 @@ async fn all_follows_its_members_and_is_closed_without_them() {
     let text = |limit, more: &str| {
         format!(
             "stores: {{ main: {{ {} }} }}\nlimiters:\n  a: {}\n  b: {{ kind: concurrency, limit: 5 }}\n{more}",
-            server.store(),
+            described(&server),
             limiter(KINDS[4], limit, "store: main"),
         )
     };
@@ -256,7 +263,7 @@ async fn what_was_borrowed_goes_back_when_the_limit_changes() {
     let text = |burst, more| {
         format!(
             "stores: {{ main: {{ {} }} }}\nlimiters: {{ a: {} }}\n",
-            server.store(),
+            described(&server),
             limiter(KINDS[4], burst, more),
         )
     };
@@ -280,7 +287,7 @@ async fn a_store_elsewhere_is_another_one() {
     let text = |store: &str, more: &str| {
         format!(
             "stores: {{ main: {{ {}{store} }} }}\nlimiters:\n  a: {}\n",
-            server.store(),
+            described(&server),
             limiter(KINDS[4], 2, more),
         )
     };
@@ -329,7 +336,7 @@ limiters:
   keys: {}
   slots: {{ kind: concurrency, limit: 8, store: main, outage: {{ local: 0.25 }} }}
 ",
-        server.store(),
+        described(&server),
         bucket(""),
         bucket("outage: admit"),
         bucket("outage: { local: 0.25 }"),
