@@ -12,7 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::{Demand, Denied, Gate, InvalidLimit, Limiter, Moment, Permit, Rule, Snapshot};
+use crate::permit::Era;
+use crate::{
+    Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit, Rule, Snapshot,
+    Source,
+};
 
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
@@ -54,12 +58,36 @@ pub struct Batched<R: Rule> {
 struct Shared {
     /// Demands that were granted from stocks, as far as threads have told.
     granted: AtomicU64,
+    /// Of all that were granted, those that were undone.
+    undone: AtomicU64,
     gate: Arc<dyn TakeBack>,
+    me: Weak<Self>,
+}
+
+/// What was taken from the gate for a stock goes back to the gate, whatever was counted there as one grant.
+impl Source for Shared {
+    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
+
+    fn undo(&self, grant: Grant, whole: bool) {
+        self.undo_of(grant, whole, Era::default());
+    }
+
+    fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
+        self.undone.fetch_add(u64::from(whole), Ordering::Relaxed);
+        self.gate.take_back(grant, era);
+    }
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("it lives in an Arc"),
+        }
+    }
 }
 
 /// A gate, whatever its rule, to which a thread returns the rest of its stock.
 pub(crate) trait TakeBack: Send + Sync {
-    fn take_back(&self, cost: u32, taken: Moment);
+    fn take_back(&self, grant: Grant, era: Era);
 }
 
 impl<R: Rule> Batched<R> {
@@ -99,9 +127,11 @@ impl<R: Rule> Batched<R> {
             ));
         }
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new_cyclic(|me| Shared {
                 granted: AtomicU64::new(0),
+                undone: AtomicU64::new(0),
                 gate: gate.to_take_back(),
+                me: Weak::clone(me),
             }),
             gate,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -126,11 +156,19 @@ impl<R: Rule> Batched<R> {
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
         let now = self.gate.now();
-        let spent = STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost));
-        if spent && !self.gate.is_closed() {
-            return Ok(self.gate.permit(demand.granted(now)));
+        let taken = STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost));
+        if let Some((taken, era)) = taken
+            && !self.gate.is_closed()
+        {
+            return Ok(self.permit(demand.granted(taken), era));
         }
         self.restock(demand, now)
+    }
+
+    /// A permit for a part of what the gate granted.
+    #[inline]
+    fn permit(&self, grant: Grant, era: Era) -> Permit<'_> {
+        Permit::new(&*self.shared, grant, false).in_era(era)
     }
 
     fn slot(&self) -> usize {
@@ -159,6 +197,8 @@ impl<R: Rule> Batched<R> {
             && demand.cost < self.batch
             && let Ok(permit) = self.gate.attempt(batch)
         {
+            // Undoing a part must reach what the gate recorded.
+            let (taken, era) = (permit.granted_at(), permit.era());
             permit.forget();
             STOCKS.with(|stocks| {
                 stocks[slot].set(Stock {
@@ -166,19 +206,22 @@ impl<R: Rule> Batched<R> {
                     batch: self.batch,
                     left: self.batch - demand.cost,
                     surplus: demand.cost - 1,
-                    taken: now,
-                    until: now.plus(self.hold),
+                    taken,
+                    era,
+                    until: taken.max(now).plus(self.hold),
                 });
             });
             if served.is_none() {
                 let owner: Weak<Shared> = Arc::downgrade(&self.shared);
                 let _kept = OWNERS.try_with(|owners| owners.set(slot, owner));
             }
-            return Ok(self.gate.permit(demand.granted(now)));
+            return Ok(self.permit(demand.granted(taken), era));
         }
         let permit = self.gate.try_acquire(demand)?;
         self.shared.granted.fetch_add(1, Ordering::Relaxed);
-        Ok(permit)
+        let (grant, era) = (permit.grant(), permit.era());
+        permit.forget();
+        Ok(self.permit(grant, era))
     }
 
     /// Gives back what this thread has in stock.
@@ -193,8 +236,10 @@ impl<R: Rule> Batched<R> {
     /// is counted when it runs out or is returned.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
+        let undone = self.shared.undone.load(Ordering::Relaxed);
+        let granted = self.shared.granted.load(Ordering::Relaxed);
         Snapshot {
-            granted: self.shared.granted.load(Ordering::Relaxed),
+            granted: granted.saturating_sub(undone),
             ..self.gate.snapshot()
         }
     }
@@ -243,6 +288,7 @@ struct Stock {
     left: u32,
     surplus: u32,
     taken: Moment,
+    era: Era,
     until: Moment,
 }
 
@@ -252,7 +298,9 @@ struct Slot {
     /// How much more than their number the granted demands have cost.
     surplus: Cell<u32>,
     batch: Cell<u32>,
+    /// When the gate granted it.
     taken: Cell<Moment>,
+    era: Cell<Era>,
     until: Cell<Moment>,
 }
 
@@ -264,12 +312,14 @@ impl Slot {
             left: Cell::new(0),
             surplus: Cell::new(0),
             taken: Cell::new(Moment::ORIGIN),
+            era: Cell::new(Era::LOST),
             until: Cell::new(Moment::ORIGIN),
         }
     }
 
+    /// Takes from it if there is enough; says when the gate granted that.
     #[inline]
-    fn spend(&self, id: u64, now: Moment, cost: u32) -> bool {
+    fn spend(&self, id: u64, now: Moment, cost: u32) -> Option<(Moment, Era)> {
         let left = self.left.get();
         let enough = self.id.get() == id && now < self.until.get() && cost > 0 && cost <= left;
         if enough {
@@ -278,7 +328,7 @@ impl Slot {
                 self.surplus.set(self.surplus.get() + cost - 1);
             }
         }
-        enough
+        enough.then(|| (self.taken.get(), self.era.get()))
     }
 
     /// How many demands were granted from a stock of which nothing is left. It is told once.
@@ -295,6 +345,7 @@ impl Slot {
         self.left.set(stock.left);
         self.surplus.set(stock.surplus);
         self.taken.set(stock.taken);
+        self.era.set(stock.era);
         self.until.set(stock.until);
     }
 }
@@ -317,7 +368,8 @@ impl Owners {
                     .granted
                     .fetch_add(u64::from(served), Ordering::Relaxed);
                 if stock.left.get() > 0 {
-                    owner.gate.take_back(stock.left.get(), stock.taken.get());
+                    let rest = Demand::of(stock.left.get()).granted(stock.taken.get());
+                    owner.gate.take_back(rest, stock.era.get());
                 }
             }
             stock.set(Stock::default());

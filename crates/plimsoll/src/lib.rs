@@ -45,6 +45,8 @@ pub use limiter::Limiter;
 pub use moment::Moment;
 pub use partitions::{Partition, Partitions};
 pub use per_key::PerKey;
+#[doc(hidden)]
+pub use permit::Era;
 pub use permit::{Grant, Outcome, Permit, Source};
 pub use policy::{Policies, Policy};
 pub use queue::{Counts, Full, Queue};

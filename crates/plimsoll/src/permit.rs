@@ -46,8 +46,36 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// [`undo`](Self::undo), for a source that may have started anew in the instant of the grant.
+    #[doc(hidden)]
+    fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
+        let _ = era;
+        self.undo(grant, whole);
+    }
+
+    /// Whether [`undo`](Self::undo) depends on when it was granted. Then only permits of the same moment can be made one:
+    /// a permit has one moment. A limit that is given back to says no.
+    fn goes_by_moment(&self) -> bool {
+        true
+    }
+
     /// The same source, for permits that outlive the borrow of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
+}
+
+/// After how many resets in the instant of the grant it was granted. A moment alone does not tell what was granted
+/// before a reset from what was granted after it in the same instant.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Era(u8);
+
+impl Era {
+    /// Of grants that a reset has made good already, or of which nobody knows.
+    pub(crate) const LOST: Self = Self(u8::MAX);
+
+    /// After one more reset. When there are too many to count, nothing is undone any more.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
 }
 
 /// The right to do something, until it is dropped.
@@ -74,20 +102,48 @@ pub trait Source: Send + Sync {
 pub struct Permit<'a> {
     source: Origin<'a>,
     cost: u32,
-    /// Whether dropping it gives anything back.
-    returns: bool,
-    /// Whether it is what was granted, and not split off from it.
-    whole: bool,
+    flags: Flags,
+    era: Era,
     priority: Priority,
     timed: bool,
     taken: Moment,
 }
 
+/// What can still be done with a permit, in one byte.
+///
+/// Every way out of a permit asks and clears [`ALIVE`](Self::ALIVE), so that it ends once.
+#[derive(Clone, Copy)]
+struct Flags(u8);
+
+impl Flags {
+    /// Neither given back, nor undone, nor forgotten.
+    const ALIVE: u8 = 1;
+    /// While it is alive, dropping it gives it back. Cleared together with `ALIVE`.
+    const RETURNS: u8 = 2;
+    /// It is what was granted, and not split off from it.
+    const WHOLE: u8 = 4;
+
+    const fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+
+    /// Ends it; says whether it was alive.
+    fn end(&mut self) -> bool {
+        let alive = self.has(Self::ALIVE);
+        self.0 &= Self::WHOLE;
+        alive
+    }
+
+    const fn of_part(self) -> Self {
+        Self(self.0 & !Self::WHOLE)
+    }
+}
+
 enum Origin<'a> {
     Borrowed(&'a dyn Source),
     Shared(Arc<dyn Source>),
-    /// Nothing more can be done with it.
-    Nowhere,
+    /// Only its limiter, asked for it, can take it back.
+    Unknown,
 }
 
 impl Origin<'_> {
@@ -95,12 +151,14 @@ impl Origin<'_> {
         match self {
             Self::Borrowed(source) => *source,
             Self::Shared(source) => &**source,
-            Self::Nowhere => &Spent,
+            Self::Unknown => &Nobody,
         }
     }
 
+    /// Whether both are known to be the same.
     fn is_same(&self, other: &Self) -> bool {
-        std::ptr::addr_eq(self.get(), other.get())
+        let known = !matches!(self, Self::Unknown) && !matches!(other, Self::Unknown);
+        known && std::ptr::addr_eq(self.get(), other.get())
     }
 }
 
@@ -118,41 +176,49 @@ impl<'a> Permit<'a> {
         Self::from_origin(Origin::Shared(source), grant, returns)
     }
 
-    /// A permit that nothing more can be done with: it gives nothing back, and undoing it does nothing.
+    /// A permit that does not know its limiter: it gives nothing back, and undoing it by itself does nothing. Only
+    /// [`undo_by`](Self::undo_by) reaches the limiter.
     #[inline]
     pub fn spent(grant: Grant) -> Self {
-        Self::from_origin(Origin::Nowhere, grant, false)
+        Self::from_origin(Origin::Unknown, grant, false)
     }
 
     #[inline(always)]
     fn from_origin(source: Origin<'a>, grant: Grant, returns: bool) -> Self {
+        let returns = if returns { Flags::RETURNS } else { 0 };
         Self {
             source,
             cost: grant.cost,
-            returns,
-            whole: true,
+            flags: Flags(Flags::ALIVE | Flags::WHOLE | returns),
+            era: Era::default(),
             priority: grant.priority,
             timed: grant.timed,
             taken: grant.taken,
         }
     }
 
-    /// Whether nothing more can be done with it.
+    /// The same permit, granted after so many resets in its instant.
+    pub(crate) fn in_era(mut self, era: Era) -> Self {
+        self.era = era;
+        self
+    }
+
+    /// After how many resets in its instant it was granted.
+    pub(crate) fn era(&self) -> Era {
+        self.era
+    }
+
+    /// Whether it does not know its limiter, as a permit of a single key does not.
     #[must_use]
     pub fn is_spent(&self) -> bool {
-        matches!(self.source, Origin::Nowhere)
+        matches!(self.source, Origin::Unknown)
     }
 
     /// Whether dropping it gives anything back.
     #[inline]
     #[must_use]
     pub fn gives_back(&self) -> bool {
-        self.returns
-    }
-
-    /// Whether it is what was granted, and not split off from it.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.whole
+        self.flags.has(Flags::RETURNS)
     }
 
     /// What this is a permit for.
@@ -167,7 +233,7 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// How many permits this is.
+    /// How many permits this is: 0 once it has been given back.
     #[must_use]
     pub fn cost(&self) -> u32 {
         self.cost
@@ -198,10 +264,10 @@ impl<'a> Permit<'a> {
             source: match &self.source {
                 Origin::Borrowed(source) => Origin::Borrowed(*source),
                 Origin::Shared(source) => Origin::Shared(Arc::clone(source)),
-                Origin::Nowhere => Origin::Nowhere,
+                Origin::Unknown => Origin::Unknown,
             },
             cost,
-            whole: false,
+            flags: self.flags.of_part(),
             ..*self
         })
     }
@@ -210,26 +276,49 @@ impl<'a> Permit<'a> {
     ///
     /// # Errors
     ///
-    /// Hands `other` back if it is of another limiter, or if no permit could be so large.
+    /// Hands `other` back, and changes nothing,
+    ///
+    /// - if the two are not known to be of the same limiter, as permits of single keys are not;
+    /// - if one of them has been given back;
+    /// - if undoing the sum would need two moments: permits of a limit that time replenishes have to be granted at the
+    ///   same moment;
+    /// - if no permit could be so large.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
-        let sum = self.cost.checked_add(other.cost);
-        match sum {
-            Some(sum) if self.source.is_same(&other.source) => {
-                self.cost = sum;
-                // The older moment: undoing the sum then never gives back more than was taken.
-                self.taken = self.taken.min(other.taken);
-                self.whole |= other.whole;
-                self.timed &= other.timed;
-                other.returns = false;
-                Ok(())
-            }
-            _ => Err(other),
+        let Some(sum) = self.cost.checked_add(other.cost) else {
+            return Err(other);
+        };
+        if !self.is_of_a_kind_with(&other) {
+            return Err(other);
         }
+        self.cost = sum;
+        self.taken = self.taken.min(other.taken);
+        self.flags.0 |= other.flags.0;
+        self.timed &= other.timed;
+        other.end();
+        Ok(())
+    }
+
+    /// Whether one permit can stand for both.
+    fn is_of_a_kind_with(&self, other: &Self) -> bool {
+        let alive = self.flags.has(Flags::ALIVE) && other.flags.has(Flags::ALIVE);
+        let same_moment = || (self.taken, self.era) == (other.taken, other.era);
+        alive
+            && self.gives_back() == other.gives_back()
+            && self.source.is_same(&other.source)
+            && (same_moment() || !self.source.get().goes_by_moment())
+    }
+
+    /// Ends it here: whatever is done with it from now on does nothing. Returns what it was a permit for, unless that
+    /// had been done before.
+    fn end(&mut self) -> Option<Grant> {
+        let grant = self.grant();
+        self.cost = 0;
+        self.flags.end().then_some(grant)
     }
 
     /// Never gives the permit back.
     pub fn forget(mut self) {
-        self.returns = false;
+        self.end();
     }
 
     /// Gives the permit back and says how the work went.
@@ -242,35 +331,52 @@ impl<'a> Permit<'a> {
     ///
     /// Never makes more available than there would be without it.
     pub fn undo(mut self) {
-        self.returns = false;
-        self.source.get().undo(self.grant(), self.whole);
+        if let Some(grant) = self.end() {
+            let whole = self.flags.has(Flags::WHOLE);
+            self.source.get().undo_of(grant, whole, self.era);
+        }
+    }
+
+    /// [`undo`](Self::undo), by the limiter that granted it if the permit does not know it. For those who write a
+    /// limiter of their own; `undo` is told what [`Source::undo`] is.
+    pub fn undo_by(mut self, undo: impl FnOnce(Grant, bool)) {
+        if !self.is_spent() {
+            self.undo();
+        } else if let Some(grant) = self.end() {
+            undo(grant, self.flags.has(Flags::WHOLE));
+        }
     }
 
     /// The same permit, no longer tied to the borrow of its limiter.
     #[inline]
     pub fn into_owned(mut self) -> Permit<'static> {
         let permit = Permit {
-            source: match std::mem::replace(&mut self.source, Origin::Nowhere) {
+            source: match std::mem::replace(&mut self.source, Origin::Unknown) {
                 Origin::Borrowed(source) => Origin::Shared(source.to_shared()),
                 Origin::Shared(source) => Origin::Shared(source),
-                Origin::Nowhere => Origin::Nowhere,
+                Origin::Unknown => Origin::Unknown,
             },
             cost: self.cost,
-            returns: self.returns,
-            whole: self.whole,
+            flags: self.flags,
+            era: self.era,
             priority: self.priority,
             timed: self.timed,
             taken: self.taken,
         };
-        self.returns = false;
+        self.flags.end();
         permit
     }
 
-    /// [`finish`](Self::finish) where it is. What is left of it permits nothing any more.
+    /// [`finish`](Self::finish) where it is. What is left of it permits nothing any more, and nothing more can be done
+    /// with it: it cannot be undone, and nothing can be split off it or merged with it.
     #[inline]
     pub fn give_back(&mut self, outcome: Outcome) {
-        if std::mem::take(&mut self.returns) && self.cost > 0 {
-            self.source.get().give_back(self.grant(), outcome);
+        let returns = self.gives_back() && self.cost > 0;
+        let grant = self.grant();
+        self.cost = 0;
+        self.flags.end();
+        if returns {
+            self.source.get().give_back(grant, outcome);
         }
     }
 }
@@ -278,7 +384,10 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.give_back(Outcome::Ignore);
+        // Nobody looks at it any more, so it need not be ended.
+        if self.gives_back() && self.cost > 0 {
+            self.source.get().give_back(self.grant(), Outcome::Ignore);
+        }
     }
 }
 
@@ -291,10 +400,10 @@ impl fmt::Debug for Permit<'_> {
     }
 }
 
-/// Where permits come from that nothing more can be done with.
-struct Spent;
+/// Where permits go back to that do not know their limiter.
+struct Nobody;
 
-impl Source for Spent {
+impl Source for Nobody {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
     fn undo(&self, _grant: Grant, _whole: bool) {}

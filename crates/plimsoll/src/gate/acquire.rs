@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
+use super::bookings::Cancel;
 use super::core::{Core, Shortly};
+use super::resets::Stamp;
 use crate::all::Members;
 use crate::demand::Patience;
+use crate::permit::Era;
 use crate::queue::{Status, Ticket};
 use crate::{
     Demand, Denied, Grant, Limiter, Moment, Permit, Priority, Reason, Refusal, Rule, Source,
@@ -35,11 +38,13 @@ pub(super) trait Turnstile: Source {
     /// Takes at once or joins the queue.
     fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied>;
     /// What has become of a place in the queue.
-    fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Moment, Denied>>;
+    fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>>;
     /// Gives a place in the queue up.
     fn leave(&self, ticket: Ticket, cost: u32, reserved: bool);
     /// Gives back what was taken ahead of time.
-    fn cancel(&self, booking: u64);
+    fn cancel(&self, booking: u64, priority: Priority, how: Cancel);
+    /// Settles what was taken ahead of time when its time has come.
+    fn redeem(&self, booking: u64, ready_at: Moment) -> Era;
     /// Whether permits are given back.
     fn gives_back(&self) -> bool;
     fn clock(&self) -> &crate::Clock;
@@ -60,17 +65,18 @@ impl<'a> Door<'a> {
         }
     }
 
-    fn permit(self, grant: Grant) -> Permit<'a> {
+    fn permit(self, grant: Grant, era: Era) -> Permit<'a> {
         let gives_back = self.get().gives_back();
-        match self {
+        let permit = match self {
             Self::Borrowed(gate) => Permit::new(gate, grant, gives_back),
             Self::Shared(gate) => Permit::shared(gate, grant, gives_back),
-        }
+        };
+        permit.in_era(era)
     }
 }
 
 pub(super) enum Asked {
-    Granted(Moment),
+    Granted(Stamp),
     Queued(Ticket),
 }
 
@@ -101,13 +107,8 @@ impl<'a> Place<'a> {
         let answer = self.gate.get().poll(self.ticket, waker);
         self.settled = answer.is_ready();
         answer.map_ok(|taken| {
-            let grant = Grant {
-                cost: self.cost,
-                taken,
-                priority: self.priority,
-                timed: true,
-            };
-            self.gate.clone().permit(grant)
+            let demand = Demand::of(self.cost).priority(self.priority);
+            self.gate.clone().permit(taken.grant(demand), taken.era)
         })
     }
 }
@@ -167,7 +168,9 @@ impl<'a> Future for Acquire<'a> {
             Stage::Asking(gate, demand) => {
                 let demand = *demand;
                 match gate.get().ask(&demand, cx.waker()) {
-                    Ok(Asked::Granted(taken)) => Ok(gate.clone().permit(demand.granted(taken))),
+                    Ok(Asked::Granted(taken)) => {
+                        Ok(gate.clone().permit(taken.grant(demand), taken.era))
+                    }
                     Ok(Asked::Queued(ticket)) => {
                         let place = Place::new(gate.clone(), ticket, demand, false);
                         *stage = Stage::Queued(place);
@@ -224,7 +227,8 @@ impl<R: Rule> Turnstile for Core<R> {
             && matches!(self.take_short(now, demand.cost), Shortly::Granted)
         {
             self.totals.granted();
-            return Ok(Asked::Granted(now));
+            let era = Era::default();
+            return Ok(Asked::Granted(Stamp { at: now, era }));
         }
         if !timeless {
             now = None;
@@ -236,7 +240,7 @@ impl<R: Rule> Turnstile for Core<R> {
             let refusal = match turn.take(demand) {
                 Ok(()) => {
                     turn.inside.counts.granted += 1;
-                    return Ok(Asked::Granted(now));
+                    return Ok(Asked::Granted(turn.stamp()));
                 }
                 Err(refusal) => refusal,
             };
@@ -264,7 +268,7 @@ impl<R: Rule> Turnstile for Core<R> {
         answer
     }
 
-    fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Moment, Denied>> {
+    fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>> {
         match self.look_at(ticket, waker) {
             Status::Waiting => Poll::Pending,
             Status::Granted(taken) => Poll::Ready(Ok(taken)),
@@ -279,16 +283,20 @@ impl<R: Rule> Turnstile for Core<R> {
         Self::leave(self, ticket, cost, reserved);
     }
 
-    fn cancel(&self, booking: u64) {
-        let now = self.clock.precise_now();
-        self.enter(now, |turn| {
-            let cost = turn.inside.bookings.cancel(booking, now);
-            if cost > 0 {
-                turn.rule.put_back(turn.state, now, now, cost);
-                turn.inside.forecast.forget();
-                turn.serve();
-            }
+    fn cancel(&self, booking: u64, priority: Priority, how: Cancel) {
+        self.enter(self.clock.precise_now(), |turn| {
+            turn.cancel(booking, priority, how);
         });
+    }
+
+    fn redeem(&self, booking: u64, ready_at: Moment) -> Era {
+        self.enter(self.clock.precise_now(), |turn| {
+            if turn.inside.bookings.redeem(booking) {
+                turn.inside.resets.stamp(ready_at).era
+            } else {
+                Era::LOST
+            }
+        })
     }
 
     fn gives_back(&self) -> bool {

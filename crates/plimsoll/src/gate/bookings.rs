@@ -4,6 +4,8 @@
 //! Giving everything back would let two bursts meet, so a cancelled booking gives back only what nobody
 //! after it has already been put behind: its cost less what was booked after it and had to wait, up to
 //! the latest of those that still stand.
+//!
+//! A booking that is undone, as if it had never been made, gives back the rest too, as soon as those behind it are gone.
 
 use std::collections::VecDeque;
 
@@ -13,6 +15,8 @@ use crate::Moment;
 pub(super) struct Bookings {
     entries: VecDeque<Booking>,
     next: u64,
+    /// How many are neither used nor cancelled.
+    open: usize,
 }
 
 struct Booking {
@@ -20,53 +24,154 @@ struct Booking {
     cost: u64,
     ready_at: Moment,
     waits: bool,
-    stands: bool,
+    fate: Fate,
+    /// What is still to be given back when nobody stands behind it any more.
+    owed: u64,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Used,
+    Cancelled,
+}
+
+/// How a booking is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cancel {
+    /// By one who no longer wants it. After its time it counts as used.
+    InTime,
+    /// As if it had never been made.
+    Undo,
+}
+
+/// What is to be given back, as if it had been taken then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Refund {
+    pub(super) cost: u32,
+    pub(super) taken: Moment,
+}
+
+/// When there are so many more entries than open ones, those that say nothing any more are swept out.
+const SPARE: usize = 16;
 
 impl Bookings {
     pub(super) fn add(&mut self, cost: u32, now: Moment, ready_at: Moment) -> u64 {
         self.forget_past(now);
         let id = self.next;
         self.next += 1;
+        self.open += 1;
         self.entries.push_back(Booking {
             id,
             cost: u64::from(cost),
             ready_at,
             waits: ready_at > now,
-            stands: true,
+            fate: Fate::Open,
+            owed: 0,
         });
         id
     }
 
-    /// Cancels a booking; returns how much of it is to be given back.
-    pub(super) fn cancel(&mut self, id: u64, now: Moment) -> u32 {
-        self.forget_past(now);
-        let Ok(at) = self.entries.binary_search_by_key(&id, |entry| entry.id) else {
-            return 0;
-        };
-        let booking = &mut self.entries[at];
-        if !std::mem::replace(&mut booking.stands, false) || now > booking.ready_at {
-            return 0;
-        }
-        let cost = booking.cost;
-        let later = || self.entries.range(at + 1..).filter(|entry| entry.waits);
-        let standing = later().rfind(|entry| entry.stands).map(|entry| entry.id);
-        let behind: u64 = later()
-            .take_while(|entry| standing.is_some_and(|last| entry.id <= last))
-            .map(|entry| entry.cost)
-            .sum();
-        self.merge_cancelled(at);
-        u32::try_from(cost.saturating_sub(behind)).unwrap_or(u32::MAX)
+    /// Settles a booking whose time has come. `false` if it is not known any more: a reset has made it good.
+    pub(super) fn redeem(&mut self, id: u64) -> bool {
+        self.settle(id, Fate::Used).is_some()
     }
 
-    /// Drops what can no longer be cancelled.
-    fn forget_past(&mut self, now: Moment) {
-        while self
+    /// Cancels a booking; calls `refund` with what is to be given back. `false` if it is not known any more.
+    pub(super) fn cancel(
+        &mut self,
+        id: u64,
+        now: Moment,
+        how: Cancel,
+        mut refund: impl FnMut(Refund),
+    ) -> bool {
+        let Some(at) = self.settle(id, Fate::Cancelled) else {
+            return false;
+        };
+        let past = now > self.entries[at].ready_at;
+        if how == Cancel::Undo {
+            self.entries[at].owed = self.entries[at].cost;
+        } else if !past {
+            // Once: what is withheld now stays so.
+            self.entries[at].owed = self.entries[at].cost;
+            self.pay(at, now, &mut refund);
+            self.entries[at].owed = 0;
+        }
+        for at in (0..self.entries.len()).rev() {
+            self.pay(at, now, &mut refund);
+        }
+        self.merge_cancelled(at);
+        self.forget_past(now);
+        true
+    }
+
+    /// Gives back what a booking is owed, less what stands behind it.
+    fn pay(&mut self, at: usize, now: Moment, refund: &mut impl FnMut(Refund)) {
+        let Booking {
+            cost,
+            owed,
+            ready_at,
+            ..
+        } = self.entries[at];
+        if owed == 0 {
+            return;
+        }
+        let kept = self.behind(at, now).min(cost);
+        let Ok(due @ 1..) = u32::try_from(owed.saturating_sub(kept)) else {
+            return;
+        };
+        self.entries[at].owed = owed.min(kept);
+        // Until its time it has only kept others from what was to come; from then on, without it, time might have brought
+        // what found no room.
+        refund(Refund {
+            cost: due,
+            taken: ready_at.min(now),
+        });
+    }
+
+    /// How much was booked after an entry and had to wait, up to the latest that still stands. What is past was not
+    /// put behind anything that is still to come.
+    fn behind(&self, at: usize, now: Moment) -> u64 {
+        let later = || {
+            let later = self.entries.range(at + 1..);
+            later.filter(|entry| entry.waits && entry.ready_at >= now)
+        };
+        let standing = later()
+            .rfind(|entry| entry.fate != Fate::Cancelled)
+            .map(|entry| entry.id);
+        later()
+            .take_while(|entry| standing.is_some_and(|last| entry.id <= last))
+            .map(|entry| entry.cost)
+            .sum()
+    }
+
+    /// Notes what became of an open booking, and says where it is.
+    fn settle(&mut self, id: u64, fate: Fate) -> Option<usize> {
+        let at = self
             .entries
-            .front()
-            .is_some_and(|entry| entry.ready_at < now)
+            .binary_search_by_key(&id, |entry| entry.id)
+            .ok()?;
+        let entry = &mut self.entries[at];
+        if entry.fate != Fate::Open {
+            return None;
+        }
+        entry.fate = fate;
+        self.open -= 1;
+        Some(at)
+    }
+
+    /// Drops what says nothing any more: what is past, cannot be cancelled, and is owed nothing.
+    fn forget_past(&mut self, now: Moment) {
+        let is_over = |entry: &Booking| entry.ready_at < now && entry.fate != Fate::Open;
+        while let Some(front) = self.entries.front()
+            && is_over(front)
+            && (front.owed == 0 || self.behind(0, now) == 0)
         {
             self.entries.pop_front();
+        }
+        // One that is never settled must not keep those behind it for ever.
+        if self.entries.len() > 2 * self.open + SPARE {
+            self.entries.retain(|entry| !is_over(entry));
         }
     }
 
@@ -78,7 +183,8 @@ impl Bookings {
             else {
                 continue;
             };
-            if one.stands || next.stands || one.waits != next.waits {
+            let is_gone = |entry: &Booking| entry.fate == Fate::Cancelled && entry.owed == 0;
+            if !is_gone(one) || !is_gone(next) || one.waits != next.waits {
                 continue;
             }
             let (cost, ready_at) = (next.cost, next.ready_at);
@@ -91,5 +197,6 @@ impl Bookings {
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
+        self.open = 0;
     }
 }

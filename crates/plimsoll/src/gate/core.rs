@@ -26,6 +26,7 @@ use std::sync::{Arc, Weak};
 
 use super::inside::{Inside, Turn};
 use super::refused::charge;
+use super::resets::Stamp;
 use super::woken::Woken;
 use crate::clock::Clock;
 use crate::name::Name;
@@ -157,7 +158,7 @@ impl<R: Rule> Core<R> {
     /// Takes behind the lock; a refusal is counted and explained. Kept apart so that the short way
     /// stays small enough to be inlined.
     #[inline(never)]
-    pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
+    pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
         let answer = match self.take_parked(now, demand.cost) {
             Some(answer) => answer,
             None => self.take_in_turn(now, demand),
@@ -169,11 +170,11 @@ impl<R: Rule> Core<R> {
     }
 
     #[inline(never)]
-    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
+    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
         self.enter(now, |turn| match turn.take(demand) {
             Ok(()) => {
                 turn.inside.counts.granted += 1;
-                Ok(())
+                Ok(turn.stamp())
             }
             Err(refusal) => Err(self.refused(turn, demand, refusal)),
         })
@@ -182,16 +183,18 @@ impl<R: Rule> Core<R> {
     /// The middle way, for rules whose state never fits a word: behind the lock, but with nobody
     /// waiting there is nobody to serve.
     #[inline(always)]
-    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<(), Denied>> {
+    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<Stamp, Denied>> {
         let mut inside = lock(&self.inside);
         let busy = inside.closed || !inside.waiters.is_empty() || !inside.listeners.is_empty();
-        if cost == 0 || busy {
+        if cost == 0 || busy || inside.resets.are_over(now) {
             return None;
         }
+        let now = inside.not_before(now);
         let Inside {
             state,
             changed,
             counts,
+            resets,
             ..
         } = &mut *inside;
         let rule = changed.as_deref().unwrap_or(&self.rule);
@@ -202,7 +205,7 @@ impl<R: Rule> Core<R> {
         match rule.take(state, now, cost) {
             Ok(()) => {
                 counts.granted += 1;
-                Some(Ok(()))
+                Some(Ok(resets.stamp(now)))
             }
             Err(refusal) => {
                 if R::LEARNS {
@@ -220,7 +223,7 @@ impl<R: Rule> Core<R> {
     pub(super) fn enter<T>(&self, now: Moment, op: impl FnOnce(&mut Turn<'_, R>) -> T) -> T {
         let mut woken = Woken::default();
         let output = self.enter_once(now, &mut woken, |turn| {
-            if turn.inside.due <= now {
+            if turn.inside.due <= turn.now {
                 turn.serve_all();
             }
             op(turn)
@@ -263,6 +266,7 @@ impl<R: Rule> Core<R> {
         op: impl FnOnce(&mut Turn<'_, R>) -> T,
     ) -> T {
         let mut inside = lock(&self.inside);
+        let now = inside.not_before(now);
         let state = match inside.state.take() {
             Some(state) => state,
             None => self.park(now),
@@ -305,7 +309,8 @@ impl<R: Rule> Core<R> {
         let free = inside.waiters.is_empty()
             && inside.listeners.is_empty()
             && inside.changed.is_none()
-            && !inside.closed;
+            && !inside.closed
+            && !inside.resets.hold(now);
         match self.rule.pack(&state, now).filter(|_| free) {
             // Swapped, not stored: additions that go astray are exchanges too, and in one order with
             // this one.

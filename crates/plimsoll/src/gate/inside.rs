@@ -7,6 +7,7 @@ use super::bookings::Bookings;
 use super::core::Core;
 use super::forecast::Forecast;
 use super::refused::is_for_want_of_room;
+use super::resets::{Resets, Stamp};
 use super::woken::Woken;
 use crate::clock::AlarmId;
 use crate::events::{EventKind, Feed};
@@ -22,7 +23,10 @@ pub(super) struct Inside<R: Rule> {
     /// here for good: the short way is for limits that never change.
     pub(super) changed: Option<Arc<R>>,
     pub(super) closed: bool,
-    pub(super) reset_at: Option<Moment>,
+    pub(super) resets: Resets,
+    /// The latest moment seen behind the lock. Time that steps back stands still there, so that what is granted is granted
+    /// at the moment at which the rule records it.
+    pub(super) latest: Moment,
     pub(super) queue: Option<Queue>,
     pub(super) waiters: Waiters,
     pub(super) bookings: Bookings,
@@ -43,7 +47,8 @@ impl<R: Rule> Inside<R> {
             state: None,
             changed: None,
             closed: false,
-            reset_at: None,
+            resets: Resets::default(),
+            latest: Moment::ORIGIN,
             queue,
             waiters: Waiters::default(),
             bookings: Bookings::default(),
@@ -54,6 +59,13 @@ impl<R: Rule> Inside<R> {
             counts: Tally::default(),
             listeners: Vec::new(),
         }
+    }
+
+    /// The moment at which something happens behind the lock for one who came at `now`.
+    #[inline]
+    pub(super) fn not_before(&mut self, now: Moment) -> Moment {
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     pub(super) fn order(&self) -> Order {
@@ -84,6 +96,28 @@ pub(super) struct Turn<'a, R: Rule> {
 impl<R: Rule> Turn<'_, R> {
     fn order(&self) -> Order {
         self.inside.order()
+    }
+
+    /// When what is granted in this turn is granted.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.inside.resets.stamp(self.now)
+    }
+
+    /// As if so much had not been taken then; says whether that was after the last reset, which has made good what was
+    /// taken before. What a permit of a limit that is given back to holds, no reset gives back.
+    pub(super) fn put_back(&mut self, taken: Stamp, cost: u32) -> bool {
+        if !R::GIVES_BACK && !self.inside.resets.is_before(taken) {
+            return false;
+        }
+        self.rule.put_back(self.state, self.now, taken.at, cost);
+        self.inside.forecast.forget();
+        true
+    }
+
+    /// Forgets what was taken so far.
+    pub(super) fn reset(&mut self) {
+        self.inside.bookings.clear();
+        self.inside.resets.reset(self.now);
     }
 
     /// Whether a newcomer may be served before those who wait.
@@ -310,7 +344,7 @@ impl<R: Rule> Turn<'_, R> {
 
     fn grant(&mut self, ticket: Ticket) {
         self.inside.counts.granted += 1;
-        self.settle(ticket, Status::Granted(self.now));
+        self.settle(ticket, Status::Granted(self.stamp()));
     }
 
     pub(super) fn refuse(&mut self, ticket: Ticket, reason: Reason) {

@@ -15,7 +15,7 @@ impl<R: Rule> Limiter for Gate<R> {
 
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.core.attempt(demand).map(|grant| self.permit(grant))
+        self.core.attempt(demand)
     }
 
     // Always: to pass a permit on in memory takes longer than to decide.
@@ -31,11 +31,7 @@ impl<R: Rule> Limiter for Gate<R> {
     }
 
     fn undo(&self, permit: Permit<'_>) {
-        if permit.is_spent() {
-            self.core.undo(permit.grant(), permit.is_whole());
-        } else {
-            permit.undo();
-        }
+        permit.undo_by(|grant, whole| self.core.undo(grant, whole));
     }
 
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
@@ -99,9 +95,9 @@ impl<R: Rule> Limiter for Gate<R> {
 impl<R: Rule> Core<R> {
     /// Takes now, by one who will wait if that is refused.
     #[inline]
-    fn attempt(&self, demand: Demand) -> Result<Grant, Denied> {
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.attempt_shortly(demand) {
-            Some(grant) => Ok(grant),
+            Some(grant) => Ok(Permit::new(self, grant, R::GIVES_BACK)),
             None => self.attempt_inside(self.clock.now(), demand),
         }
     }
@@ -136,14 +132,15 @@ impl<R: Rule> Core<R> {
     }
 
     #[inline(never)]
-    fn attempt_inside(&self, now: Moment, demand: Demand) -> Result<Grant, Denied> {
-        self.enter(now, |turn| match turn.take(demand) {
+    fn attempt_inside(&self, now: Moment, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let taken = self.enter(now, |turn| match turn.take(demand) {
             Ok(()) => {
                 turn.inside.counts.granted += 1;
-                Ok(demand.granted(now))
+                Ok(turn.stamp())
             }
             Err(refusal) => Err(self.denied(turn.rule, refusal, turn.state, turn.now)),
-        })
+        })?;
+        Ok(Permit::new(self, taken.grant(demand), R::GIVES_BACK).in_era(taken.era))
     }
 }
 

@@ -14,6 +14,7 @@ mod limiter;
 mod model;
 mod refused;
 mod reservation;
+mod resets;
 mod returns;
 mod telling;
 mod view;
@@ -35,6 +36,7 @@ use crate::{
 
 pub(crate) use charge::charge;
 pub(crate) use inside::take;
+pub(crate) use resets::Stamp;
 
 pub use acquire::Acquire;
 pub use builder::GateBuilder;
@@ -137,6 +139,10 @@ impl<R: Rule> Gate<R> {
     /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
     pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
         self.change_at(now, |turn| {
+            if carry == Carry::Reset {
+                turn.now = turn.inside.not_before(self.core.clock.precise_now());
+                turn.reset();
+            }
             rule.begin(turn.now);
             *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);
             turn.inside.changed = Some(Arc::new(rule));
@@ -193,8 +199,8 @@ impl<R: Rule> Gate<R> {
                 Shortly::Parked => {}
             }
         }
-        core.take_long(now, demand)?;
-        Ok(self.permit(demand.granted(now)))
+        let taken = core.take_long(now, demand)?;
+        Ok(self.permit(taken.grant(demand)).in_era(taken.era))
     }
 
     /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`](crate::Limiter::acquire).
@@ -255,19 +261,18 @@ impl<R: Rule> Gate<R> {
     /// Nobody is passed: while others wait in a fifo queue there is nothing to take.
     pub fn take_up_to(&self, most: u32) -> Permit<'_> {
         let core = &*self.core;
-        let now = core.clock.precise_now();
-        let taken = core.enter(now, |turn| {
+        let (cost, taken) = core.enter(core.clock.precise_now(), |turn| {
             if turn.inside.closed || !turn.may_pass(Demand::ONE) {
-                return 0;
+                return (0, turn.stamp());
             }
-            let cost = turn.rule.available(turn.state, now).min(most);
+            let cost = turn.rule.available(turn.state, turn.now).min(most);
             if cost > 0 && turn.take(Demand::of(cost)).is_ok() {
                 turn.inside.counts.granted += 1;
-                return cost;
+                return (cost, turn.stamp());
             }
-            0
+            (0, turn.stamp())
         });
-        self.permit(Demand::of(taken).granted(now))
+        self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
     }
 
     /// Makes `amount` more available, at most up to the limit, and serves who waits.
@@ -282,9 +287,10 @@ impl<R: Rule> Gate<R> {
     /// A limit that is given back to keeps count of the permits that are out: there it does nothing.
     pub fn reset(&self) {
         self.change(|turn| {
+            // Read again: whatever was granted on the fast path until now was granted at an earlier reading.
+            turn.now = turn.inside.not_before(self.core.clock.precise_now());
             *turn.state = turn.rule.fresh(turn.now);
-            turn.inside.bookings.clear();
-            turn.inside.reset_at = Some(turn.now);
+            turn.reset();
         });
     }
 

@@ -1,22 +1,25 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::acquire::{Door, Place, Turnstile};
+use super::bookings::{Cancel, Refund};
 use super::core::Core;
 use super::inside::Turn;
+use super::resets::Stamp;
 use crate::clock::Sleep;
 use crate::demand::Patience;
 use crate::events::EventKind;
 use crate::queue::{Evicted, Status};
-use crate::{Demand, Denied, Moment, Permit, Reason, Refusal, Rule};
+use crate::{Demand, Denied, Moment, Outcome, Permit, Priority, Reason, Refusal, Rule};
 
 /// A permit that was taken now and may be used later. See [`Limiter::reserve`](crate::Limiter::reserve).
 ///
 /// Awaiting it waits for its time and yields the permit. Dropping it before cancels it: at or before its
 /// time that gives back what nobody who reserved later has been put behind; afterwards nothing.
+/// [`undo`](Self::undo) is for those who know that it has not been used.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -48,8 +51,40 @@ enum Hold<'a> {
     /// It holds a place in the queue.
     Queued(Place<'a>),
     /// Another limiter's.
-    Other(Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin + 'a>),
+    Other(Box<dyn Pending<'a> + 'a>),
     Done,
+}
+
+/// A reservation of a limiter that is not a gate. Dropping it cancels it.
+pub(crate) trait Pending<'a>:
+    Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin
+{
+    /// See [`Reservation::undo`].
+    fn undo(self: Box<Self>);
+}
+
+/// One of which nothing is known but that it becomes a permit.
+struct Foreign<F>(F);
+
+impl<F: Future + Unpin> Future for Foreign<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<'a, F> Pending<'a> for Foreign<F>
+where
+    F: Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin,
+{
+    fn undo(mut self: Box<Self>) {
+        // Before its time dropping it gives it back; from then on it is a permit, which can be undone.
+        let ready = Pin::new(&mut *self).poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(Ok(permit)) = ready {
+            permit.undo();
+        }
+    }
 }
 
 struct Booked<'a> {
@@ -57,7 +92,7 @@ struct Booked<'a> {
     id: u64,
     demand: Demand,
     sleep: Option<Sleep>,
-    used: bool,
+    ended: bool,
 }
 
 impl<'a> Reservation<'a> {
@@ -68,10 +103,51 @@ impl<'a> Reservation<'a> {
         ready_at: Option<Moment>,
         permit: impl Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin + 'a,
     ) -> Self {
+        Self::of(made_at, ready_at, Foreign(permit))
+    }
+
+    /// [`from_future`](Self::from_future), of one that knows how to be undone.
+    pub(crate) fn of(
+        made_at: Moment,
+        ready_at: Option<Moment>,
+        permit: impl Pending<'a> + 'a,
+    ) -> Self {
         Self {
             hold: Hold::Other(Box::new(permit)),
             made_at,
             ready_at: ready_at.unwrap_or(Moment::NEVER),
+        }
+    }
+
+    /// Cancels it as if it had never been made, at whatever moment: for those who reserve from several limiters and are
+    /// refused by one of them.
+    ///
+    /// Unlike dropping it, which counts it as used from its time on. What others who reserved later have been put
+    /// behind comes back when they too are undone.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Quota, SlidingLog};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let log = SlidingLog::new(Quota::new(5, Duration::from_secs(60)));
+    /// let gate = Gate::builder(log).clock(time.clock()).build();
+    /// let (one, other) = (gate.reserve(2)?, gate.reserve(2)?);
+    /// time.advance(Duration::from_secs(1));
+    /// drop(one);
+    /// assert_eq!(gate.snapshot().available(), 1);
+    /// other.undo();
+    /// assert_eq!(gate.snapshot().available(), 3);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    pub fn undo(mut self) {
+        match std::mem::replace(&mut self.hold, Hold::Done) {
+            Hold::Taken(_, permit) => permit.into_iter().for_each(Permit::undo),
+            Hold::Booked(mut booked) => booked.cancel(Cancel::Undo),
+            // What was granted to its place and never read goes back, as to any waiter that leaves.
+            Hold::Queued(mut place) => place.reserved = false,
+            Hold::Other(pending) => pending.undo(),
+            Hold::Done => {}
         }
     }
 
@@ -132,17 +208,22 @@ impl<'a> Booked<'a> {
             .sleep
             .get_or_insert_with(|| gate.clock().sleep_until(ready_at));
         Pin::new(sleep).poll(cx).map(|()| {
-            self.used = true;
-            Permit::new(gate, self.demand.granted(ready_at), gate.gives_back())
+            self.ended = true;
+            let era = gate.redeem(self.id, ready_at);
+            Permit::new(gate, self.demand.granted(ready_at), gate.gives_back()).in_era(era)
         })
+    }
+
+    fn cancel(&mut self, how: Cancel) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.gate.cancel(self.id, self.demand.priority, how);
+        }
     }
 }
 
 impl Drop for Booked<'_> {
     fn drop(&mut self) {
-        if !self.used {
-            self.gate.cancel(self.id);
-        }
+        self.cancel(Cancel::InTime);
     }
 }
 
@@ -172,22 +253,23 @@ impl<R: Rule> Core<R> {
     pub(super) fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         let now = self.clock.precise_now();
         let held = self.enter(now, |turn| {
+            let made_at = turn.now;
             let deadline = match (demand.patience, turn.rule.longest_wait()) {
-                (Patience::Unlimited, Some(longest)) => now.plus(longest),
-                (patience, _) => patience.deadline(now),
+                (Patience::Unlimited, Some(longest)) => made_at.plus(longest),
+                (patience, _) => patience.deadline(made_at),
             };
-            self.hold(turn, demand, deadline)
-                .map_err(|refusal| self.refused(turn, demand, refusal))
+            let held = self.hold(turn, demand, deadline);
+            let (hold, ready_at) = held.map_err(|refusal| self.refused(turn, demand, refusal))?;
+            Ok(Reservation {
+                hold,
+                made_at,
+                ready_at,
+            })
         });
         if held.is_err() {
             self.tick_if_due(now);
         }
-        let (hold, ready_at) = held?;
-        Ok(Reservation {
-            hold,
-            made_at: now,
-            ready_at,
-        })
+        held
     }
 
     /// Takes now, ahead of time, or holds a place: whichever this rule can do.
@@ -216,19 +298,19 @@ impl<R: Rule> Core<R> {
                     id: turn.inside.bookings.add(demand.cost, now, ready_at),
                     demand,
                     sleep: None,
-                    used: false,
+                    ended: false,
                 };
                 return Ok((Hold::Booked(booked), ready_at));
             }
         }
-        let taken = |taken| {
-            let permit = Permit::new(self, demand.granted(taken), R::GIVES_BACK);
-            (Hold::Taken(self, Some(permit)), taken)
+        let taken = |taken: Stamp| {
+            let permit = Permit::new(self, taken.grant(demand), R::GIVES_BACK).in_era(taken.era);
+            (Hold::Taken(self, Some(permit)), taken.at)
         };
         let refusal = match turn.take(demand) {
             Ok(()) => {
                 turn.inside.counts.granted += 1;
-                return Ok(taken(now));
+                return Ok(taken(turn.stamp()));
             }
             Err(refusal) => refusal,
         };
@@ -250,5 +332,27 @@ impl<R: Rule> Core<R> {
         }
         let place = Place::new(Door::Borrowed(self), ticket, demand, true);
         Ok((Hold::Queued(place), ready_at))
+    }
+}
+
+impl<R: Rule> Turn<'_, R> {
+    /// Cancels what was taken ahead of time.
+    pub(super) fn cancel(&mut self, booking: u64, priority: Priority, how: Cancel) {
+        let (rule, now) = (self.rule, self.now);
+        let Self { inside, state, .. } = self;
+        let mut refunded = 0;
+        let known = inside.bookings.cancel(booking, now, how, |refund: Refund| {
+            rule.put_back(state, now, refund.taken, refund.cost);
+            refunded += refund.cost;
+        });
+        if known && how == Cancel::Undo {
+            self.inside.counts.undone += 1;
+            let demand = Demand::of(refunded).priority(priority);
+            self.tell_processed(demand.granted(now), Outcome::Ignore);
+        }
+        if refunded > 0 {
+            self.inside.forecast.forget();
+            self.serve();
+        }
     }
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use super::core::{ASTRAY, Core, MARK, PARKED};
 use super::learning::{Ended, teaches};
+use super::resets::Stamp;
 use super::telling::Left;
 use super::woken::Woken;
 use crate::adaptive::Load;
 use crate::batched::TakeBack;
+use crate::permit::Era;
 use crate::queue::{Status, Ticket};
 use crate::sync::{Ordering, lock};
-use crate::{Demand, Grant, Moment, Outcome, Reason, Rule, Source};
+use crate::{Grant, Outcome, Reason, Rule, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
@@ -29,8 +31,15 @@ impl<R: Rule> Source for Core<R> {
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
-        lock(&self.inside).counts.undone += u64::from(whole);
-        self.put_back(grant);
+        self.undo_of(grant, whole, Era::default());
+    }
+
+    fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
+        self.put_back(grant, whole, era);
+    }
+
+    fn goes_by_moment(&self) -> bool {
+        !R::GIVES_BACK
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
@@ -43,29 +52,21 @@ impl<R: Rule> Source for Core<R> {
 }
 
 impl<R: Rule> TakeBack for Core<R> {
-    fn take_back(&self, cost: u32, taken: Moment) {
-        self.put_back(Demand::of(cost).granted(taken));
+    fn take_back(&self, grant: Grant, era: Era) {
+        self.put_back(grant, false, era);
     }
 }
 
 impl<R: Rule> Core<R> {
-    /// As if so much had not been taken.
-    fn put_back(&self, grant: Grant) {
-        let Grant { cost, taken, .. } = grant;
-        let now = self.clock.precise_now().max(taken);
-        self.enter(now, |turn| {
-            // What was taken before a reset was made good by it.
-            if turn
-                .inside
-                .reset_at
-                .is_some_and(|reset_at| taken <= reset_at)
-            {
-                return;
+    /// As if so much had not been taken. `whole` says whether that takes a grant back.
+    fn put_back(&self, grant: Grant, whole: bool, era: Era) {
+        let at = grant.taken;
+        self.enter(self.clock.precise_now(), |turn| {
+            turn.inside.counts.undone += u64::from(whole);
+            if turn.put_back(Stamp { at, era }, grant.cost) {
+                turn.tell_processed(grant, Outcome::Ignore);
+                turn.serve();
             }
-            turn.rule.put_back(turn.state, now, taken, cost);
-            turn.tell_processed(grant, Outcome::Ignore);
-            turn.inside.forecast.forget();
-            turn.serve();
         });
     }
 
@@ -124,11 +125,11 @@ impl<R: Rule> Core<R> {
                     turn.tell_left(ticket, Left::ByItself);
                     turn.inside.counts.cancelled += 1;
                 }
-                Some(Status::Granted(taken)) if reserved && !R::GIVES_BACK && now > taken => {}
+                Some(Status::Granted(taken))
+                    if reserved && !R::GIVES_BACK && turn.now > taken.at => {}
                 Some(Status::Granted(taken)) => {
-                    turn.rule.put_back(turn.state, now, taken, cost);
-                    turn.tell_unread(ticket, taken);
-                    turn.inside.forecast.forget();
+                    turn.put_back(taken, cost);
+                    turn.tell_unread(ticket, taken.at);
                     turn.inside.counts.undone += 1;
                     turn.inside.counts.cancelled += 1;
                 }

@@ -19,21 +19,17 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        if !permit.is_spent() {
-            permit.undo();
-            return;
-        }
-        let grant = permit.grant();
-        if grant.cost == 0 {
-            return;
-        }
-        self.change(
-            key,
-            |_| {},
-            |rule, state, now| {
-                rule.put_back(state, now, grant.taken, grant.cost);
-            },
-        );
+        permit.undo_by(|grant, _whole| {
+            if grant.cost > 0 {
+                self.change(
+                    key,
+                    |_| {},
+                    |rule, state, now| {
+                        rule.put_back(state, now, grant.taken, grant.cost);
+                    },
+                );
+            }
+        });
     }
 
     /// Takes for `key` after the fact, as much as can be taken. See [`Gate::charge`].

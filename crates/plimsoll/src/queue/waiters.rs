@@ -3,6 +3,7 @@ use std::collections::BinaryHeap;
 use std::task::Waker;
 
 use super::{Full, Order};
+use crate::gate::Stamp;
 use crate::{Moment, Priority, Reason};
 
 /// A place in the queue.
@@ -18,7 +19,7 @@ pub(crate) struct Ticket {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     Waiting,
-    Granted(Moment),
+    Granted(Stamp),
     Refused(Reason),
 }
 
