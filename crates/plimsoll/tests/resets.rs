@@ -229,7 +229,11 @@ fn what_was_spent_from_a_batch_goes_back_to_where_the_batch_was_recorded() {
         first.undo();
         batched.return_stock();
         let seen = batched.snapshot();
-        assert_eq!((seen.available(), seen.granted_total()), (10, 0), "{rule:?}");
+        assert_eq!(
+            (seen.available(), seen.granted_total()),
+            (10, 0),
+            "{rule:?}"
+        );
 
         let before = batched.try_acquire(1).unwrap();
         gate.reset();

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Ask, Members};
-use crate::{Demand, Denied, Grant, Outcome, Permit, Source};
+use crate::{Demand, Denied, Grant, Moment, Outcome, Permit, Source};
 
 impl Members {
     /// Takes from all that are here, waiting where one refuses, then from those elsewhere, one after the other.
@@ -21,7 +21,8 @@ impl Members {
                 Err(denied) => return Err(self.explain(index, denied, demand)),
             }
         }
-        Ok(self.gathered(gathered, demand))
+        let taken = gathered.taken().unwrap_or_else(|| self.clock().now());
+        Ok(self.gathered(gathered, demand, taken))
     }
 
     /// Takes from all, of those elsewhere what is known here.
@@ -37,20 +38,32 @@ impl Members {
                 Err(denied) => return Err(self.explain(index, denied, demand)),
             }
         }
-        Ok(self.gathered(gathered, demand))
+        let taken = gathered.taken().unwrap_or_else(|| self.clock().now());
+        Ok(self.gathered(gathered, demand, taken))
     }
 
-    fn gathered(&self, mut gathering: Gathering, demand: Demand) -> Permit<'_> {
+    pub(super) fn gathered(
+        &self,
+        mut gathering: Gathering,
+        demand: Demand,
+        taken: Moment,
+    ) -> Permit<'_> {
         let permits = std::mem::take(&mut gathering.0);
-        let taken = permits.first().map(Permit::granted_at);
-        let grant = demand.granted(taken.unwrap_or_else(|| self.clock().now()));
+        let grant = demand.granted(taken);
         self.totals.granted();
         Permit::shared(Arc::new(Gathered(Mutex::new(permits))), grant, true)
     }
 }
 
 /// What was granted so far. If the rest does not come, it was for nothing.
-struct Gathering(Vec<Permit<'static>>);
+pub(super) struct Gathering(pub(super) Vec<Permit<'static>>);
+
+impl Gathering {
+    /// When the first was granted.
+    fn taken(&self) -> Option<Moment> {
+        self.0.first().map(Permit::granted_at)
+    }
+}
 
 impl Drop for Gathering {
     fn drop(&mut self) {
@@ -67,11 +80,13 @@ impl Gathered {
     /// Takes so much out of each.
     fn each(&self, cost: u32, end: impl Fn(Permit<'static>)) {
         let mut permits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let parts: Vec<_> = permits
-            .iter_mut()
-            .rev()
-            .filter_map(|permit| permit.split(cost))
-            .collect();
+        let all = permits.iter().all(|permit| permit.cost() == cost);
+        let parts: Vec<_> = if all {
+            permits.drain(..).rev().collect()
+        } else {
+            let permits = permits.iter_mut().rev();
+            permits.filter_map(|permit| permit.split(cost)).collect()
+        };
         // Whatever this wakes must not find it locked.
         drop(permits);
         parts.into_iter().for_each(end);

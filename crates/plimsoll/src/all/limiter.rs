@@ -1,4 +1,3 @@
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,8 +58,8 @@ impl Limiter for All {
         for (index, member) in members.members.iter().enumerate() {
             match member.reserve(demand) {
                 Ok(reservation) => held.push(reservation),
-                // Dropping those already held cancels them.
                 Err(denied) => {
+                    held.into_iter().rev().for_each(Reservation::undo);
                     members.totals.denied();
                     return Err(members.explain(index, denied, demand));
                 }
@@ -71,13 +70,8 @@ impl Limiter for All {
             .reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)))
             .flatten();
         let ready_at = wait.map(|wait: Duration| made_at.plus(wait));
-        let mut reserved = Reserved::new(held);
-        let permit = poll_fn(move |cx| {
-            reserved
-                .poll(cx)
-                .map_ok(|()| members.permit(demand.granted(members.clock().now())))
-        });
-        Ok(Reservation::from_future(made_at, ready_at, permit))
+        let reserved = Reserved::new(members, demand, held);
+        Ok(Reservation::of(made_at, ready_at, reserved))
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {

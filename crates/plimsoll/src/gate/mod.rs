@@ -36,6 +36,7 @@ use crate::{
 
 pub(crate) use charge::charge;
 pub(crate) use inside::take;
+pub(crate) use reservation::Pending;
 pub(crate) use resets::Stamp;
 
 pub use acquire::Acquire;
