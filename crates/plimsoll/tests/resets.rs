@@ -176,6 +176,33 @@ fn what_was_reserved_before_a_reset_and_used_after_it_does_not_come_back() {
     on_each_rate!(test);
 }
 
+/// Whoever reserves in the instant of a reset may look only later.
+#[test]
+fn what_was_reserved_after_a_reset_is_undone_later() {
+    fn test<R: Rule + Clone>(rule: R) {
+        let time = ManualClock::new();
+        let gate = gate(rule.clone(), &time);
+        gate.reset();
+        let (mut one, mut other) = (gate.reserve(2).unwrap(), gate.reserve(3).unwrap());
+        time.advance(Duration::from_nanos(1));
+        drop(gate.try_acquire(1).unwrap());
+        for (reserved, left) in [(&mut other, 7), (&mut one, 9)] {
+            match poll(reserved) {
+                Poll::Ready(permit) => permit.unwrap().undo(),
+                Poll::Pending => panic!("its time has come"),
+            }
+            assert_eq!(gate.snapshot().available(), left, "{rule:?}");
+        }
+    }
+    let quota = Quota::per_second(LIMIT);
+    // Of buckets only those that are filled in whole steps, so that a nanosecond brings nothing.
+    test(TokenBucket::interval(quota));
+    test(Bandwidths::new([TokenBucket::interval(quota)]));
+    test(Refresh::new(quota));
+    test(FixedWindow::new(quota));
+    test(SlidingLog::new(quota));
+}
+
 /// From the next instant on nothing is different.
 #[test]
 fn a_reset_is_over_when_its_instant_is() {

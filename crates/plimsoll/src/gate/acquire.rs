@@ -292,7 +292,7 @@ impl<R: Rule> Turnstile for Core<R> {
     fn redeem(&self, booking: u64, ready_at: Moment) -> Era {
         self.enter(self.clock.precise_now(), |turn| {
             if turn.inside.bookings.redeem(booking) {
-                turn.inside.resets.stamp(ready_at).era
+                turn.inside.resets.era_at(ready_at)
             } else {
                 Era::LOST
             }

@@ -106,7 +106,7 @@ impl<R: Rule> Turn<'_, R> {
     /// As if so much had not been taken then; says whether that was after the last reset, which has made good what was
     /// taken before. What a permit of a limit that is given back to holds, no reset gives back.
     pub(super) fn put_back(&mut self, taken: Stamp, cost: u32) -> bool {
-        if !R::GIVES_BACK && !self.inside.resets.is_before(taken) {
+        if !R::GIVES_BACK && !self.inside.resets.are_before(taken) {
             return false;
         }
         self.rule.put_back(self.state, self.now, taken.at, cost);

@@ -25,8 +25,8 @@ impl Stamp {
 #[derive(Default)]
 pub(super) struct Resets {
     /// When the last one was.
-    at: Option<Moment>,
-    /// How many there were in that instant.
+    at: Moment,
+    /// How many there were in that instant; none, if there has not been any.
     era: Era,
     /// Whether the state stays behind the lock until that instant is over.
     holds: bool,
@@ -35,48 +35,53 @@ pub(super) struct Resets {
 impl Resets {
     /// Everything starts anew at `now`, which is not before anything that was granted.
     pub(super) fn reset(&mut self, now: Moment) {
-        let before = if self.at == Some(now) {
-            self.era
-        } else {
-            Era::default()
-        };
         *self = Self {
-            at: Some(now),
-            era: before.next(),
+            at: now,
+            era: self.era_at(now).next(),
             holds: true,
         };
     }
 
     /// What is granted at `now` is granted then.
+    #[inline]
     pub(super) fn stamp(&self, now: Moment) -> Stamp {
-        let era = if self.at == Some(now) {
-            self.era
+        // Where nothing is held back, the instant of the last reset is over.
+        let era = if self.holds {
+            self.era_at(now)
         } else {
             Era::default()
         };
         Stamp { at: now, era }
     }
 
+    /// The era of what was taken after the last reset, to be used at `at`.
+    pub(super) fn era_at(&self, at: Moment) -> Era {
+        if self.at == at {
+            self.era
+        } else {
+            Era::default()
+        }
+    }
+
     /// Whether what was granted then was granted after the last reset.
-    pub(super) fn is_before(&self, stamp: Stamp) -> bool {
-        let lost = stamp.era == Era::LOST;
-        let after = self
-            .at
-            .is_none_or(|at| stamp.at > at || (stamp.at == at && stamp.era == self.era));
-        after && !lost
+    pub(super) fn are_before(&self, granted: Stamp) -> bool {
+        if granted.era == Era::LOST {
+            return false;
+        }
+        let never = self.era == Era::default();
+        never || granted.at > self.at || (granted.at == self.at && granted.era == self.era)
     }
 
     /// Whether the state has been kept behind the lock for an instant that is over by now.
     #[inline]
     pub(super) fn are_over(&self, now: Moment) -> bool {
-        self.holds && self.at.is_none_or(|at| now > at)
+        self.holds && now > self.at
     }
 
     /// Whether the state has to stay behind the lock.
+    #[inline]
     pub(super) fn hold(&mut self, now: Moment) -> bool {
-        if self.are_over(now) {
-            self.holds = false;
-        }
+        self.holds &= now <= self.at;
         self.holds
     }
 }
