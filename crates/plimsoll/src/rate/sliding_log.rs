@@ -212,8 +212,8 @@ impl Rule for SlidingLog {
 
     fn put_back(&self, log: &mut Log, _now: Moment, taken: Moment, cost: u32) {
         let mut left = cost;
-        // The moment it was taken may have been moved to a later one that time had already reached.
-        for entry in log.entries.iter_mut().filter(|entry| entry.at >= taken) {
+        // Only what was recorded at that very moment: what has left the window is nobody's any more.
+        for entry in log.entries.iter_mut().filter(|entry| entry.at == taken) {
             let part = left.min(entry.cost);
             entry.cost -= part;
             left -= part;
