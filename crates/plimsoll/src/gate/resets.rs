@@ -85,3 +85,59 @@ impl Resets {
         self.holds
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Clock, Gate, Limiter, ManualClock, Moment, Quota, SlidingLog, SlidingWindow};
+
+    fn at(nanos: u64) -> Moment {
+        Moment::from_nanos(nanos)
+    }
+
+    /// Whoever has read the clock before others who are served first comes behind the lock with an earlier moment. Its
+    /// permit carried that moment, and the rule had recorded another.
+    #[test]
+    fn a_permit_carries_the_moment_at_which_the_rule_recorded_it() {
+        let time = ManualClock::starting_at(at(100));
+        let quota = Quota::new(10, Duration::from_nanos(50));
+        let log = Gate::builder(SlidingLog::new(quota)).clock(time.clock());
+        let log = log.build();
+        let first = log.try_acquire(3).unwrap();
+        let late = log.core.take_long(at(90), 2.into()).unwrap();
+        assert_eq!(late.at, at(100));
+        let second = log.permit(late.grant(2.into())).in_era(late.era);
+        // Each takes back its own, and only that.
+        second.undo();
+        assert_eq!(log.snapshot().in_use(), 3);
+        first.undo();
+        assert_eq!(log.snapshot().in_use(), 0);
+
+        let window = Gate::builder(SlidingWindow::new(quota, 5)).clock(time.clock());
+        let window = window.build();
+        time.advance_to(at(149));
+        window.try_acquire(1).unwrap().forget();
+        let late = window.core.take_long(at(120), 4.into()).unwrap();
+        window.permit(late.grant(4.into())).undo();
+        assert_eq!(window.snapshot().in_use(), 1);
+    }
+
+    /// The default clock has two readings, of which one is late.
+    #[test]
+    fn what_is_taken_by_the_late_reading_is_undone_exactly() {
+        let quota = Quota::new(10, Duration::from_secs(3600));
+        let log = Gate::builder(SlidingLog::new(quota)).clock(Clock::system());
+        let log = log.build();
+        for _ in 0..200 {
+            let precise = log.take_up_to(2);
+            let late = log.try_acquire(3).unwrap();
+            assert!(late.granted_at() >= precise.granted_at());
+            let attempted = Limiter::attempt(&log, 4.into()).unwrap();
+            late.undo();
+            attempted.undo();
+            precise.undo();
+            assert_eq!(log.snapshot().in_use(), 0);
+        }
+    }
+}
