@@ -141,3 +141,37 @@ mod tests {
         }
     }
 }
+
+/// Every interleaving of a reset with what is taken on the fast path and undone.
+#[cfg(all(test, loom))]
+mod model {
+    use std::time::Duration;
+
+    use loom::thread;
+
+    use crate::{FixedWindow, Gate, ManualClock, Quota};
+
+    #[test]
+    fn a_reset_divides_what_can_be_undone_from_what_cannot() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = builder.preemption_bound.or(Some(3));
+        builder.check(|| {
+            let quota = Quota::new(4, Duration::from_secs(1));
+            let gate = Gate::builder(FixedWindow::new(quota))
+                .clock(ManualClock::new().clock())
+                .totals(false)
+                .build();
+            let other = gate.clone();
+            let undoing = thread::spawn(move || {
+                if let Ok(permit) = other.try_acquire(1) {
+                    permit.undo();
+                }
+            });
+            gate.reset();
+            gate.try_acquire(3).unwrap().forget();
+            undoing.join().unwrap();
+            // Whether it was taken before or after the reset, it is gone, and nothing else is.
+            assert_eq!(gate.snapshot().available(), 1);
+        });
+    }
+}
