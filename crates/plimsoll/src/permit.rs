@@ -53,19 +53,13 @@ pub trait Source: Send + Sync {
         self.undo(grant, whole);
     }
 
-    /// Whether [`undo`](Self::undo) depends on when it was granted. Then only permits of the same moment can be made one:
-    /// a permit has one moment. A limit that is given back to says no.
-    fn goes_by_moment(&self) -> bool {
-        true
-    }
-
     /// The same source, for permits that outlive the borrow of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
 }
 
 /// After how many resets in the instant of the grant it was granted. A moment alone does not tell what was granted
 /// before a reset from what was granted after it in the same instant.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Era(u8);
 
 impl Era {
@@ -274,38 +268,39 @@ impl<'a> Permit<'a> {
 
     /// Makes one permit of two of the same limiter.
     ///
+    /// A permit has one moment, the older one of the two. Undoing the sum of permits that a rate granted at different
+    /// moments may so make less available than undoing each of them would, and never more.
+    ///
     /// # Errors
     ///
-    /// Hands `other` back, and changes nothing,
-    ///
-    /// - if the two are not known to be of the same limiter, as permits of single keys are not;
-    /// - if one of them has been given back;
-    /// - if undoing the sum would need two moments: permits of a limit that time replenishes have to be granted at the
-    ///   same moment;
-    /// - if no permit could be so large.
+    /// Hands `other` back, and changes nothing, if the two are not known to be of the same limiter, as permits of single
+    /// keys are not; if one of them has been given back; or if no permit could be so large.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
-        let Some(sum) = self.cost.checked_add(other.cost) else {
-            return Err(other);
-        };
-        if !self.is_of_a_kind_with(&other) {
-            return Err(other);
+        let alive = self.flags.has(Flags::ALIVE) && other.flags.has(Flags::ALIVE);
+        let sum = self.cost.checked_add(other.cost);
+        match sum {
+            Some(sum) if alive && self.source.is_same(&other.source) => {
+                (self.taken, self.era) = self.older(&other);
+                self.cost = sum;
+                self.flags.0 |= other.flags.0;
+                self.timed &= other.timed;
+                other.end();
+                Ok(())
+            }
+            _ => Err(other),
         }
-        self.cost = sum;
-        self.taken = self.taken.min(other.taken);
-        self.flags.0 |= other.flags.0;
-        self.timed &= other.timed;
-        other.end();
-        Ok(())
     }
 
-    /// Whether one permit can stand for both.
-    fn is_of_a_kind_with(&self, other: &Self) -> bool {
-        let alive = self.flags.has(Flags::ALIVE) && other.flags.has(Flags::ALIVE);
-        let same_moment = || (self.taken, self.era) == (other.taken, other.era);
-        alive
-            && self.gives_back() == other.gives_back()
-            && self.source.is_same(&other.source)
-            && (same_moment() || !self.source.get().goes_by_moment())
+    /// When the older of two was granted. What one of them cannot undo, the sum cannot; nothing has no moment.
+    fn older(&self, other: &Self) -> (Moment, Era) {
+        let (one, two) = ((self.taken, self.era), (other.taken, other.era));
+        match (self.cost, other.cost) {
+            (_, 0) => one,
+            (0, _) => two,
+            _ if one.1 == Era::LOST => one,
+            _ if two.1 == Era::LOST => two,
+            _ => one.min(two),
+        }
     }
 
     /// Ends it here: whatever is done with it from now on does nothing. Returns what it was a permit for, unless that

@@ -46,6 +46,8 @@ struct Ledger {
     out: u32,
     /// Of limits that are not.
     used: u32,
+    /// How much of that may be lost by undoing what was granted at several moments.
+    lost: u32,
 }
 
 /// A permit, and what it should be.
@@ -54,24 +56,22 @@ struct Kept<'a> {
     cost: u32,
     alive: bool,
     taken: Moment,
+    /// Whether it was granted at several moments: undoing it may then give back less.
+    mixed: bool,
 }
 
 struct Run<'a> {
     subject: &'a dyn Subject,
     ledger: Ledger,
     kept: Vec<Kept<'a>>,
-    /// Whether one moment is as good as another.
-    timeless: bool,
 }
 
 impl<'a> Run<'a> {
     fn new(subject: &'a dyn Subject) -> Self {
-        let timeless = subject.parts().iter().all(|part| part.gives_back);
         let mut run = Self {
             subject,
             ledger: Ledger::default(),
             kept: Vec::new(),
-            timeless,
         };
         run.take(4);
         run
@@ -87,6 +87,7 @@ impl<'a> Run<'a> {
             cost,
             alive: true,
             taken,
+            mixed: false,
         });
     }
 
@@ -109,26 +110,28 @@ impl<'a> Run<'a> {
                 let part = last.permit.split(cost);
                 assert_eq!(part.is_some(), cost <= last.cost);
                 last.cost -= if part.is_some() { cost } else { 0 };
-                let (alive, taken) = (last.alive, last.taken);
+                let (alive, taken, mixed) = (last.alive, last.taken, last.mixed);
                 self.kept.push(last);
                 self.kept.extend(part.map(|permit| Kept {
                     permit,
                     cost,
                     alive,
                     taken,
+                    mixed,
                 }));
             }
             Op::Merge => match self.kept.pop() {
                 None => self.kept.push(last),
                 Some(mut first) => {
-                    let fits = first.alive
-                        && last.alive
-                        && self.subject.is_known()
-                        && (self.timeless || first.taken == last.taken);
+                    let fits = first.alive && last.alive && self.subject.is_known();
                     match first.permit.merge(last.permit) {
                         Ok(()) => {
                             assert!(fits);
+                            let differ =
+                                first.cost > 0 && last.cost > 0 && first.taken != last.taken;
+                            first.mixed |= last.mixed || differ;
                             first.cost += last.cost;
+                            first.taken = first.permit.granted_at();
                         }
                         Err(permit) => {
                             assert!(!fits);
@@ -166,6 +169,9 @@ impl<'a> Run<'a> {
                 self.subject.undo(last.permit);
                 self.ledger.out -= last.cost;
                 self.ledger.used -= last.cost;
+                if last.mixed {
+                    self.ledger.lost += last.cost;
+                }
             }
             Op::Forget => last.permit.forget(),
             Op::Drop => {
@@ -185,7 +191,11 @@ impl<'a> Run<'a> {
             } else {
                 self.ledger.used
             };
-            let lost = u64::from(moved && self.subject.may_lose());
+            let lost = if part.gives_back {
+                0
+            } else {
+                u64::from(moved && self.subject.may_lose()) + u64::from(self.ledger.lost)
+            };
             let expected = u64::from(expected);
             assert!(
                 part.in_use >= expected,

@@ -276,12 +276,6 @@ impl Source for Members {
         self.undo_each(&self.members[..self.here], grant, whole);
     }
 
-    fn goes_by_moment(&self) -> bool {
-        self.members
-            .iter()
-            .any(|member| member.source().goes_by_moment())
-    }
-
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,

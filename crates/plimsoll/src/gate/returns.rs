@@ -38,10 +38,6 @@ impl<R: Rule> Source for Core<R> {
         self.put_back(grant, whole, era);
     }
 
-    fn goes_by_moment(&self) -> bool {
-        !R::GIVES_BACK
-    }
-
     fn to_shared(&self) -> Arc<dyn Source> {
         // Whoever holds a reference to a core holds it through an `Arc`.
         match lock(&self.inside).me.upgrade() {

@@ -221,10 +221,6 @@ impl<R: Rule> Source for Part<R> {
         self.shared.gate.source().undo(grant, whole);
     }
 
-    fn goes_by_moment(&self) -> bool {
-        false
-    }
-
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,
