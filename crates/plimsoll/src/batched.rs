@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::permit::Era;
+use crate::grant::Era;
 use crate::{
     Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit, Rule, Snapshot,
     Source,

@@ -11,6 +11,7 @@ mod demand;
 mod denied;
 mod events;
 mod gate;
+mod grant;
 mod invalid;
 mod keyed;
 pub mod kinds;
@@ -39,15 +40,16 @@ pub use demand::{Demand, Priority};
 pub use denied::{Denied, Reason};
 pub use events::{Event, EventKind, Events};
 pub use gate::{Acquire, Gate, GateBuilder, Reservation};
+#[doc(hidden)]
+pub use grant::Era;
+pub use grant::{Grant, Outcome, Source};
 pub use invalid::InvalidLimit;
 pub use keyed::{KeyHash, Keyed, KeyedBuilder, WhenFull};
 pub use limiter::Limiter;
 pub use moment::Moment;
 pub use partitions::{Partition, Partitions};
 pub use per_key::PerKey;
-#[doc(hidden)]
-pub use permit::Era;
-pub use permit::{Grant, Outcome, Permit, Source};
+pub use permit::Permit;
 pub use policy::{Policies, Policy};
 pub use queue::{Counts, Full, Queue};
 pub use quota::Quota;

@@ -190,7 +190,7 @@ impl Kept<'_> {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Op {
     Take(u32),
     TakeOwned(u32),

@@ -56,15 +56,15 @@ const WAYS: [Way; 5] = [
 
 fn take<R: Rule>(gate: &Gate<R>, cost: u32, way: Way) -> plimsoll::Permit<'_> {
     match way {
-        Way::Try => gate.try_acquire(cost).unwrap(),
-        Way::Attempt => Limiter::attempt(gate, cost.into()).unwrap(),
+        Way::Try => gate.try_acquire(cost).expect("there is room"),
+        Way::Attempt => Limiter::attempt(gate, cost.into()).expect("there is room"),
         Way::Acquire => match poll(&mut gate.acquire(cost)) {
-            Poll::Ready(permit) => permit.unwrap(),
+            Poll::Ready(permit) => permit.expect("there is room"),
             Poll::Pending => panic!("there is room"),
         },
         Way::UpTo => gate.take_up_to(cost),
-        Way::Reserve => match poll(&mut gate.reserve(cost).unwrap()) {
-            Poll::Ready(permit) => permit.unwrap(),
+        Way::Reserve => match poll(&mut gate.reserve(cost).expect("there is room")) {
+            Poll::Ready(permit) => permit.expect("there is room"),
             Poll::Pending => panic!("there is room"),
         },
     }

@@ -28,7 +28,8 @@ fn gate<R: Rule>(name: &str, rule: R, time: &ManualClock) -> Arc<dyn Limiter> {
 fn limiters(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
     let quota = Quota::new(LIMIT, seconds(3600));
     let slots = Gate::builder(Concurrency::new(LIMIT)).queue(Queue::fifo(100));
-    let parts = Partitions::try_new(slots.clock(time.clock()).build(), [("all", 1)]).unwrap();
+    let parts =
+        Partitions::try_new(slots.clock(time.clock()).build(), [("all", 1)]).expect("a partition");
     let log = || gate("log", SlidingLog::new(quota), time);
     let window = || gate("window", FixedWindow::new(quota), time);
     vec![
@@ -47,7 +48,7 @@ fn limiters(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
         gate("sliding", SlidingWindow::new(quota, 4), time),
         gate("counter", SlidingCounter::new(quota), time),
         gate("slots", Concurrency::new(LIMIT), time),
-        Arc::new(parts.get("all").unwrap()),
+        Arc::new(parts.get("all").expect("it is there")),
         Arc::new(All::new([log(), window()]).named("all")),
         log(),
         window(),
@@ -138,7 +139,7 @@ fn poll_if<'a>(wanted: bool, reservation: &mut Reservation<'a>) -> Option<Permit
         return None;
     }
     match poll(reservation) {
-        Poll::Ready(permit) => Some(permit.unwrap()),
+        Poll::Ready(permit) => Some(permit.expect("nobody closes it")),
         Poll::Pending => None,
     }
 }

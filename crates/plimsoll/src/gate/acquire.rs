@@ -10,7 +10,7 @@ use super::core::{Core, Shortly};
 use super::resets::Stamp;
 use crate::all::Members;
 use crate::demand::Patience;
-use crate::permit::Era;
+use crate::grant::Era;
 use crate::queue::{Status, Ticket};
 use crate::{
     Demand, Denied, Grant, Limiter, Moment, Permit, Priority, Reason, Refusal, Rule, Source,

@@ -283,18 +283,6 @@ impl<R: Rule> Gate<R> {
         self.change(|turn| turn.rule.add(turn.state, turn.now, amount));
     }
 
-    /// Starts anew, as if built at this moment. Who waits goes on waiting, or is served.
-    ///
-    /// A limit that is given back to keeps count of the permits that are out: there it does nothing.
-    pub fn reset(&self) {
-        self.change(|turn| {
-            // Read again: whatever was granted on the fast path until now was granted at an earlier reading.
-            turn.now = turn.inside.not_before(self.core.clock.precise_now());
-            *turn.state = turn.rule.fresh(turn.now);
-            turn.reset();
-        });
-    }
-
     /// Changes the limit to that of `rule`, and serves who waits. `carry` says what becomes of what is there.
     ///
     /// From then on every decision takes the lock: the fast path is for limits that never change. Limits that

@@ -5,8 +5,23 @@
 //! granted there says after how many resets of the instant it was. From the next instant on the moment tells, and the
 //! state goes back into the word: grants on the fast path neither know nor tell of any of this.
 
-use crate::permit::Era;
-use crate::{Demand, Grant, Moment};
+use super::Gate;
+use crate::grant::Era;
+use crate::{Demand, Grant, Moment, Rule};
+
+impl<R: Rule> Gate<R> {
+    /// Starts anew, as if built at this moment. Who waits goes on waiting, or is served.
+    ///
+    /// A limit that is given back to keeps count of the permits that are out: there it does nothing.
+    pub fn reset(&self) {
+        self.change(|turn| {
+            // Read again: whatever was granted on the fast path until now was granted at an earlier reading.
+            turn.now = turn.inside.not_before(self.core.clock.precise_now());
+            *turn.state = turn.rule.fresh(turn.now);
+            turn.reset();
+        });
+    }
+}
 
 /// When something was granted, seen from behind the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use super::telling::Left;
 use super::woken::Woken;
 use crate::adaptive::Load;
 use crate::batched::TakeBack;
-use crate::permit::Era;
+use crate::grant::Era;
 use crate::queue::{Status, Ticket};
 use crate::sync::{Ordering, lock};
 use crate::{Grant, Outcome, Reason, Rule, Source};

@@ -1,0 +1,88 @@
+//! What a limiter grants, and where that goes back to.
+
+use std::sync::Arc;
+
+use crate::{Moment, Priority, Standing};
+
+/// How the work behind a permit went, for limits that learn from it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Outcome {
+    /// It was done.
+    Success,
+    /// It failed because there was too much of it.
+    Overload,
+    /// It says nothing about the load. A permit that is simply dropped says this.
+    #[default]
+    Ignore,
+}
+
+/// What was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// How many permits.
+    pub cost: u32,
+    /// When.
+    pub taken: Moment,
+    /// To work of which class.
+    pub priority: Priority,
+    /// Whether a limit that learns is to learn from it. Where very much is granted, only some of it is
+    /// timed.
+    pub timed: bool,
+}
+
+/// Where permits come from and go back to.
+///
+/// Only those who write a limiter of their own need this.
+pub trait Source: Send + Sync {
+    /// What was granted is given back.
+    fn give_back(&self, grant: Grant, outcome: Outcome);
+
+    /// What was granted was not used after all: as if it had not been granted, even by a limit that is not
+    /// given back to. `whole` says whether that takes a grant back, and not just a part of one.
+    fn undo(&self, grant: Grant, whole: bool);
+
+    /// What was left when it was granted, if whoever granted it said so. Only a source that is made for one permit, as
+    /// that of a limiter far away, knows.
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// [`undo`](Self::undo), for a source that may have started anew in the instant of the grant.
+    #[doc(hidden)]
+    fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
+        let _ = era;
+        self.undo(grant, whole);
+    }
+
+    /// The same source, for permits that outlive the borrow of their limiter.
+    fn to_shared(&self) -> Arc<dyn Source>;
+}
+
+/// After how many resets in the instant of the grant it was granted. A moment alone does not tell what was granted
+/// before a reset from what was granted after it in the same instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct Era(u8);
+
+impl Era {
+    /// Of grants that a reset has made good already, or of which nobody knows.
+    pub(crate) const LOST: Self = Self(u8::MAX);
+
+    /// After one more reset. When there are too many to count, nothing is undone any more.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// Where permits go back to that do not know their limiter.
+pub(crate) struct Nobody;
+
+impl Source for Nobody {
+    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
+
+    fn undo(&self, _grant: Grant, _whole: bool) {}
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        // Of no size, so nothing is allocated but the counts.
+        Arc::new(Self)
+    }
+}
