@@ -24,15 +24,15 @@ fn gate<R: Rule>(rule: R, time: &ManualClock) -> Gate<R> {
 macro_rules! on_each_rate {
     ($test:ident) => {
         let quota = Quota::per_second(LIMIT);
-        $test(TokenBucket::greedy(quota));
-        $test(TokenBucket::interval(quota));
-        $test(FixedWindow::new(quota));
-        $test(SlidingWindow::new(quota, 5));
-        $test(SlidingCounter::new(quota));
-        $test(SlidingLog::new(quota));
-        $test(Bandwidths::new([TokenBucket::greedy(quota)]));
-        $test(plimsoll::PenaltyBucket::new(TokenBucket::greedy(quota)));
-        $test(Refresh::new(quota).with_max_wait(Duration::from_secs(60)));
+        $test(&TokenBucket::greedy(quota));
+        $test(&TokenBucket::interval(quota));
+        $test(&FixedWindow::new(quota));
+        $test(&SlidingWindow::new(quota, 5));
+        $test(&SlidingCounter::new(quota));
+        $test(&SlidingLog::new(quota));
+        $test(&Bandwidths::new([TokenBucket::greedy(quota)]));
+        $test(&plimsoll::PenaltyBucket::new(TokenBucket::greedy(quota)));
+        $test(&Refresh::new(quota).with_max_wait(Duration::from_secs(60)));
     };
 }
 
@@ -73,7 +73,7 @@ fn take<R: Rule>(gate: &Gate<R>, cost: u32, way: Way) -> plimsoll::Permit<'_> {
 /// Moments were compared, and a grant in the instant of a reset always counted as made before it.
 #[test]
 fn what_was_granted_after_a_reset_in_its_instant_is_undone() {
-    fn test<R: Rule + Clone>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         for way in WAYS {
             for resets in [1, 2, 3] {
                 let time = ManualClock::new();
@@ -108,9 +108,9 @@ fn what_was_granted_after_a_reset_in_its_instant_is_undone() {
 /// A waiter served by the reset itself is granted after it.
 #[test]
 fn what_a_reset_grants_to_a_waiter_is_undone() {
-    fn test<R: Rule>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         let time = ManualClock::new();
-        let gate = gate(rule, &time);
+        let gate = gate(rule.clone(), &time);
         let before = gate.try_acquire(LIMIT).unwrap();
         let mut waiting = gate.acquire(4);
         assert!(poll(&mut waiting).is_pending());
@@ -133,7 +133,7 @@ fn what_a_reset_grants_to_a_waiter_is_undone() {
 /// What was granted to a waiter that has not looked yet came back although a reset had made it good.
 #[test]
 fn what_was_granted_before_a_reset_and_never_read_does_not_come_back() {
-    fn test<R: Rule + Clone>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         for reserved in [false, true] {
             let time = ManualClock::new();
             let gate = gate(rule.clone(), &time);
@@ -155,7 +155,7 @@ fn what_was_granted_before_a_reset_and_never_read_does_not_come_back() {
 /// A reservation carries the moment it is ready at, which may lie after a reset that has made it good.
 #[test]
 fn what_was_reserved_before_a_reset_and_used_after_it_does_not_come_back() {
-    fn test<R: Rule + Clone>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         let time = ManualClock::new();
         let gate = gate(rule.clone(), &time);
         gate.try_acquire(LIMIT).unwrap().forget();
@@ -179,7 +179,7 @@ fn what_was_reserved_before_a_reset_and_used_after_it_does_not_come_back() {
 /// Whoever reserves in the instant of a reset may look only later.
 #[test]
 fn what_was_reserved_after_a_reset_is_undone_later() {
-    fn test<R: Rule + Clone>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         let time = ManualClock::new();
         let gate = gate(rule.clone(), &time);
         gate.reset();
@@ -196,19 +196,19 @@ fn what_was_reserved_after_a_reset_is_undone_later() {
     }
     let quota = Quota::per_second(LIMIT);
     // Of buckets only those that are filled in whole steps, so that a nanosecond brings nothing.
-    test(TokenBucket::interval(quota));
-    test(Bandwidths::new([TokenBucket::interval(quota)]));
-    test(Refresh::new(quota));
-    test(FixedWindow::new(quota));
-    test(SlidingLog::new(quota));
+    test(&TokenBucket::interval(quota));
+    test(&Bandwidths::new([TokenBucket::interval(quota)]));
+    test(&Refresh::new(quota));
+    test(&FixedWindow::new(quota));
+    test(&SlidingLog::new(quota));
 }
 
 /// From the next instant on nothing is different.
 #[test]
 fn a_reset_is_over_when_its_instant_is() {
-    fn test<R: Rule>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         let time = ManualClock::new();
-        let gate = gate(rule, &time);
+        let gate = gate(rule.clone(), &time);
         gate.reset();
         for _ in 0..3 {
             time.advance(Duration::from_nanos(1));
@@ -223,11 +223,11 @@ fn a_reset_is_over_when_its_instant_is() {
 /// Replacing a limit by one that starts anew is a reset too.
 #[test]
 fn what_was_granted_before_a_limit_started_anew_does_not_come_back() {
-    fn test<R: Rule + Clone>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         let time = ManualClock::new();
         let gate = gate(rule.clone(), &time);
         let before = gate.try_acquire(LIMIT).unwrap();
-        gate.replace(rule, Carry::Reset);
+        gate.replace(rule.clone(), Carry::Reset);
         let after = gate.try_acquire(4).unwrap();
         gate.try_acquire(6).unwrap().forget();
         before.undo();
@@ -241,7 +241,7 @@ fn what_was_granted_before_a_limit_started_anew_does_not_come_back() {
 /// The permits of a batch were stamped with the moment they were spent at, not with that of the batch.
 #[test]
 fn what_was_spent_from_a_batch_goes_back_to_where_the_batch_was_recorded() {
-    fn test<R: Rule + Clone>(rule: R) {
+    fn test<R: Rule + Clone>(rule: &R) {
         let time = ManualClock::new();
         let gate = gate(rule.clone(), &time);
         gate.reset();
@@ -271,8 +271,8 @@ fn what_was_spent_from_a_batch_goes_back_to_where_the_batch_was_recorded() {
     }
     // What a bucket has got back meanwhile it cannot tell from what it would have had no room for.
     let quota = Quota::per_second(LIMIT);
-    test(FixedWindow::new(quota));
-    test(SlidingWindow::new(quota, 500));
-    test(SlidingCounter::new(quota));
-    test(SlidingLog::new(quota));
+    test(&FixedWindow::new(quota));
+    test(&SlidingWindow::new(quota, 500));
+    test(&SlidingCounter::new(quota));
+    test(&SlidingLog::new(quota));
 }
