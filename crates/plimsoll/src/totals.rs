@@ -6,9 +6,8 @@
 //! and pay for it with an atomic addition. Either way nothing is lost.
 
 use std::cell::Cell;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Threads that have a cell of their own.
 const OWN: usize = 15;
@@ -21,12 +20,17 @@ struct Cells {
     denied: AtomicU64,
 }
 
-/// The counters of one limiter.
-pub(crate) struct Totals(Option<Box<[Cells; OWN + 1]>>);
+/// The counters of one limiter, or of several that share them.
+pub(crate) struct Totals(Option<Arc<[Cells; OWN + 1]>>);
 
 impl Totals {
     pub(crate) fn new(counted: bool) -> Self {
-        Self(counted.then(Box::default))
+        Self(counted.then(Arc::default))
+    }
+
+    /// The same counters, for a limiter that is part of this one.
+    pub(crate) fn share(&self) -> Self {
+        Self(self.0.clone())
     }
 
     #[inline]
