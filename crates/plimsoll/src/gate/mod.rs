@@ -16,6 +16,7 @@ mod refused;
 mod reservation;
 mod resets;
 mod returns;
+mod tally;
 mod telling;
 mod view;
 mod woken;
@@ -42,6 +43,7 @@ pub(crate) use resets::Stamp;
 pub use acquire::Acquire;
 pub use builder::GateBuilder;
 pub use reservation::Reservation;
+pub(crate) use tally::Counted;
 
 /// A limiter: a [`Rule`] with a clock and, if wanted, a queue.
 ///
@@ -124,17 +126,10 @@ impl<R: Rule> Gate<R> {
         clock: Clock,
         queue: Option<Queue>,
         name: Option<Name>,
+        totals: Totals,
     ) -> Self {
         let inside = Inside::new(queue);
-        Self::from_core(Core::resumed(
-            rule,
-            state,
-            now,
-            clock,
-            Totals::new(false),
-            name,
-            inside,
-        ))
+        Self::from_core(Core::resumed(rule, state, now, clock, totals, name, inside))
     }
 
     /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
+use super::held::{Gates, Room};
 use super::shared::{Shard, Shared};
 use super::table::Table;
 use super::{KeyHash, Keyed};
 use crate::name::Name;
 use crate::totals::Totals;
-use crate::{Clock, Queue, Rule};
+use crate::{Clock, InvalidLimit, Queue, Rule};
 
-/// What happens to a new key when all places are taken by keys that would gain by being forgotten.
+/// What happens to a new key when all places are taken by keys whose states differ from that of a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WhenFull {
     /// It is refused: nobody can buy back what it has used by bringing new keys.
@@ -71,10 +72,30 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self
     }
 
-    /// Keeps at most so many keys.
-    pub fn max_keys(mut self, max_keys: usize) -> Self {
+    /// Keeps the states of at most so many keys, and as many [limits](Keyed::set_limit) of single keys.
+    ///
+    /// # Panics
+    ///
+    /// If `max_keys` is 0.
+    #[track_caller]
+    pub fn max_keys(self, max_keys: usize) -> Self {
+        match self.try_max_keys(max_keys) {
+            Ok(builder) => builder,
+            Err(invalid) => panic!("{invalid}"),
+        }
+    }
+
+    /// Keeps the states of at most so many keys, and as many [limits](Keyed::set_limit) of single keys.
+    ///
+    /// # Errors
+    ///
+    /// If `max_keys` is 0: every key would be refused.
+    pub fn try_max_keys(mut self, max_keys: usize) -> Result<Self, InvalidLimit> {
+        if max_keys == 0 {
+            return Err(InvalidLimit::new("max_keys", max_keys, "at least 1"));
+        }
         self.max_keys = max_keys;
-        self
+        Ok(self)
     }
 
     /// Chooses what happens to a new key when all places are taken.
@@ -117,16 +138,20 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
             shared: Arc::new(Shared {
                 shards: (0..shards).map(|_| Shard(Mutex::new(table()))).collect(),
                 hasher: self.hasher,
-                clock: self.clock,
-                queue: self.queue,
-                name: self.name,
+                gates: Gates {
+                    clock: self.clock,
+                    queue: self.queue,
+                    name: self.name,
+                    totals: Totals::new(self.totals),
+                    room: Arc::new(Room::new(shards)),
+                },
                 max_keys: self.max_keys,
                 when_full: self.when_full,
                 len: AtomicUsize::new(0),
+                own: AtomicUsize::new(0),
                 forgettable_from: AtomicU64::new(u64::MAX),
                 next_swept: AtomicUsize::new(0),
                 next_sweep: AtomicU64::new(now.as_nanos()),
-                totals: Totals::new(self.totals),
             }),
         }
     }

@@ -1,11 +1,16 @@
 //! A limit for each key.
 
+mod acquire;
 mod builder;
+mod changes;
 mod hash;
+mod held;
+mod limits;
 mod per_key;
 mod report;
 mod shared;
 mod slots;
+mod step;
 mod table;
 mod wide;
 
@@ -15,12 +20,12 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use self::shared::{Decided, Shared};
-use self::table::Found;
-use self::wide::What;
+use self::shared::Shared;
+use self::step::{Decided, Done, How, Step};
 use crate::name::Name;
-use crate::{Carry, Demand, Denied, Gate, Moment, Permit, Rule};
+use crate::{Demand, Denied, Gate, Permit, Rule};
 
+pub use acquire::AcquireKey;
 pub use builder::{KeyedBuilder, WhenFull};
 pub use hash::KeyHash;
 
@@ -41,11 +46,12 @@ pub use hash::KeyHash;
 ///
 /// # How many keys
 ///
-/// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A state that is no worse than that of a
-/// new key is forgotten within some seconds, a few at a time by whoever comes along; no thread is needed,
-/// and nobody gains by being forgotten. When all places are taken by keys that would gain, a new key is
-/// refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the place of the least recently used, as
-/// [`when_full`](KeyedBuilder::when_full) says.
+/// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A state that equals that of a new key is
+/// forgotten within some seconds, a few at a time by whoever comes along, and at once when its place is needed; no
+/// thread is needed, and no key gains or loses anything by being forgotten. A state that never equals a new one again, as
+/// that of a bucket that begins with less than its burst and has filled up since, is kept. When all places are taken by
+/// states that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the
+/// place of the least recently used, as [`when_full`](KeyedBuilder::when_full) says.
 ///
 /// # Who waits for whom
 ///
@@ -81,15 +87,15 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         let demand = demand.into();
         let shared = &*self.shared;
-        let now = shared.clock.now();
+        let now = shared.gates.clock.now();
         if shared.take_short(key, now, demand.cost) {
-            shared.totals.granted();
+            shared.gates.totals.granted();
             return Ok(Permit::spent(demand.granted(now)));
         }
         self.try_acquire_long(key, demand)
     }
 
-    /// Kept apart, so that the short way stays small: the less a decision executes, the more of the next one
+    /// Kept apart, so that the fast path stays small: the less a decision executes, the more of the next one
     /// the processor can begin while it waits for memory.
     #[inline(never)]
     fn try_acquire_long<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
@@ -97,34 +103,39 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let answer = self.attempt(key, demand);
-        match answer {
-            Ok(_) => self.shared.totals.granted(),
-            Err(_) => self.shared.totals.denied(),
-        }
-        answer
-    }
-
-    fn attempt<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
-    where
-        K: Borrow<Q> + From<Q::Owned>,
-        Q: Hash + Eq + ToOwned + ?Sized,
-    {
-        let now = self.shared.clock.now();
-        match self.decide(key, demand, now) {
-            Decided::Granted => Ok(Permit::spent(demand.granted(now))),
-            Decided::Refused(denied) => Err(denied),
-            Decided::Widen => Err(self.shared.keys_full(&self.shared.shards[0].lock().rule)),
-            Decided::Ask(gate) => Ok(gate.try_acquire(demand)?.into_owned()),
+        let now = self.shared.gates.clock.now();
+        match self.shared.decide(key, demand, now, How::Try) {
+            Ok(Decided::Granted(taken)) => {
+                self.shared.gates.totals.granted();
+                Ok(Permit::spent(demand.granted(taken)))
+            }
+            Ok(Decided::Ask(gate)) => gate.try_acquire_owned(demand),
+            Err(denied) => {
+                self.shared.gates.totals.denied();
+                Err(denied)
+            }
         }
     }
 
     /// Takes for `key`, waiting in the queue of the key if there is one. See [`Gate::acquire`].
+    pub fn acquire<'a, Q>(
+        &'a self,
+        key: &'a Q,
+        demand: impl Into<Demand>,
+    ) -> AcquireKey<'a, K, Q, R, S>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        AcquireKey::new(self, key, demand.into())
+    }
+
+    /// Takes for `key`, blocking the thread while it waits. See [`Gate::acquire_blocking`].
     ///
     /// # Errors
     ///
     /// [`Denied`] says why.
-    pub async fn acquire<Q>(
+    pub fn acquire_blocking<Q>(
         &self,
         key: &Q,
         demand: impl Into<Demand>,
@@ -133,22 +144,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let demand = demand.into();
-        let answer = match self.attempt(key, demand) {
-            Ok(permit) => Ok(permit.into_owned()),
-            Err(denied) if self.shared.queue.is_none() || !denied.reason().is_passing() => {
-                Err(denied)
-            }
-            Err(_) => match self.gate(key) {
-                Ok(gate) => gate.acquire(demand).await.map(Permit::into_owned),
-                Err(denied) => Err(denied),
-            },
-        };
-        match answer {
-            Ok(_) => self.shared.totals.granted(),
-            Err(_) => self.shared.totals.denied(),
-        }
-        answer
+        crate::blocking::wait(self.acquire(key, demand))
     }
 
     /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing, counts nothing and leaves no key
@@ -164,25 +160,22 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         let demand = demand.into();
         let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        let (shard, hash) = shared.locate(key);
-        let mut table = shared.locked(shard, now);
-        let known = match table.find(hash, key) {
-            Some(Found::Word(rule, word)) => Some(rule.unpack(*word, now)),
-            Some(Found::Wide(_, wide)) => match &wide.what {
-                What::State(state) => Some(state.clone()),
-                What::Gate { gate, .. } => return gate.estimate(demand),
-            },
-            None => None,
-        };
-        let rule = Arc::clone(&table.rule);
-        drop(table);
-        let mut state = match known {
-            Some(state) => state,
-            None if shared.would_have_room(now) => rule.fresh_key(now),
-            None => return Err(shared.keys_full(&rule)),
-        };
-        shared.take(&rule, &mut state, now, demand)
+        let now = shared.gates.clock.precise_now();
+        let step = shared.view(key, now, |rule, state, seen| {
+            let answer = if seen.closed {
+                Err(shared.closed(rule, state, seen.now))
+            } else {
+                shared.take(rule, &mut state.clone(), seen.now, demand, true)
+            };
+            (answer, seen, shared.keys_full(rule))
+        });
+        match step {
+            Step::Done((answer, seen, keys_full)) => {
+                let fits = seen.known || seen.closed || shared.would_have_room(seen.now);
+                if fits { answer } else { Err(keys_full) }
+            }
+            Step::Gate(gate) => gate.estimate(demand),
+        }
     }
 
     /// Takes as many for `key` as there are, at most `most`; the permit says how many.
@@ -191,17 +184,28 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        match self.gate(key) {
-            Ok(gate) => gate.take_up_to(most).into_owned(),
-            Err(_) => {
-                let nothing = Demand::of(0).granted(self.shared.clock.now());
-                Permit::spent(nothing)
+        let shared = &*self.shared;
+        let now = shared.gates.clock.precise_now();
+        let step = shared.step(key, now, |turn| {
+            let cost = turn.rule.available(turn.state, turn.now).min(most);
+            let takes = !turn.closed && cost > 0;
+            let taken = takes && turn.rule.take(turn.state, turn.now, cost).is_ok();
+            Done::Answer((if taken { cost } else { 0 }, turn.now))
+        });
+        match step {
+            Ok(Step::Done((cost, taken))) => {
+                if cost > 0 {
+                    shared.gates.totals.granted();
+                }
+                Permit::spent(Demand::of(cost).granted(taken))
             }
+            Ok(Step::Gate(gate)) => gate.take_up_to_owned(most),
+            Err(_) => Permit::spent(Demand::of(0).granted(now)),
         }
     }
 
     /// The limiter of one key, to wait with, reserve from, or put into an [`All`](crate::All). The key is kept
-    /// as long as the limiter is.
+    /// as long as the limiter is, and may keep its place for a tenth of a second longer.
     ///
     /// # Errors
     ///
@@ -211,90 +215,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        self.gate_of(key, false)
-    }
-
-    fn gate_of<Q>(&self, key: &Q, pin: bool) -> Result<Gate<R>, Denied>
-    where
-        K: Borrow<Q> + From<Q::Owned>,
-        Q: Hash + Eq + ToOwned + ?Sized,
-    {
         let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        let (shard, hash) = shared.locate(key);
-        let mut table = shared.with_key(shard, hash, key, now)?;
-        table.widen(hash, key, now);
-        match table.find(hash, key) {
-            Some(Found::Wide(rule, wide)) => {
-                let gate = shared.gate_in(rule, wide, now);
-                if let What::Gate { pinned, .. } = &mut wide.what {
-                    *pinned |= pin;
+        let now = shared.gates.clock.precise_now();
+        match shared.step(key, now, |_| Done::<()>::NeedsGate)? {
+            Step::Gate(lease) => {
+                let gate = Gate::clone(&lease);
+                if shared.is_closed(key) {
+                    gate.close();
                 }
-                shared.note(&mut table, hash, key, now);
                 Ok(gate)
             }
-            // It was put there a moment ago, under the same lock.
-            _ => Err(shared.keys_full(&table.rule)),
+            Step::Done(()) => unreachable!("it needs a gate"),
         }
-    }
-
-    /// Gives `key` limits of its own, which it keeps until it is [forgotten](Self::forget). What it has used
-    /// is carried over as `carry` says.
-    ///
-    /// # Errors
-    ///
-    /// If there is no room for another key.
-    pub fn set_limit<Q>(&self, key: &Q, rule: R, carry: Carry) -> Result<(), Denied>
-    where
-        K: Borrow<Q> + From<Q::Owned>,
-        Q: Hash + Eq + ToOwned + ?Sized,
-    {
-        // Not under the lock of the shard: a larger limit wakes who waits.
-        let gate = self.gate_of(key, true)?;
-        gate.replace_rule(rule, self.shared.clock.precise_now(), carry);
-        Ok(())
-    }
-
-    /// Forgets what `key` has used, and limits of its own. Who waits for it already is still served.
-    pub fn forget<Q>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let shared = &*self.shared;
-        let (shard, hash) = shared.locate(key);
-        let known = shared
-            .locked(shard, shared.clock.precise_now())
-            .remove(hash, key);
-        if known {
-            shared.len.fetch_sub(1, Ordering::Relaxed);
-        }
-        known
-    }
-
-    /// Changes the limit of all keys that have none of their own, shard by shard. `carry` says what becomes of
-    /// what they have used.
-    pub fn replace(&self, mut rule: R, carry: Carry) {
-        const {
-            assert!(
-                !R::GIVES_BACK,
-                "a limit that is given back to is resized, not replaced"
-            )
-        };
-        let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        rule.begin(now);
-        let rule = Arc::new(rule);
-        for shard in 0..shared.shards.len() {
-            // Gates are changed when the lock of the shard is free: that may wake who waits.
-            let gates = shared.locked(shard, now).replace(&rule, now, carry);
-            for gate in gates {
-                gate.replace_rule(R::clone(&rule), now, carry);
-            }
-        }
-        shared
-            .forgettable_from
-            .fetch_min(now.as_nanos(), Ordering::Relaxed);
     }
 
     /// How many keys are known.
@@ -307,44 +239,6 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    #[inline]
-    fn decide<Q>(&self, key: &Q, demand: Demand, mut now: Moment) -> Decided<R>
-    where
-        K: Borrow<Q> + From<Q::Owned>,
-        Q: Hash + Eq + ToOwned + ?Sized,
-    {
-        let shared = &*self.shared;
-        shared.sweep_now_and_then(now);
-        let (shard, hash) = shared.locate(key);
-        let mut table = shared.locked(shard, now);
-        let mut decided = table
-            .find(hash, key)
-            .map(|found| shared.decide(found, now, demand));
-        if decided.is_none() {
-            drop(table);
-            table = match shared.with_key(shard, hash, key, now) {
-                Ok(table) => table,
-                Err(denied) => return Decided::Refused(denied),
-            };
-            // Whoever read the clock before its key was forgotten comes after that all the same.
-            now = now.max(table.forgot_at);
-            decided = table
-                .find(hash, key)
-                .map(|found| shared.decide(found, now, demand));
-            shared.note(&mut table, hash, key, now);
-        }
-        match decided {
-            Some(Decided::Widen) => {}
-            Some(decided) => return decided,
-            None => return Decided::Refused(shared.keys_full(&table.rule)),
-        }
-        table.widen(hash, key, now);
-        match table.find(hash, key) {
-            Some(found) => shared.decide(found, now, demand),
-            None => Decided::Refused(shared.keys_full(&table.rule)),
-        }
     }
 }
 
@@ -359,7 +253,7 @@ impl<K, R: Rule, S> Clone for Keyed<K, R, S> {
 impl<K, R: Rule, S> fmt::Debug for Keyed<K, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyed")
-            .field("name", &self.shared.name.map(Name::as_str))
+            .field("name", &self.shared.gates.name.map(Name::as_str))
             .field("keys", &self.shared.len)
             .field("max_keys", &self.shared.max_keys)
             .finish_non_exhaustive()

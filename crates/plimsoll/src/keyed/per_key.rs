@@ -4,35 +4,39 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
-use super::table::Found;
-use super::wide::What;
+use super::step::{Decided, Done, How, Step};
 use crate::gate::charge;
 use crate::name::Name;
-use crate::{Acquire, Demand, Denied, Gate, Moment, PerKey, Permit, Rule, Standing, Terms};
+use crate::{Acquire, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
     ///
-    /// Permits of single keys do not know their key, so undoing them by themselves does nothing.
+    /// Permits of rates do not know their key, so undoing them by themselves does nothing.
     pub fn undo<Q>(&self, key: &Q, permit: Permit<'_>)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        permit.undo_by(|grant, _whole| {
-            if grant.cost > 0 {
-                self.change(
-                    key,
-                    |_| {},
-                    |rule, state, now| {
-                        rule.put_back(state, now, grant.taken, grant.cost);
-                    },
-                );
+        permit.undo_by(|grant, whole| {
+            let shared = &*self.shared;
+            let now = shared.gates.clock.precise_now().max(grant.taken);
+            let gate = shared.restore(key, now, |turn| {
+                if grant.cost > 0 {
+                    let state = turn.state;
+                    turn.rule.put_back(state, turn.now, grant.taken, grant.cost);
+                }
+            });
+            match gate {
+                // Not behind the lock of the shard: it may wake tasks.
+                Some(gate) => Limiter::source(&*gate).undo(grant, whole),
+                None if whole => shared.gates.room.undone(),
+                None => {}
             }
         });
     }
 
-    /// Takes for `key` after the fact, as much as can be taken. See [`Gate::charge`].
+    /// Takes for `key` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
     pub fn charge<Q>(&self, key: &Q, cost: u32)
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -42,19 +46,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             return;
         }
         let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        let (shard, hash) = shared.locate(key);
+        let now = shared.gates.clock.precise_now();
+        let step = shared.step(key, now, |turn| {
+            charge(turn.rule, turn.state, turn.now, cost);
+            Done::Answer(())
+        });
         // A key for which there is no room is refused anyway.
-        if let Ok(mut table) = shared.with_key(shard, hash, key, now) {
-            shared.note(&mut table, hash, key, now);
-            drop(table);
-            self.change(
-                key,
-                |gate| gate.charge(cost),
-                |rule, state, now| {
-                    charge(rule, state, now, cost);
-                },
-            );
+        if let Ok(Step::Gate(gate)) = step {
+            gate.charge(cost);
         }
     }
 
@@ -64,90 +63,45 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.look(key, |_, _| ()).0
+        let now = self.shared.gates.clock.now();
+        let step = self.shared.view(key, now, |rule, state, seen| {
+            Standing::of(rule, state, seen.now)
+        });
+        match step {
+            Step::Done(standing) => standing,
+            Step::Gate(gate) => gate.standing(),
+        }
     }
 
-    /// How much `key` has left, and something of the rule that all keys have which have none of their own.
-    fn look<Q, T>(&self, key: &Q, see: impl FnOnce(&R, Moment) -> T) -> (Standing, T)
+    /// What each key without a limit of its own is promised.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        let now = self.shared.gates.clock.now();
+        Terms::of(&*self.shared.shards[0].lock().rule, now)
+    }
+
+    /// What `key` is promised: by its own limit, if it has one.
+    pub fn terms_of<Q>(&self, key: &Q) -> Terms
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let shared = &*self.shared;
-        let now = shared.clock.now();
-        let (shard, hash) = shared.locate(key);
-        let mut table = shared.locked(shard, now);
-        let now = now.max(table.forgot_at);
-        let seen = see(&table.rule, now);
-        let gate = match table.find(hash, key) {
-            Some(Found::Word(rule, word)) => {
-                return (Standing::of(rule, &rule.unpack(*word, now), now), seen);
-            }
-            Some(Found::Wide(rule, wide)) => match &wide.what {
-                What::State(state) => return (Standing::of(rule, state, now), seen),
-                What::Gate { gate, .. } => gate.clone(),
-            },
-            None => {
-                let rule = &*table.rule;
-                return (Standing::of(rule, &rule.fresh_key(now), now), seen);
-            }
-        };
-        drop(table);
-        (gate.standing(), seen)
+        self.standing_and_terms_of(key).1
     }
 
-    /// What each key without limits of its own is promised.
-    #[must_use]
-    pub fn terms(&self) -> Terms {
-        let now = self.shared.clock.now();
-        Terms::of(&*self.shared.shards[0].lock().rule, now)
-    }
-
-    /// Changes the state of a key that is known, or its gate.
-    fn change<Q>(
-        &self,
-        key: &Q,
-        in_gate: impl FnOnce(&Gate<R>),
-        in_state: impl FnOnce(&R, &mut R::State, Moment),
-    ) where
+    fn standing_and_terms_of<Q>(&self, key: &Q) -> (Standing, Terms)
+    where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        let (shard, hash) = shared.locate(key);
-        let mut table = shared.locked(shard, now);
-        let now = now.max(table.forgot_at);
-        let wide = match table.find(hash, key) {
-            None => return,
-            Some(Found::Word(rule, word)) => {
-                let mut state = rule.unpack(*word, now);
-                in_state(rule, &mut state, now);
-                match rule.pack(&state, now) {
-                    Some(next) => {
-                        *word = next;
-                        return;
-                    }
-                    None => Some(state),
-                }
-            }
-            Some(Found::Wide(rule, wide)) => match &mut wide.what {
-                What::State(state) => {
-                    in_state(rule, state, now);
-                    return;
-                }
-                What::Gate { gate, .. } => {
-                    let gate = gate.clone();
-                    // Not under the lock of the shard: it may wake who waits.
-                    drop(table);
-                    in_gate(&gate);
-                    return;
-                }
-            },
-        };
-        table.widen(hash, key, now);
-        if let (Some(state), Some(Found::Wide(_, found))) = (wide, table.find(hash, key)) {
-            found.what = What::State(state);
+        let now = self.shared.gates.clock.now();
+        let step = self.shared.view(key, now, |rule, state, seen| {
+            let standing = Standing::of(rule, state, seen.now);
+            (standing, Terms::of(rule, seen.now))
+        });
+        match step {
+            Step::Done(both) => both,
+            Step::Gate(gate) => (gate.standing(), gate.terms()),
         }
     }
 }
@@ -167,31 +121,33 @@ where
     #[inline]
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         let shared = &*self.shared;
-        let now = shared.clock.now();
+        let now = shared.gates.clock.now();
         if shared.take_short(key, now, demand.cost) {
-            shared.totals.granted();
+            shared.gates.totals.granted();
             return Ok(Permit::spent(demand.granted(now)));
         }
-        let answer = Self::attempt(self, key, demand);
-        if answer.is_ok() {
-            shared.totals.granted();
+        match shared.decide(key, demand, now, How::Attempt)? {
+            Decided::Granted(taken) => {
+                shared.gates.totals.granted();
+                Ok(Permit::spent(demand.granted(taken)))
+            }
+            Decided::Ask(gate) => gate.attempt_owned(demand),
         }
-        answer
     }
 
     #[inline(always)]
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
         let shared = &*self.shared;
-        let now = shared.clock.now();
+        let now = shared.gates.clock.now();
         if shared.take_short(key, now, demand.cost) {
-            shared.totals.granted();
+            shared.gates.totals.granted();
             return Some(Permit::spent(demand.granted(now)));
         }
         None
     }
 
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
-        if self.shared.queue.is_none() || demand.is_at_once() {
+        if self.shared.gates.queue.is_none() || demand.is_at_once() {
             let answer = Self::try_acquire(self, key, demand);
             return Acquire::ready(answer.map(Permit::into_owned));
         }
@@ -216,10 +172,10 @@ where
     }
 
     fn standing_and_terms(&self, key: &Q) -> Option<(Standing, Terms)> {
-        Some(self.look(key, |rule, now| Terms::of(rule, now)))
+        Some(self.standing_and_terms_of(key))
     }
 
     fn name(&self) -> Option<&str> {
-        self.shared.name.map(Name::as_str)
+        self.shared.gates.name.map(Name::as_str)
     }
 }

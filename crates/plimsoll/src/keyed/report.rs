@@ -5,8 +5,10 @@ use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
-use super::table::{Found, View};
-use super::wide::What;
+use super::held::Lease;
+use super::step::Step;
+use super::table::View;
+use crate::gate::Counted;
 use crate::{Moment, Rule, Snapshot};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
@@ -17,15 +19,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Q: Hash + Eq + ?Sized,
     {
         let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        let (shard, hash) = shared.locate(key);
-        let mut table = shared.locked(shard, now);
-        match table.find(hash, key)? {
-            Found::Word(rule, word) => Some(snapshot(rule, &rule.unpack(*word, now), now)),
-            Found::Wide(rule, wide) => match &wide.what {
-                What::State(state) => Some(snapshot(rule, state, now)),
-                What::Gate { gate, .. } => Some(gate.snapshot()),
-            },
+        let now = shared.gates.clock.precise_now();
+        let step = shared.view(key, now, |rule, state, seen| {
+            seen.known.then(|| snapshot(rule, state, seen.now))
+        });
+        match step {
+            Step::Done(seen) => seen,
+            Step::Gate(gate) => Some(snapshot_of_gate(&gate)),
         }
     }
 
@@ -34,22 +34,37 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let shared = &*self.shared;
-        let (granted, denied) = shared.totals.sum();
         let limit = u64::from(shared.shards[0].lock().rule.limit());
         let mut sum = Snapshot {
             limit,
             available: limit,
-            granted,
-            denied,
             ..Snapshot::default()
         };
-        self.each(|_, one| {
-            sum.in_use = sum.in_use.saturating_add(one.in_use);
-            sum.queued += one.queued;
-            sum.waiters += one.waiters;
-            sum.evicted += one.evicted;
-            sum.cancelled += one.cancelled;
-        });
+        let mut counted = Counted::default();
+        for shard in 0..shared.shards.len() {
+            let mut gates = Vec::new();
+            self.each(
+                shard,
+                |_, one| sum.in_use = sum.in_use.saturating_add(one.in_use),
+                |_, gate| gates.push(gate),
+            );
+            for gate in gates {
+                let one = gate.snapshot();
+                sum.in_use = sum.in_use.saturating_add(one.in_use);
+                sum.queued += one.queued;
+                sum.waiters += one.waiters;
+                counted.add(gate.counted());
+            }
+        }
+        // Read last: a gate that is forgotten meanwhile adds what it has counted here.
+        counted.add(shared.gates.room.counted());
+        sum.evicted = counted.evicted;
+        sum.cancelled = counted.cancelled;
+        if shared.gates.totals.are_counted() {
+            let (granted, denied) = shared.gates.totals.sum();
+            sum.granted = (granted + counted.granted).saturating_sub(counted.undone);
+            sum.denied = denied + counted.denied;
+        }
         sum
     }
 
@@ -60,7 +75,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Clone,
     {
         let mut top: Vec<(K, Snapshot)> = Vec::new();
-        self.each(|key, snapshot| {
+        let mut see = |key: &K, snapshot: Snapshot| {
             let full = top.len() == most;
             let last = top.last().map_or(-1.0, |(_, last)| last.saturation());
             if most == 0 || (full && snapshot.saturation() <= last) {
@@ -74,21 +89,31 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             };
             let at = top.partition_point(nearer);
             top.insert(at, (key.clone(), snapshot));
-        });
+        };
+        for shard in 0..self.shared.shards.len() {
+            let mut gates = Vec::new();
+            self.each(shard, &mut see, |key, gate| gates.push((key.clone(), gate)));
+            for (key, gate) in gates {
+                see(&key, snapshot_of_gate(&gate));
+            }
+        }
         top
     }
 
-    /// Calls `see` with every key, one shard after the other.
-    fn each(&self, mut see: impl FnMut(&K, Snapshot)) {
-        let shared = &*self.shared;
-        let now = shared.clock.precise_now();
-        for shard in &shared.shards {
-            let table = shard.lock();
-            table.each(now, |key, view| match view {
-                View::State(state) => see(key, snapshot(&*table.rule, state, now)),
-                View::Gate(gate) => see(key, gate.snapshot()),
-            });
-        }
+    /// Shows every key of a shard. Gates are to be looked at when this has returned, and the lock of the shard is free:
+    /// whoever holds the lock of a gate may be about to ask the same shard.
+    fn each(
+        &self,
+        shard: usize,
+        mut state: impl FnMut(&K, Snapshot),
+        mut gate: impl FnMut(&K, Lease<R>),
+    ) {
+        let now = self.shared.gates.clock.precise_now();
+        let table = self.shared.shards[shard].lock();
+        table.each(now, |key, view| match view {
+            View::State(rule, one) => state(key, snapshot(rule, one, now)),
+            View::Gate(held) => gate(key, Lease::new(held)),
+        });
     }
 }
 
@@ -98,5 +123,14 @@ fn snapshot<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Snapshot {
         available: u64::from(rule.available(state, now)),
         in_use: rule.in_use(state, now),
         ..Snapshot::default()
+    }
+}
+
+/// Grants and refusals are counted for all keys together.
+fn snapshot_of_gate<R: Rule>(gate: &Lease<R>) -> Snapshot {
+    Snapshot {
+        granted: 0,
+        denied: 0,
+        ..gate.snapshot()
     }
 }

@@ -6,27 +6,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::WhenFull;
-use super::table::{Found, Table};
-use super::wide::{What, Wide};
-use crate::name::Name;
-use crate::totals::Totals;
-use crate::{Clock, Demand, Denied, Gate, Moment, Queue, Reason, Refusal, Rule, Short};
+use super::held::Gates;
+use super::table::Table;
+use crate::{Denied, Moment, Rule};
 
 pub(super) struct Shared<K, R: Rule, S> {
     pub(super) shards: Box<[Shard<K, R>]>,
     pub(super) hasher: S,
-    pub(super) clock: Clock,
-    pub(super) queue: Option<Queue>,
-    pub(super) name: Option<Name>,
+    pub(super) gates: Gates,
     pub(super) max_keys: usize,
     pub(super) when_full: WhenFull,
+    /// How many keys there are states of, and how many keys have a rule of their own.
     pub(super) len: AtomicUsize,
+    pub(super) own: AtomicUsize,
     /// Before this moment no state anywhere can be forgotten: spares a full table the search.
     pub(super) forgettable_from: AtomicU64,
     /// The shard to be swept next, and when.
     pub(super) next_swept: AtomicUsize,
     pub(super) next_sweep: AtomicU64,
-    pub(super) totals: Totals,
 }
 
 /// On cache lines of its own.
@@ -41,16 +38,6 @@ impl<K, R: Rule> Shard<K, R> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table<K, R>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What became of a demand behind the lock of a shard.
-pub(super) enum Decided<R: Rule> {
-    Granted,
-    Refused(Denied),
-    /// The key has a gate, which decides.
-    Ask(Gate<R>),
-    /// What would remain does not fit the word.
-    Widen,
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
@@ -91,111 +78,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         forgotten
     }
 
-    /// Decides by the state of a key.
-    #[inline]
-    pub(super) fn decide(&self, found: Found<'_, R>, now: Moment, demand: Demand) -> Decided<R> {
-        match found {
-            Found::Word(rule, word) if demand.cost > 0 => {
-                match rule.take_short(*word, now, demand.cost) {
-                    Short::Taken(next) => {
-                        *word = next;
-                        return Decided::Granted;
-                    }
-                    Short::Refused(refusal) if demand.cost == 1 => {
-                        return Decided::Refused(self.denied(rule, refusal, now, 0));
-                    }
-                    _ => {}
-                }
-                let mut state = rule.unpack(*word, now);
-                match (
-                    self.take(rule, &mut state, now, demand),
-                    rule.pack(&state, now),
-                ) {
-                    (Err(denied), _) => Decided::Refused(denied),
-                    (Ok(()), None) => Decided::Widen,
-                    (Ok(()), Some(next)) => {
-                        *word = next;
-                        Decided::Granted
-                    }
-                }
-            }
-            Found::Word(rule, word) => {
-                let answer = self.take(rule, &mut rule.unpack(*word, now), now, demand);
-                answer.map_or_else(Decided::Refused, |()| Decided::Granted)
-            }
-            Found::Wide(rule, wide) => {
-                wide.used = wide.used.max(now);
-                match &mut wide.what {
-                    What::State(state) if !R::GIVES_BACK => {
-                        let answer = self.take(rule, state, now, demand);
-                        answer.map_or_else(Decided::Refused, |()| Decided::Granted)
-                    }
-                    _ => Decided::Ask(self.gate_in(rule, wide, now)),
-                }
-            }
-        }
-    }
-
-    /// Takes from a state, or says why not.
-    pub(super) fn take(
-        &self,
-        rule: &R,
-        state: &mut R::State,
-        now: Moment,
-        demand: Demand,
-    ) -> Result<(), Denied> {
-        let too_large = demand.cost > rule.limit();
-        let refusal = if too_large {
-            Refusal::until_given_back().because(Reason::TooLarge)
-        } else {
-            match crate::gate::take(rule, state, now, demand.cost) {
-                Ok(()) => return Ok(()),
-                Err(refusal) => rule.refused(state, now, demand.cost, refusal),
-            }
-        };
-        let full_at = rule
-            .full_at(state, now)
-            .map_or(Moment::NEVER, |at| at.max(now));
-        Err(self.denied(
-            rule,
-            refusal.full_at(full_at),
-            now,
-            rule.available(state, now),
-        ))
-    }
-
-    fn denied(&self, rule: &R, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
-        Denied::from_rule(refusal, now, (rule.limit(), remaining), self.name)
-    }
-
-    pub(super) fn keys_full(&self, rule: &R) -> Denied {
-        let refusal = Refusal::until_given_back().because(Reason::KeysFull);
-        self.denied(rule, refusal, Moment::ORIGIN, 0)
-    }
-
-    /// Makes a gate of what is there, if it is none yet.
-    pub(super) fn gate_in(&self, rule: &R, wide: &mut Wide<R>, now: Moment) -> Gate<R> {
-        if let What::State(state) = &wide.what {
-            let gate = Gate::resumed(
-                rule.clone(),
-                state.clone(),
-                now,
-                self.clock.clone(),
-                self.queue,
-                self.name,
-            );
-            wide.what = What::Gate {
-                gate,
-                pinned: false,
-            };
-        }
-        match &wide.what {
-            What::Gate { gate, .. } => gate.clone(),
-            What::State(_) => unreachable!("made a gate of it above"),
-        }
-    }
-
-    /// Notes from when on a key that was new can be forgotten.
+    /// Notes from when on a key can be forgotten.
     pub(super) fn note<Q>(&self, table: &mut Table<K, R>, hash: u64, key: &Q, now: Moment)
     where
         K: Borrow<Q>,
@@ -226,13 +109,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             if table.find(hash, key).is_some() {
                 return Ok(table);
             }
-            if self.has_room(&mut table, now)
+            if self.has_room(&mut table, shard, now)
                 && self.claim_place()
                 && let Some(key) = owned.take()
             {
                 let now = now.max(table.forgot_at);
-                let state = table.rule.fresh_key(now);
-                table.insert(&self.hasher, hash, key, state, now);
+                table.insert(&self.hasher, hash, key, now);
                 return Ok(table);
             }
             if !searched {
@@ -241,44 +123,55 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 table = self.locked(shard, now);
             }
         }
-        Err(self.keys_full(&table.rule))
+        Err(self.keys_full(table.rule_of(key)))
     }
 
     /// Takes one of the places, unless others have taken the last one meanwhile.
     fn claim_place(&self) -> bool {
-        let claim = |len: usize| (len < self.max_keys).then_some(len + 1);
-        self.len
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
-            .is_ok()
+        claim(&self.len, self.max_keys)
+    }
+
+    /// Takes one of the places for rules of single keys.
+    pub(super) fn claim_own(&self) -> bool {
+        claim(&self.own, self.max_keys)
+    }
+
+    fn has_free_place(&self) -> bool {
+        self.len.load(Ordering::Relaxed) < self.max_keys
     }
 
     /// Whether there is room for another key, if need be by forgetting one of this shard.
-    fn has_room(&self, table: &mut Table<K, R>, now: Moment) -> bool {
-        if self.len.load(Ordering::Relaxed) < self.max_keys {
-            return true;
-        }
-        if self.forget_one(table, now) {
-            return true;
-        }
-        if self.when_full == WhenFull::EvictLeastRecent && table.evict_least_recent() {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-            return true;
-        }
-        false
+    fn has_room(&self, table: &mut Table<K, R>, shard: usize, now: Moment) -> bool {
+        self.has_free_place()
+            || self.forget_one(table, shard, now)
+            || (self.when_full == WhenFull::EvictLeastRecent && self.evict(table))
     }
 
     /// Whether a new key would find room.
     pub(super) fn would_have_room(&self, now: Moment) -> bool {
-        let room = || self.len.load(Ordering::Relaxed) < self.max_keys;
-        if room() || self.when_full == WhenFull::EvictLeastRecent {
+        if self.has_free_place() {
             return true;
         }
+        if self.when_full == WhenFull::EvictLeastRecent {
+            return self.shards.iter().any(|shard| shard.lock().can_evict());
+        }
         self.search_room(now);
-        room()
+        self.has_free_place()
+    }
+
+    fn evict(&self, table: &mut Table<K, R>) -> bool {
+        let evicted = table.evict_least_recent();
+        if evicted {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+        evicted
     }
 
     /// Forgets something of a shard, if anything can be forgotten.
-    fn forget_one(&self, table: &mut Table<K, R>, now: Moment) -> bool {
+    fn forget_one(&self, table: &mut Table<K, R>, shard: usize, now: Moment) -> bool {
+        if self.gates.room.take_ended(shard) {
+            table.note_forgettable(now);
+        }
         let mut rounds = 0;
         // What is left of this round, and one more.
         while table.forgettable_from <= now && rounds < 2 {
@@ -293,20 +186,29 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     /// Forgets something anywhere, unless it is known that nothing can be forgotten.
     fn search_room(&self, now: Moment) {
-        if now.as_nanos() < self.forgettable_from.load(Ordering::Relaxed) {
-            return;
-        }
-        let mut earliest = Moment::NEVER;
-        for shard in &self.shards {
-            let mut table = shard.lock();
-            if self.forget_one(&mut table, now) {
-                return;
+        let known = self.forgettable_from.load(Ordering::Relaxed) <= now.as_nanos();
+        if known || self.gates.room.any_ended() {
+            // What is noted during the search is not lost: it lowers this again.
+            self.forgettable_from.store(u64::MAX, Ordering::Relaxed);
+            let mut earliest = Moment::NEVER;
+            for (number, shard) in self.shards.iter().enumerate() {
+                let mut table = shard.lock();
+                if self.forget_one(&mut table, number, now) {
+                    // There may be more of it, here and in the shards that come.
+                    earliest = now;
+                    break;
+                }
+                earliest = earliest.min(table.forgettable_from);
             }
-            earliest = earliest.min(table.forgettable_from);
+            let earliest = earliest.as_nanos();
+            self.forgettable_from.fetch_min(earliest, Ordering::Relaxed);
         }
-        // States made meanwhile lower it again.
-        self.forgettable_from
-            .store(earliest.as_nanos(), Ordering::Relaxed);
+        if self.when_full == WhenFull::EvictLeastRecent && !self.has_free_place() {
+            // The shard of the new key has nothing to evict.
+            self.shards
+                .iter()
+                .any(|shard| self.evict(&mut shard.lock()));
+        }
     }
 
     fn sweep_some(&self, table: &mut Table<K, R>, now: Moment) -> (bool, usize) {
@@ -353,4 +255,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             self.next_swept.store(next + 1, Ordering::Relaxed);
         }
     }
+}
+
+/// Counts one more, unless there are `most` already.
+fn claim(count: &AtomicUsize, most: usize) -> bool {
+    let claim = |count: usize| (count < most).then_some(count + 1);
+    count
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
+        .is_ok()
 }

@@ -2,27 +2,38 @@
 //!
 //! An entry is a key and a word. As in a gate, the word holds the state of the key if that fits, which for a
 //! token bucket is all there is; otherwise it says where in a list beside the table the rest is kept: a larger
-//! state, or a whole gate for a key that somebody waits for or that has limits of its own.
+//! state, the state of a key that has a limit of its own, or a whole gate for a key that somebody waits for.
+//!
+//! Limits that single keys have of their own are kept apart from the states, so that a state can be forgotten
+//! and the limit cannot.
 
 use std::borrow::Borrow;
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+use super::held::Held;
 use super::slots::{Entry, Slots};
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
-use crate::{Gate, Moment, Rule, Short};
+use crate::{Moment, Rule, Short};
 
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
-    entries: Slots<K>,
-    wide: Vec<Option<Wide<R>>>,
-    free: Vec<usize>,
+    /// The rules of keys that have one of their own, whether there is a state of them or not.
+    pub(super) own: HashMap<K, Arc<R>>,
+    pub(super) entries: Slots<K>,
+    pub(super) wide: Vec<Option<Wide<R>>>,
+    pub(super) free: Vec<usize>,
+    /// Whether every demand is refused.
+    pub(super) closed: bool,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
     /// no room for when it was used.
     compact: bool,
     /// When the epoch began for which the words are good, and how long it lasts.
     begins: u64,
     lasts: u64,
+    /// The same for the fast path, which sees nothing but this: 0 when the table is closed.
+    pub(super) short_lasts: u64,
     /// Before this moment nothing here can be forgotten.
     pub(super) forgettable_from: Moment,
     /// The latest moment at which anything was forgotten. Before it a new key is no longer known to be new.
@@ -41,12 +52,15 @@ impl<K, R: Rule> Table<K, R> {
     pub(super) fn new(rule: Arc<R>, compact: bool, now: Moment) -> Self {
         let mut table = Self {
             rule,
+            own: HashMap::new(),
             entries: Slots::new(),
             wide: Vec::new(),
             free: Vec::new(),
+            closed: false,
             compact,
             begins: 0,
             lasts: 0,
+            short_lasts: 0,
             forgettable_from: Moment::NEVER,
             forgot_at: Moment::ORIGIN,
             seen_forgettable_from: Moment::NEVER,
@@ -56,14 +70,15 @@ impl<K, R: Rule> Table<K, R> {
     }
 
     /// From now on words are good for the epoch of `now`.
-    fn begin_epoch(&mut self, now: Moment) {
+    pub(super) fn begin_epoch(&mut self, now: Moment) {
         let bits = self.rule.epoch_bits().min(63);
         self.begins = now.as_nanos() >> bits << bits;
         self.lasts = 1 << bits;
+        self.short_lasts = if self.closed { 0 } else { self.lasts };
     }
 
     /// A moment near which all words are good.
-    fn reference(&self, now: Moment) -> Moment {
+    pub(super) fn reference(&self, now: Moment) -> Moment {
         if self.is_stale(now) {
             Moment::from_nanos(self.begins)
         } else {
@@ -87,23 +102,23 @@ impl<K, R: Rule> Table<K, R> {
     }
 
     /// Keeps a state, as a word if it fits one.
-    fn keep(&mut self, state: R::State, now: Moment) -> u64 {
+    pub(super) fn keep(&mut self, state: R::State, now: Moment) -> u64 {
         let word = if self.compact && !R::GIVES_BACK {
             self.rule.pack(&state, now)
         } else {
             None
         };
-        word.unwrap_or_else(|| self.keep_wide(What::State(state), now))
+        word.unwrap_or_else(|| self.keep_wide(Wide::new(What::State(state), now)))
     }
 
     /// Something here can be forgotten from this moment on.
-    fn note_forgettable(&mut self, from: Moment) {
+    pub(super) fn note_forgettable(&mut self, from: Moment) {
         self.forgettable_from = self.forgettable_from.min(from);
         self.seen_forgettable_from = self.seen_forgettable_from.min(from);
     }
 
-    fn keep_wide(&mut self, what: What<R>, now: Moment) -> u64 {
-        store(&mut self.wide, &mut self.free, Wide { what, used: now })
+    pub(super) fn keep_wide(&mut self, wide: Wide<R>) -> u64 {
+        store(&mut self.wide, &mut self.free, wide)
     }
 
     fn state_of(&self, word: u64, near: Moment) -> R::State {
@@ -141,7 +156,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     where
         K: Borrow<Q>,
     {
-        if self.is_stale(now) {
+        if now.as_nanos().wrapping_sub(self.begins) >= self.short_lasts {
             return false;
         }
         let found = self.entries.find(hash, key);
@@ -155,17 +170,27 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         matches!(short, Short::Taken(_))
     }
 
-    /// The state of a new key, which is [noted](Self::note) once something has been taken from it: until then it is
-    /// as good as new, and everybody would look for something to forget.
-    pub(super) fn insert(
-        &mut self,
-        hasher: &impl BuildHasher,
-        hash: u64,
-        key: K,
-        state: R::State,
-        now: Moment,
-    ) {
-        let word = self.keep(state, now);
+    /// The rule of a key: its own, or that of all.
+    pub(super) fn rule_of<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> &R
+    where
+        K: Borrow<Q>,
+    {
+        self.own.get(key).unwrap_or(&self.rule)
+    }
+
+    /// Adds the state of a new key, which is [noted](Self::note) once something has been taken from it: until then it
+    /// is as good as new, and everybody would look for something to forget.
+    pub(super) fn insert(&mut self, hasher: &impl BuildHasher, hash: u64, key: K, now: Moment) {
+        let word = match self.own.get(&key).cloned() {
+            Some(own) => {
+                let state = What::State(own.fresh_key(now));
+                self.keep_wide(Wide {
+                    own: Some(own),
+                    ..Wide::new(state, now)
+                })
+            }
+            None => self.keep(self.rule.fresh_key(now), now),
+        };
         self.entries.insert(hash, Entry { key, word }, hasher);
     }
 
@@ -177,7 +202,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let from = match self.find(hash, key) {
             Some(Found::Word(rule, word)) => {
                 let from = rule.forgettable_from(&rule.unpack(*word, now), now);
-                from.unwrap_or(now)
+                from.unwrap_or(now.plus(LOOK_AGAIN))
             }
             Some(Found::Wide(rule, wide)) => wide.forgettable_from(rule, now),
             None => return,
@@ -185,32 +210,17 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.note_forgettable(from);
     }
 
-    /// Moves the state of a key out of its word.
-    pub(super) fn widen<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q, now: Moment)
+    /// Forgets the state of a key. It is returned, to be dropped when the lock is free.
+    pub(super) fn remove<Q: Hash + Eq + ?Sized>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+    ) -> Option<Option<Wide<R>>>
     where
         K: Borrow<Q>,
     {
-        let Some(Found::Word(rule, word)) = self.find(hash, key) else {
-            return;
-        };
-        let state = rule.unpack(*word, now);
-        let elsewhere = self.keep_wide(What::State(state), now);
-        if let Some(Found::Word(_, word)) = self.find(hash, key) {
-            *word = elsewhere;
-        }
-    }
-
-    pub(super) fn remove<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        match self.entries.remove(hash, key) {
-            Some(entry) => {
-                self.release(entry.word);
-                true
-            }
-            None => false,
-        }
+        let entry = self.entries.remove(hash, key)?;
+        Some(self.release(entry.word))
     }
 
     fn release(&mut self, word: u64) -> Option<Wide<R>> {
@@ -219,7 +229,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.wide[place].take()
     }
 
-    /// Forgets every state that is no worse than a new one, and refreshes the words of the others. Returns how
+    /// Forgets every state that equals that of a new key, and refreshes the words of the others. Returns how
     /// many were forgotten.
     pub(super) fn sweep(&mut self, hasher: &impl BuildHasher, now: Moment) -> usize {
         let before = self.entries.len();
@@ -255,10 +265,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                     let state = rule.unpack(entry.word, near);
                     let from = rule.forgettable_from(&state, now);
                     let from = from.unwrap_or(now.plus(LOOK_AGAIN));
-                    entry.word = rule.pack(&state, now).unwrap_or_else(|| {
-                        let what = What::State(state);
-                        store(wide, free, Wide { what, used: now })
-                    });
+                    entry.word = rule
+                        .pack(&state, now)
+                        .unwrap_or_else(|| store(wide, free, Wide::new(What::State(state), now)));
                     from
                 }
                 Some(place) => wide[place]
@@ -290,7 +299,12 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         (ended, forgotten)
     }
 
-    /// Forgets the state that was used longest ago, unless its key has limits of its own or is in use.
+    /// Whether there is a state that can be evicted.
+    pub(super) fn can_evict(&self) -> bool {
+        self.wide.iter().flatten().any(Wide::is_evictable)
+    }
+
+    /// Forgets the state that was used longest ago, unless its key is in use.
     pub(super) fn evict_least_recent(&mut self) -> bool {
         let oldest = self.entries.iter().filter_map(|entry| {
             let wide = self.wide[place(entry.word)?].as_ref()?;
@@ -309,54 +323,30 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let near = self.reference(now);
         for entry in self.entries.iter() {
             match place(entry.word) {
-                None => see(&entry.key, View::State(&self.state_of(entry.word, near))),
-                Some(place) => match self.wide[place].as_ref().map(|wide| &wide.what) {
-                    Some(What::State(state)) => see(&entry.key, View::State(state)),
-                    Some(What::Gate { gate, .. }) => see(&entry.key, View::Gate(gate)),
-                    None => {}
-                },
-            }
-        }
-    }
-
-    /// Goes on by another rule; limits of single keys stay as they are. Returns the gates, which are still to
-    /// be changed.
-    pub(super) fn replace(
-        &mut self,
-        rule: &Arc<R>,
-        now: Moment,
-        carry: crate::Carry,
-    ) -> Vec<Gate<R>> {
-        let mut gates = Vec::new();
-        let near = self.reference(now);
-        let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
-        self.begin_epoch(now);
-        self.note_forgettable(now);
-        let mut entries = std::mem::replace(&mut self.entries, Slots::new());
-        for entry in entries.iter_mut() {
-            if let Some(place) = place(entry.word) {
-                match self.wide[place].as_mut().map(|wide| &mut wide.what) {
-                    Some(What::State(state)) => *state = rule.adopt(&old, state, now, carry),
-                    Some(What::Gate {
-                        gate,
-                        pinned: false,
-                    }) => {
-                        gates.push(gate.clone());
-                    }
-                    _ => {}
+                None => {
+                    let state = self.state_of(entry.word, near);
+                    see(&entry.key, View::State(&self.rule, &state));
                 }
-            } else {
-                let state = rule.adopt(&old, &old.unpack(entry.word, near), now, carry);
-                entry.word = self.keep(state, now);
+                Some(place) => {
+                    let Some(wide) = &self.wide[place] else {
+                        continue;
+                    };
+                    let rule = wide.own.as_deref().unwrap_or(&self.rule);
+                    see(
+                        &entry.key,
+                        match &wide.what {
+                            What::State(state) => View::State(rule, state),
+                            What::Gate(held) => View::Gate(held),
+                        },
+                    );
+                }
             }
         }
-        self.entries = entries;
-        gates
     }
 }
 
 /// What is known of a key.
 pub(super) enum View<'a, R: Rule> {
-    State(&'a R::State),
-    Gate(&'a Gate<R>),
+    State(&'a R, &'a R::State),
+    Gate(&'a Arc<Held<R>>),
 }

@@ -1,10 +1,13 @@
 //! What does not fit a word.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Gate, Moment, Rule};
+use super::held::Held;
+use crate::{Moment, Rule};
 
-/// What is in use now is looked at again after this time, to see whether it can be forgotten.
+/// What is in use now is looked at again after this time, to see whether it can be forgotten. Mostly it need not be:
+/// whoever ends the use leaves a note. Only gates that callers keep themselves end without one.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Set in a word that says where to look.
@@ -12,16 +15,15 @@ const ELSEWHERE: u64 = 1 << 63;
 
 pub(super) struct Wide<R: Rule> {
     pub(super) what: What<R>,
+    /// The rule of the key, if it has one of its own.
+    pub(super) own: Option<Arc<R>>,
     pub(super) used: Moment,
 }
 
 pub(super) enum What<R: Rule> {
     State(R::State),
-    /// A limiter of its own. One with limits of its own is never forgotten.
-    Gate {
-        gate: Gate<R>,
-        pinned: bool,
-    },
+    /// A limiter of its own.
+    Gate(Arc<Held<R>>),
 }
 
 /// Puts what does not fit a word beside the table; returns the word that says where.
@@ -45,11 +47,20 @@ pub(super) fn place(word: u64) -> Option<usize> {
 }
 
 impl<R: Rule> Wide<R> {
+    pub(super) fn new(what: What<R>, used: Moment) -> Self {
+        Self {
+            what,
+            own: None,
+            used,
+        }
+    }
+
+    /// From when on it equals the state of a new key. `rule` is that of keys without one of their own.
     pub(super) fn forgettable_from(&self, rule: &R, now: Moment) -> Moment {
+        let rule = self.own.as_deref().unwrap_or(rule);
         let from = match &self.what {
             What::State(state) => rule.forgettable_from(state, now),
-            What::Gate { pinned: true, .. } => Some(Moment::NEVER),
-            What::Gate { gate, .. } => gate.forgettable_from(now),
+            What::Gate(held) => Held::forgettable_from(held, now),
         };
         from.unwrap_or(now.plus(LOOK_AGAIN))
     }
@@ -57,7 +68,7 @@ impl<R: Rule> Wide<R> {
     pub(super) fn is_evictable(&self) -> bool {
         match &self.what {
             What::State(_) => true,
-            What::Gate { gate, pinned } => !pinned && gate.is_alone(),
+            What::Gate(held) => Held::is_alone(held),
         }
     }
 }

@@ -1,0 +1,117 @@
+use std::borrow::Borrow;
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::Keyed;
+use super::held::Lease;
+use super::step::{Decided, How};
+use crate::{Acquire, Demand, Denied, Permit, Reason, Rule};
+
+/// Waits for a permit of one key. See [`Keyed::acquire`].
+///
+/// Dropping it leaves the queue of the key at once; it never loses a permit.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct AcquireKey<'a, K, Q: ?Sized, R: Rule, S> {
+    stage: Stage<'a, K, Q, R, S>,
+}
+
+enum Stage<'a, K, Q: ?Sized, R: Rule, S> {
+    Asking(&'a Keyed<K, R, S>, &'a Q, Demand),
+    /// In the queue of the gate, which is kept as long as anybody waits.
+    Waiting(Acquire<'static>, Lease<R>),
+    Done,
+}
+
+impl<'a, K, Q: ?Sized, R: Rule, S> AcquireKey<'a, K, Q, R, S> {
+    pub(super) fn new(keyed: &'a Keyed<K, R, S>, key: &'a Q, demand: Demand) -> Self {
+        Self {
+            stage: Stage::Asking(keyed, key, demand),
+        }
+    }
+}
+
+impl<K, Q, R, S> Future for AcquireKey<'_, K, Q, R, S>
+where
+    K: Hash + Eq + Borrow<Q> + From<Q::Owned>,
+    Q: Hash + Eq + ToOwned + ?Sized,
+    R: Rule + Clone,
+    S: BuildHasher,
+{
+    type Output = Result<Permit<'static>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let stage = &mut self.stage;
+        if let Stage::Asking(keyed, key, demand) = *stage {
+            match keyed.ask(key, demand) {
+                Ok(Ok(permit)) => {
+                    *stage = Stage::Done;
+                    return Poll::Ready(Ok(permit));
+                }
+                Ok(Err(lease)) => *stage = Stage::Waiting(lease.acquire_owned(demand), lease),
+                Err(denied) => {
+                    *stage = Stage::Done;
+                    return Poll::Ready(Err(denied));
+                }
+            }
+        }
+        let answer = match stage {
+            Stage::Waiting(waiting, _) => match Pin::new(waiting).poll(cx) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            // A future must not be polled after it is done; nothing is lost by saying no.
+            Stage::Asking(..) | Stage::Done => Err(Denied::new(Reason::Closed)),
+        };
+        match std::mem::replace(stage, Stage::Done) {
+            Stage::Waiting(_, lease) => Poll::Ready(answer.map(|permit| lease.take_over(permit))),
+            Stage::Asking(..) | Stage::Done => Poll::Ready(answer),
+        }
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
+    /// Takes now, or says which gate to wait with.
+    fn ask<Q>(&self, key: &Q, demand: Demand) -> Result<Result<Permit<'static>, Lease<R>>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        let shared = &*self.shared;
+        let gates = &shared.gates;
+        let now = gates.clock.now();
+        if shared.take_short(key, now, demand.cost) {
+            gates.totals.granted();
+            return Ok(Ok(Permit::spent(demand.granted(now))));
+        }
+        let how = if gates.queue.is_none() || demand.is_at_once() {
+            How::Try
+        } else {
+            How::Wait
+        };
+        // To wait for a time, know the time.
+        match shared.decide(key, demand, gates.clock.precise_now(), how) {
+            Ok(Decided::Granted(taken)) => {
+                gates.totals.granted();
+                Ok(Ok(Permit::spent(demand.granted(taken))))
+            }
+            Ok(Decided::Ask(lease)) => Ok(Err(lease)),
+            Err(denied) => {
+                gates.totals.denied();
+                Err(denied)
+            }
+        }
+    }
+}
+
+impl<K, Q: ?Sized, R: Rule, S> fmt::Debug for AcquireKey<'_, K, Q, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.stage {
+            Stage::Asking(..) => "AcquireKey(asking)",
+            Stage::Waiting(..) => "AcquireKey(waiting)",
+            Stage::Done => "AcquireKey(done)",
+        })
+    }
+}

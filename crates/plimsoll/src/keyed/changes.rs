@@ -1,0 +1,120 @@
+//! How the rules of a table change.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::held::Lease;
+use super::slots::Slots;
+use super::table::{Found, Table};
+use super::wide::{What, Wide, place};
+use crate::{Carry, Moment, Rule};
+
+impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
+    /// Goes on by another rule; keys with a rule of their own keep it. Returns the gates, which are still to be changed.
+    pub(super) fn replace(&mut self, rule: &Arc<R>, now: Moment, carry: Carry) -> Vec<Lease<R>> {
+        let mut gates = Vec::new();
+        let near = self.reference(now);
+        let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
+        self.begin_epoch(now);
+        self.note_forgettable(now);
+        let mut entries = std::mem::replace(&mut self.entries, Slots::new());
+        for entry in entries.iter_mut() {
+            let Some(place) = place(entry.word) else {
+                let state = rule.adopt(&old, &old.unpack(entry.word, near), now, carry);
+                entry.word = self.keep(state, now);
+                continue;
+            };
+            match &mut self.wide[place] {
+                Some(Wide {
+                    own: None,
+                    what: What::State(state),
+                    ..
+                }) => *state = rule.adopt(&old, state, now, carry),
+                Some(Wide {
+                    own: None,
+                    what: What::Gate(held),
+                    ..
+                }) => gates.push(Lease::new(held)),
+                _ => {}
+            }
+        }
+        self.entries = entries;
+        gates
+    }
+
+    /// Gives a key a rule of its own. Returns its gate if it has one, which is still to be changed.
+    pub(super) fn set_own<Q>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        rule: &Arc<R>,
+        now: Moment,
+        carry: Carry,
+    ) -> Option<Lease<R>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        match self.find(hash, key)? {
+            Found::Word(old, word) => {
+                let state = rule.adopt(old, &old.unpack(*word, now), now, carry);
+                let elsewhere = self.keep_wide(Wide {
+                    own: Some(Arc::clone(rule)),
+                    ..Wide::new(What::State(state), now)
+                });
+                if let Some(Found::Word(_, word)) = self.find(hash, key) {
+                    *word = elsewhere;
+                }
+                None
+            }
+            Found::Wide(default, wide) => {
+                let old = wide.own.replace(Arc::clone(rule));
+                let old = old.as_deref().unwrap_or(default);
+                match &mut wide.what {
+                    What::State(state) => {
+                        *state = rule.adopt(old, state, now, carry);
+                        None
+                    }
+                    What::Gate(held) => Some(Lease::new(held)),
+                }
+            }
+        }
+    }
+
+    /// Remembers the rule of a key. Returns whether it had none of its own before.
+    pub(super) fn remember_own(&mut self, key: K, rule: Arc<R>) -> bool {
+        self.own.insert(key, rule).is_none()
+    }
+
+    /// Whether a key has a rule of its own.
+    pub(super) fn has_own<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.own.contains_key(key)
+    }
+
+    /// Forgets the rule of a key. Returns whether it had one of its own.
+    pub(super) fn forget_own<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.own.remove(key).is_some()
+    }
+
+    /// Refuses every demand from now on. Returns the gates, which are still to be closed.
+    pub(super) fn close(&mut self) -> Vec<Lease<R>> {
+        self.closed = true;
+        self.short_lasts = 0;
+        let gates = self
+            .wide
+            .iter()
+            .flatten()
+            .filter_map(|wide| match &wide.what {
+                What::Gate(held) => Some(Lease::new(held)),
+                What::State(_) => None,
+            });
+        gates.collect()
+    }
+}

@@ -1,0 +1,256 @@
+//! The gate of a key, and how the table learns that nobody uses it any more.
+//!
+//! A key that somebody waits for, or whose permits are given back, has a gate. Whoever uses the gate outside the lock
+//! of its shard holds a [`Lease`]. A key may be forgotten only while nobody does, and a table that is full must
+//! learn of that at once, so a lease that ends leaves a mark for the next search for room.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::gate::Counted;
+use crate::name::Name;
+use crate::totals::Totals;
+use crate::{
+    Clock, Demand, Denied, Gate, Grant, Limiter, Moment, Outcome, Permit, Queue, Rule, Source,
+};
+
+/// What gates leave behind for the table they belong to. Apart from the table, so that a permit need not know
+/// the type of its key.
+pub(super) struct Room {
+    /// For each shard, whether a lease has ended since the last search for room.
+    ended: Box<[AtomicBool]>,
+    granted: AtomicU64,
+    undone: AtomicU64,
+    denied: AtomicU64,
+    evicted: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+impl Room {
+    pub(super) fn new(shards: usize) -> Self {
+        Self {
+            ended: (0..shards).map(|_| AtomicBool::new(false)).collect(),
+            granted: AtomicU64::new(0),
+            undone: AtomicU64::new(0),
+            denied: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+        }
+    }
+
+    fn note_end(&self, shard: usize) {
+        let ended = &self.ended[shard];
+        // Mostly it is set already, and the line stays shared.
+        if !ended.load(Ordering::Relaxed) {
+            ended.swap(true, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a lease of any shard has ended since it was last asked about.
+    pub(super) fn any_ended(&self) -> bool {
+        self.ended.iter().any(|ended| ended.load(Ordering::Relaxed))
+    }
+
+    /// Whether a lease of this shard has ended since this was last asked.
+    pub(super) fn take_ended(&self, shard: usize) -> bool {
+        let ended = &self.ended[shard];
+        ended.load(Ordering::Relaxed) && ended.swap(false, Ordering::AcqRel)
+    }
+
+    /// Counts a grant that was taken back.
+    pub(super) fn undone(&self) {
+        self.undone.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was counted by gates that are gone.
+    pub(super) fn counted(&self) -> Counted {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counted {
+            granted: read(&self.granted),
+            undone: read(&self.undone),
+            denied: read(&self.denied),
+            evicted: read(&self.evicted),
+            cancelled: read(&self.cancelled),
+        }
+    }
+
+    fn add(&self, counted: Counted) {
+        let add = |count: &AtomicU64, amount| {
+            count.fetch_add(amount, Ordering::Relaxed);
+        };
+        add(&self.granted, counted.granted);
+        add(&self.undone, counted.undone);
+        add(&self.denied, counted.denied);
+        add(&self.evicted, counted.evicted);
+        add(&self.cancelled, counted.cancelled);
+    }
+}
+
+/// What a gate needs to be made.
+pub(super) struct Gates {
+    pub(super) clock: Clock,
+    pub(super) queue: Option<Queue>,
+    pub(super) name: Option<Name>,
+    pub(super) totals: Totals,
+    pub(super) room: Arc<Room>,
+}
+
+impl Gates {
+    /// A gate that goes on from a state.
+    pub(super) fn make<R: Rule + Clone>(
+        &self,
+        shard: usize,
+        rule: &R,
+        state: R::State,
+        now: Moment,
+    ) -> Arc<Held<R>> {
+        // A rule that learns compares the totals with what it has timed itself.
+        let totals = if R::LEARNS {
+            Totals::new(self.totals.are_counted())
+        } else {
+            self.totals.share()
+        };
+        let (rule, clock) = (rule.clone(), self.clock.clone());
+        let gate = Gate::resumed(rule, state, now, clock, self.queue, self.name, totals);
+        Arc::new_cyclic(|me| Held {
+            me: Weak::clone(me),
+            gate,
+            room: Arc::clone(&self.room),
+            shard,
+        })
+    }
+}
+
+/// The gate of a key. Permits that are given back come back to it.
+pub(super) struct Held<R: Rule> {
+    me: Weak<Self>,
+    gate: Gate<R>,
+    room: Arc<Room>,
+    shard: usize,
+}
+
+impl<R: Rule> Held<R> {
+    /// From when on it equals that of a new key; `None` while anybody uses it, or if nobody knows.
+    ///
+    /// Called behind the lock of the shard, where nobody can begin to use it. The lock of the gate is taken only if
+    /// nobody else can hold it.
+    pub(super) fn forgettable_from(me: &Arc<Self>, now: Moment) -> Option<Moment> {
+        if Arc::strong_count(me) > 1 {
+            return None;
+        }
+        me.gate.forgettable_from(now)
+    }
+
+    /// Whether nobody uses it.
+    pub(super) fn is_alone(me: &Arc<Self>) -> bool {
+        Arc::strong_count(me) == 1 && me.gate.is_alone()
+    }
+
+    pub(super) fn counted(&self) -> Counted {
+        self.gate.counted(!R::LEARNS)
+    }
+}
+
+impl<R: Rule> Drop for Held<R> {
+    fn drop(&mut self) {
+        self.room.add(self.counted());
+    }
+}
+
+impl<R: Rule> Source for Held<R> {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
+        Limiter::source(&self.gate).give_back(grant, outcome);
+        self.room.note_end(self.shard);
+    }
+
+    fn undo(&self, grant: Grant, whole: bool) {
+        Limiter::source(&self.gate).undo(grant, whole);
+        self.room.note_end(self.shard);
+    }
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("it lives in an Arc"),
+        }
+    }
+}
+
+/// The right to use the gate of a key without the lock of its shard.
+pub(super) struct Lease<R: Rule>(Option<Arc<Held<R>>>);
+
+impl<R: Rule> Lease<R> {
+    pub(super) fn new(held: &Arc<Held<R>>) -> Self {
+        Self(Some(Arc::clone(held)))
+    }
+
+    fn held(&self) -> &Arc<Held<R>> {
+        match &self.0 {
+            Some(held) => held,
+            None => unreachable!("taken only when it ends"),
+        }
+    }
+
+    /// What the gate has counted by itself.
+    pub(super) fn counted(&self) -> Counted {
+        self.held().counted()
+    }
+
+    /// [`Gate::try_acquire`], for a permit of the key.
+    pub(super) fn try_acquire_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
+        let grant = spend(self.try_acquire(demand)?);
+        Ok(self.permit(grant))
+    }
+
+    /// [`Limiter::attempt`], for a permit of the key.
+    pub(super) fn attempt_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
+        let grant = spend(Limiter::attempt(&*self, demand)?);
+        Ok(self.permit(grant))
+    }
+
+    /// [`Gate::take_up_to`], for a permit of the key.
+    pub(super) fn take_up_to_owned(self, most: u32) -> Permit<'static> {
+        let grant = spend(self.take_up_to(most));
+        self.permit(grant)
+    }
+
+    /// Makes a permit of the key of one that the gate granted.
+    pub(super) fn take_over(self, permit: Permit<'_>) -> Permit<'static> {
+        self.permit(spend(permit))
+    }
+
+    /// The permit of a rate has nothing to give back, so it does not keep the gate.
+    fn permit(mut self, grant: Grant) -> Permit<'static> {
+        match self.0.take_if(|_| R::GIVES_BACK) {
+            Some(held) => Permit::shared(held, grant, true),
+            None => Permit::spent(grant),
+        }
+    }
+}
+
+/// What was granted, without the permit.
+fn spend(permit: Permit<'_>) -> Grant {
+    let grant = permit.grant();
+    permit.forget();
+    grant
+}
+
+impl<R: Rule> Deref for Lease<R> {
+    type Target = Gate<R>;
+
+    fn deref(&self) -> &Gate<R> {
+        &self.held().gate
+    }
+}
+
+impl<R: Rule> Drop for Lease<R> {
+    fn drop(&mut self) {
+        if let Some(held) = self.0.take() {
+            let (room, shard) = (Arc::clone(&held.room), held.shard);
+            // Before it is noted, so that whoever sees the note finds the key unused.
+            drop(held);
+            room.note_end(shard);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Changing the limits of keys while they are in use.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Keyed;
+use super::held::Lease;
+use crate::{Carry, Concurrency, Denied, InvalidLimit, Moment, Rule};
+
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
+    /// Gives `key` a limit of its own, which it keeps until it is [forgotten](Self::forget) by name. What it has used
+    /// is carried over as `carry` says; a key that has used nothing begins as the limit begins.
+    ///
+    /// The limit is kept apart from the state of the key. It takes none of the places for states, and stays when the
+    /// state is forgotten because it equals that of a new key. At most [`max_keys`](super::KeyedBuilder::max_keys) keys can have a
+    /// limit of their own.
+    ///
+    /// ```
+    /// use plimsoll::{Carry, Keyed, Quota, TokenBucket};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::greedy(Quota::per_hour(10)));
+    /// per_tenant.set_limit("gold", TokenBucket::greedy(Quota::per_hour(100)), Carry::AsIs)?;
+    /// assert!(per_tenant.try_acquire("gold", 100).is_ok());
+    /// assert!(per_tenant.try_acquire("red", 11).is_err());
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If too many keys have a limit of their own.
+    pub fn set_limit<Q>(&self, key: &Q, mut rule: R, carry: Carry) -> Result<(), Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        let shared = &*self.shared;
+        let now = shared.gates.clock.precise_now();
+        rule.begin(now);
+        let rule = Arc::new(rule);
+        let owned = K::from(key.to_owned());
+        let (shard, hash) = shared.locate(key);
+        let mut table = shared.locked(shard, now);
+        if !table.has_own(key) && !shared.claim_own() {
+            return Err(shared.keys_full(table.rule_of(key)));
+        }
+        table.remember_own(owned, Arc::clone(&rule));
+        let gate = table.set_own(hash, key, &rule, now, carry);
+        shared.note(&mut table, hash, key, now);
+        drop(table);
+        // Not behind the lock of the shard: a larger limit wakes tasks.
+        if let Some(gate) = gate {
+            gate.replace_rule(R::clone(&rule), now, carry);
+        }
+        Ok(())
+    }
+
+    /// Forgets what `key` has used, and its own limit if it has one. Whoever waits for it already is still served.
+    pub fn forget<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let shared = &*self.shared;
+        let (shard, hash) = shared.locate(key);
+        let mut table = shared.locked(shard, shared.gates.clock.precise_now());
+        let had_own = table.forget_own(key);
+        let state = table.remove(hash, key);
+        drop(table);
+        if had_own {
+            shared.own.fetch_sub(1, Ordering::Relaxed);
+        }
+        if state.is_some() {
+            shared.len.fetch_sub(1, Ordering::Relaxed);
+        }
+        had_own || state.is_some()
+    }
+
+    /// Changes the limit of all keys that have none of their own, shard by shard. `carry` says what becomes of
+    /// what they have used.
+    pub fn replace(&self, rule: R, carry: Carry) {
+        const {
+            assert!(
+                !R::GIVES_BACK,
+                "a limit that is given back to is resized, not replaced"
+            )
+        };
+        self.change(rule, carry, |gate, rule, now| {
+            gate.replace_rule(rule.clone(), now, carry);
+        });
+    }
+
+    /// Changes the rule of all keys that have none of their own.
+    fn change(&self, mut rule: R, carry: Carry, change_gate: impl Fn(&Lease<R>, &R, Moment)) {
+        let shared = &*self.shared;
+        let now = shared.gates.clock.precise_now();
+        rule.begin(now);
+        let rule = Arc::new(rule);
+        for shard in 0..shared.shards.len() {
+            // Gates are changed when the lock of the shard is free: that may wake tasks.
+            let gates = shared.locked(shard, now).replace(&rule, now, carry);
+            for gate in gates {
+                change_gate(&gate, &rule, now);
+            }
+        }
+        shared
+            .forgettable_from
+            .fetch_min(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Refuses every demand of every key from now on, and whoever waits. Permits that are out may still be dropped.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed, Reason};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(Concurrency::new(2));
+    /// let permit = per_tenant.try_acquire("red", 1)?;
+    /// per_tenant.close();
+    /// assert_eq!(per_tenant.try_acquire("red", 1).unwrap_err().reason(), Reason::Closed);
+    /// assert_eq!(per_tenant.try_acquire("blue", 1).unwrap_err().reason(), Reason::Closed);
+    /// drop(permit);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    pub fn close(&self) {
+        for shard in &self.shared.shards {
+            // Gates are closed when the lock of the shard is free: that wakes tasks.
+            let gates = shard.lock().close();
+            for gate in gates {
+                gate.close();
+            }
+        }
+    }
+}
+
+impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Concurrency, S> {
+    /// Changes the limit of all keys that have none of their own. Permits that are out stay counted. A larger limit
+    /// serves whoever waits; a smaller one takes effect as permits come back.
+    ///
+    /// # Errors
+    ///
+    /// If `limit` is 0.
+    pub fn resize(&self, limit: u32) -> Result<(), InvalidLimit> {
+        let rule = Concurrency::try_new(limit)?;
+        self.change(rule, Carry::AsIs, |gate, rule, _| {
+            // The limit was checked above.
+            let _ = gate.resize(rule.limit());
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,371 @@
+//! The one step in which a key is found or inserted, decided by and noted, behind the lock of its shard.
+//!
+//! Every verb of a keyed limit goes through here. A key whose state is in the table is dealt with on the spot. If it has
+//! a gate, the step ends with a [`Lease`] of the gate, to be asked when the lock is free: a gate wakes tasks, and
+//! a task that is woken may ask the same shard.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+use std::sync::MutexGuard;
+
+use super::held::{Gates, Lease};
+use super::shared::Shared;
+use super::table::{Found, Table};
+use super::wide::{What, Wide, place, store};
+use crate::{Demand, Denied, Moment, Reason, Refusal, Rule, Short};
+
+/// What a verb works on.
+pub(super) struct Turn<'a, R: Rule> {
+    pub(super) rule: &'a R,
+    pub(super) state: &'a mut R::State,
+    pub(super) now: Moment,
+    pub(super) closed: bool,
+}
+
+/// What a verb came to.
+pub(super) enum Done<T> {
+    Answer(T),
+    /// It needs a queue, or a limiter that is kept.
+    NeedsGate,
+}
+
+/// How a step ended.
+pub(super) enum Step<T, R: Rule> {
+    Done(T),
+    /// The key has a gate, which is to be asked.
+    Gate(Lease<R>),
+}
+
+/// What is seen of a key beside its state.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) now: Moment,
+    /// Whether the key is known; otherwise the state is that of a new one.
+    pub(super) known: bool,
+    pub(super) closed: bool,
+}
+
+/// What a demand does when it does not fit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// It is refused, which the rule may remember.
+    Try,
+    /// It leaves no trace: it will ask again, and wait.
+    Attempt,
+    /// It joins the queue of the key.
+    Wait,
+}
+
+/// What became of a demand behind the lock of a shard.
+pub(super) enum Decided<R: Rule> {
+    Granted(Moment),
+    /// The key has a gate, which decides.
+    Ask(Lease<R>),
+}
+
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
+    /// Decides a demand.
+    pub(super) fn decide<Q>(
+        &self,
+        key: &Q,
+        demand: Demand,
+        now: Moment,
+        how: How,
+    ) -> Result<Decided<R>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        self.sweep_now_and_then(now);
+        let (shard, hash) = self.locate(key);
+        let mut table = self.locked(shard, now);
+        if table.closed {
+            let view = table.view(hash, key, now, |rule, state, _| {
+                self.closed(rule, state, now)
+            });
+            return match view {
+                Step::Done(denied) => Err(denied),
+                Step::Gate(lease) => Ok(Decided::Ask(lease)),
+            };
+        }
+        if demand.cost > 0
+            && let Some(Found::Word(rule, word)) = table.find(hash, key)
+        {
+            match rule.take_short(*word, now, demand.cost) {
+                Short::Taken(next) => {
+                    *word = next;
+                    return Ok(Decided::Granted(now));
+                }
+                Short::Refused(refusal) if demand.cost == 1 && how != How::Wait => {
+                    return Err(self.denied(rule, refusal, now, 0));
+                }
+                _ => {}
+            }
+        }
+        let step = self.step_in(table, (shard, hash), key, now, |turn| {
+            let Turn {
+                rule, state, now, ..
+            } = turn;
+            match self.take(rule, state, now, demand, how == How::Try) {
+                Ok(()) => Done::Answer(Ok(now)),
+                Err(denied) if how == How::Wait && denied.reason() != Reason::TooLarge => {
+                    Done::NeedsGate
+                }
+                Err(denied) => Done::Answer(Err(denied)),
+            }
+        });
+        match step? {
+            Step::Done(taken) => taken.map(Decided::Granted),
+            Step::Gate(lease) => Ok(Decided::Ask(lease)),
+        }
+    }
+
+    /// Does something to the state of a key, which is inserted if it is not known.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for another key.
+    pub(super) fn step<Q, T>(
+        &self,
+        key: &Q,
+        now: Moment,
+        op: impl FnOnce(Turn<'_, R>) -> Done<T>,
+    ) -> Result<Step<T, R>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        let (shard, hash) = self.locate(key);
+        let table = self.locked(shard, now);
+        self.step_in(table, (shard, hash), key, now, op)
+    }
+
+    fn step_in<'a, Q, T>(
+        &'a self,
+        mut table: MutexGuard<'a, Table<K, R>>,
+        (shard, hash): (usize, u64),
+        key: &Q,
+        now: Moment,
+        op: impl FnOnce(Turn<'_, R>) -> Done<T>,
+    ) -> Result<Step<T, R>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        let is_new = table.find(hash, key).is_none();
+        if is_new {
+            drop(table);
+            table = self.with_key(shard, hash, key, now)?;
+        }
+        // Whoever read the clock before the key was forgotten comes after that all the same.
+        let now = now.max(table.forgot_at);
+        let step = table.apply(hash, key, now, (&self.gates, shard), op);
+        if is_new {
+            self.note(&mut table, hash, key, now);
+        }
+        match step {
+            Some(step) => Ok(step),
+            // It was put there a moment ago, under the same lock.
+            None => Err(self.keys_full(table.rule_of(key))),
+        }
+    }
+
+    /// Does something to the state of a key that may have become as good as new by that, if the key is known.
+    pub(super) fn restore<Q>(
+        &self,
+        key: &Q,
+        now: Moment,
+        op: impl FnOnce(Turn<'_, R>),
+    ) -> Option<Lease<R>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (shard, hash) = self.locate(key);
+        let mut table = self.locked(shard, now);
+        let now = now.max(table.forgot_at);
+        let step = table.apply(hash, key, now, (&self.gates, shard), |turn| {
+            op(turn);
+            Done::Answer(())
+        })?;
+        self.note(&mut table, hash, key, now);
+        match step {
+            Step::Done(()) => None,
+            Step::Gate(lease) => Some(lease),
+        }
+    }
+
+    /// Looks at the state of a key, or at that of a new one if it is not known.
+    pub(super) fn view<Q, T>(
+        &self,
+        key: &Q,
+        now: Moment,
+        see: impl FnOnce(&R, &R::State, Seen) -> T,
+    ) -> Step<T, R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (shard, hash) = self.locate(key);
+        let mut table = self.locked(shard, now);
+        let now = now.max(table.forgot_at);
+        table.view(hash, key, now, see)
+    }
+
+    /// Whether the shard of a key is closed.
+    pub(super) fn is_closed<Q>(&self, key: &Q) -> bool
+    where
+        Q: Hash + ?Sized,
+    {
+        self.shards[self.locate(key).0].lock().closed
+    }
+
+    /// Takes from a state, or says why not. With `noted` the rule may remember the refusal.
+    pub(super) fn take(
+        &self,
+        rule: &R,
+        state: &mut R::State,
+        now: Moment,
+        demand: Demand,
+        noted: bool,
+    ) -> Result<(), Denied> {
+        let too_large = demand.cost > rule.limit();
+        let refusal = if too_large {
+            Refusal::until_given_back().because(Reason::TooLarge)
+        } else {
+            match crate::gate::take(rule, state, now, demand.cost) {
+                Ok(()) => return Ok(()),
+                Err(refusal) if noted => rule.refused(state, now, demand.cost, refusal),
+                Err(refusal) => refusal,
+            }
+        };
+        Err(self.explain(rule, state, now, refusal))
+    }
+
+    /// The refusal of a limit that is closed.
+    pub(super) fn closed(&self, rule: &R, state: &R::State, now: Moment) -> Denied {
+        let closed = Refusal::until_given_back().because(Reason::Closed);
+        self.explain(rule, state, now, closed)
+    }
+
+    /// What a refusal tells the caller.
+    fn explain(&self, rule: &R, state: &R::State, now: Moment, refusal: Refusal) -> Denied {
+        let full_at = rule
+            .full_at(state, now)
+            .map_or(Moment::NEVER, |at| at.max(now));
+        let remaining = rule.available(state, now);
+        self.denied(rule, refusal.full_at(full_at), now, remaining)
+    }
+
+    fn denied(&self, rule: &R, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
+        Denied::from_rule(refusal, now, (rule.limit(), remaining), self.gates.name)
+    }
+
+    pub(super) fn keys_full(&self, rule: &R) -> Denied {
+        let refusal = Refusal::until_given_back().because(Reason::KeysFull);
+        self.denied(rule, refusal, Moment::ORIGIN, 0)
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
+    /// Does something to the state of a key, if it is known. A key whose permits are given back always has a gate.
+    fn apply<Q, T>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        now: Moment,
+        (gates, shard): (&Gates, usize),
+        op: impl FnOnce(Turn<'_, R>) -> Done<T>,
+    ) -> Option<Step<T, R>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let Self {
+            rule,
+            entries,
+            wide,
+            free,
+            closed,
+            ..
+        } = self;
+        let closed = *closed;
+        let entry = entries.find(hash, key)?;
+        let mut op = Some(op);
+        if place(entry.word).is_none() {
+            let mut state = rule.unpack(entry.word, now);
+            let done = op.take()?(Turn {
+                rule,
+                state: &mut state,
+                now,
+                closed,
+            });
+            let packed = rule.pack(&state, now);
+            match (done, packed) {
+                (Done::Answer(answer), Some(word)) => {
+                    entry.word = word;
+                    return Some(Step::Done(answer));
+                }
+                (done, _) => {
+                    entry.word = store(wide, free, Wide::new(What::State(state), now));
+                    if let Done::Answer(answer) = done {
+                        return Some(Step::Done(answer));
+                    }
+                }
+            }
+        }
+        let found = wide.get_mut(place(entry.word)?)?.as_mut()?;
+        found.used = found.used.max(now);
+        let rule = found.own.as_deref().unwrap_or(rule);
+        if let What::State(state) = &mut found.what {
+            if let Some(op) = op.filter(|_| !R::GIVES_BACK)
+                && let Done::Answer(answer) = op(Turn {
+                    rule,
+                    state,
+                    now,
+                    closed,
+                })
+            {
+                return Some(Step::Done(answer));
+            }
+            found.what = What::Gate(gates.make(shard, rule, state.clone(), now));
+        }
+        match &found.what {
+            What::Gate(held) => Some(Step::Gate(Lease::new(held))),
+            What::State(_) => None,
+        }
+    }
+
+    /// Looks at the state of a key, or at that of a new one.
+    fn view<Q, T>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        now: Moment,
+        see: impl FnOnce(&R, &R::State, Seen) -> T,
+    ) -> Step<T, R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut seen = Seen {
+            now,
+            known: true,
+            closed: self.closed,
+        };
+        match self.find(hash, key) {
+            Some(Found::Word(rule, word)) => Step::Done(see(rule, &rule.unpack(*word, now), seen)),
+            Some(Found::Wide(rule, wide)) => match &wide.what {
+                What::State(state) => {
+                    Step::Done(see(wide.own.as_deref().unwrap_or(rule), state, seen))
+                }
+                What::Gate(held) => Step::Gate(Lease::new(held)),
+            },
+            None => {
+                seen.known = false;
+                let rule = self.rule_of(key);
+                Step::Done(see(rule, &rule.fresh_key(now), seen))
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Places for keys: a state that equals that of a new key makes room at once, and no other does.
+
+use std::time::Duration;
+
+use plimsoll::{
+    Concurrency, Keyed, ManualClock, Queue, Quota, Reason, Rule, TokenBucket, WhenFull,
+};
+
+mod poll;
+
+fn one_place<R: Rule + Clone>(rule: R, time: &ManualClock) -> Keyed<u8, R> {
+    let builder = Keyed::builder(rule).clock(time.clock());
+    builder.max_keys(1).queue(Queue::fifo(1)).build()
+}
+
+/// A key that had been in use was looked at again only after 100 ms.
+#[test]
+fn a_key_whose_permits_are_back_makes_room_at_once() {
+    let time = ManualClock::new();
+    let keyed = one_place(Concurrency::new(2), &time);
+    for key in 0..20 {
+        let held = keyed.try_acquire(&key, 2).unwrap();
+        let other = keyed.try_acquire(&(key + 1), 1).unwrap_err();
+        assert_eq!(other.reason(), Reason::KeysFull);
+        drop(held);
+    }
+    assert_eq!(keyed.len(), 1);
+}
+
+/// The same when somebody waited for it.
+#[test]
+fn a_key_that_nobody_waits_for_any_more_makes_room_at_once() {
+    let time = ManualClock::new();
+    let keyed = one_place(Concurrency::new(1), &time);
+    let held = keyed.try_acquire(&1, 1).unwrap();
+    let mut waiting = Box::pin(keyed.acquire(&1, 1));
+    assert!(poll::poll(&mut waiting).is_pending());
+    drop(held);
+    assert!(keyed.try_acquire(&2, 1).is_err());
+    let permit = poll::poll(&mut waiting);
+    assert!(permit.is_ready());
+    assert!(keyed.try_acquire(&2, 1).is_err());
+    drop(permit);
+    assert!(keyed.try_acquire(&2, 1).is_ok());
+    // And when it gave up.
+    let rate = one_place(TokenBucket::per_second(1000), &time);
+    assert!(rate.try_acquire(&1, 1000).is_ok());
+    let mut waiting = Box::pin(rate.acquire(&1, 1));
+    assert!(poll::poll(&mut waiting).is_pending());
+    time.advance(Duration::from_millis(2));
+    drop(waiting);
+    assert!(rate.try_acquire(&2, 1).is_err());
+    let full = one_place(TokenBucket::per_second(1000), &time);
+    assert!(full.try_acquire(&1, 1).is_ok());
+    assert!(full.try_acquire(&1, 999).is_ok());
+    let mut waiting = Box::pin(full.acquire(&1, 1));
+    assert!(poll::poll(&mut waiting).is_pending());
+    drop(waiting);
+    time.advance(Duration::from_millis(999));
+    assert!(full.try_acquire(&2, 1).is_err());
+    time.advance(Duration::from_millis(1));
+    assert!(full.try_acquire(&2, 1).is_ok());
+}
+
+/// The permit of a rate that was taken with `take_up_to` kept its key in use, though it has nothing to give back.
+#[test]
+fn a_permit_of_a_rate_that_is_held_keeps_no_place() {
+    let time = ManualClock::new();
+    let keyed = one_place(TokenBucket::per_second(10), &time);
+    let held = keyed.take_up_to(&1, 4);
+    assert_eq!(held.cost(), 4);
+    time.advance(Duration::from_millis(400));
+    assert!(keyed.try_acquire(&2, 1).is_ok());
+    drop(held);
+}
+
+/// What was undone leaves a state as good as new long before the moment that was noted when it was taken.
+#[test]
+fn a_key_whose_grant_is_undone_makes_room_at_once() {
+    let time = ManualClock::new();
+    let keyed = one_place(TokenBucket::greedy(Quota::per_hour(2)), &time);
+    for key in 0..5 {
+        let permit = keyed.try_acquire(&key, 2).unwrap();
+        assert!(keyed.try_acquire(&(key + 1), 1).is_err());
+        keyed.undo(&key, permit);
+    }
+}
+
+/// Nothing is taken from a key by forgetting it: not the tokens that it has saved beyond those of a new key.
+#[test]
+fn what_a_key_has_saved_up_is_not_forgotten() {
+    let time = ManualClock::new();
+    let rule = TokenBucket::per_second(10).with_burst(10).with_initial(0);
+    for when_full in [WhenFull::Refuse, WhenFull::EvictLeastRecent] {
+        let builder = Keyed::builder(rule.clone()).clock(time.clock());
+        let keyed: Keyed<u8, _> = builder.max_keys(4).when_full(when_full).build();
+        assert!(keyed.try_acquire(&1, 1).is_err());
+        for _ in 0..100 {
+            time.advance(Duration::from_secs(2));
+            assert!(keyed.try_acquire(&2, 0).is_ok() || keyed.len() == 2);
+            assert!(keyed.try_acquire(&1, 10).is_ok());
+        }
+    }
+}
+
+/// A full table of which every key is in use still finds the one that was given back, in whichever shard.
+#[test]
+fn the_one_key_that_is_given_back_is_found() {
+    let time = ManualClock::new();
+    let builder = Keyed::builder(Concurrency::new(1)).clock(time.clock());
+    let keyed: Keyed<u32, _> = builder.max_keys(3000).build();
+    let mut held: Vec<_> = (0..3000)
+        .map(|key| keyed.try_acquire(&key, 1).unwrap())
+        .collect();
+    for key in 3000..3100 {
+        assert!(keyed.try_acquire(&key, 1).is_err());
+        drop(held.swap_remove((key as usize * 7919) % held.len()));
+        held.push(keyed.try_acquire(&key, 1).unwrap());
+    }
+    assert_eq!(keyed.len(), 3000);
+}
+
+/// A shard in which everything is in use takes the place of another shard's least recently used.
+#[test]
+fn a_key_in_use_is_never_evicted() {
+    let time = ManualClock::new();
+    let builder = Keyed::builder(Concurrency::new(1)).clock(time.clock());
+    let builder = builder.max_keys(2).when_full(WhenFull::EvictLeastRecent);
+    let keyed: Keyed<u8, _> = builder.build();
+    let held = keyed.try_acquire(&1, 1).unwrap();
+    for key in 2..20 {
+        time.advance(Duration::from_millis(1));
+        assert!(keyed.try_acquire(&key, 1).is_ok());
+    }
+    let other = keyed.try_acquire(&20, 1).unwrap();
+    assert_eq!(
+        keyed.try_acquire(&21, 1).unwrap_err().reason(),
+        Reason::KeysFull
+    );
+    assert!(keyed.try_acquire(&1, 1).is_err());
+    drop((held, other));
+    assert!(keyed.try_acquire(&1, 1).is_ok());
+}
