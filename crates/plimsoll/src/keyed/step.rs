@@ -80,8 +80,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let (shard, hash) = self.locate(key);
         let mut table = self.locked(shard, now);
         if table.closed {
-            let view = table.view(hash, key, now, |rule, state, _| {
-                self.closed(rule, state, now)
+            let view = table.view(hash, key, now, |rule, state, seen| {
+                self.closed(rule, state, seen.now)
             });
             return match view {
                 Step::Done(denied) => Err(denied),
@@ -315,7 +315,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             }
         }
         let found = wide.get_mut(place(entry.word)?)?.as_mut()?;
-        found.used = found.used.max(now);
+        // Time that steps back stands still, so that what is granted is granted at the moment the rule records.
+        let now = found.used.max(now);
+        found.used = now;
         let rule = found.own.as_deref().unwrap_or(rule);
         if let What::State(state) = &mut found.what {
             if let Some(op) = op.filter(|_| !R::GIVES_BACK)
@@ -357,6 +359,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             Some(Found::Word(rule, word)) => Step::Done(see(rule, &rule.unpack(*word, now), seen)),
             Some(Found::Wide(rule, wide)) => match &wide.what {
                 What::State(state) => {
+                    seen.now = now.max(wide.used);
                     Step::Done(see(wide.own.as_deref().unwrap_or(rule), state, seen))
                 }
                 What::Gate(held) => Step::Gate(Lease::new(held)),
