@@ -35,7 +35,10 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                     own: None,
                     what: What::Gate(held),
                     ..
-                }) => gates.push(Lease::new(held)),
+                }) => {
+                    held.set_rule(rule);
+                    gates.push(Lease::new(held));
+                }
                 _ => {}
             }
         }
@@ -76,7 +79,10 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                         *state = rule.adopt(old, state, now, carry);
                         None
                     }
-                    What::Gate(held) => Some(Lease::new(held)),
+                    What::Gate(held) => {
+                        held.set_rule(rule);
+                        Some(Lease::new(held))
+                    }
                 }
             }
         }

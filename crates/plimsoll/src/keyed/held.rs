@@ -6,7 +6,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::gate::Counted;
 use crate::name::Name;
@@ -101,7 +101,7 @@ impl Gates {
     pub(super) fn make<R: Rule + Clone>(
         &self,
         shard: usize,
-        rule: &R,
+        rule: &Arc<R>,
         state: R::State,
         now: Moment,
     ) -> Arc<Held<R>> {
@@ -111,11 +111,12 @@ impl Gates {
         } else {
             self.totals.share()
         };
-        let (rule, clock) = (rule.clone(), self.clock.clone());
-        let gate = Gate::resumed(rule, state, now, clock, self.queue, self.name, totals);
+        let (own, clock) = (R::clone(rule), self.clock.clone());
+        let gate = Gate::resumed(own, state, now, clock, self.queue, self.name, totals);
         Arc::new_cyclic(|me| Held {
             me: Weak::clone(me),
             gate,
+            rule: Mutex::new(Arc::clone(rule)),
             room: Arc::clone(&self.room),
             shard,
         })
@@ -126,6 +127,8 @@ impl Gates {
 pub(super) struct Held<R: Rule> {
     me: Weak<Self>,
     gate: Gate<R>,
+    /// The rule it should follow, set behind the lock of the shard.
+    rule: Mutex<Arc<R>>,
     room: Arc<Room>,
     shard: usize,
 }
@@ -149,6 +152,15 @@ impl<R: Rule> Held<R> {
 
     pub(super) fn counted(&self) -> Counted {
         self.gate.counted(!R::LEARNS)
+    }
+
+    /// Says which rule it should follow, behind the lock of the shard. [`Lease::follow`] sees to it.
+    pub(super) fn set_rule(&self, rule: &Arc<R>) {
+        *self.rule() = Arc::clone(rule);
+    }
+
+    fn rule(&self) -> MutexGuard<'_, Arc<R>> {
+        self.rule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,6 +207,19 @@ impl<R: Rule> Lease<R> {
     /// What the gate has counted by itself.
     pub(super) fn counted(&self) -> Counted {
         self.held().counted()
+    }
+
+    /// Makes the gate follow the rule it should, by `change`. Changes that are made at the same time may reach the gate in
+    /// another order than the table, so it is done again until the gate follows the latest.
+    pub(super) fn follow(&self, change: impl Fn(&Gate<R>, &R)) {
+        let held = self.held();
+        loop {
+            let wanted = Arc::clone(&held.rule());
+            change(&held.gate, &wanted);
+            if Arc::ptr_eq(&wanted, &held.rule()) {
+                return;
+            }
+        }
     }
 
     /// [`Gate::try_acquire`], for a permit of the key.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Keyed;
-use super::held::Lease;
-use crate::{Carry, Concurrency, Denied, InvalidLimit, Moment, Rule};
+use crate::{Carry, Concurrency, Denied, Gate, InvalidLimit, Moment, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Gives `key` a limit of its own, which it keeps until it is [forgotten](Self::forget) by name. What it has used
@@ -51,7 +50,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         drop(table);
         // Not behind the lock of the shard: a larger limit wakes tasks.
         if let Some(gate) = gate {
-            gate.replace_rule(R::clone(&rule), now, carry);
+            gate.follow(|gate, rule| gate.replace_rule(rule.clone(), now, carry));
         }
         Ok(())
     }
@@ -92,7 +91,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Changes the rule of all keys that have none of their own.
-    fn change(&self, mut rule: R, carry: Carry, change_gate: impl Fn(&Lease<R>, &R, Moment)) {
+    fn change(&self, mut rule: R, carry: Carry, change_gate: impl Fn(&Gate<R>, &R, Moment)) {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
         rule.begin(now);
@@ -101,7 +100,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             // Gates are changed when the lock of the shard is free: that may wake tasks.
             let gates = shared.locked(shard, now).replace(&rule, now, carry);
             for gate in gates {
-                change_gate(&gate, &rule, now);
+                gate.follow(|gate, rule| change_gate(gate, rule, now));
             }
         }
         shared

@@ -318,7 +318,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         // Time that steps back stands still, so that what is granted is granted at the moment the rule records.
         let now = found.used.max(now);
         found.used = now;
-        let rule = found.own.as_deref().unwrap_or(rule);
+        let rule = found.own.as_ref().unwrap_or(rule);
         if let What::State(state) = &mut found.what {
             if let Some(op) = op.filter(|_| !R::GIVES_BACK)
                 && let Done::Answer(answer) = op(Turn {
