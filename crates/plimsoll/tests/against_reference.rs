@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use kinds::{Kind, build, kind};
+use kinds::{Kind, Shape, build, kind};
 use plimsoll::{Acquire, Demand, Denied, ManualClock, Moment, Permit, Priority};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -103,9 +103,9 @@ fn demand(class: usize, cost: u32) -> Demand {
     Demand::of(cost).priority([Priority::NonCritical, Priority::Normal, Priority::Critical][class])
 }
 
-fn run(kind: &Kind, queue: Option<reference::Queue>, start: Nanos, ops: &[Op]) {
+fn run(shape: Shape, kind: &Kind, queue: Option<reference::Queue>, start: Nanos, ops: &[Op]) {
     let time = ManualClock::starting_at(Moment::from_nanos(start));
-    let real = build(kind, queue, &time);
+    let real = build(kind, queue, &time, shape);
     let mut naive = reference::Limiter::new(kind.reference(start), queue, start);
     let mut acquires: Vec<Real> = Vec::new();
     let mut tries: Vec<Permit<'static>> = Vec::new();
@@ -200,13 +200,14 @@ fn run(kind: &Kind, queue: Option<reference::Queue>, start: Nanos, ops: &[Op]) {
                 time.advance_to(Moment::from_nanos(naive.now.saturating_sub(u64::from(by))));
             }
             Op::Resize(limit) => {
-                if real.resize_if_possible(limit) {
+                if real.resize(limit) {
                     naive.resize(limit);
                 }
             }
             Op::Bound(bound) => {
-                real.set_bound(bound);
-                naive.set_queue_bound(bound);
+                if real.set_bound(bound) {
+                    naive.set_queue_bound(bound);
+                }
             }
             Op::Close => {
                 // Rarely: nothing much happens afterwards.
@@ -264,6 +265,16 @@ proptest! {
         start in prop_oneof![Just(0u64), Just(1_700_000_000_000_000_000)],
         ops in proptest::collection::vec(op(), 1..60),
     ) {
-        run(&kind, queue, start, &ops);
+        run(Shape::Gate, &kind, queue, start, &ops);
+    }
+
+    #[test]
+    fn a_key_answers_as_the_naive_limiter_however_often_it_is_forgotten(
+        kind in kind(),
+        queue in queue(),
+        start in prop_oneof![Just(0u64), Just(1_700_000_000_000_000_000)],
+        ops in proptest::collection::vec(op(), 1..60),
+    ) {
+        run(Shape::OneKey, &kind, queue, start, &ops);
     }
 }

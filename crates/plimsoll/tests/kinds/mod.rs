@@ -1,14 +1,17 @@
 //! Limiters of every kind, real and naive, by the same description.
 
+mod subjects;
+
 use std::time::Duration;
 
 use plimsoll::{
-    Bandwidths, Concurrency, Counts, FixedWindow, Full, Gate, Limiter, ManualClock, Queue, Quota,
-    Refresh, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    Bandwidths, Concurrency, Counts, FixedWindow, Full, ManualClock, Queue, Quota, Refresh,
+    SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 use proptest::prelude::*;
 
 use crate::reference::{self, Nanos};
+pub(crate) use subjects::{Shape, Subject};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
@@ -214,49 +217,12 @@ impl Kind {
     }
 }
 
-/// A gate of any rule, with the two operations that only some have.
-pub(crate) trait Subject: Limiter {
-    fn resize_if_possible(&self, limit: u32) -> bool;
-    fn set_bound(&self, bound: u32);
-}
-
-macro_rules! subject {
-    ($($rule:ty, $gate:ident, $limit:ident => $resize:expr;)*) => {$(
-        impl Subject for Gate<$rule> {
-            fn resize_if_possible(&self, $limit: u32) -> bool {
-                let $gate = self;
-                $resize
-            }
-            fn set_bound(&self, bound: u32) {
-                self.set_queue_bound(bound);
-            }
-        }
-    )*};
-}
-
-subject! {
-    TokenBucket, _gate, _limit => false;
-    FixedWindow, _gate, _limit => false;
-    SlidingWindow, _gate, _limit => false;
-    SlidingLog, _gate, _limit => false;
-    SlidingCounter, _gate, _limit => false;
-    Refresh, _gate, _limit => false;
-    Bandwidths, _gate, _limit => false;
-    Concurrency, gate, limit => gate.resize(limit).is_ok();
-}
-
 pub(crate) fn build(
     kind: &Kind,
     queue: Option<reference::Queue>,
     time: &ManualClock,
+    shape: Shape,
 ) -> &'static dyn Subject {
-    fn gate<R: plimsoll::Rule>(rule: R, queue: Option<Queue>, time: &ManualClock) -> Gate<R> {
-        let builder = Gate::builder(rule).clock(time.clock());
-        match queue {
-            Some(queue) => builder.queue(queue).build(),
-            None => builder.build(),
-        }
-    }
     let queue = queue.map(|queue| {
         let real = if queue.lifo {
             Queue::lifo(queue.bound)
@@ -298,44 +264,35 @@ pub(crate) fn build(
             .with_initial(initial),
         _ => unreachable!("not a bucket"),
     };
-    // Leaked: the futures under test borrow from it, and a test may.
     match *kind {
-        Kind::Greedy { .. } | Kind::Interval { .. } => {
-            Box::leak(Box::new(gate(bucket(kind), queue, time)))
+        Kind::Greedy { .. } | Kind::Interval { .. } => shape.build(bucket(kind), queue, time),
+        Kind::Several(ref kinds) => {
+            let rule = Bandwidths::new(kinds.iter().map(bucket));
+            shape.build(rule, queue, time)
         }
-        Kind::Several(ref kinds) => Box::leak(Box::new(gate(
-            Bandwidths::new(kinds.iter().map(bucket)),
-            queue,
-            time,
-        ))),
         Kind::Log { limit, window, gap } => {
             let rule =
                 SlidingLog::new(quota(limit, window)).with_min_gap(Duration::from_nanos(gap));
-            Box::leak(Box::new(gate(rule, queue, time)))
+            shape.build(rule, queue, time)
         }
-        Kind::Counter { limit, window } => Box::leak(Box::new(gate(
-            SlidingCounter::new(quota(limit, window)),
-            queue,
-            time,
-        ))),
-        Kind::Refresh { limit, window } => Box::leak(Box::new(gate(
-            Refresh::new(quota(limit, window)),
-            queue,
-            time,
-        ))),
-        Kind::Fixed { limit, window } => Box::leak(Box::new(gate(
-            FixedWindow::new(quota(limit, window)),
-            queue,
-            time,
-        ))),
+        Kind::Counter { limit, window } => {
+            shape.build(SlidingCounter::new(quota(limit, window)), queue, time)
+        }
+        Kind::Refresh { limit, window } => {
+            shape.build(Refresh::new(quota(limit, window)), queue, time)
+        }
+        Kind::Fixed { limit, window } => {
+            shape.build(FixedWindow::new(quota(limit, window)), queue, time)
+        }
         Kind::Sliding {
             limit,
             window,
             segments,
-        } => {
-            let rule = SlidingWindow::new(quota(limit, window), segments);
-            Box::leak(Box::new(gate(rule, queue, time)))
-        }
-        Kind::Slots { limit } => Box::leak(Box::new(gate(Concurrency::new(limit), queue, time))),
+        } => shape.build(
+            SlidingWindow::new(quota(limit, window), segments),
+            queue,
+            time,
+        ),
+        Kind::Slots { limit } => shape.build(Concurrency::new(limit), queue, time),
     }
 }
