@@ -246,6 +246,8 @@ impl<R: Rule> Gate<R> {
                     let mut state = turn.state.clone();
                     refusal =
                         refused::charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
+                    // What is left is told after the refusal has been counted, as the refusal itself tells it.
+                    return core.denied(turn.rule, refusal, &state, turn.now);
                 }
                 core.denied(turn.rule, refusal, turn.state, turn.now)
             })
