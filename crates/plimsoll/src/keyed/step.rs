@@ -88,7 +88,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 Step::Gate(lease) => Ok(Decided::Ask(lease)),
             };
         }
-        if demand.cost > 0
+        if !R::GIVES_BACK
+            && demand.cost > 0
             && let Some(Found::Word(rule, word)) = table.find(hash, key)
         {
             match rule.take_short(*word, now, demand.cost) {
@@ -152,17 +153,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let is_new = table.find(hash, key).is_none();
-        if is_new {
-            drop(table);
-            table = self.with_key(shard, hash, key, now)?;
-        }
+        let gates = (&self.gates, shard);
+        let mut op = Some(op);
         // Whoever read the clock before the key was forgotten comes after that all the same.
-        let now = now.max(table.forgot_at);
-        let step = table.apply(hash, key, now, (&self.gates, shard), op);
-        if is_new {
-            self.note(&mut table, hash, key, now);
+        let at = now.max(table.forgot_at);
+        if let Some(step) = table.apply(hash, key, at, gates, &mut op) {
+            return Ok(step);
         }
+        drop(table);
+        table = self.with_key(shard, hash, key, now)?;
+        let at = now.max(table.forgot_at);
+        let step = table.apply(hash, key, at, gates, &mut op);
+        self.note(&mut table, hash, key, at);
         match step {
             Some(step) => Ok(step),
             // It was put there a moment ago, under the same lock.
@@ -184,10 +186,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let (shard, hash) = self.locate(key);
         let mut table = self.locked(shard, now);
         let now = now.max(table.forgot_at);
-        let step = table.apply(hash, key, now, (&self.gates, shard), |turn| {
+        let mut op = Some(|turn: Turn<'_, R>| {
             op(turn);
             Done::Answer(())
-        })?;
+        });
+        let step = table.apply(hash, key, now, (&self.gates, shard), &mut op)?;
         self.note(&mut table, hash, key, now);
         match step {
             Step::Done(()) => None,
@@ -269,13 +272,15 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// Does something to the state of a key, if it is known. A key whose permits are given back always has a gate.
+    ///
+    /// `op` is used up unless the key is not known, or has a gate.
     fn apply<Q, T>(
         &mut self,
         hash: u64,
         key: &Q,
         now: Moment,
         (gates, shard): (&Gates, usize),
-        op: impl FnOnce(Turn<'_, R>) -> Done<T>,
+        op: &mut Option<impl FnOnce(Turn<'_, R>) -> Done<T>>,
     ) -> Option<Step<T, R>>
     where
         K: Borrow<Q>,
@@ -291,7 +296,6 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         } = self;
         let closed = *closed;
         let entry = entries.find(hash, key)?;
-        let mut op = Some(op);
         if place(entry.word).is_none() {
             let mut state = rule.unpack(entry.word, now);
             let done = op.take()?(Turn {
@@ -320,7 +324,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         found.used = now;
         let rule = found.own.as_ref().unwrap_or(rule);
         if let What::State(state) = &mut found.what {
-            if let Some(op) = op.filter(|_| !R::GIVES_BACK)
+            if let Some(op) = op.take_if(|_| !R::GIVES_BACK)
                 && let Done::Answer(answer) = op(Turn {
                     rule,
                     state,
