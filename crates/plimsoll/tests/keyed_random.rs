@@ -104,9 +104,9 @@ fn compare<R: Rule + Clone>(rule: &R, when_full: WhenFull, ops: &[Op]) {
     };
     let gates: Vec<Gate<R>> = (0..KEYS).map(gate).collect();
     // A key begins with its first use.
-    for key in 0..KEYS {
+    for (key, gate) in gates.iter().enumerate() {
         let _ = keyed.try_acquire(&name(key), 0);
-        let _ = gates[key].try_acquire(0);
+        let _ = gate.try_acquire(0);
     }
     let mut both: Vec<Both<'_>> = Vec::new();
     for (step, op) in ops.iter().enumerate() {
@@ -175,7 +175,7 @@ fn compare<R: Rule + Clone>(rule: &R, when_full: WhenFull, ops: &[Op]) {
 }
 
 fn name(key: usize) -> u8 {
-    u8::try_from(key).unwrap()
+    u8::try_from(key).expect("there are few keys")
 }
 
 /// What is seen of each key, and of all together.

@@ -147,6 +147,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
                 },
                 max_keys: self.max_keys,
                 when_full: self.when_full,
+                changing: Mutex::new(()),
                 len: AtomicUsize::new(0),
                 own: AtomicUsize::new(0),
                 forgettable_from: AtomicU64::new(u64::MAX),

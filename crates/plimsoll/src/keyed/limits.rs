@@ -96,12 +96,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let now = shared.gates.clock.precise_now();
         rule.begin(now);
         let rule = Arc::new(rule);
-        for shard in 0..shared.shards.len() {
-            // Gates are changed when the lock of the shard is free: that may wake tasks.
-            let gates = shared.locked(shard, now).replace(&rule, now, carry);
-            for gate in gates {
-                gate.follow(|gate, rule| change_gate(gate, rule, now));
+        let mut gates = Vec::new();
+        {
+            // One after the other, or shards would end up with different rules.
+            let _changing = shared.changing.lock();
+            for shard in 0..shared.shards.len() {
+                let mut table = shared.locked(shard, now);
+                gates.extend(table.replace(&rule, now, carry));
             }
+        }
+        // Gates are changed when all locks are free: that may wake tasks.
+        for gate in gates {
+            gate.follow(|gate, rule| change_gate(gate, rule, now));
         }
         shared
             .forgettable_from

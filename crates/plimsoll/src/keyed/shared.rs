@@ -16,6 +16,8 @@ pub(super) struct Shared<K, R: Rule, S> {
     pub(super) gates: Gates,
     pub(super) max_keys: usize,
     pub(super) when_full: WhenFull,
+    /// Held while the rule of all keys changes.
+    pub(super) changing: Mutex<()>,
     /// How many keys there are states of, and how many keys have a rule of their own.
     pub(super) len: AtomicUsize,
     pub(super) own: AtomicUsize,
