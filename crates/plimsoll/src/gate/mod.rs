@@ -242,19 +242,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// The refusal it would answer.
     pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
-        let demand = demand.into();
-        let core = &*self.core;
-        core.enter(core.clock.precise_now(), |turn| {
-            turn.peek(demand).map_err(|refusal| {
-                let mut refusal = turn.explain(demand, refusal);
-                if R::REMEMBERS_REFUSALS {
-                    let mut state = turn.state.clone();
-                    refusal =
-                        refused::charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
-                }
-                core.denied(turn.rule, refusal, turn.state, turn.now)
-            })
-        })
+        self.core.estimate(demand.into())
     }
 
     /// Takes as many as there are, at most `most`; the permit says how many.
