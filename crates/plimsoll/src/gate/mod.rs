@@ -200,6 +200,8 @@ impl<R: Rule> Gate<R> {
                 Shortly::Parked => {}
             }
         }
+        // Behind the lock reading the clock costs little, and what waits there is always timed.
+        let now = if timed { now } else { core.clock.now() };
         let taken = core.take_long(now, demand)?;
         Ok(self.permit(taken.grant(demand)).in_era(taken.era))
     }
