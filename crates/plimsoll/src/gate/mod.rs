@@ -34,7 +34,6 @@ use crate::{
     Snapshot,
 };
 
-pub(crate) use charge::charge;
 pub(crate) use inside::take;
 pub(crate) use reservation::Pending;
 pub(crate) use resets::Stamp;
@@ -140,9 +139,13 @@ impl<R: Rule> Gate<R> {
     /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
     pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
         self.change_at(now, |turn| {
-            if carry == Carry::Reset {
+            let keeps_grants = rule.keeps_grants(turn.rule, carry);
+            if !keeps_grants {
                 turn.now = turn.inside.not_before(self.core.clock.precise_now());
-                turn.reset();
+                turn.inside.resets.reset(turn.now);
+            }
+            if matches!(carry, Carry::Proportional | Carry::Reset) {
+                turn.inside.bookings.clear();
             }
             rule.begin(turn.now);
             *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);

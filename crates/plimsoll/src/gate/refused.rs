@@ -76,7 +76,7 @@ impl<R: Rule> Core<R> {
         let full_at = rule
             .full_at(state, now)
             .map_or(Moment::NEVER, |at| at.max(now));
-        let room = (rule.limit(), rule.available(state, now));
+        let room = (rule.limit(), rule.remaining(state, now));
         Denied::from_rule(refusal.full_at(full_at), now, room, self.name)
     }
 

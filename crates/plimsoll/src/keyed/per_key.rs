@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, Hash};
 use super::Keyed;
 use super::table::Found;
 use super::wide::What;
-use crate::gate::charge;
 use crate::name::Name;
 use crate::{Acquire, Demand, Denied, Gate, Moment, PerKey, Permit, Rule, Standing, Terms};
 
@@ -52,7 +51,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 key,
                 |gate| gate.charge(cost),
                 |rule, state, now| {
-                    charge(rule, state, now, cost);
+                    rule.charge(state, now, cost);
                 },
             );
         }

@@ -160,7 +160,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             rule,
             refusal.full_at(full_at),
             now,
-            rule.available(state, now),
+            rule.remaining(state, now),
         ))
     }
 

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use super::arithmetic::clipped;
 use super::period::Period;
-use crate::{Moment, Quota, Refusal, Rule, Short};
+use crate::{Carry, Moment, Quota, Refusal, Rule, Short};
 
 /// So many in each window; a new window starts from nothing.
 ///
@@ -137,8 +138,16 @@ impl Rule for FixedWindow {
         }
     }
 
+    fn recorded_at(&self, state: &Window, now: Moment) -> Moment {
+        now.max(self.window.start(state.origin, state.index))
+    }
+
     fn available(&self, state: &Window, now: Moment) -> u32 {
-        self.limit - self.at(*state, now).used
+        self.limit.saturating_sub(self.at(*state, now).used)
+    }
+
+    fn in_use(&self, state: &Window, now: Moment) -> u64 {
+        self.at(*state, now).used.into()
     }
 
     fn put_back(&self, state: &mut Window, now: Moment, taken: Moment, cost: u32) {
@@ -159,6 +168,22 @@ impl Rule for FixedWindow {
         } else {
             self.next(window)
         })
+    }
+
+    fn forgettable_from(&self, state: &Window, now: Moment) -> Option<Moment> {
+        // The windows of a new key are counted from the start of the limiter.
+        if state.origin == self.origin {
+            self.full_at(state, now)
+        } else {
+            Some(Moment::NEVER)
+        }
+    }
+
+    fn adopt(&self, old: &Self, state: &Window, now: Moment, carry: Carry) -> Window {
+        Window {
+            used: clipped(carry.used(old.in_use(state, now), old.limit, self.limit)),
+            ..self.fresh(now)
+        }
     }
 
     #[inline]

@@ -190,11 +190,7 @@ impl Limiter {
     }
 
     pub(crate) fn try_acquire(&mut self, class: usize, cost: u32) -> Answer {
-        let reason = if self.may_pass(class) {
-            self.rule.reason(self.now)
-        } else {
-            "exhausted"
-        };
+        let reason = self.rule.reason(self.now);
         self.decide(class, cost).unwrap_or(Answer::Denied(reason))
     }
 
@@ -211,12 +207,7 @@ impl Limiter {
 
     fn enqueue(&mut self, id: usize, class: usize, cost: u32, patience: Option<Nanos>) -> Answer {
         let Some(queue) = self.queue else {
-            let passes = self.may_pass(class);
-            return Answer::Denied(if passes {
-                self.rule.reason(self.now)
-            } else {
-                "exhausted"
-            });
+            return Answer::Denied(self.rule.reason(self.now));
         };
         let limit = u64::from(self.rule.limit());
         let one_limit = self.rule.has_one_limit();
