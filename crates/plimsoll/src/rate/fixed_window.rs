@@ -188,10 +188,13 @@ impl Rule for FixedWindow {
 
     #[inline]
     fn pack(&self, state: &Window, now: Moment) -> Option<u64> {
-        // As it is now: the number of a window long gone would be taken for one to come.
+        // As it is now: the number of a window long gone would be taken for one to come. One that is still far
+        // ahead, after the clock stepped back, would be taken for one long gone.
         let state = self.at(*state, now);
+        let ahead = state.index - self.window.index(now.nanos_since(state.origin));
         let index = state.index & ((1 << INDEX_BITS) - 1);
-        (state.origin == self.origin).then_some(index << USED_BITS | u64::from(state.used))
+        let packable = state.origin == self.origin && ahead < 1 << (INDEX_BITS - 3);
+        packable.then_some(index << USED_BITS | u64::from(state.used))
     }
 
     #[inline]

@@ -317,10 +317,15 @@ impl Rule for SlidingLog {
     }
 
     fn full_at(&self, log: &Log, now: Moment) -> Option<Moment> {
-        let newest = log
-            .newest
-            .map_or(now, |newest| newest.plus_nanos(self.window));
-        Some(newest.max(now))
+        let last = log.entries.back();
+        let leaves = last.map_or(now, |entry| entry.at.plus_nanos(self.window));
+        Some(leaves.max(now))
+    }
+
+    /// A gap goes on even if what began it was made good.
+    fn forgettable_from(&self, log: &Log, now: Moment) -> Option<Moment> {
+        let full_at = self.full_at(log, now)?;
+        Some(full_at.max(self.gap_ends(log)))
     }
 
     /// The times stay what they were. In proportion there are no such times: what was used counts from now on.
