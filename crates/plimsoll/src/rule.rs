@@ -213,15 +213,14 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         fresh
     }
 
-    /// Whether what was granted under `old` can still be [put back](Self::put_back) into a state that was
-    /// [adopted](Self::adopt) with this `carry`. Where amounts were scaled, cut off or forgotten, nobody can tell
-    /// how much of a grant is still held.
-    fn keeps_grants(&self, old: &Self, carry: Carry) -> bool
-    where
-        Self: Sized,
-    {
-        let _ = old;
-        matches!(carry, Carry::AsIs | Carry::Used)
+    /// Whether what was granted before can still be [put back](Self::put_back) into a state that was
+    /// [adopted](Self::adopt) with this `carry`.
+    ///
+    /// A state that begins anew with a sum no longer knows which part of it is whose, and what had been replenished
+    /// before the change: undoing an older grant would free what others hold. Only permits always go back.
+    fn keeps_grants(&self, carry: Carry) -> bool {
+        let _ = carry;
+        Self::GIVES_BACK
     }
 
     /// The short form of `state`, below 2^63, if it has one now. It must be good at `now`, however old the

@@ -139,8 +139,7 @@ impl<R: Rule> Gate<R> {
     /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
     pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
         self.change_at(now, |turn| {
-            let keeps_grants = rule.keeps_grants(turn.rule, carry);
-            if !keeps_grants {
+            if !rule.keeps_grants(carry) {
                 turn.now = turn.inside.not_before(self.core.clock.precise_now());
                 turn.inside.resets.reset(turn.now);
             }

@@ -203,15 +203,4 @@ impl Rule for Bandwidths {
             });
         each.collect()
     }
-
-    fn keeps_grants(&self, old: &Self, carry: Carry) -> bool {
-        let alone = self.is_alone();
-        self.buckets.iter().all(|bandwidth| {
-            old.predecessor(bandwidth, alone).is_some_and(|index| {
-                bandwidth
-                    .bucket
-                    .keeps_grants(&old.buckets[index].bucket, carry)
-            })
-        })
-    }
 }

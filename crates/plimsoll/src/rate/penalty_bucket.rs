@@ -222,8 +222,4 @@ impl Rule for PenaltyBucket {
             ..*penalty
         }
     }
-
-    fn keeps_grants(&self, old: &Self, carry: Carry) -> bool {
-        self.bucket.keeps_grants(&old.bucket, carry)
-    }
 }

@@ -187,11 +187,6 @@ impl Rule for Refresh {
         }
     }
 
-    /// What was used of this cycle is cut off at a smaller limit.
-    fn keeps_grants(&self, old: &Self, carry: Carry) -> bool {
-        matches!(carry, Carry::AsIs | Carry::Used) && self.limit >= old.limit
-    }
-
     fn longest_wait(&self) -> Option<Duration> {
         Some(self.max_wait)
     }

@@ -342,4 +342,8 @@ impl Rule for SlidingLog {
         }
         fresh
     }
+
+    fn keeps_grants(&self, carry: Carry) -> bool {
+        matches!(carry, Carry::AsIs | Carry::Used)
+    }
 }

@@ -339,10 +339,6 @@ impl Rule for Smooth {
         };
         Stored { permits, ..idled }
     }
-
-    fn keeps_grants(&self, _old: &Self, carry: Carry) -> bool {
-        carry == Carry::Used
-    }
 }
 
 #[track_caller]

@@ -316,11 +316,6 @@ impl Rule for TokenBucket {
         self.adopted(old, filling, now, carry)
     }
 
-    /// A smaller bucket kept as it is has cut off what it has no room for.
-    fn keeps_grants(&self, old: &Self, carry: Carry) -> bool {
-        carry == Carry::Used || (carry == Carry::AsIs && self.burst >= old.burst)
-    }
-
     #[inline]
     fn pack(&self, state: &Filling, now: Moment) -> Option<u64> {
         let supply = self.supply(self.origin, now);
