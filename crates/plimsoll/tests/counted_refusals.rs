@@ -1,8 +1,11 @@
 //! A log that counts refusals remembers no more than can matter, and is as quick as one that does not.
 
+mod poll;
+
 use std::time::Duration;
 
-use plimsoll::{Demand, Gate, ManualClock, Quota, Reason, SlidingLog};
+use plimsoll::{Counts, Demand, Gate, ManualClock, Queue, Quota, Reason, SlidingLog};
+use poll::poll;
 
 fn gate(rule: SlidingLog, time: &ManualClock) -> Gate<SlidingLog> {
     Gate::builder(rule).clock(time.clock()).build()
@@ -100,4 +103,22 @@ fn a_question_that_is_refused_is_not_counted() {
     assert!(gate.try_acquire(Demand::of(0)).is_err());
     time.advance(Duration::from_secs(1));
     assert!(gate.try_acquire(1).is_ok());
+}
+
+#[test]
+fn a_refusal_that_is_counted_puts_off_those_who_wait_too() {
+    // What was known of when those who wait are served was kept though the refusal had put them off.
+    let time = ManualClock::new();
+    let rule = SlidingLog::new(Quota::new(1, Duration::from_secs(10))).counting_refusals();
+    let gate = Gate::builder(rule).queue(Queue::fifo(1).counts(Counts::Waiting));
+    let gate = gate.clock(time.clock()).build();
+    gate.try_acquire(1).unwrap().forget();
+    let mut waiter = gate.acquire(1);
+    assert!(poll(&mut waiter).is_pending());
+    for _ in 0..3 {
+        time.advance(Duration::from_secs(1));
+        let denied = gate.try_acquire(1).unwrap_err();
+        // The refusal before leaves nine seconds later, the waiter is served then, and leaves ten seconds later.
+        assert_eq!(denied.retry_after(), Some(Duration::from_secs(19)));
+    }
 }

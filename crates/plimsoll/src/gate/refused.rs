@@ -19,6 +19,10 @@ impl<R: Rule> Core<R> {
         }
         let refusal = turn.explain(demand, refusal);
         let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
+        if R::REMEMBERS_REFUSALS {
+            // A refusal that counts puts those who wait off.
+            turn.inside.forecast.forget();
+        }
         turn.tell(EventKind::Rejected {
             priority: demand.priority,
             reason: refusal.reason,

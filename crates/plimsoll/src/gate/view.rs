@@ -30,12 +30,14 @@ impl<R: Rule> Core<R> {
         }
         self.enter(now, |turn| {
             turn.peek(demand).map_err(|refusal| {
-                let mut refusal = turn.explain(demand, refusal);
-                if R::REMEMBERS_REFUSALS {
-                    let mut state = turn.state.clone();
-                    refusal = charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
+                let refusal = turn.explain(demand, refusal);
+                if !R::REMEMBERS_REFUSALS {
+                    return self.denied(turn.rule, refusal, turn.state, turn.now);
                 }
-                self.denied(turn.rule, refusal, turn.state, turn.now)
+                // The refused are told how it is with their refusal.
+                let mut state = turn.state.clone();
+                let refusal = charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
+                self.denied(turn.rule, refusal, &state, turn.now)
             })
         })
     }
