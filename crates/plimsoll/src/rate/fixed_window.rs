@@ -151,13 +151,10 @@ impl Rule for FixedWindow {
     }
 
     fn put_back(&self, state: &mut Window, now: Moment, taken: Moment, cost: u32) {
-        let window = self.at(*state, now);
+        *state = self.at(*state, now);
         // What was taken in an earlier window is gone with it.
-        if self.window.index(taken.nanos_since(state.origin)) >= window.index {
-            *state = Window {
-                used: window.used.saturating_sub(cost),
-                ..window
-            };
+        if self.window.index(taken.nanos_since(state.origin)) >= state.index {
+            state.used = state.used.saturating_sub(cost);
         }
     }
 

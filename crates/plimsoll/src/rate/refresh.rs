@@ -137,11 +137,10 @@ impl Rule for Refresh {
     }
 
     fn put_back(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u32) {
-        let at = self.at(*cycle, now);
+        *cycle = self.at(*cycle, now);
         // What was taken in an earlier cycle has been made up for already.
-        if self.period.index(taken.nanos_since(at.origin)) >= at.index {
-            let left = (at.left + i64::from(cost)).min(i64::from(self.limit));
-            *cycle = Cycle { left, ..at };
+        if self.period.index(taken.nanos_since(cycle.origin)) >= cycle.index {
+            cycle.left = (cycle.left + i64::from(cost)).min(i64::from(self.limit));
         }
     }
 

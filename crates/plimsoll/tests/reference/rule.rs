@@ -122,6 +122,7 @@ impl Rule {
     fn gained(&self, from: Nanos, to: Nanos) -> i128 {
         let (bucket, _) = self.bucket();
         let refill = i128::from(bucket.refill);
+        let from = from.max(self.start);
         if matches!(self.spec, Spec::Greedy(_)) {
             return i128::from(to.saturating_sub(from)) * refill;
         }
@@ -213,7 +214,7 @@ impl Rule {
                         let passed = if self.index(t) < now {
                             0
                         } else {
-                            (t - self.start) % window
+                            t.saturating_sub(self.start) % window
                         };
                         let before = now.checked_sub(1).map_or(0, of);
                         let faded = u128::from(before) * u128::from(window - passed);
@@ -280,8 +281,13 @@ impl Rule {
         match self.memory {
             Memory::Level { at, .. } => {
                 let price = i128::from(cost) * self.bucket().1;
-                self.set_level(t, self.level(t.max(at)) - price);
-                t
+                let now = t.max(at);
+                self.set_level(t, self.level(now) - price);
+                match self.spec {
+                    // Time that steps back stands still at the beginning of the cycle.
+                    Spec::Refresh { window, .. } => t.max(now - (now - self.start) % window),
+                    _ => t,
+                }
             }
             Memory::Counts { latest, .. } => {
                 let now = self.index(t).max(latest);
@@ -538,7 +544,25 @@ impl Rule {
 
     /// As if it were new at `t`.
     pub(crate) fn reset(&mut self, t: Nanos) {
-        *self = Self::new(self.spec.clone(), t);
+        let old = std::mem::replace(self, Self::new(self.spec.clone(), t));
+        self.keep_start(&old);
+    }
+
+    /// What drips in continuously has no phase, and goes on being counted from where it was.
+    fn keep_start(&mut self, old: &Self) {
+        match (&mut self.memory, &old.memory) {
+            (Memory::Several(rules), Memory::Several(old)) => {
+                rules
+                    .iter_mut()
+                    .zip(old)
+                    .for_each(|(rule, old)| rule.keep_start(old));
+            }
+            (Memory::Penalty { bucket, .. }, Memory::Penalty { bucket: old, .. }) => {
+                bucket.keep_start(old);
+            }
+            _ if matches!(self.spec, Spec::Greedy(_)) => self.start = old.start,
+            _ => {}
+        }
     }
 
     /// Goes on by other parameters of the same kind.

@@ -66,7 +66,9 @@ impl WithRule for Compared<'_> {
                 Op::Early(by) => early = u64::from(by),
                 Op::Try(cost) => {
                     let cost = cost.min(naive.limit());
-                    let at = now.saturating_sub(std::mem::take(&mut early)).max(self.start);
+                    let at = now
+                        .saturating_sub(std::mem::take(&mut early))
+                        .max(self.start);
                     let fits = naive.fits(at, cost);
                     match rule.take(&mut state, moment(at), cost) {
                         Ok(()) => {
@@ -105,7 +107,11 @@ impl WithRule for Compared<'_> {
                 Op::Book(cost) if self.spec.books() && cost <= naive.limit() => {
                     let ready_at = rule.book(&mut state, moment(now), cost);
                     let known = ready_at.filter(|at| at.as_nanos() < u64::MAX);
-                    assert_eq!(known, naive.book(now, cost).map(moment), "step {step}: {op:?}");
+                    assert_eq!(
+                        known,
+                        naive.book(now, cost).map(moment),
+                        "step {step}: {op:?}"
+                    );
                 }
                 Op::Reset if !naive.gives_back() => {
                     state = rule.fresh(moment(now));
@@ -129,9 +135,16 @@ impl WithRule for Compared<'_> {
                 }
                 _ => {}
             }
-            let seen = (rule.available(&state, moment(now)), rule.in_use(&state, moment(now)));
+            let seen = (
+                rule.available(&state, moment(now)),
+                rule.in_use(&state, moment(now)),
+            );
             let expected = (naive.available(now), naive.used(now));
-            assert_eq!((u64::from(seen.0), seen.1), expected, "step {step}: {op:?} at {now}");
+            assert_eq!(
+                (u64::from(seen.0), seen.1),
+                expected,
+                "step {step}: {op:?} at {now}"
+            );
             for cost in [1, 3] {
                 let cost = cost.min(naive.limit());
                 let ready_at = match rule.peek(&state, moment(now), cost) {
@@ -139,7 +152,10 @@ impl WithRule for Compared<'_> {
                     Err(refusal) => refusal.ready_at().map(Moment::as_nanos),
                 };
                 let expected = naive.earliest(now, cost);
-                assert_eq!(ready_at, expected, "step {step}: {op:?}, then {cost} at {now}");
+                assert_eq!(
+                    ready_at, expected,
+                    "step {step}: {op:?}, then {cost} at {now}"
+                );
             }
         }
     }
