@@ -81,14 +81,14 @@ fn whoever_is_locked_out_stays_so() {
 fn left_of_ten<R: Rule + Clone>(rule: impl Fn(u32) -> R, to: u32, carry: Carry) -> [u64; 3] {
     let time = ManualClock::new();
     let gate = Gate::builder(rule(10)).clock(time.clock()).build();
-    gate.try_acquire(10).unwrap().forget();
+    gate.try_acquire(10).expect("ten of ten").forget();
     gate.replace(rule(to), carry);
     let keyed: Keyed<u32, R> = Keyed::builder(rule(10)).clock(time.clock()).build();
-    keyed.try_acquire(&1, 10).unwrap().forget();
-    let own = keyed.gate(&2).unwrap();
-    own.try_acquire(10).unwrap().forget();
+    keyed.try_acquire(&1, 10).expect("ten of ten").forget();
+    let own = keyed.gate(&2).expect("there is room");
+    own.try_acquire(10).expect("ten of ten").forget();
     keyed.replace(rule(to), carry);
-    let key = keyed.snapshot_of(&1).unwrap();
+    let key = keyed.snapshot_of(&1).expect("it is known");
     let all = [gate.snapshot(), key, own.snapshot()];
     all.map(|snapshot| snapshot.available())
 }
@@ -175,9 +175,7 @@ fn what_was_reserved_ahead_is_still_missing_from_the_cycles_to_come() {
     let rule =
         |limit| Refresh::new(Quota::per_second(limit)).with_max_wait(Duration::from_secs(60));
     let gate = Gate::builder(rule(5)).clock(time.clock()).build();
-    for _ in 0..3 {
-        std::mem::forget(gate.reserve(5).unwrap());
-    }
+    let _ahead = [(); 3].map(|()| gate.reserve(5).unwrap());
     gate.replace(rule(5), Carry::Used);
     assert_eq!(
         gate.reserve(5).unwrap().wait(),

@@ -41,7 +41,7 @@ impl Rule for Interrupted {
         self.take(&mut left.clone(), now, cost)
     }
     fn available(&self, left: &u64, _now: Moment) -> u32 {
-        u32::try_from(*left).unwrap()
+        u32::try_from(*left).unwrap_or(u32::MAX)
     }
     fn put_back(&self, left: &mut u64, _now: Moment, _taken: Moment, cost: u32) {
         *left += u64::from(cost);

@@ -41,10 +41,11 @@ pub use hash::KeyHash;
 ///
 /// # How many keys
 ///
-/// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A state that is no worse than that of a
+/// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A state that equals that of a
 /// new key is forgotten within some seconds, a few at a time by whoever comes along; no thread is needed,
-/// and nobody gains by being forgotten. When all places are taken by keys that would gain, a new key is
-/// refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the place of the least recently used, as
+/// and nobody can tell. A limit whose keys begin with less than they can hold (a bucket with
+/// [`initial`](crate::TokenBucket::with_initial) tokens, a bursty [`Smooth`](crate::Smooth)) keeps every key. When all
+/// places are taken by keys whose states say something, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the place of the least recently used, as
 /// [`when_full`](KeyedBuilder::when_full) says.
 ///
 /// # Who waits for whom

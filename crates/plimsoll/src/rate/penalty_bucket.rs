@@ -6,7 +6,8 @@ use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule};
 /// A token bucket that locks out those who do not stop asking.
 ///
 /// A refusal soon after the one before counts; after so many the door is closed for a while, whatever the
-/// bucket holds by then. Being granted anything starts the count anew.
+/// bucket holds by then: nothing is available, and what is reserved meanwhile waits for the end of the lockout. Being
+/// granted or reserving anything starts the count anew. Refusals during a lockout do not extend it.
 ///
 /// ```
 /// use plimsoll::{Gate, PenaltyBucket, Reason, TokenBucket};

@@ -84,7 +84,8 @@ const PARTS_F: f64 = 65536.0;
 const LONGEST_INTERVAL: f64 = 1e20;
 
 impl Smooth {
-    /// `rate` permits a second; what is not used in a second of idling can be taken at once.
+    /// `rate` permits a second; what is not used in a second of idling can be taken at once. As the limit of
+    /// [many keys](crate::Keyed) it keeps all of them up to `max_keys`, as each has something stored.
     ///
     /// # Panics
     ///

@@ -157,7 +157,8 @@ impl TokenBucket {
         Ok(self.with_burst(burst))
     }
 
-    /// Starts with `initial` tokens instead of a full bucket.
+    /// Starts with `initial` tokens instead of a full bucket. As the limit of [many keys](crate::Keyed) it keeps all of
+    /// them up to `max_keys`, as none is ever like new again.
     ///
     /// # Panics
     ///

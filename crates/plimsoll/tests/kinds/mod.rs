@@ -86,7 +86,9 @@ pub(crate) fn altered(spec: &Spec, other: Bucket) -> Spec {
         ..
     } = other;
     match *spec {
-        Spec::Greedy(_) | Spec::Interval(_) if other.refill % 2 == 0 => Spec::Greedy(other),
+        Spec::Greedy(_) | Spec::Interval(_) if other.refill.is_multiple_of(2) => {
+            Spec::Greedy(other)
+        }
         Spec::Greedy(_) | Spec::Interval(_) => Spec::Interval(other),
         Spec::Fixed { .. } => Spec::Fixed { limit, window },
         Spec::Sliding { segments, .. } => Spec::Sliding {
@@ -234,14 +236,14 @@ impl Subject for Gate<Concurrency> {
         self.set_queue_bound(bound);
     }
     fn add(&self, amount: u32) {
-        Gate::add(self, amount);
+        Self::add(self, amount);
     }
     fn reset(&self) {
-        Gate::reset(self);
+        Self::reset(self);
     }
     fn replace(&self, _spec: &Spec, _carry: Carry) {}
     fn book(&self, cost: u32) -> Reservation<'_> {
-        Gate::reserve(self, cost).expect("there is room")
+        Self::reserve(self, cost).expect("there is room")
     }
 }
 

@@ -57,13 +57,13 @@ impl Params {
                     .with_lockout(2, 3 * refill.period().min(Duration::from_secs(9)))
                     .with_soft_window(refill.period().min(Duration::from_secs(9))),
             ),
-            6 => law.check(Smooth::try_bursty(rate, stored).unwrap()),
-            7 => law.check(Smooth::try_warm_up(rate, stored, 3.0).unwrap()),
+            6 => law.check(Smooth::try_bursty(rate, stored).expect("a rate")),
+            7 => law.check(Smooth::try_warm_up(rate, stored, 3.0).expect("a rate")),
             8 => law.check(FixedWindow::new(quota)),
             9 => law.check(FixedWindow::new(quota).aligned_to_epoch()),
             10 => law.check(SlidingWindow::new(quota, segments)),
             11 => law.check(SlidingCounter::new(quota)),
-            12 => law.check(if self.initial % 2 == 0 {
+            12 => law.check(if self.initial.is_multiple_of(2) {
                 log
             } else {
                 log.counting_refusals()

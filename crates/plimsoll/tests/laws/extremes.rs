@@ -58,7 +58,7 @@ impl Law for Survives<'_> {
             if let Some(word) = word {
                 let unpacked = rule.unpack(word, now);
                 assert_eq!(rule.available(&unpacked, now), rule.available(&state, now));
-                drop(rule.take_short(word, now, cost.max(1)));
+                let _taken = rule.take_short(word, now, cost.max(1));
             }
             assert!(rule.available(&state, now) <= rule.limit());
             let _looked = (rule.in_use(&state, now), rule.full_at(&state, now));

@@ -88,13 +88,11 @@ impl WithRule for Compared<'_> {
                         }
                     }
                 }
-                Op::Undo(which) => {
-                    if !grants.is_empty() {
-                        let (taken, cost) = grants.swap_remove(which % grants.len());
-                        let at = now.max(taken);
-                        rule.put_back(&mut state, moment(at), moment(taken), cost);
-                        naive.undo(at, taken, cost);
-                    }
+                Op::Undo(which) if !grants.is_empty() => {
+                    let (taken, cost) = grants.swap_remove(which % grants.len());
+                    let at = now.max(taken);
+                    rule.put_back(&mut state, moment(at), moment(taken), cost);
+                    naive.undo(at, taken, cost);
                 }
                 Op::Charge(cost) if !naive.gives_back() => {
                     rule.charge(&mut state, moment(now), cost);
