@@ -264,6 +264,24 @@ impl Rule {
         }
     }
 
+    /// Somebody asks at `t`, whatever the answer: what has left a window by then does not come back into it should the
+    /// clock step back.
+    pub(crate) fn seen(&mut self, t: Nanos) {
+        let window = self.spec.period();
+        match self.memory {
+            Memory::Counts { .. } if matches!(self.spec, Spec::Sliding { .. }) => {
+                let now = self.index(t);
+                if let Memory::Counts { latest, .. } = &mut self.memory {
+                    *latest = now.max(*latest);
+                }
+            }
+            Memory::Log {
+                ref mut entries, ..
+            } => entries.retain(|at, _| t.saturating_sub(*at) < window),
+            _ => {}
+        }
+    }
+
     /// Takes what fits. Says under which moment that is remembered.
     pub(crate) fn take(&mut self, t: Nanos, cost: u32) -> Nanos {
         if cost > 0 {
@@ -659,8 +677,14 @@ impl Rule {
         // In parts that the bucket can tell apart, rounded down.
         let parts = if token == 1 { 1 } else { bucket.parts() };
         let whole = held.div_euclid(over);
-        let rest = held.rem_euclid(over) * parts / over;
-        (whole * parts + rest) * (token / parts)
+        // Bit by bit, as the product may be too large.
+        let (mut part, mut rest) = (0, 0);
+        for bit in (0..64).rev() {
+            rest = 2 * rest + (parts >> bit & 1) * held.rem_euclid(over);
+            part = 2 * part + rest / over;
+            rest %= over;
+        }
+        (whole * parts + part) * (token / parts)
     }
 
     /// The least time from `t` on at which `cost` fits if nobody else comes.

@@ -69,6 +69,7 @@ impl WithRule for Compared<'_> {
                     let at = now
                         .saturating_sub(std::mem::take(&mut early))
                         .max(self.start);
+                    naive.seen(at);
                     let fits = naive.fits(at, cost);
                     match rule.take(&mut state, moment(at), cost) {
                         Ok(()) => {
