@@ -1,8 +1,12 @@
+mod carry;
+
 use std::fmt;
 use std::time::Duration;
 
 use crate::adaptive::{Load, Sample};
 use crate::{Moment, Reason};
+
+pub use carry::Carry;
 
 /// An algorithm: what a limiter remembers, and what it answers.
 ///
@@ -34,6 +38,11 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Whether [`book`](Self::book) can take ahead of time.
     const BOOKS: bool = false;
 
+    /// Whether [`put_back`](Self::put_back) right after [`take`](Self::take), at the same moment, restores the
+    /// state exactly: from then on every question is answered as if nothing had been taken. Where it does not,
+    /// whoever takes from several limits asks this one with [`peek`](Self::peek) before it takes.
+    const UNDO_IS_EXACT: bool = true;
+
     /// Whether [`learn`](Self::learn) learns anything. Only a rule that is given back to can.
     const LEARNS: bool = false;
 
@@ -60,8 +69,11 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.fresh(now)
     }
 
-    /// From when on a state can be forgotten without anybody gaining by it: when everything is available
-    /// again, and nothing else is held against its key; `None` if nobody knows.
+    /// From when on a state equals that of a [new key](Self::fresh_key), so that forgetting it changes no
+    /// answer; `None` if nobody knows.
+    ///
+    /// A state that has become better than a new one equals it no more than one that is worse. A limit whose keys
+    /// begin with less than they can hold keeps all of them, up to `max_keys`: it answers `u64::MAX` nanoseconds.
     fn forgettable_from(&self, state: &Self::State, now: Moment) -> Option<Moment> {
         self.full_at(state, now)
     }
@@ -73,10 +85,20 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// If it does not fit now. The state is then as good as before.
     fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal>;
 
+    /// The moment under which the [`take`](Self::take) that has just been made at `now` is remembered, to be given
+    /// to [`put_back`](Self::put_back). It is later than `now` if the state has seen a later moment before:
+    /// two threads may read the clock in one order and take in the other.
+    #[inline]
+    fn recorded_at(&self, state: &Self::State, now: Moment) -> Moment {
+        let _ = state;
+        now
+    }
+
     /// Called once for a demand that is refused for want of room, with what [`take`](Self::take) said;
     /// returns what the caller is told. For rules that say they [remember](Self::REMEMBERS_REFUSALS) refusals.
     ///
-    /// Such a rule must not have a short form: refusals by the word are not told.
+    /// Such a rule must not have a short form: refusals by the word are not told. A cost of 0 is a question, and
+    /// its refusal is not remembered.
     fn refused(
         &self,
         state: &mut Self::State,
@@ -100,12 +122,20 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// How much could be taken now.
     fn available(&self, state: &Self::State, now: Moment) -> u32;
 
+    /// What is left of the limit, whether or not it could be taken now: what the refused are told.
+    fn remaining(&self, state: &Self::State, now: Moment) -> u32 {
+        self.available(state, now)
+    }
+
     /// How much is taken and not yet given back or replenished.
     fn in_use(&self, state: &Self::State, now: Moment) -> u64 {
         u64::from(self.limit() - self.available(state, now))
     }
 
-    /// Undoes, now, a take of `cost` at `taken`; or gives a permit back.
+    /// Undoes, now, a take of `cost` that was [recorded at](Self::recorded_at) `taken`; or gives a permit back.
+    ///
+    /// It never frees more than was taken then and is still held: what has left its window or has been refilled
+    /// since is not freed again.
     fn put_back(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32);
 
     /// Makes up to `amount` more available, never more than the limit.
@@ -142,10 +172,23 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Takes `cost` ahead of time and says when it may be used. `None`, the default, if this rule
-    /// cannot go into debt; a reservation then takes a place in the queue.
+    /// cannot go into debt; a reservation then takes a place in the queue. What is [charged](Self::charge) may
+    /// cost more than the limit.
     fn book(&self, state: &mut Self::State, now: Moment, cost: u32) -> Option<Moment> {
         let _ = (state, now, cost);
         None
+    }
+
+    /// Takes `cost` after the fact, in one step: nobody is asked. A rule that [books](Self::BOOKS) goes into
+    /// debt; another takes as much as is available.
+    fn charge(&self, state: &mut Self::State, now: Moment, cost: u32) {
+        if cost == 0 || (Self::BOOKS && self.book(state, now, cost).is_some()) {
+            return;
+        }
+        let cost = self.available(state, now).min(cost);
+        if cost > 0 {
+            let _ = self.take(state, now, cost);
+        }
     }
 
     /// Whether what is in use is compared with one limit. Where it is not, a queue counts only what waits.
@@ -160,27 +203,28 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
 
     /// The state with which this rule takes over from `old`, so that a limit can be changed while it is used.
     ///
-    /// Unless a rule knows better, what was in use counts as if it had been taken now.
+    /// Unless a rule knows better, what was in use counts as if it had been taken now, up to the limit.
     fn adopt(&self, old: &Self, state: &Self::State, now: Moment, carry: Carry) -> Self::State
     where
         Self: Sized,
     {
         let mut fresh = self.fresh(now);
-        let (used, limit) = (old.in_use(state, now), u64::from(self.limit()));
-        let used = match carry {
-            Carry::Reset => 0,
-            Carry::AsIs => used.min(limit),
-            Carry::Proportional => {
-                let all = u128::from(old.limit().max(1));
-                let share = (u128::from(used) * u128::from(limit)).div_ceil(all);
-                u64::try_from(share).unwrap_or(limit).min(limit)
-            }
-        };
+        let used = carry.used(old.in_use(state, now), old.limit(), self.limit());
         // It fits: nothing else is there.
-        if let Ok(used @ 1..) = u32::try_from(used) {
+        if let Ok(used @ 1..) = u32::try_from(used.min(self.limit().into())) {
             let _ = self.take(&mut fresh, now, used);
         }
         fresh
+    }
+
+    /// Whether what was granted before can still be [put back](Self::put_back) into a state that was
+    /// [adopted](Self::adopt) with this `carry`.
+    ///
+    /// A state that begins anew with a sum no longer knows which part of it is whose, and what had been replenished
+    /// before the change: undoing an older grant would free what others hold. Only permits always go back.
+    fn keeps_grants(&self, carry: Carry) -> bool {
+        let _ = carry;
+        Self::GIVES_BACK
     }
 
     /// The short form of `state`, below 2^63, if it has one now. It must be good at `now`, however old the
@@ -262,17 +306,6 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     fn epoch_bits(&self) -> u32 {
         63
     }
-}
-
-/// What becomes of what is there when a limit [changes](crate::Gate::replace).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Carry {
-    /// It stays, as far as there is room for it.
-    AsIs,
-    /// It stays in proportion to the room there is for it.
-    Proportional,
-    /// It is forgotten: the limit starts anew.
-    Reset,
 }
 
 /// What [`Rule::take_short`] comes to.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use plimsoll::{Concurrency, FixedWindow, Gate, Keyed, ManualClock, PerKey, Quota, TokenBucket};
+use plimsoll::{
+    Bandwidths, Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, ManualClock, PenaltyBucket,
+    PerKey, Quota, Refresh, Rule, SlidingLog, Smooth, TokenBucket,
+};
 
 #[test]
 fn a_bucket_goes_into_debt_even_beyond_its_burst() {
@@ -77,4 +80,44 @@ fn a_permit_of_a_key_is_undone_by_its_key() {
     assert!(!keyed.forget("nobody"));
     keyed.undo("nobody", keyed.try_acquire("somebody", 1).expect("new"));
     assert_eq!(keyed.standing("nobody").remaining(), 10);
+}
+
+#[test]
+fn the_largest_charge_is_one_step() {
+    // A charge was booked in parts of one burst each, behind the lock: four billion of them.
+    let time = ManualClock::new();
+    let retry_after = |gate: &dyn Limiter| {
+        gate.charge(u32::MAX);
+        let denied = gate.try_acquire(Demand::ONE).unwrap_err();
+        denied.retry_after().unwrap()
+    };
+    fn gate<R: Rule>(rule: R, time: &ManualClock) -> Gate<R> {
+        Gate::builder(rule).clock(time.clock()).build()
+    }
+    // All the debt has to come in again, less the one that was there and plus the one that is asked for.
+    let debt = Duration::from_secs(u64::from(u32::MAX));
+    let bucket = TokenBucket::per_second(1);
+    assert_eq!(retry_after(&gate(bucket.clone(), &time)), debt);
+    let interval = TokenBucket::interval(Quota::per_second(1));
+    assert_eq!(retry_after(&gate(interval, &time)), debt);
+    assert_eq!(
+        retry_after(&gate(Refresh::new(Quota::per_second(1)), &time)),
+        debt
+    );
+    let several = Bandwidths::new([bucket.clone(), bucket.clone().with_burst(7)]);
+    assert_eq!(retry_after(&gate(several, &time)), debt);
+    assert_eq!(retry_after(&gate(PenaltyBucket::new(bucket), &time)), debt);
+    let smooth = Smooth::try_bursty(1.0, Duration::ZERO).unwrap();
+    assert_eq!(retry_after(&gate(smooth, &time)), debt);
+}
+
+#[test]
+fn the_minimum_gap_of_a_log_does_not_stand_in_the_way_of_a_charge() {
+    // Nothing was charged at all if it came too soon after the one before.
+    let time = ManualClock::new();
+    let rule = SlidingLog::new(Quota::per_minute(10)).with_min_gap(Duration::from_secs(1));
+    let gate = Gate::builder(rule).clock(time.clock()).build();
+    gate.try_acquire(1).unwrap().forget();
+    gate.charge(4);
+    assert_eq!(gate.snapshot().available(), 5);
 }

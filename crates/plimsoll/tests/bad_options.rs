@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll::{
     All, Batched, Concurrency, Demand, FixedWindow, Gate, InvalidLimit, Limiter, ManualClock,
-    Moment, Queue, Quota, Reason, Rule, SlidingWindow, TokenBucket,
+    Moment, PenaltyBucket, Queue, Quota, Reason, Rule, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -47,6 +47,15 @@ fn errors() -> Vec<(InvalidLimit, [&'static str; 3])> {
         (
             of(bucket().try_with_initial(6)),
             ["initial", "6", "at most the burst"],
+        ),
+        // Both were accepted by the doors for literals: one check, two doors.
+        (
+            of(SlidingLog::new(few_nanos).try_with_min_gap(SECOND)),
+            ["min_gap", "1s", "at most the window"],
+        ),
+        (
+            of(PenaltyBucket::new(bucket()).try_with_lockout(0, SECOND)),
+            ["soft_limit", "0", at_least_one],
         ),
         (of(sliding(0)), ["segments", "0", segments]),
         (of(sliding(65_537)), ["segments", "65537", segments]),
@@ -128,6 +137,14 @@ fn the_doors_for_literals_panic_and_say_why() {
         (
             panics(move || TokenBucket::interval(second).with_initial(6)),
             "a bucket cannot start with more than its burst",
+        ),
+        (
+            panics(move || SlidingLog::new(second).with_min_gap(SECOND + NANO)),
+            "`min_gap` is 1.000000001s: expected at most the window",
+        ),
+        (
+            panics(|| PenaltyBucket::new(TokenBucket::per_second(1)).with_lockout(0, SECOND)),
+            "a lockout needs at least 1 refusal",
         ),
         (
             panics(move || SlidingWindow::new(second, 0)),

@@ -263,3 +263,40 @@ fn all_keys_follow_the_last_of_changes_made_at_the_same_time() {
         }
     }
 }
+
+/// Ten used of ten, then a limit of a hundred: ninety are left, for a key and for all.
+#[test]
+fn what_was_used_stays_used_when_a_limit_changes() {
+    let time = ManualClock::new();
+    let keyed = keyed(8, &time);
+    for key in 0..3 {
+        assert!(keyed.try_acquire(&key, 10).is_ok());
+    }
+    let gate = keyed.gate(&2).unwrap();
+    keyed.set_limit(&0, hourly(100), Carry::Used).unwrap();
+    assert_eq!(keyed.standing(&0).remaining(), 90);
+    keyed.replace(hourly(100), Carry::Used);
+    assert_eq!(keyed.standing(&1).remaining(), 90);
+    assert_eq!(gate.standing().remaining(), 90);
+}
+
+/// A change that begins a state anew no longer knows of the grants before it: undoing one would free what others hold.
+#[test]
+fn what_was_granted_before_a_fresh_start_cannot_be_undone() {
+    let time = ManualClock::new();
+    let keyed = keyed(8, &time);
+    let before = [0, 1].map(|key| keyed.try_acquire(&key, 4).unwrap());
+    time.advance(Duration::from_nanos(1));
+    keyed.set_limit(&0, hourly(20), Carry::Reset).unwrap();
+    keyed.replace(hourly(20), Carry::Reset);
+    for (key, permit) in [0, 1].into_iter().zip(before) {
+        assert!(keyed.try_acquire(&key, 20).is_ok());
+        keyed.undo(&key, permit);
+        assert_eq!(keyed.standing(&key).remaining(), 0);
+    }
+    // What was granted afterwards can.
+    time.advance(Duration::from_secs(3600));
+    let after = keyed.try_acquire(&1, 5).unwrap();
+    keyed.undo(&1, after);
+    assert_eq!(keyed.standing(&1).remaining(), 20);
+}

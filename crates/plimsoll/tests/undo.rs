@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Demand, FixedWindow, Gate, ManualClock, Outcome, Queue, Quota, Rule,
-    SlidingWindow, TokenBucket,
+    Concurrency, Demand, FixedWindow, Gate, ManualClock, Outcome, Queue, Quota, Rule, SlidingLog,
+    SlidingWindow, Smooth, TokenBucket,
 };
 use poll::poll;
 
@@ -139,4 +139,47 @@ fn what_was_granted_and_never_read_does_not_come_back_twice() {
         left_after_unread(TokenBucket::interval(one), 1),
     ];
     assert_eq!(left, [0, 0]);
+}
+
+#[test]
+fn a_log_frees_only_the_entry_of_the_grant_that_is_undone() {
+    // Undoing freed the first entries that were not older than the grant, whosever they were: a third
+    // and a fourth were let through in one instant.
+    let time = ManualClock::new();
+    let gate = Gate::builder(SlidingLog::new(Quota::new(2, Duration::from_secs(10))));
+    let gate = gate.clock(time.clock()).build();
+    let gone = gate.try_acquire(2).unwrap();
+    time.advance(Duration::from_secs(10));
+    gate.try_acquire(2).unwrap().forget();
+    gone.undo();
+    assert_eq!(gate.snapshot().available(), 0);
+}
+
+#[test]
+fn a_log_keeps_the_gap_to_the_entry_before_the_one_that_is_undone() {
+    let time = ManualClock::new();
+    let rule = SlidingLog::new(Quota::new(5, Duration::from_secs(10)));
+    let gate = Gate::builder(rule.with_min_gap(Duration::from_secs(2)));
+    let gate = gate.clock(time.clock()).build();
+    gate.try_acquire(1).unwrap().forget();
+    time.advance(Duration::from_secs(2));
+    gate.try_acquire(1).unwrap().undo();
+    assert!(gate.try_acquire(1).is_ok(), "two seconds after the first");
+}
+
+#[test]
+fn stored_permits_that_have_been_stored_again_do_not_come_back_a_second_time() {
+    // Idling had filled the store by itself when the grant was undone, which then filled it again behind others.
+    let time = ManualClock::new();
+    let gate = Gate::builder(Smooth::bursty(10.0))
+        .clock(time.clock())
+        .build();
+    time.advance(Duration::from_secs(1));
+    let unused = gate.try_acquire(10).unwrap();
+    time.advance(Duration::from_secs(1));
+    gate.try_acquire(10).unwrap().forget();
+    unused.undo();
+    // One is let through whatever is stored; the next has to wait.
+    gate.try_acquire(1).unwrap().forget();
+    assert!(gate.try_acquire(1).is_err());
 }

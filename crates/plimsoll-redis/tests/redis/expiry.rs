@@ -150,7 +150,7 @@ async fn monstrous_limits_work_by_the_clock_of_the_server() {
         ("counter", SlidingCounter::new(most).into()),
         (
             "log",
-            SlidingLog::new(most).with_min_gap(Duration::MAX).into(),
+            SlidingLog::new(most).with_min_gap(most.period()).into(),
         ),
         ("leases", Concurrency::new(u32::MAX).into()),
     ];

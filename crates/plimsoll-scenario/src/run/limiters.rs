@@ -143,7 +143,8 @@ pub(crate) fn build(spec: &LimiterSpec, clock: &Clock) -> Result<Subject, Unbuil
             lockout,
         } => {
             let rule = PenaltyBucket::new(rules::token_bucket(bucket).map_err(invalid)?)
-                .with_lockout(*soft_limit, *lockout)
+                .try_with_lockout(*soft_limit, *lockout)
+                .map_err(invalid)?
                 .with_soft_window(*soft_window);
             subject(rule, spec, clock, |_| Change::None)
         }

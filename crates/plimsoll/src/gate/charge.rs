@@ -1,7 +1,7 @@
 //! Taking after the fact.
 
 use super::Gate;
-use crate::{Moment, Rule};
+use crate::Rule;
 
 impl<R: Rule> Gate<R> {
     /// Takes after the fact: for work whose cost is known only when it is done. Nobody is asked, so nobody is refused.
@@ -25,25 +25,8 @@ impl<R: Rule> Gate<R> {
             return;
         }
         self.core.enter(self.core.clock.precise_now(), |turn| {
-            charge(turn.rule, turn.state, turn.now, cost);
+            turn.rule.charge(turn.state, turn.now, cost);
             turn.inside.forecast.forget();
         });
-    }
-}
-
-/// Takes as much of `cost` as can be taken.
-pub(crate) fn charge<R: Rule>(rule: &R, state: &mut R::State, now: Moment, cost: u32) {
-    let mut left = cost;
-    while R::BOOKS && left > 0 {
-        let part = left.min(rule.limit());
-        if part == 0 || rule.book(state, now, part).is_none() {
-            break;
-        }
-        left -= part;
-    }
-    let part = rule.available(state, now).min(left);
-    if part > 0 {
-        // It fits, or the limit is one that also wants time between takes: then it is as used up as it gets.
-        let _ = rule.take(state, now, part);
     }
 }

@@ -205,7 +205,7 @@ impl<R: Rule> Core<R> {
         match rule.take(state, now, cost) {
             Ok(()) => {
                 counts.granted += 1;
-                Some(Ok(resets.stamp(now)))
+                Some(Ok(resets.stamp(rule.recorded_at(state, now))))
             }
             Err(refusal) => {
                 if R::LEARNS {

@@ -100,7 +100,9 @@ impl<R: Rule> Turn<'_, R> {
 
     /// When what is granted in this turn is granted.
     pub(super) fn stamp(&self) -> Stamp {
-        self.inside.resets.stamp(self.now)
+        // On the fast path others may have come further than this turn knows.
+        let at = self.rule.recorded_at(self.state, self.now);
+        self.inside.resets.stamp(at)
     }
 
     /// As if so much had not been taken then; says whether that was after the last reset, which has made good what was
@@ -142,7 +144,7 @@ impl<R: Rule> Turn<'_, R> {
     pub(super) fn take(&mut self, demand: Demand) -> Result<(), Refusal> {
         self.admissible(demand)?;
         if !self.may_pass(demand) {
-            return Err(Refusal::until(Moment::NEVER));
+            return Err(self.behind_waiters(demand));
         }
         take(self.rule, self.state, self.now, demand.cost)?;
         self.inside.forecast.forget();
@@ -152,11 +154,19 @@ impl<R: Rule> Turn<'_, R> {
         Ok(())
     }
 
+    /// Why a demand is refused that may not pass those who wait: for the reason of the rule, if it has one. When it
+    /// would be granted is for the queue to say.
+    fn behind_waiters(&self, demand: Demand) -> Refusal {
+        let refusal = peek(self.rule, self.state, self.now, demand.cost).err();
+        let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
+        Refusal::until(Moment::NEVER).because(reason)
+    }
+
     /// What [`take`](Self::take) would answer.
     pub(super) fn peek(&self, demand: Demand) -> Result<(), Refusal> {
         self.admissible(demand)?;
         if !self.may_pass(demand) {
-            return Err(Refusal::until(Moment::NEVER));
+            return Err(self.behind_waiters(demand));
         }
         peek(self.rule, self.state, self.now, demand.cost)
     }

@@ -35,7 +35,6 @@ use crate::{
     Snapshot,
 };
 
-pub(crate) use charge::charge;
 pub(crate) use inside::take;
 pub(crate) use reservation::Pending;
 pub(crate) use resets::Stamp;
@@ -135,9 +134,12 @@ impl<R: Rule> Gate<R> {
     /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
     pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
         self.change_at(now, |turn| {
-            if carry == Carry::Reset {
+            if !rule.keeps_grants(carry) {
                 turn.now = turn.inside.not_before(self.core.clock.precise_now());
-                turn.reset();
+                turn.inside.resets.reset(turn.now);
+            }
+            if matches!(carry, Carry::Proportional | Carry::Reset) {
+                turn.inside.bookings.clear();
             }
             rule.begin(turn.now);
             *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);
@@ -195,6 +197,8 @@ impl<R: Rule> Gate<R> {
                 Shortly::Parked => {}
             }
         }
+        // Behind the lock reading the clock costs little, and what waits there is always timed.
+        let now = if timed { now } else { core.clock.now() };
         let taken = core.take_long(now, demand)?;
         Ok(self.permit(taken.grant(demand)).in_era(taken.era))
     }
@@ -237,21 +241,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// The refusal it would answer.
     pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
-        let demand = demand.into();
-        let core = &*self.core;
-        core.enter(core.clock.precise_now(), |turn| {
-            turn.peek(demand).map_err(|refusal| {
-                let mut refusal = turn.explain(demand, refusal);
-                if R::REMEMBERS_REFUSALS {
-                    let mut state = turn.state.clone();
-                    refusal =
-                        refused::charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
-                    // What is left is told after the refusal has been counted, as the refusal itself tells it.
-                    return core.denied(turn.rule, refusal, &state, turn.now);
-                }
-                core.denied(turn.rule, refusal, turn.state, turn.now)
-            })
-        })
+        self.core.estimate(demand.into())
     }
 
     /// Takes as many as there are, at most `most`; the permit says how many.

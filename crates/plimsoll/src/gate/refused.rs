@@ -19,6 +19,10 @@ impl<R: Rule> Core<R> {
         }
         let refusal = turn.explain(demand, refusal);
         let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
+        if R::REMEMBERS_REFUSALS {
+            // A refusal that counts puts those who wait off.
+            turn.inside.forecast.forget();
+        }
         turn.tell(EventKind::Rejected {
             priority: demand.priority,
             reason: refusal.reason,
@@ -76,7 +80,7 @@ impl<R: Rule> Core<R> {
         let full_at = rule
             .full_at(state, now)
             .map_or(Moment::NEVER, |at| at.max(now));
-        let room = (rule.limit(), rule.available(state, now));
+        let room = (rule.limit(), rule.remaining(state, now));
         Denied::from_rule(refusal.full_at(full_at), now, room, self.name)
     }
 

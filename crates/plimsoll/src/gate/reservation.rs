@@ -286,7 +286,9 @@ impl<R: Rule> Core<R> {
             let mut ahead = turn.state.clone();
             if let Some(ready_at) = turn.rule.book(&mut ahead, now, demand.cost) {
                 if ready_at > deadline {
-                    return Err(Refusal::until(ready_at));
+                    let refusal = turn.rule.peek(turn.state, now, demand.cost).err();
+                    let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
+                    return Err(Refusal::until(ready_at).because(reason));
                 }
                 *turn.state = ahead;
                 turn.inside.counts.granted += 1;
@@ -321,7 +323,7 @@ impl<R: Rule> Core<R> {
         } else {
             ready_at = turn.turn_of(demand, Evicted::NOBODY);
             if ready_at > deadline {
-                return Err(Refusal::until(ready_at));
+                return Err(Refusal::until(ready_at).because(refusal.reason));
             }
             ticket = turn.join(demand, Moment::NEVER);
             turn.serve();

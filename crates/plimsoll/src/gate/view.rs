@@ -2,9 +2,12 @@
 
 use super::core::{Core, PARKED};
 use super::inside::Inside;
+use super::refused::charge;
 use crate::queue::{Counts, Status, Ticket};
 use crate::sync::{Ordering, lock};
-use crate::{Denied, Gate, Moment, Reason, Refusal, Rule, Short, Snapshot, Standing, Terms};
+use crate::{
+    Demand, Denied, Gate, Moment, Reason, Refusal, Rule, Short, Snapshot, Standing, Terms,
+};
 
 impl<R: Rule> Core<R> {
     /// Looks at the gate without changing it.
@@ -14,17 +17,75 @@ impl<R: Rule> Core<R> {
         let rule = inside.changed.as_deref().unwrap_or(&self.rule);
         match &inside.state {
             Some(state) => see(rule, &inside, state, now),
-            None => {
-                let word = self.word.load(Ordering::Acquire);
-                let epoch = self.epoch.load(Ordering::Relaxed);
-                let near = if now.as_nanos() >> self.epoch_bits == epoch {
-                    now
-                } else {
-                    Moment::from_nanos(epoch << self.epoch_bits)
-                };
-                see(rule, &inside, &rule.unpack(word, near), now)
-            }
+            None => see(rule, &inside, &self.unparked(now), now),
         }
+    }
+
+    /// What taking would answer. It takes nothing, and it does not park the word: those who take meanwhile go on by
+    /// the fast path.
+    pub(super) fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        let now = self.clock.precise_now();
+        if let Some(answer) = self.estimate_by_word(now, demand) {
+            return answer;
+        }
+        self.enter(now, |turn| {
+            turn.peek(demand).map_err(|refusal| {
+                let refusal = turn.explain(demand, refusal);
+                if !R::REMEMBERS_REFUSALS {
+                    return self.denied(turn.rule, refusal, turn.state, turn.now);
+                }
+                // The refused are told how it is with their refusal.
+                let mut state = turn.state.clone();
+                let refusal = charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
+                self.denied(turn.rule, refusal, &state, turn.now)
+            })
+        })
+    }
+
+    /// The same if the state is in the word: then nobody waits, and the rule is the first one.
+    fn estimate_by_word(&self, now: Moment, demand: Demand) -> Option<Result<(), Denied>> {
+        let state = self.state_by_word(now).or_else(|| {
+            // The word may be of another epoch: only behind the lock nobody refreshes it meanwhile.
+            let inside = lock(&self.inside);
+            let here = inside.state.is_none() && !self.is_parked();
+            here.then(|| self.unparked(now))
+        })?;
+        let rule = &self.rule;
+        let answer = if demand.cost > rule.limit() {
+            Err(Refusal::until_given_back().because(Reason::TooLarge))
+        } else {
+            rule.peek(&state, now, demand.cost.max(1))
+        };
+        Some(answer.map_err(|refusal| self.denied(rule, refusal, &state, now)))
+    }
+
+    /// The state, if it is in the word and the word is of this epoch.
+    fn state_by_word(&self, now: Moment) -> Option<R::State> {
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let epoch = self.epoch.load(Ordering::Acquire);
+            if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
+                return None;
+            }
+            // As for a refusal: a word read before the epoch turned says nothing.
+            let current = self.word.load(Ordering::Acquire);
+            if current == word {
+                return Some(self.rule.unpack(word, now));
+            }
+            word = current;
+        }
+    }
+
+    /// The state in the word, for whoever holds the lock and has found none behind it.
+    fn unparked(&self, now: Moment) -> R::State {
+        let word = self.word.load(Ordering::Acquire);
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let near = if now.as_nanos() >> self.epoch_bits == epoch {
+            now
+        } else {
+            Moment::from_nanos(epoch << self.epoch_bits)
+        };
+        self.rule.unpack(word, near)
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -79,11 +140,12 @@ impl<R: Rule> Core<R> {
                 }
                 Some(queue) => inside.waiters.queued() >= u64::from(queue.bound),
             };
-            if !full || (!R::GIVES_BACK && rule.available(state, now) > 0) {
+            let answer = rule.peek(state, now, 1);
+            if !full || (!R::GIVES_BACK && answer.is_ok()) {
                 return Ok(());
             }
             let alone = !R::GIVES_BACK && inside.waiters.is_empty();
-            let refusal = match rule.peek(state, now, 1) {
+            let refusal = match answer {
                 Err(refusal) if alone => refusal,
                 _ => Refusal::until_given_back(),
             };

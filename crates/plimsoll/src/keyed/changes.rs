@@ -16,6 +16,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let mut gates = Vec::new();
         let near = self.reference(now);
         let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
+        if !rule.keeps_grants(carry) {
+            self.began = Some(now);
+        }
         self.begin_epoch(now);
         self.note_forgettable(now);
         let mut entries = std::mem::replace(&mut self.entries, Slots::new());
@@ -59,11 +62,13 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        let began = (!rule.keeps_grants(carry)).then_some(now);
         match self.find(hash, key)? {
             Found::Word(old, word) => {
                 let state = rule.adopt(old, &old.unpack(*word, now), now, carry);
                 let elsewhere = self.keep_wide(Wide {
                     own: Some(Arc::clone(rule)),
+                    began: began.or(self.began),
                     ..Wide::new(What::State(state), now)
                 });
                 if let Some(Found::Word(_, word)) = self.find(hash, key) {
@@ -72,6 +77,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 None
             }
             Found::Wide(default, wide) => {
+                wide.began = began.or(wide.began);
                 let old = wide.own.replace(Arc::clone(rule));
                 let old = old.as_deref().unwrap_or(default);
                 match &mut wide.what {
@@ -86,6 +92,21 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 }
             }
         }
+    }
+
+    /// Whether what was granted to a key then can still be undone. A change of its rule may have begun a new state with
+    /// a sum, which no longer tells whose part is whose.
+    pub(super) fn knows_grants_of<Q>(&mut self, hash: u64, key: &Q, taken: Moment) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let began = self.began;
+        let began = match self.find(hash, key) {
+            Some(Found::Wide(_, wide)) if wide.own.is_some() => wide.began,
+            _ => began,
+        };
+        began.is_none_or(|began| taken > began)
     }
 
     /// Remembers the rule of a key. Returns whether it had none of its own before.

@@ -190,7 +190,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             let cost = turn.rule.available(turn.state, turn.now).min(most);
             let takes = !turn.closed && cost > 0;
             let taken = takes && turn.rule.take(turn.state, turn.now, cost).is_ok();
-            Done::Answer((if taken { cost } else { 0 }, turn.now))
+            let at = turn.rule.recorded_at(turn.state, turn.now);
+            Done::Answer((if taken { cost } else { 0 }, at))
         });
         match step {
             Ok(Step::Done((cost, taken))) => {

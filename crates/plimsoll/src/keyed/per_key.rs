@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
 use super::step::{Decided, Done, How, Step};
-use crate::gate::charge;
 use crate::name::Name;
 use crate::{Acquire, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
 
@@ -21,7 +20,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         permit.undo_by(|grant, whole| {
             let shared = &*self.shared;
             let now = shared.gates.clock.precise_now().max(grant.taken);
-            let gate = shared.restore(key, now, |turn| {
+            let gate = shared.restore(key, now, grant.taken, |turn| {
                 if grant.cost > 0 {
                     let state = turn.state;
                     turn.rule.put_back(state, turn.now, grant.taken, grant.cost);
@@ -48,7 +47,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
         let step = shared.step(key, now, |turn| {
-            charge(turn.rule, turn.state, turn.now, cost);
+            turn.rule.charge(turn.state, turn.now, cost);
             Done::Answer(())
         });
         // A key for which there is no room is refused anyway.

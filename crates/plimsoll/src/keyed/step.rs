@@ -108,7 +108,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 rule, state, now, ..
             } = turn;
             match self.take(rule, state, now, demand, how == How::Try) {
-                Ok(()) => Done::Answer(Ok(now)),
+                Ok(()) => Done::Answer(Ok(rule.recorded_at(state, now))),
                 Err(denied) if how == How::Wait && denied.reason() != Reason::TooLarge => {
                     Done::NeedsGate
                 }
@@ -172,11 +172,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Does something to the state of a key that may have become as good as new by that, if the key is known.
+    /// Does something to the state of a key that may have become as good as new by that, if the key is known and its
+    /// state still knows of what was `taken` then.
     pub(super) fn restore<Q>(
         &self,
         key: &Q,
         now: Moment,
+        taken: Moment,
         op: impl FnOnce(Turn<'_, R>),
     ) -> Option<Lease<R>>
     where
@@ -186,6 +188,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let (shard, hash) = self.locate(key);
         let mut table = self.locked(shard, now);
         let now = now.max(table.forgot_at);
+        if !table.knows_grants_of(hash, key, taken) {
+            return None;
+        }
         let mut op = Some(|turn: Turn<'_, R>| {
             op(turn);
             Done::Answer(())
@@ -256,7 +261,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let full_at = rule
             .full_at(state, now)
             .map_or(Moment::NEVER, |at| at.max(now));
-        let remaining = rule.available(state, now);
+        let remaining = rule.remaining(state, now);
         self.denied(rule, refusal.full_at(full_at), now, remaining)
     }
 

@@ -19,6 +19,8 @@ use crate::{Moment, Rule, Short};
 
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
+    /// When that rule took over, if what was granted before can no longer be undone.
+    pub(super) began: Option<Moment>,
     /// The rules of keys that have one of their own, whether there is a state of them or not.
     pub(super) own: HashMap<K, Arc<R>>,
     pub(super) entries: Slots<K>,
@@ -52,6 +54,7 @@ impl<K, R: Rule> Table<K, R> {
     pub(super) fn new(rule: Arc<R>, compact: bool, now: Moment) -> Self {
         let mut table = Self {
             rule,
+            began: None,
             own: HashMap::new(),
             entries: Slots::new(),
             wide: Vec::new(),

@@ -17,6 +17,8 @@ pub(super) struct Wide<R: Rule> {
     pub(super) what: What<R>,
     /// The rule of the key, if it has one of its own.
     pub(super) own: Option<Arc<R>>,
+    /// When it was given that rule, if what was granted before can no longer be undone.
+    pub(super) began: Option<Moment>,
     pub(super) used: Moment,
 }
 
@@ -51,6 +53,7 @@ impl<R: Rule> Wide<R> {
         Self {
             what,
             own: None,
+            began: None,
             used,
         }
     }

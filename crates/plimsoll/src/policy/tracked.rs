@@ -5,10 +5,10 @@ use crate::{Moment, PenaltyBucket, Refusal, Rule};
 
 /// A penalty bucket whose state is kept for a while after its last use.
 ///
-/// A keyed limit forgets a state that is no worse than that of a new key. Where new keys start with fewer
-/// tokens than the bucket holds, one that has since grown better would lose by that, and one that starts with
-/// none and comes seldom would be refused for ever. So such states stay until nobody has asked for them for a time.
-/// Where new keys start full there is nothing to lose.
+/// A keyed limit forgets a state that equals that of a new key. Where new keys start with fewer tokens than the
+/// bucket holds, one that has since grown better never does, and all of them would stay. So here a state that is no
+/// worse than a new one is forgotten when nobody has asked for it for a time: one that starts with no tokens and
+/// comes seldom is not refused for ever. Where new keys start full there is nothing to lose.
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
     bucket: PenaltyBucket,
@@ -50,6 +50,7 @@ impl Rule for Tracked {
 
     const REMEMBERS_REFUSALS: bool = true;
     const BOOKS: bool = true;
+    const UNDO_IS_EXACT: bool = false;
 
     fn limit(&self) -> u32 {
         self.bucket.limit()
@@ -74,7 +75,7 @@ impl Rule for Tracked {
     }
 
     fn forgettable_from(&self, track: &Track, now: Moment) -> Option<Moment> {
-        let from = self.bucket.forgettable_from(&track.penalty, now)?;
+        let from = self.bucket.no_worse_than_new_from(&track.penalty, now)?;
         Some(from.max(track.seen.plus(self.stays)))
     }
 
@@ -91,6 +92,10 @@ impl Rule for Tracked {
         self.bucket.available(&track.penalty, now)
     }
 
+    fn remaining(&self, track: &Track, now: Moment) -> u32 {
+        self.bucket.remaining(&track.penalty, now)
+    }
+
     fn in_use(&self, track: &Track, now: Moment) -> u64 {
         self.bucket.in_use(&track.penalty, now)
     }
@@ -101,5 +106,14 @@ impl Rule for Tracked {
 
     fn full_at(&self, track: &Track, now: Moment) -> Option<Moment> {
         self.bucket.full_at(&track.penalty, now)
+    }
+
+    fn book(&self, track: &mut Track, now: Moment, cost: u32) -> Option<Moment> {
+        track.seen = track.seen.max(now);
+        self.bucket.book(&mut track.penalty, now, cost)
+    }
+
+    fn charge(&self, track: &mut Track, now: Moment, cost: u32) {
+        self.bucket.charge(&mut track.penalty, now, cost);
     }
 }

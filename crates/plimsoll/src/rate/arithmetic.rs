@@ -21,3 +21,22 @@ pub(super) fn div_ceil(a: u128, b: u64) -> u64 {
         Err(_) => u64::try_from(a.div_ceil(u128::from(b))).unwrap_or(u64::MAX),
     }
 }
+
+/// As much of `count` as fits 32 bits.
+pub(super) fn clipped(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// ⌊a · b / c⌋ and whether that is exact; at most `u128::MAX`. `b` and `c` must be below 2^126, and `c` not 0.
+///
+/// The product may have 254 bits, so it is divided as it is built, bit by bit: this is for limits that change, not
+/// for decisions.
+pub(super) fn mul_div(a: u128, b: u128, c: u128) -> (u128, bool) {
+    let (mut quotient, mut rest) = (0_u128, 0_u128);
+    for bit in (0..128 - a.leading_zeros()).rev() {
+        let next = rest * 2 + if a >> bit & 1 == 1 { b } else { 0 };
+        quotient = quotient.saturating_mul(2).saturating_add(next / c);
+        rest = next % c;
+    }
+    (quotient, rest == 0)
+}

@@ -83,6 +83,12 @@ impl Bandwidths {
         self.buckets.iter().map(|bandwidth| &bandwidth.bucket)
     }
 
+    /// Whether exactly one of them has no id.
+    fn is_alone(&self) -> bool {
+        let nameless = |bandwidth: &&Bandwidth| bandwidth.id.is_none();
+        self.buckets.iter().filter(nameless).count() == 1
+    }
+
     /// The one that `bandwidth` of another configuration goes on from: that of the same id; without an
     /// id only if neither has another one without.
     fn predecessor(&self, bandwidth: &Bandwidth, alone: bool) -> Option<usize> {
@@ -119,22 +125,18 @@ impl Rule for Bandwidths {
     }
 
     fn take(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Result<(), Refusal> {
-        let mut refused: Option<Refusal> = None;
-        for (bucket, filling) in self.rules().zip(fillings.iter()) {
-            if let Err(refusal) = bucket.take(&mut filling.clone(), now, cost) {
-                let latest = refused.map_or(refusal.ready_at, |other| {
-                    other.ready_at.max(refusal.ready_at)
-                });
-                refused = Some(Refusal::until(latest));
-            }
-        }
-        if let Some(refusal) = refused {
-            return Err(refusal);
-        }
+        self.peek(fillings, now, cost)?;
         for (bucket, filling) in self.rules().zip(fillings) {
             bucket.take(filling, now, cost)?;
         }
         Ok(())
+    }
+
+    fn peek(&self, fillings: &Fillings, now: Moment, cost: u32) -> Result<(), Refusal> {
+        let each = self.rules().zip(fillings);
+        let refusals = each.filter_map(|(bucket, filling)| bucket.peek(filling, now, cost).err());
+        let latest = refusals.map(|refusal| refusal.ready_at).max();
+        latest.map_or(Ok(()), |latest| Err(Refusal::until(latest)))
     }
 
     fn available(&self, fillings: &Fillings, now: Moment) -> u32 {
@@ -167,6 +169,14 @@ impl Rule for Bandwidths {
         each.max()
     }
 
+    fn forgettable_from(&self, fillings: &Fillings, now: Moment) -> Option<Moment> {
+        let each = self
+            .rules()
+            .zip(fillings)
+            .filter_map(|(bucket, filling)| bucket.forgettable_from(filling, now));
+        each.max()
+    }
+
     fn book(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Option<Moment> {
         let each = self
             .rules()
@@ -180,12 +190,7 @@ impl Rule for Bandwidths {
     }
 
     fn adopt(&self, old: &Self, fillings: &Fillings, now: Moment, carry: Carry) -> Fillings {
-        let alone = self
-            .buckets
-            .iter()
-            .filter(|bandwidth| bandwidth.id.is_none())
-            .count()
-            == 1;
+        let alone = self.is_alone();
         let each = self
             .buckets
             .iter()

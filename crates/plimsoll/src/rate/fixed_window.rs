@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use super::arithmetic::clipped;
 use super::period::Period;
-use crate::{Moment, Quota, Refusal, Rule, Short};
+use crate::{Carry, Moment, Quota, Refusal, Rule, Short};
 
 /// So many in each window; a new window starts from nothing.
 ///
@@ -137,18 +138,23 @@ impl Rule for FixedWindow {
         }
     }
 
+    fn recorded_at(&self, state: &Window, now: Moment) -> Moment {
+        now.max(self.window.start(state.origin, state.index))
+    }
+
     fn available(&self, state: &Window, now: Moment) -> u32 {
-        self.limit - self.at(*state, now).used
+        self.limit.saturating_sub(self.at(*state, now).used)
+    }
+
+    fn in_use(&self, state: &Window, now: Moment) -> u64 {
+        self.at(*state, now).used.into()
     }
 
     fn put_back(&self, state: &mut Window, now: Moment, taken: Moment, cost: u32) {
-        let window = self.at(*state, now);
+        *state = self.at(*state, now);
         // What was taken in an earlier window is gone with it.
-        if self.window.index(taken.nanos_since(state.origin)) >= window.index {
-            *state = Window {
-                used: window.used.saturating_sub(cost),
-                ..window
-            };
+        if self.window.index(taken.nanos_since(state.origin)) >= state.index {
+            state.used = state.used.saturating_sub(cost);
         }
     }
 
@@ -161,12 +167,31 @@ impl Rule for FixedWindow {
         })
     }
 
+    fn forgettable_from(&self, state: &Window, now: Moment) -> Option<Moment> {
+        // The windows of a new key are counted from the start of the limiter.
+        if state.origin == self.origin {
+            self.full_at(state, now)
+        } else {
+            Some(Moment::NEVER)
+        }
+    }
+
+    fn adopt(&self, old: &Self, state: &Window, now: Moment, carry: Carry) -> Window {
+        Window {
+            used: clipped(carry.used(old.in_use(state, now), old.limit, self.limit)),
+            ..self.fresh(now)
+        }
+    }
+
     #[inline]
     fn pack(&self, state: &Window, now: Moment) -> Option<u64> {
-        // As it is now: the number of a window long gone would be taken for one to come.
+        // As it is now: the number of a window long gone would be taken for one to come. One that is still far
+        // ahead, after the clock stepped back, would be taken for one long gone.
         let state = self.at(*state, now);
+        let ahead = state.index - self.window.index(now.nanos_since(state.origin));
         let index = state.index & ((1 << INDEX_BITS) - 1);
-        (state.origin == self.origin).then_some(index << USED_BITS | u64::from(state.used))
+        let packable = state.origin == self.origin && ahead < 1 << (INDEX_BITS - 3);
+        packable.then_some(index << USED_BITS | u64::from(state.used))
     }
 
     #[inline]

@@ -12,7 +12,7 @@
 //! | [`FixedWindow`] | what was taken in this window | its limit, twice around a border | 8 |
 //! | [`SlidingWindow`] | what was taken, by segment | its limit | 4 a segment |
 //! | [`SlidingCounter`] | what was taken in this window and the last | its limit, about | 16 |
-//! | [`SlidingLog`] | every time in the window | its limit, exactly | 16 a time |
+//! | [`SlidingLog`] | every time in the window, at most as many as its limit | its limit, exactly | 16 a time |
 //! | [`Refresh`] | what is left in this cycle, or owed to the next | its limit, twice around a border | 16 |
 //!
 //! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at

@@ -1,12 +1,13 @@
 use std::time::Duration;
 
 use super::token_bucket::{Filling, TokenBucket};
-use crate::{Carry, Moment, Reason, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule};
 
 /// A token bucket that locks out those who do not stop asking.
 ///
 /// A refusal soon after the one before counts; after so many the door is closed for a while, whatever the
-/// bucket holds by then. Being granted anything starts the count anew.
+/// bucket holds by then: nothing is available, and what is reserved meanwhile waits for the end of the lockout. Being
+/// granted or reserving anything starts the count anew. Refusals during a lockout do not extend it.
 ///
 /// ```
 /// use plimsoll::{Gate, PenaltyBucket, Reason, TokenBucket};
@@ -48,16 +49,58 @@ impl PenaltyBucket {
     }
 
     /// Locks out for `lockout` at the `soft_limit`th refusal in a row. A lockout of zero never locks.
+    ///
+    /// # Panics
+    ///
+    /// If `soft_limit` is 0: nobody is locked out before the first refusal.
+    #[track_caller]
     pub const fn with_lockout(mut self, soft_limit: u32, lockout: Duration) -> Self {
+        assert!(soft_limit > 0, "a lockout needs at least 1 refusal");
         self.soft_limit = soft_limit;
         self.lockout = lockout;
         self
+    }
+
+    /// Locks out for `lockout` at the `soft_limit`th refusal in a row. A lockout of zero never locks.
+    ///
+    /// # Errors
+    ///
+    /// If `soft_limit` is 0: nobody is locked out before the first refusal.
+    pub fn try_with_lockout(
+        self,
+        soft_limit: u32,
+        lockout: Duration,
+    ) -> Result<Self, InvalidLimit> {
+        if soft_limit == 0 {
+            return Err(InvalidLimit::new("soft_limit", soft_limit, "at least 1"));
+        }
+        Ok(self.with_lockout(soft_limit, lockout))
     }
 
     /// Counts refusals as in a row if each comes within `soft_window` of the one before.
     pub const fn with_soft_window(mut self, soft_window: Duration) -> Self {
         self.soft_window = soft_window;
         self
+    }
+
+    /// From when on a state is at least as good as a new one. It may be better, where new ones are not full.
+    pub(crate) fn no_worse_than_new_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
+        let from = self.bucket.full_at(&penalty.filling, now)?;
+        Some(from.max(self.unburdened_from(penalty)))
+    }
+
+    /// From when on neither refusals nor a lockout count.
+    fn unburdened_from(&self, penalty: &Penalty) -> Moment {
+        let counted = penalty.refusals > 0;
+        let refusals = penalty.last_refusal.plus(self.soft_window).plus_nanos(1);
+        let refusals = if counted { refusals } else { Moment::ORIGIN };
+        refusals.max(penalty.locked_until)
+    }
+
+    fn locked_out(&self, penalty: &Penalty, now: Moment, cost: u32) -> Refusal {
+        let token = self.bucket.peek(&penalty.filling, now, cost);
+        let ready_at = token.err().map_or(now, |refusal| refusal.ready_at);
+        Refusal::until(ready_at.max(penalty.locked_until)).because(Reason::LockedOut)
     }
 }
 
@@ -66,6 +109,8 @@ impl Rule for PenaltyBucket {
 
     const REMEMBERS_REFUSALS: bool = true;
     const BOOKS: bool = true;
+    /// The count of refusals that a grant clears is not remembered.
+    const UNDO_IS_EXACT: bool = false;
 
     fn limit(&self) -> u32 {
         self.bucket.limit()
@@ -92,20 +137,13 @@ impl Rule for PenaltyBucket {
     }
 
     fn forgettable_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
-        let mut from = self.bucket.full_at(&penalty.filling, now)?;
-        if penalty.refusals > 0 {
-            from = from.max(penalty.last_refusal.plus(self.soft_window).plus_nanos(1));
-        }
-        Some(from.max(penalty.locked_until))
+        let from = self.bucket.forgettable_from(&penalty.filling, now)?;
+        Some(from.max(self.unburdened_from(penalty)))
     }
 
     fn take(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Result<(), Refusal> {
         if now < penalty.locked_until {
-            let token = self.bucket.take(&mut penalty.filling.clone(), now, cost);
-            let ready_at = token.err().map_or(now, |refusal| refusal.ready_at);
-            return Err(
-                Refusal::until(ready_at.max(penalty.locked_until)).because(Reason::LockedOut)
-            );
+            return Err(self.locked_out(penalty, now, cost));
         }
         let taken = self.bucket.take(&mut penalty.filling, now, cost);
         taken.map_err(|refusal| refusal.because(Reason::SoftThrottle))?;
@@ -113,13 +151,18 @@ impl Rule for PenaltyBucket {
         Ok(())
     }
 
-    fn refused(&self, penalty: &mut Penalty, now: Moment, _cost: u32, refusal: Refusal) -> Refusal {
-        if refusal.reason == Reason::LockedOut {
+    /// Refusals during a lockout do not extend it, whatever their reason.
+    fn refused(&self, penalty: &mut Penalty, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
+        if cost == 0 || now < penalty.locked_until {
             return refusal;
         }
         let in_a_row = penalty.refusals > 0 && now.since(penalty.last_refusal) <= self.soft_window;
-        penalty.refusals = if in_a_row { penalty.refusals + 1 } else { 1 };
-        penalty.last_refusal = now;
+        penalty.refusals = if in_a_row {
+            penalty.refusals.saturating_add(1)
+        } else {
+            1
+        };
+        penalty.last_refusal = penalty.last_refusal.max(now);
         if penalty.refusals < self.soft_limit || self.lockout.is_zero() {
             return refusal;
         }
@@ -133,6 +176,14 @@ impl Rule for PenaltyBucket {
     }
 
     fn available(&self, penalty: &Penalty, now: Moment) -> u32 {
+        if now < penalty.locked_until {
+            return 0;
+        }
+        self.remaining(penalty, now)
+    }
+
+    /// The whole tokens in the bucket, whether or not it is closed.
+    fn remaining(&self, penalty: &Penalty, now: Moment) -> u32 {
         self.bucket.available(&penalty.filling, now)
     }
 
@@ -149,8 +200,16 @@ impl Rule for PenaltyBucket {
         Some(full_at.max(penalty.locked_until))
     }
 
+    /// A reservation is a grant, so the count of refusals begins anew; and it is not used before a lockout ends.
     fn book(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Option<Moment> {
-        self.bucket.book(&mut penalty.filling, now, cost)
+        let ready_at = self.bucket.book(&mut penalty.filling, now, cost)?;
+        penalty.refusals = 0;
+        Some(ready_at.max(penalty.locked_until))
+    }
+
+    /// Nothing is granted by it, so refusals stay counted and a lockout stands.
+    fn charge(&self, penalty: &mut Penalty, now: Moment, cost: u32) {
+        self.bucket.charge(&mut penalty.filling, now, cost);
     }
 
     /// Whoever is locked out stays so.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::period::Period;
-use crate::{Moment, Quota, Refusal, Rule};
+use crate::{Carry, Moment, Quota, Refusal, Rule};
 
 /// So many in each cycle, and a reservation may reach into cycles to come.
 ///
@@ -72,7 +72,10 @@ impl Refresh {
 
     /// When `cost` is there, if it is not now.
     fn ready_at(&self, cycle: Cycle, cost: u32) -> Moment {
-        let missing = (i64::from(cost) - cycle.left).max(0).cast_unsigned();
+        let missing = i64::from(cost)
+            .saturating_sub(cycle.left)
+            .max(0)
+            .cast_unsigned();
         let cycles = missing.div_ceil(u64::from(self.limit));
         self.period
             .start(cycle.origin, cycle.index.saturating_add(cycles))
@@ -120,20 +123,24 @@ impl Rule for Refresh {
         Ok(())
     }
 
+    fn recorded_at(&self, cycle: &Cycle, now: Moment) -> Moment {
+        now.max(self.period.start(cycle.origin, cycle.index))
+    }
+
     fn available(&self, cycle: &Cycle, now: Moment) -> u32 {
         u32::try_from(self.at(*cycle, now).left.max(0)).unwrap_or(self.limit)
     }
 
     fn in_use(&self, cycle: &Cycle, now: Moment) -> u64 {
-        (i64::from(self.limit) - self.at(*cycle, now).left).cast_unsigned()
+        let left = self.at(*cycle, now).left;
+        i64::from(self.limit).saturating_sub(left).cast_unsigned()
     }
 
     fn put_back(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u32) {
-        let at = self.at(*cycle, now);
+        *cycle = self.at(*cycle, now);
         // What was taken in an earlier cycle has been made up for already.
-        if self.period.index(taken.nanos_since(at.origin)) >= at.index {
-            let left = (at.left + i64::from(cost)).min(i64::from(self.limit));
-            *cycle = Cycle { left, ..at };
+        if self.period.index(taken.nanos_since(cycle.origin)) >= cycle.index {
+            cycle.left = (cycle.left + i64::from(cost)).min(i64::from(self.limit));
         }
     }
 
@@ -150,6 +157,33 @@ impl Rule for Refresh {
             ..at
         };
         Some(ready_at)
+    }
+
+    fn forgettable_from(&self, cycle: &Cycle, now: Moment) -> Option<Moment> {
+        // The cycles of a new key are counted from the start of the limiter.
+        if cycle.origin == self.origin {
+            self.full_at(cycle, now)
+        } else {
+            Some(Moment::NEVER)
+        }
+    }
+
+    /// What was reserved ahead is still missing from the cycles to come. What was used of this cycle is not: it
+    /// leaves nothing of a smaller limit.
+    fn adopt(&self, old: &Self, cycle: &Cycle, now: Moment, carry: Carry) -> Cycle {
+        let used = old.in_use(cycle, now);
+        let of_this_cycle = used.min(old.limit.into());
+        let carried = |used| {
+            let used = carry.used(used, old.limit, self.limit);
+            i64::try_from(used).unwrap_or(i64::MAX)
+        };
+        let left = i64::from(self.limit)
+            .saturating_sub(carried(of_this_cycle))
+            .max(0);
+        Cycle {
+            left: left.saturating_sub(carried(used - of_this_cycle)),
+            ..self.fresh(now)
+        }
     }
 
     fn longest_wait(&self) -> Option<Duration> {

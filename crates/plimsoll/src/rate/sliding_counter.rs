@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use super::arithmetic::clipped;
 use super::period::Period;
-use crate::{Moment, Quota, Refusal, Rule};
+use crate::{Carry, Moment, Quota, Refusal, Rule};
 
 /// So many in a sliding window, estimated from two counts.
 ///
@@ -75,10 +76,16 @@ impl SlidingCounter {
         u128::from(previous) * u128::from(self.window.nanos() - passed)
     }
 
+    /// The same in whole units.
+    fn still_counts(&self, previous: u32, passed: u64) -> u32 {
+        let faded = self.faded(previous, passed);
+        u32::try_from(faded.div_ceil(u128::from(self.window.nanos()))).unwrap_or(u32::MAX)
+    }
+
     /// How much fits beside what is used, rounded down.
     fn room(&self, counts: Counts, passed: u64) -> u32 {
         let window = u128::from(self.window.nanos());
-        let free = u128::from(self.limit - counts.current) * window;
+        let free = u128::from(self.limit.saturating_sub(counts.current)) * window;
         let room = free.saturating_sub(self.faded(counts.previous, passed)) / window;
         u32::try_from(room).unwrap_or(self.limit)
     }
@@ -104,8 +111,8 @@ impl SlidingCounter {
         }
         // In the next window what is current now fades; after that nothing is left of it.
         match self.passed_when_fits(0, counts.current, cost) {
-            Some(then) => start(counts.index + 1).plus_nanos(then),
-            None => start(counts.index + 2),
+            Some(then) => start(counts.index.saturating_add(1)).plus_nanos(then),
+            None => start(counts.index.saturating_add(2)),
         }
     }
 }
@@ -155,15 +162,55 @@ impl Rule for SlidingCounter {
         self.room(at, passed)
     }
 
+    fn recorded_at(&self, counts: &Counts, now: Moment) -> Moment {
+        now.max(self.window.start(counts.origin, counts.index))
+    }
+
+    fn in_use(&self, counts: &Counts, now: Moment) -> u64 {
+        let (at, passed) = self.at(*counts, now);
+        u64::from(at.current) + u64::from(self.still_counts(at.previous, passed))
+    }
+
     fn put_back(&self, counts: &mut Counts, now: Moment, taken: Moment, cost: u32) {
         let (mut at, _) = self.at(*counts, now);
         let taken = self.window.index(taken.nanos_since(counts.origin));
         if taken >= at.index {
             at.current = at.current.saturating_sub(cost);
-        } else if taken + 1 == at.index {
+        } else if at.index - taken == 1 {
             at.previous = at.previous.saturating_sub(cost);
         }
         *counts = at;
+    }
+
+    /// First what was taken in this window; then as much of the window before as still counts for that.
+    fn add(&self, counts: &mut Counts, now: Moment, amount: u32) {
+        let (mut at, passed) = self.at(*counts, now);
+        let part = amount.min(at.current);
+        at.current -= part;
+        let rest = amount - part;
+        if rest > 0 {
+            let left = self.still_counts(at.previous, passed).saturating_sub(rest);
+            let window = u128::from(self.window.nanos());
+            let scaled = u128::from(left) * window / (window - u128::from(passed));
+            at.previous = u32::try_from(scaled).unwrap_or(u32::MAX).min(at.previous);
+        }
+        *counts = at;
+    }
+
+    fn forgettable_from(&self, counts: &Counts, now: Moment) -> Option<Moment> {
+        // The windows of a new key are counted from the start of the limiter.
+        if counts.origin == self.origin {
+            self.full_at(counts, now)
+        } else {
+            Some(Moment::NEVER)
+        }
+    }
+
+    fn adopt(&self, old: &Self, counts: &Counts, now: Moment, carry: Carry) -> Counts {
+        Counts {
+            current: clipped(carry.used(old.in_use(counts, now), old.limit, self.limit)),
+            ..self.fresh(now)
+        }
     }
 
     /// What is taken fades for another window; the limit is still of one.
@@ -178,6 +225,9 @@ impl Rule for SlidingCounter {
             (0, _) => 1,
             _ => 2,
         };
-        Some(self.window.start(at.origin, at.index + windows))
+        Some(
+            self.window
+                .start(at.origin, at.index.saturating_add(windows)),
+        )
     }
 }

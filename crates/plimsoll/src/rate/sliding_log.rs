@@ -1,13 +1,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::arithmetic::clipped;
 use crate::moment::saturating_nanos;
-use crate::{InvalidLimit, Moment, Quota, Reason, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule};
 
 /// So many in any window, counted exactly: every single time is remembered.
 ///
 /// The most precise window and the most expensive: 16 bytes for each time at which anything was taken
-/// and that is still in the window.
+/// and that is still in the window. Of what is counted only the newest can matter, as much as the limit, so there
+/// are never more times than that, however many refusals are counted.
 ///
 /// ```
 /// use plimsoll::{Gate, Quota, SlidingLog};
@@ -31,17 +33,62 @@ pub struct SlidingLog {
 }
 
 /// What a [`SlidingLog`] remembers: when how much was taken, from the oldest to the newest.
+///
+/// Entries keep running totals, so that what counts at a moment, and the moment at which little enough counts, are
+/// found by halving and not by adding up.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Log {
     entries: VecDeque<Entry>,
-    used: u64,
+    /// The running total before the first entry. It wraps around; only differences are looked at.
+    base: u64,
+    /// The latest moment at which anything was recorded, whether or not it still counts.
     newest: Option<Moment>,
 }
 
+/// All that was recorded at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
     at: Moment,
-    cost: u32,
+    /// What was recorded up to and including this.
+    total: u64,
+}
+
+impl Log {
+    /// All that is recorded, whether or not it still counts.
+    fn used(&self) -> u64 {
+        self.entries.back().map_or(0, |entry| self.up_to(entry))
+    }
+
+    /// What is recorded up to and including `entry`.
+    fn up_to(&self, entry: &Entry) -> u64 {
+        entry.total.wrapping_sub(self.base)
+    }
+
+    /// What is recorded before the entry at `index`.
+    fn before(&self, index: usize) -> u64 {
+        let before = index.checked_sub(1).and_then(|last| self.entries.get(last));
+        before.map_or(0, |entry| self.up_to(entry))
+    }
+
+    /// Drops the oldest `units`.
+    fn drop_oldest(&mut self, units: u64) {
+        while let Some(oldest) = self.entries.front()
+            && self.up_to(oldest) <= units
+        {
+            self.entries.pop_front();
+        }
+        self.base = self.base.wrapping_add(units);
+    }
+
+    /// Frees so much of the entry at `index`, which must have as much.
+    fn free(&mut self, index: usize, units: u64) {
+        for entry in self.entries.range_mut(index..) {
+            entry.total = entry.total.wrapping_sub(units);
+        }
+        if self.up_to(&self.entries[index]) == self.before(index) {
+            self.entries.remove(index);
+        }
+    }
 }
 
 impl SlidingLog {
@@ -56,9 +103,16 @@ impl SlidingLog {
     }
 
     /// Nothing sooner than `min_gap` after the one before.
-    pub fn with_min_gap(mut self, min_gap: Duration) -> Self {
-        self.min_gap = saturating_nanos(min_gap);
-        self
+    ///
+    /// # Panics
+    ///
+    /// If `min_gap` is longer than the window: it alone would decide.
+    #[track_caller]
+    pub fn with_min_gap(self, min_gap: Duration) -> Self {
+        match self.try_with_min_gap(min_gap) {
+            Ok(log) => log,
+            Err(invalid) => panic!("{invalid}"),
+        }
     }
 
     /// Nothing sooner than `min_gap` after the one before.
@@ -66,15 +120,17 @@ impl SlidingLog {
     /// # Errors
     ///
     /// If `min_gap` is longer than the window: it alone would decide.
-    pub fn try_with_min_gap(self, min_gap: Duration) -> Result<Self, InvalidLimit> {
-        if saturating_nanos(min_gap) > self.window {
+    pub fn try_with_min_gap(mut self, min_gap: Duration) -> Result<Self, InvalidLimit> {
+        let nanos = saturating_nanos(min_gap);
+        if nanos > self.window {
             return Err(InvalidLimit::new(
                 "min_gap",
                 format!("{min_gap:?}"),
                 "at most the window",
             ));
         }
-        Ok(self.with_min_gap(min_gap))
+        self.min_gap = nanos;
+        Ok(self)
     }
 
     /// Counts what is refused as if it had been granted: one who keeps trying keeps being refused.
@@ -100,70 +156,72 @@ impl SlidingLog {
         self.count_refused
     }
 
-    /// The entries that still count, and how much they sum up to.
-    fn counting<'a>(&self, log: &'a Log, now: Moment) -> (impl Iterator<Item = &'a Entry>, u64) {
-        let window = self.window;
+    /// How much still counts at `now`.
+    fn counting(&self, log: &Log, now: Moment) -> u64 {
         let gone = log
             .entries
-            .iter()
-            .take_while(move |entry| now.nanos_since(entry.at) >= window);
-        let (count, cost) = gone.fold((0, 0), |(count, cost), entry| {
-            (count + 1, cost + u64::from(entry.cost))
-        });
-        (log.entries.iter().skip(count), log.used - cost)
+            .partition_point(|entry| now.nanos_since(entry.at) >= self.window);
+        log.used() - log.before(gone)
     }
 
     fn forget_past(&self, log: &mut Log, now: Moment) {
-        while let Some(oldest) = log.entries.front() {
-            if now.nanos_since(oldest.at) < self.window {
-                break;
-            }
-            log.used -= u64::from(oldest.cost);
+        while let Some(oldest) = log.entries.front()
+            && now.nanos_since(oldest.at) >= self.window
+        {
+            log.base = oldest.total;
             log.entries.pop_front();
         }
     }
 
-    fn record(&self, log: &mut Log, now: Moment, cost: u32) {
-        self.forget_past(log, now);
-        // Time that steps back stands still.
-        let at = log.newest.map_or(now, |newest| newest.max(now));
-        log.used += u64::from(cost);
-        log.newest = Some(at);
-        match log.entries.back_mut() {
-            Some(entry) if entry.at == at && entry.cost.checked_add(cost).is_some() => {
-                entry.cost += cost;
-            }
-            _ => log.entries.push_back(Entry { at, cost }),
-        }
+    /// The moment under which something that happens at `now` is recorded: time that steps back stands still.
+    fn moment(log: &Log, now: Moment) -> Moment {
+        log.newest.map_or(now, |newest| newest.max(now))
     }
 
-    /// When `cost` fits the window and keeps the gap.
-    fn ready_at(&self, log: &Log, now: Moment, cost: u32) -> Moment {
-        let most = u64::from(self.limit.saturating_sub(cost));
-        let (entries, mut used) = self.counting(log, now);
-        let mut ready_at = now;
-        for entry in entries {
-            if used <= most {
-                break;
-            }
-            used -= u64::from(entry.cost);
-            ready_at = entry.at.plus_nanos(self.window);
+    fn record(&self, log: &mut Log, now: Moment, cost: u32) {
+        self.forget_past(log, now);
+        let at = Self::moment(log, now);
+        let last = log.entries.back().map_or(log.base, |entry| entry.total);
+        let total = last.wrapping_add(cost.into());
+        log.newest = Some(at);
+        match log.entries.back_mut() {
+            Some(entry) if entry.at == at => entry.total = total,
+            _ => log.entries.push_back(Entry { at, total }),
         }
-        ready_at.max(self.gap_ends(log))
+        // Whatever leaves the window or is asked for, older units than these decide nothing.
+        let excess = log.used().saturating_sub(self.limit.into());
+        log.drop_oldest(excess);
+    }
+
+    /// When `cost` fits the window beside `more` that is recorded at the latest moment, and keeps the gap.
+    fn ready_at(&self, log: &Log, now: Moment, cost: u32, more: u32) -> Moment {
+        let latest = Self::moment(log, now);
+        let gap_ends = if more > 0 {
+            latest.plus_nanos(self.min_gap)
+        } else {
+            self.gap_ends(log)
+        };
+        let Some(most) = u64::from(self.limit).checked_sub(u64::from(cost) + u64::from(more))
+        else {
+            return latest.plus_nanos(self.window).max(gap_ends).max(now);
+        };
+        let used = log.used();
+        let ready_at = if used <= most {
+            now
+        } else {
+            // The first entry after which there is little enough.
+            let last = log
+                .entries
+                .partition_point(|entry| used - log.up_to(entry) > most);
+            let leaves = |entry: &Entry| entry.at.plus_nanos(self.window);
+            log.entries.get(last).map_or(now, leaves)
+        };
+        ready_at.max(gap_ends).max(now)
     }
 
     fn gap_ends(&self, log: &Log) -> Moment {
         log.newest
             .map_or(Moment::ORIGIN, |newest| newest.plus_nanos(self.min_gap))
-    }
-
-    fn refusal(&self, log: &Log, now: Moment, cost: u32) -> Refusal {
-        let refusal = Refusal::until(self.ready_at(log, now, cost));
-        if now < self.gap_ends(log) {
-            refusal.because(Reason::TooSoon)
-        } else {
-            refusal
-        }
     }
 }
 
@@ -181,73 +239,111 @@ impl Rule for SlidingLog {
     }
 
     fn take(&self, log: &mut Log, now: Moment, cost: u32) -> Result<(), Refusal> {
-        if now < self.gap_ends(log) || u64::from(cost) > u64::from(self.available(log, now)) {
-            return Err(self.refusal(log, now, cost));
-        }
+        self.forget_past(log, now);
+        self.peek(log, now, cost)?;
         self.record(log, now, cost);
         Ok(())
     }
 
+    fn recorded_at(&self, log: &Log, now: Moment) -> Moment {
+        Self::moment(log, now)
+    }
+
     fn refused(&self, log: &mut Log, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
-        if !self.count_refused {
+        if !self.count_refused || cost == 0 {
             return refusal;
         }
+        // The refusal itself counts, so it is later than it was.
+        let ready_at = self.ready_at(log, now, cost, cost);
         self.record(log, now, cost);
-        // The refusal itself counts by now, so it is later than it was.
         Refusal {
-            ready_at: refusal.ready_at.max(self.ready_at(log, now, cost)),
+            ready_at: refusal.ready_at.max(ready_at),
             ..refusal
         }
     }
 
+    fn peek(&self, log: &Log, now: Moment, cost: u32) -> Result<(), Refusal> {
+        let too_soon = now < self.gap_ends(log);
+        if !too_soon && cost <= self.available(log, now) {
+            return Ok(());
+        }
+        let refusal = Refusal::until(self.ready_at(log, now, cost, 0));
+        Err(if too_soon {
+            refusal.because(Reason::TooSoon)
+        } else {
+            refusal
+        })
+    }
+
     fn available(&self, log: &Log, now: Moment) -> u32 {
-        let (_, used) = self.counting(log, now);
-        self.limit
-            .saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+        self.limit.saturating_sub(clipped(self.counting(log, now)))
     }
 
     fn in_use(&self, log: &Log, now: Moment) -> u64 {
-        self.counting(log, now).1
+        self.counting(log, now)
     }
 
     fn put_back(&self, log: &mut Log, _now: Moment, taken: Moment, cost: u32) {
-        let mut left = cost;
         // Only what was recorded at that very moment: what has left the window is nobody's any more.
-        for entry in log.entries.iter_mut().filter(|entry| entry.at == taken) {
-            let part = left.min(entry.cost);
-            entry.cost -= part;
-            left -= part;
-            if left == 0 {
-                break;
-            }
+        let found = log.entries.binary_search_by_key(&taken, |entry| entry.at);
+        let Ok(index) = found else {
+            return;
+        };
+        let held = log.up_to(&log.entries[index]) - log.before(index);
+        log.free(index, held.min(cost.into()));
+        if log.newest == Some(taken) {
+            log.newest = log.entries.back().map(|entry| entry.at);
         }
-        log.used -= u64::from(cost - left);
-        log.entries.retain(|entry| entry.cost > 0);
-        log.newest = log
-            .entries
-            .back()
-            .map(|entry| entry.at)
-            .or(log.newest.filter(|_| left > 0));
     }
 
     fn add(&self, log: &mut Log, now: Moment, amount: u32) {
         self.forget_past(log, now);
         let mut left = u64::from(amount);
-        while let (true, Some(newest)) = (left > 0, log.entries.back_mut()) {
-            let part = u64::from(newest.cost).min(left);
-            newest.cost -= u32::try_from(part).unwrap_or(u32::MAX);
+        while left > 0
+            && let Some(index) = log.entries.len().checked_sub(1)
+        {
+            let part = left.min(log.used() - log.before(index));
+            log.free(index, part);
             left -= part;
-            log.used -= part;
-            if newest.cost == 0 {
-                log.entries.pop_back();
-            }
+        }
+    }
+
+    /// The minimum gap does not stand in the way of what is charged.
+    fn charge(&self, log: &mut Log, now: Moment, cost: u32) {
+        let cost = self.available(log, now).min(cost);
+        if cost > 0 {
+            self.record(log, now, cost);
         }
     }
 
     fn full_at(&self, log: &Log, now: Moment) -> Option<Moment> {
-        let newest = log
-            .newest
-            .map_or(now, |newest| newest.plus_nanos(self.window));
-        Some(newest.max(now))
+        let last = log.entries.back();
+        let leaves = last.map_or(now, |entry| entry.at.plus_nanos(self.window));
+        Some(leaves.max(now))
+    }
+
+    /// A gap goes on even if what began it was made good.
+    fn forgettable_from(&self, log: &Log, now: Moment) -> Option<Moment> {
+        let full_at = self.full_at(log, now)?;
+        Some(full_at.max(self.gap_ends(log)))
+    }
+
+    /// The times stay what they were. In proportion there are no such times: what was used counts from now on.
+    fn adopt(&self, old: &Self, log: &Log, now: Moment, carry: Carry) -> Log {
+        if matches!(carry, Carry::AsIs | Carry::Used) {
+            let mut log = log.clone();
+            old.forget_past(&mut log, now);
+            return log;
+        }
+        let mut fresh = self.fresh(now);
+        let used = carry.used(old.in_use(log, now), old.limit, self.limit);
+        if used > 0 {
+            self.record(&mut fresh, now, clipped(used));
+        }
+        fresh
+    }
+
+    fn keeps_grants(&self, carry: Carry) -> bool {
+        matches!(carry, Carry::AsIs | Carry::Used)
     }
 }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use super::arithmetic::clipped;
 use super::period::Period;
-use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule};
 
 /// So many in a window that slides on by segments.
 ///
@@ -229,7 +230,7 @@ impl Rule for SlidingWindow {
     #[inline]
     fn take(&self, state: &mut Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
         self.advance(state, now);
-        if cost > self.limit - state.used {
+        if cost > self.limit.saturating_sub(state.used) {
             let most = self.limit.saturating_sub(cost);
             return Err(Refusal::until(self.down_to(state, most)));
         }
@@ -239,7 +240,7 @@ impl Rule for SlidingWindow {
     }
 
     fn peek(&self, state: &Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
-        if cost <= self.limit - self.used(state, now) {
+        if cost <= self.available(state, now) {
             return Ok(());
         }
         Err(Refusal::until(
@@ -247,8 +248,16 @@ impl Rule for SlidingWindow {
         ))
     }
 
+    fn recorded_at(&self, state: &Segments, now: Moment) -> Moment {
+        now.max(self.start(state.origin, state.newest))
+    }
+
     fn available(&self, state: &Segments, now: Moment) -> u32 {
-        self.limit - self.used(state, now)
+        self.limit.saturating_sub(self.used(state, now))
+    }
+
+    fn in_use(&self, state: &Segments, now: Moment) -> u64 {
+        self.used(state, now).into()
     }
 
     fn put_back(&self, state: &mut Segments, now: Moment, taken: Moment, cost: u32) {
@@ -269,7 +278,7 @@ impl Rule for SlidingWindow {
         let mut left = amount.min(state.used);
         state.used -= left;
         // The newest first: what leaves last is what is missed longest.
-        for back in 0..u64::from(self.segments).min(state.newest + 1) {
+        for back in 0..u64::from(self.segments).min(state.newest.saturating_add(1)) {
             let count = &mut state.counts[self.slot(state.newest - back)];
             let part = left.min(*count);
             *count -= part;
@@ -283,5 +292,22 @@ impl Rule for SlidingWindow {
         } else {
             self.down_to(state, 0)
         })
+    }
+
+    fn forgettable_from(&self, state: &Segments, now: Moment) -> Option<Moment> {
+        // The segments of a new key are counted from the start of the limiter.
+        if state.origin == self.origin {
+            self.full_at(state, now)
+        } else {
+            Some(Moment::NEVER)
+        }
+    }
+
+    fn adopt(&self, old: &Self, state: &Segments, now: Moment, carry: Carry) -> Segments {
+        let mut fresh = self.fresh(now);
+        let used = carry.used(old.in_use(state, now), old.limit, self.limit);
+        fresh.used = clipped(used);
+        fresh.counts[fresh.slot] = fresh.used;
+        fresh
     }
 }

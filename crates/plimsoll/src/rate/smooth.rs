@@ -80,9 +80,12 @@ pub struct Stored {
 /// Into so many parts a nanosecond is divided.
 const PARTS: u128 = 1 << 16;
 const PARTS_F: f64 = 65536.0;
+/// In nanoseconds: some 3000 years.
+const LONGEST_INTERVAL: f64 = 1e20;
 
 impl Smooth {
-    /// `rate` permits a second; what is not used in a second of idling can be taken at once.
+    /// `rate` permits a second; what is not used in a second of idling can be taken at once. As the limit of
+    /// [many keys](crate::Keyed) it keeps all of them up to `max_keys`, as each has something stored.
     ///
     /// # Panics
     ///
@@ -161,7 +164,8 @@ impl Smooth {
         if !(rate > 0.0 && rate <= 1e12) {
             return Err(InvalidLimit::new("rate", rate, "above 0 and at most 10^12"));
         }
-        self.interval = 1e9 / rate;
+        // Later than any moment is late enough, and products of it stay finite.
+        self.interval = (1e9 / rate).min(LONGEST_INTERVAL);
         match &mut self.profile {
             Profile::Bursty { max_burst } => {
                 self.max = *max_burst / self.interval;
@@ -235,6 +239,8 @@ impl Rule for Smooth {
     type State = Stored;
 
     const BOOKS: bool = true;
+    /// What stored permits cost depends on how many there were, and parts of them are rounded.
+    const UNDO_IS_EXACT: bool = false;
 
     /// Nothing is too large.
     fn limit(&self) -> u32 {
@@ -273,11 +279,14 @@ impl Rule for Smooth {
         u64::from(whole((owed / self.interval).ceil()))
     }
 
-    fn put_back(&self, stored: &mut Stored, now: Moment, _taken: Moment, cost: u32) {
+    fn put_back(&self, stored: &mut Stored, now: Moment, taken: Moment, cost: u32) {
         let idled = self.idled(*stored, parts(now));
         let owed = idled.next.saturating_sub(parts(now));
-        let refund = to_parts(f64::from(cost) * self.interval).min(owed);
-        let rest = f64::from(cost) - to_nanos(refund) / self.interval;
+        // Had it not been taken, as much as has come since may have found no room.
+        let since = to_nanos(parts(now).saturating_sub(parts(taken))) / self.interval;
+        let held = (f64::from(cost) - since).max(0.0);
+        let refund = to_parts(held * self.interval).min(owed);
+        let rest = held - to_nanos(refund) / self.interval;
         *stored = Stored {
             permits: (idled.permits + rest.max(0.0)).min(self.max),
             next: idled.next - refund,
@@ -287,6 +296,25 @@ impl Rule for Smooth {
     fn full_at(&self, stored: &Stored, now: Moment) -> Option<Moment> {
         let missing = (self.max - stored.permits).max(0.0) * self.cool;
         Some(moment(stored.next.saturating_add(to_parts(missing))).max(now))
+    }
+
+    fn forgettable_from(&self, stored: &Stored, now: Moment) -> Option<Moment> {
+        let is_as_new_when_full = match self.profile {
+            // A new one stores nothing, and every idle moment makes this one better.
+            Profile::Bursty { .. } => self.max == 0.0,
+            Profile::WarmUp { .. } => true,
+        };
+        if !is_as_new_when_full {
+            return Some(Moment::NEVER);
+        }
+        let mut from = self.full_at(stored, now)?;
+        // Idle time is divided with rounding, so the last part of a permit may come a little later.
+        let mut step = 1;
+        while from < Moment::NEVER && self.idled(*stored, parts(from)).permits < self.max {
+            from = from.plus_nanos(step);
+            step *= 2;
+        }
+        Some(from)
     }
 
     fn book(&self, stored: &mut Stored, now: Moment, cost: u32) -> Option<Moment> {
@@ -299,7 +327,7 @@ impl Rule for Smooth {
         false
     }
 
-    /// The stored permits keep their proportion to what can be stored; the time owed is kept.
+    /// The time owed is kept, whatever becomes of the stored permits.
     fn adopt(&self, old: &Self, stored: &Stored, now: Moment, carry: Carry) -> Stored {
         let idled = old.idled(*stored, parts(now));
         let fresh = self.fresh(now);
@@ -307,6 +335,7 @@ impl Rule for Smooth {
             Carry::Reset => return fresh,
             _ if old.max == 0.0 => fresh.permits,
             Carry::AsIs => idled.permits.min(self.max),
+            Carry::Used => (self.max - (old.max - idled.permits)).max(0.0),
             Carry::Proportional => idled.permits * self.max / old.max,
         };
         Stored { permits, ..idled }

@@ -21,6 +21,7 @@
 //! which restores the rest. What is decided by the word alone is decided in 64 bits, wrapping around;
 //! only buckets too deep for that use 128.
 
+mod changed;
 mod described;
 
 use super::arithmetic::{bits, div_ceil, gcd};
@@ -156,7 +157,8 @@ impl TokenBucket {
         Ok(self.with_burst(burst))
     }
 
-    /// Starts with `initial` tokens instead of a full bucket.
+    /// Starts with `initial` tokens instead of a full bucket. As the limit of [many keys](crate::Keyed) it keeps all of
+    /// them up to `max_keys`, as none is ever like new again.
     ///
     /// # Panics
     ///
@@ -255,7 +257,7 @@ impl Rule for TokenBucket {
     #[inline]
     fn take(&self, state: &mut Filling, now: Moment, cost: u32) -> Result<(), Refusal> {
         let supply = self.supply(state.origin, now);
-        let full = state.full.max(supply) + self.price(cost);
+        let full = state.full.max(supply).saturating_add(self.price(cost));
         if full <= supply + self.capacity() {
             state.full = full;
             Ok(())
@@ -300,27 +302,19 @@ impl Rule for TokenBucket {
         Some(ready.max(now))
     }
 
-    fn adopt(&self, old: &Self, filling: &Filling, now: Moment, carry: Carry) -> Filling {
-        let missing = filling.full.saturating_sub(old.supply(filling.origin, now));
-        // What it holds, on the old supply scale; below 0 if it is in debt.
-        let held = old.capacity().cast_signed() - missing.cast_signed();
-        let held = match carry {
-            Carry::Reset => return self.fresh(now),
-            Carry::AsIs => held,
-            Carry::Proportional => held * i128::from(self.burst) / i128::from(old.burst),
-        };
-        // Whole tokens and the rest apart, so that no product is too large.
-        let (token, old_token) = (i128::from(self.token), i128::from(old.token));
-        let (whole, rest) = (held.div_euclid(old_token), held.rem_euclid(old_token));
-        let held = whole * token + rest * token / old_token;
-        let missing = (self.capacity().cast_signed() - held)
-            .max(0)
-            .cast_unsigned();
-        let fresh = self.fresh(now);
-        Filling {
-            full: self.supply(fresh.origin, now) + missing,
-            ..fresh
+    fn forgettable_from(&self, state: &Filling, now: Moment) -> Option<Moment> {
+        // A bucket that is filled is better than a new one that is not, and refills of another phase differ.
+        let is_as_new = self.initial == self.burst
+            && (state.origin == self.origin || matches!(self.supply, Supply::Greedy { .. }));
+        if is_as_new {
+            self.full_at(state, now)
+        } else {
+            Some(Moment::NEVER)
         }
+    }
+
+    fn adopt(&self, old: &Self, filling: &Filling, now: Moment, carry: Carry) -> Filling {
+        self.adopted(old, filling, now, carry)
     }
 
     #[inline]

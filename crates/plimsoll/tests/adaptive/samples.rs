@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
-use plimsoll::{Demand, Gate, ManualClock, Moment, Outcome, Permit, Queue, Reason};
+use plimsoll::{Clock, Demand, Gate, Limiter, ManualClock, Moment, Outcome, Permit, Queue, Reason};
 
 use crate::MS;
 use crate::poll::poll;
@@ -226,4 +226,24 @@ fn where_not_all_work_is_timed_samples_stand_for_no_more_than_there_was() {
         gate.try_acquire(1).unwrap().finish(Outcome::Success);
     }
     assert_eq!(weight.load(Relaxed), 1000);
+}
+
+#[test]
+fn work_that_is_granted_behind_the_lock_is_timed_from_when_it_began() {
+    // Beyond so much in a tick of the machine's clock only the tick is read, which may be a millisecond ago. Work
+    // that was then granted behind the lock taught as if that had been measured.
+    let algorithm = Scripted::new(10);
+    let gate = Gate::builder(Adaptive::new(algorithm.clone()));
+    let gate = gate.queue(Queue::lifo(20)).clock(Clock::precise()).build();
+    let held = gate.try_acquire(5).unwrap();
+    // While it waits every decision takes the lock, and newcomers that fit pass.
+    let waiting = Waiter::new(gate.acquire(9));
+    for _ in 0..500 {
+        let before = gate.clock().now();
+        gate.try_acquire(1).unwrap().finish(Outcome::Success);
+        for sample in algorithm.heard() {
+            assert!(sample.start >= before, "{sample:?} before {before:?}");
+        }
+    }
+    drop((waiting, held));
 }

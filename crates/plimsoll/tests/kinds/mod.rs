@@ -5,56 +5,13 @@ mod subjects;
 use std::time::Duration;
 
 use plimsoll::{
-    Bandwidths, Concurrency, Counts, FixedWindow, Full, ManualClock, Queue, Quota, Refresh,
-    SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    Bandwidths, Carry, Concurrency, Counts, FixedWindow, Full, Gate, Keyed, Limiter, ManualClock,
+    PenaltyBucket, Queue, Quota, Refresh, Reservation, Rule, SlidingCounter, SlidingLog,
+    SlidingWindow, Smooth, TokenBucket,
 };
 use proptest::prelude::*;
 
-use crate::reference::{self, Nanos};
-pub(crate) use subjects::{Shape, Subject};
-
-#[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    Greedy {
-        burst: u32,
-        refill: u32,
-        every: Nanos,
-        initial: u32,
-    },
-    Interval {
-        burst: u32,
-        refill: u32,
-        every: Nanos,
-        initial: u32,
-    },
-    Fixed {
-        limit: u32,
-        window: Nanos,
-    },
-    Sliding {
-        limit: u32,
-        window: Nanos,
-        segments: u32,
-    },
-    Log {
-        limit: u32,
-        window: Nanos,
-        gap: Nanos,
-    },
-    Counter {
-        limit: u32,
-        window: Nanos,
-    },
-    /// Without reservations it is a fixed window.
-    Refresh {
-        limit: u32,
-        window: Nanos,
-    },
-    Several(Vec<Self>),
-    Slots {
-        limit: u32,
-    },
-}
+use crate::reference::{self, Bucket, INTERVAL, Nanos, Spec};
 
 /// Small limits mostly, where everything happens; sometimes the largest there are.
 fn limit() -> impl Strategy<Value = u32> {
@@ -72,157 +29,326 @@ fn period() -> impl Strategy<Value = Nanos> {
     ]
 }
 
-pub(crate) fn kind() -> impl Strategy<Value = Kind> {
-    let bucket = || {
-        (limit(), limit(), period()).prop_flat_map(|(burst, refill, every)| {
-            (
-                Just(burst),
-                Just(refill),
-                Just(every),
-                prop_oneof![3 => Just(burst), 1 => 0..=burst],
-            )
+fn bucket() -> impl Strategy<Value = Bucket> {
+    (limit(), limit(), period()).prop_flat_map(|(burst, refill, every)| {
+        let initial = prop_oneof![3 => Just(burst), 1 => 0..=burst];
+        initial.prop_map(move |initial| Bucket {
+            burst,
+            refill,
+            every,
+            initial,
         })
-    };
+    })
+}
+
+pub(crate) fn spec() -> impl Strategy<Value = Spec> {
     prop_oneof![
-        bucket().prop_map(|(burst, refill, every, initial)| Kind::Greedy {
-            burst,
-            refill,
-            every,
-            initial
-        }),
-        bucket().prop_map(|(burst, refill, every, initial)| Kind::Interval {
-            burst,
-            refill,
-            every,
-            initial
-        }),
-        (limit(), period()).prop_map(|(limit, window)| Kind::Fixed { limit, window }),
-        (limit(), period(), 1u32..6).prop_map(|(limit, window, segments)| Kind::Sliding {
+        bucket().prop_map(Spec::Greedy),
+        bucket().prop_map(Spec::Interval),
+        (limit(), period()).prop_map(|(limit, window)| Spec::Fixed { limit, window }),
+        (limit(), period(), 1u32..6).prop_map(|(limit, window, segments)| Spec::Sliding {
             limit,
             window: window.max(u64::from(segments)),
             segments,
         }),
-        (limit(), period(), 0u64..5).prop_map(|(limit, window, gap)| Kind::Log {
-            limit,
-            window,
-            gap: gap.min(window),
-        }),
-        (limit(), period()).prop_map(|(limit, window)| Kind::Counter { limit, window }),
-        (limit(), period()).prop_map(|(limit, window)| Kind::Refresh { limit, window }),
-        (bucket(), bucket()).prop_map(|(a, b)| {
-            let (burst, refill, every, initial) = a;
-            let first = Kind::Greedy {
-                burst,
-                refill,
-                every,
-                initial,
-            };
-            let (burst, refill, every, initial) = b;
-            Kind::Several(vec![
-                first,
-                Kind::Interval {
-                    burst,
-                    refill,
-                    every,
-                    initial,
-                },
-            ])
-        }),
-        limit().prop_map(|limit| Kind::Slots { limit }),
+        (limit(), period(), 0u64..5, any::<bool>()).prop_map(
+            |(limit, window, gap, counts_refusals)| Spec::Log {
+                limit,
+                window,
+                gap: gap.min(window),
+                counts_refusals,
+            }
+        ),
+        (limit(), period()).prop_map(|(limit, window)| Spec::Counter { limit, window }),
+        (limit(), period()).prop_map(|(limit, window)| Spec::Refresh { limit, window }),
+        (bucket(), bucket())
+            .prop_map(|(a, b)| Spec::Several(vec![Spec::Greedy(a), Spec::Interval(b)])),
+        (
+            bucket(),
+            1u32..4,
+            period(),
+            prop_oneof![Just(0), 1u64..5000]
+        )
+            .prop_map(|(bucket, soft_limit, soft_window, lockout)| Spec::Penalty {
+                bucket,
+                soft_limit,
+                soft_window,
+                lockout,
+            }),
+        (0u64..9000).prop_map(|max| Spec::Bursty { max }),
+        limit().prop_map(|limit| Spec::Slots { limit }),
     ]
 }
 
-impl Kind {
-    pub(crate) fn period(&self) -> Nanos {
-        match *self {
-            Self::Greedy { every, .. } | Self::Interval { every, .. } => every,
-            Self::Fixed { window, .. }
-            | Self::Sliding { window, .. }
-            | Self::Log { window, .. }
-            | Self::Counter { window, .. }
-            | Self::Refresh { window, .. } => window,
-            Self::Several(ref kinds) => kinds[0].period(),
-            Self::Slots { .. } => 1000,
+/// Another limit of the same kind, to change to. Buckets may change from greedy to interval and back.
+pub(crate) fn altered(spec: &Spec, other: Bucket) -> Spec {
+    let Bucket {
+        burst: limit,
+        every: window,
+        ..
+    } = other;
+    match *spec {
+        Spec::Greedy(_) | Spec::Interval(_) if other.refill.is_multiple_of(2) => {
+            Spec::Greedy(other)
         }
-    }
-
-    pub(crate) fn reference(&self, start: Nanos) -> reference::Rule {
-        match *self {
-            Self::Greedy {
-                burst,
-                refill,
-                every,
-                initial,
-            } => {
-                let level = i128::from(initial) * i128::from(every);
-                reference::Rule::Greedy {
-                    burst,
-                    refill,
-                    every,
-                    level,
-                    at: start,
-                }
-            }
-            Self::Interval {
-                burst,
-                refill,
-                every,
-                initial,
-            } => {
-                let tokens = i128::from(initial);
-                reference::Rule::Interval {
-                    burst,
-                    refill,
-                    every,
-                    tokens,
-                    at: start,
-                    start,
-                }
-            }
-            Self::Fixed { limit, window } => reference::Rule::Fixed {
-                limit,
-                window,
-                start,
-                grants: Vec::new(),
-            },
-            Self::Sliding {
-                limit,
-                window,
-                segments,
-            } => reference::Rule::Sliding {
-                limit,
-                window,
-                segments,
-                start,
-                grants: Vec::new(),
-            },
-            Self::Log { limit, window, gap } => reference::Rule::Log {
-                limit,
-                window,
-                gap,
-                grants: Vec::new(),
-            },
-            Self::Counter { limit, window } => reference::Rule::Counter {
-                limit,
-                window,
-                start,
-                grants: Vec::new(),
-            },
-            Self::Refresh { limit, window } => Self::Fixed { limit, window }.reference(start),
-            Self::Several(ref kinds) => {
-                reference::Rule::Several(kinds.iter().map(|kind| kind.reference(start)).collect())
-            }
-            Self::Slots { limit } => reference::Rule::Slots { limit, used: 0 },
-        }
+        Spec::Greedy(_) | Spec::Interval(_) => Spec::Interval(other),
+        Spec::Fixed { .. } => Spec::Fixed { limit, window },
+        Spec::Sliding { segments, .. } => Spec::Sliding {
+            limit,
+            window: window.max(u64::from(segments)),
+            segments,
+        },
+        Spec::Log {
+            gap,
+            counts_refusals,
+            ..
+        } => Spec::Log {
+            limit,
+            window,
+            gap: gap.min(window),
+            counts_refusals,
+        },
+        Spec::Counter { .. } => Spec::Counter { limit, window },
+        Spec::Refresh { .. } => Spec::Refresh { limit, window },
+        Spec::Several(_) => Spec::Several(vec![Spec::Greedy(other), Spec::Interval(other)]),
+        Spec::Penalty {
+            soft_limit,
+            soft_window,
+            lockout,
+            ..
+        } => Spec::Penalty {
+            bucket: other,
+            soft_limit,
+            soft_window,
+            lockout,
+        },
+        Spec::Bursty { .. } => Spec::Bursty {
+            max: window % 10_000,
+        },
+        Spec::Slots { .. } => spec.clone(),
     }
 }
 
+/// To change to; see [`altered`].
+pub(crate) fn alteration() -> impl Strategy<Value = Bucket> {
+    bucket()
+}
+
+/// A real rule that is made of a description.
+pub(crate) trait Described: Rule + Clone {
+    fn of(spec: &Spec) -> Self;
+    fn replace_keys(keyed: &Keyed<u8, Self>, spec: &Spec, carry: Carry);
+    fn resize_keys(_keyed: &Keyed<u8, Self>, _limit: u32) -> bool {
+        false
+    }
+}
+
+fn quota(units: u32, nanos: Nanos) -> Quota {
+    Quota::new(units, Duration::from_nanos(nanos))
+}
+
+macro_rules! described {
+    ($($rule:ty, $($spec:pat => $made:expr),+;)*) => {$(
+        impl Described for $rule {
+            fn of(spec: &Spec) -> Self {
+                match *spec {
+                    $($spec => $made,)+
+                    _ => unreachable!("of another kind"),
+                }
+            }
+            fn replace_keys(keyed: &Keyed<u8, Self>, spec: &Spec, carry: Carry) {
+                keyed.replace(Self::of(spec), carry);
+            }
+        }
+    )*};
+}
+
+impl Described for Concurrency {
+    fn of(spec: &Spec) -> Self {
+        match *spec {
+            Spec::Slots { limit } => Self::new(limit),
+            _ => unreachable!("of another kind"),
+        }
+    }
+    fn replace_keys(_keyed: &Keyed<u8, Self>, _spec: &Spec, _carry: Carry) {}
+    fn resize_keys(keyed: &Keyed<u8, Self>, limit: u32) -> bool {
+        keyed.resize(limit).is_ok()
+    }
+}
+
+described! {
+    TokenBucket,
+        Spec::Greedy(bucket) => TokenBucket::greedy(quota(bucket.refill, bucket.every))
+            .with_burst(bucket.burst)
+            .with_initial(bucket.initial),
+        Spec::Interval(bucket) => TokenBucket::interval(quota(bucket.refill, bucket.every))
+            .with_burst(bucket.burst)
+            .with_initial(bucket.initial);
+    FixedWindow, Spec::Fixed { limit, window } => FixedWindow::new(quota(limit, window));
+    SlidingWindow,
+        Spec::Sliding { limit, window, segments } => SlidingWindow::new(quota(limit, window), segments);
+    SlidingLog,
+        Spec::Log { limit, window, gap, counts_refusals } => {
+            let log = SlidingLog::new(quota(limit, window)).with_min_gap(Duration::from_nanos(gap));
+            if counts_refusals { log.counting_refusals() } else { log }
+        };
+    SlidingCounter, Spec::Counter { limit, window } => SlidingCounter::new(quota(limit, window));
+    Refresh,
+        Spec::Refresh { limit, window } => Refresh::new(quota(limit, window)).with_max_wait(Duration::MAX);
+    Bandwidths, Spec::Several(ref specs) => Bandwidths::new(specs.iter().map(TokenBucket::of));
+    PenaltyBucket,
+        Spec::Penalty { bucket, soft_limit, soft_window, lockout } => {
+            PenaltyBucket::new(TokenBucket::of(&Spec::Greedy(bucket)))
+                .with_lockout(soft_limit, Duration::from_nanos(lockout))
+                .with_soft_window(Duration::from_nanos(soft_window))
+        };
+    Smooth,
+        Spec::Bursty { max } => {
+            #[expect(clippy::cast_precision_loss, reason = "it is small")]
+            let rate = 1e9 / INTERVAL as f64;
+            Smooth::try_bursty(rate, Duration::from_nanos(max)).expect("a rate")
+        };
+}
+
+/// What a subject is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Gate,
+    OneKey,
+}
+
+/// A limiter of any rule, with the operations that not every one has.
+pub(crate) trait Subject: Limiter {
+    /// Whether it can do all of them.
+    fn is_gate(&self) -> bool {
+        true
+    }
+    /// Whether it has a state to carry over to another limit: a key that is forgotten begins as the new limit begins.
+    fn is_known(&self) -> bool {
+        true
+    }
+    fn resize_if_possible(&self, limit: u32) -> bool;
+    fn set_bound(&self, bound: u32);
+    fn add(&self, amount: u32);
+    fn reset(&self);
+    fn replace(&self, spec: &Spec, carry: Carry);
+    fn book(&self, cost: u32) -> Reservation<'_>;
+}
+
+macro_rules! subject {
+    ($($rule:ty)*) => {$(
+        impl Subject for Gate<$rule> {
+            fn resize_if_possible(&self, _limit: u32) -> bool {
+                false
+            }
+            fn set_bound(&self, bound: u32) {
+                self.set_queue_bound(bound);
+            }
+            fn add(&self, amount: u32) {
+                Gate::add(self, amount);
+            }
+            fn reset(&self) {
+                Gate::reset(self);
+            }
+            fn replace(&self, spec: &Spec, carry: Carry) {
+                Gate::replace(self, <$rule>::of(spec), carry);
+            }
+            fn book(&self, cost: u32) -> Reservation<'_> {
+                Gate::reserve(self, cost).expect("it waits as long as it takes")
+            }
+        }
+    )*};
+}
+
+subject! {
+    TokenBucket FixedWindow SlidingWindow SlidingLog SlidingCounter Refresh Bandwidths PenaltyBucket Smooth
+}
+
+impl Subject for Gate<Concurrency> {
+    fn resize_if_possible(&self, limit: u32) -> bool {
+        self.resize(limit).is_ok()
+    }
+    fn set_bound(&self, bound: u32) {
+        self.set_queue_bound(bound);
+    }
+    fn add(&self, amount: u32) {
+        Self::add(self, amount);
+    }
+    fn reset(&self) {
+        Self::reset(self);
+    }
+    fn replace(&self, _spec: &Spec, _carry: Carry) {}
+    fn book(&self, cost: u32) -> Reservation<'_> {
+        Self::reserve(self, cost).expect("there is room")
+    }
+}
+
+/// Something to be done with the real rule of a description, whichever it is.
+pub(crate) trait WithRule {
+    type Output;
+    fn with<R: Described>(self, rule: R) -> Self::Output
+    where
+        Gate<R>: Subject;
+}
+
+pub(crate) fn with_rule<W: WithRule>(spec: &Spec, with: W) -> W::Output {
+    match spec {
+        Spec::Greedy(_) | Spec::Interval(_) => with.with(TokenBucket::of(spec)),
+        Spec::Fixed { .. } => with.with(FixedWindow::of(spec)),
+        Spec::Sliding { .. } => with.with(SlidingWindow::of(spec)),
+        Spec::Log { .. } => with.with(SlidingLog::of(spec)),
+        Spec::Counter { .. } => with.with(SlidingCounter::of(spec)),
+        Spec::Refresh { .. } => with.with(Refresh::of(spec)),
+        Spec::Several(_) => with.with(Bandwidths::of(spec)),
+        Spec::Penalty { .. } => with.with(PenaltyBucket::of(spec)),
+        Spec::Bursty { .. } => with.with(Smooth::of(spec)),
+        Spec::Slots { .. } => with.with(Concurrency::of(spec)),
+    }
+}
+
+pub(crate) fn real_carry(carry: reference::Carry) -> Carry {
+    match carry {
+        reference::Carry::AsIs => Carry::AsIs,
+        reference::Carry::Used => Carry::Used,
+        reference::Carry::Proportional => Carry::Proportional,
+        reference::Carry::Reset => Carry::Reset,
+    }
+}
+
+pub(crate) fn carry() -> impl Strategy<Value = reference::Carry> {
+    prop_oneof![
+        Just(reference::Carry::AsIs),
+        Just(reference::Carry::Used),
+        Just(reference::Carry::Proportional),
+        Just(reference::Carry::Reset),
+    ]
+}
+
 pub(crate) fn build(
-    kind: &Kind,
+    spec: &Spec,
     queue: Option<reference::Queue>,
     time: &ManualClock,
     shape: Shape,
 ) -> &'static dyn Subject {
+    struct Leaked<'a>(Option<Queue>, &'a ManualClock, Shape);
+    impl WithRule for Leaked<'_> {
+        type Output = &'static dyn Subject;
+        fn with<R: Described>(self, rule: R) -> Self::Output
+        where
+            Gate<R>: Subject,
+        {
+            if let Shape::OneKey = self.2 {
+                return subjects::one_key(rule, self.0, self.1);
+            }
+            let builder = Gate::builder(rule).clock(self.1.clock());
+            let gate = match self.0 {
+                Some(queue) => builder.queue(queue).build(),
+                None => builder.build(),
+            };
+            // Leaked: the futures under test borrow from it, and a test may.
+            Box::leak(Box::new(gate))
+        }
+    }
     let queue = queue.map(|queue| {
         let real = if queue.lifo {
             Queue::lifo(queue.bound)
@@ -244,55 +370,5 @@ pub(crate) fn build(
             .timeout
             .map_or(real, |timeout| real.timeout(Duration::from_nanos(timeout)))
     });
-    let quota = |units, nanos| Quota::new(units, Duration::from_nanos(nanos));
-    let bucket = |kind: &Kind| match *kind {
-        Kind::Greedy {
-            burst,
-            refill,
-            every,
-            initial,
-        } => TokenBucket::greedy(quota(refill, every))
-            .with_burst(burst)
-            .with_initial(initial),
-        Kind::Interval {
-            burst,
-            refill,
-            every,
-            initial,
-        } => TokenBucket::interval(quota(refill, every))
-            .with_burst(burst)
-            .with_initial(initial),
-        _ => unreachable!("not a bucket"),
-    };
-    match *kind {
-        Kind::Greedy { .. } | Kind::Interval { .. } => shape.build(bucket(kind), queue, time),
-        Kind::Several(ref kinds) => {
-            let rule = Bandwidths::new(kinds.iter().map(bucket));
-            shape.build(rule, queue, time)
-        }
-        Kind::Log { limit, window, gap } => {
-            let rule =
-                SlidingLog::new(quota(limit, window)).with_min_gap(Duration::from_nanos(gap));
-            shape.build(rule, queue, time)
-        }
-        Kind::Counter { limit, window } => {
-            shape.build(SlidingCounter::new(quota(limit, window)), queue, time)
-        }
-        Kind::Refresh { limit, window } => {
-            shape.build(Refresh::new(quota(limit, window)), queue, time)
-        }
-        Kind::Fixed { limit, window } => {
-            shape.build(FixedWindow::new(quota(limit, window)), queue, time)
-        }
-        Kind::Sliding {
-            limit,
-            window,
-            segments,
-        } => shape.build(
-            SlidingWindow::new(quota(limit, window), segments),
-            queue,
-            time,
-        ),
-        Kind::Slots { limit } => shape.build(Concurrency::new(limit), queue, time),
-    }
+    with_rule(spec, Leaked(queue, time, shape))
 }

@@ -1,97 +1,34 @@
-//! What is compared with the naive limiters: a gate, and one key of a keyed limit.
+//! One key of a keyed limit, to be compared with a naive limiter as a gate is.
 
 use plimsoll::{
-    Acquire, Bandwidths, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter,
-    ManualClock, Permit, Queue, Refresh, Reservation, Rule, SlidingCounter, SlidingLog,
-    SlidingWindow, Snapshot, Source, Standing, Terms, TokenBucket,
+    Acquire, Carry, Clock, Demand, Denied, Keyed, Limiter, ManualClock, Permit, Queue, Reservation,
+    Snapshot, Source, Standing, Terms,
 };
 
-/// A limiter of any rule, with the operations that only some have. They say whether they were possible.
-pub(crate) trait Subject: Limiter {
-    fn resize(&self, limit: u32) -> bool;
-    fn set_bound(&self, bound: u32) -> bool;
-}
+use super::{Described, Subject};
+use crate::reference::Spec;
 
-/// A rule that may be resized.
-pub(crate) trait Resized: Rule + Clone {
-    fn resize_gate(_gate: &Gate<Self>, _limit: u32) -> bool {
-        false
-    }
-    fn resize_keys(_keyed: &Keyed<u8, Self>, _limit: u32) -> bool {
-        false
-    }
-}
-
-impl Resized for TokenBucket {}
-impl Resized for FixedWindow {}
-impl Resized for SlidingWindow {}
-impl Resized for SlidingLog {}
-impl Resized for SlidingCounter {}
-impl Resized for Refresh {}
-impl Resized for Bandwidths {}
-impl Resized for Concurrency {
-    fn resize_gate(gate: &Gate<Self>, limit: u32) -> bool {
-        gate.resize(limit).is_ok()
-    }
-    fn resize_keys(keyed: &Keyed<u8, Self>, limit: u32) -> bool {
-        keyed.resize(limit).is_ok()
-    }
-}
-
-impl<R: Resized> Subject for Gate<R> {
-    fn resize(&self, limit: u32) -> bool {
-        R::resize_gate(self, limit)
-    }
-
-    fn set_bound(&self, bound: u32) -> bool {
-        self.set_queue_bound(bound);
-        true
-    }
-}
-
-/// Which subject to build.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
-    Gate,
-    OneKey,
-}
-
-impl Shape {
-    /// Builds one. Leaked: the futures under test borrow from it, and a test may.
-    pub(crate) fn build<R: Resized>(
-        self,
-        rule: R,
-        queue: Option<Queue>,
-        time: &ManualClock,
-    ) -> &'static dyn Subject {
-        match (self, queue) {
-            (Self::Gate, queue) => {
-                let builder = Gate::builder(rule).clock(time.clock());
-                let builder = queue
-                    .into_iter()
-                    .fold(builder, |one, queue| one.queue(queue));
-                Box::leak(Box::new(builder.build()))
-            }
-            (Self::OneKey, queue) => {
-                let builder = Keyed::builder(rule).clock(time.clock()).max_keys(1);
-                let builder = queue
-                    .into_iter()
-                    .fold(builder, |one, queue| one.queue(queue));
-                let one = OneKey {
-                    keyed: builder.build(),
-                    clock: time.clock(),
-                };
-                // It begins with its first use.
-                let _ = one.keyed.try_acquire(&KEY, 0);
-                Box::leak(Box::new(&*Box::leak(Box::new(one))))
-            }
-        }
-    }
+/// Builds one, which begins with its first use. Leaked: the futures under test borrow from it, and a test may.
+pub(super) fn one_key<R: Described>(
+    rule: R,
+    queue: Option<Queue>,
+    time: &ManualClock,
+) -> &'static dyn Subject {
+    let builder = Keyed::builder(rule).clock(time.clock()).max_keys(1);
+    let builder = queue
+        .into_iter()
+        .fold(builder, |one, queue| one.queue(queue));
+    let one = OneKey {
+        keyed: builder.build(),
+        clock: time.clock(),
+    };
+    let _ = one.keyed.try_acquire(&KEY, 0);
+    Box::leak(Box::new(&*Box::leak(Box::new(one))))
 }
 
 /// One key of a keyed limit with room for one. Before each operation another key asks for its place, so that it is
 /// forgotten as often as it can be.
-struct OneKey<R: Rule> {
+struct OneKey<R: Described> {
     keyed: Keyed<u8, R>,
     clock: Clock,
 }
@@ -99,7 +36,10 @@ struct OneKey<R: Rule> {
 const KEY: u8 = 1;
 const OTHER: u8 = 2;
 
-impl<R: Resized> OneKey<R> {
+/// A key whose gate is kept is never forgotten, and nothing would be tested.
+const NOT_A_GATE: &str = "only a gate can do that";
+
+impl<R: Described> OneKey<R> {
     /// The key has a place, or will find one.
     fn pressed(&'static self) -> &'static Keyed<u8, R> {
         drop(self.keyed.try_acquire(&OTHER, 1));
@@ -108,7 +48,7 @@ impl<R: Resized> OneKey<R> {
     }
 }
 
-impl<R: Resized> Limiter for &'static OneKey<R> {
+impl<R: Described> Limiter for &'static OneKey<R> {
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.pressed().try_acquire(&KEY, demand)
     }
@@ -118,9 +58,8 @@ impl<R: Resized> Limiter for &'static OneKey<R> {
         Acquire::from_future(async move { one.pressed().acquire(&KEY, demand).await })
     }
 
-    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        let gate: &'static Gate<R> = Box::leak(Box::new(self.pressed().gate(&KEY)?));
-        gate.reserve(demand)
+    fn reserve(&self, _demand: Demand) -> Result<Reservation<'_>, Denied> {
+        unreachable!("{NOT_A_GATE}")
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
@@ -129,10 +68,12 @@ impl<R: Resized> Limiter for &'static OneKey<R> {
 
     fn snapshot(&self) -> Snapshot {
         let keyed = self.pressed();
-        // Not known, and so as good as new.
-        let standing = keyed.standing(&KEY);
-        let new = Snapshot::of(standing.limit(), standing.remaining());
-        keyed.snapshot_of(&KEY).unwrap_or(new)
+        let new = || {
+            // Not known, and so as good as new.
+            drop(keyed.gate(&KEY).expect("there is a place"));
+            keyed.snapshot_of(&KEY)
+        };
+        keyed.snapshot_of(&KEY).or_else(new).expect("it is known")
     }
 
     fn undo(&self, permit: Permit<'_>) {
@@ -164,17 +105,40 @@ impl<R: Resized> Limiter for &'static OneKey<R> {
     }
 
     fn source(&self) -> &dyn Source {
-        unreachable!("it is no member of anything")
+        unreachable!("{NOT_A_GATE}")
     }
 }
 
-impl<R: Resized> Subject for &'static OneKey<R> {
-    fn resize(&self, limit: u32) -> bool {
+impl<R: Described> Subject for &'static OneKey<R> {
+    fn is_gate(&self) -> bool {
+        false
+    }
+
+    fn resize_if_possible(&self, limit: u32) -> bool {
         R::resize_keys(self.pressed(), limit)
     }
 
-    /// The queues of all keys are alike.
-    fn set_bound(&self, _bound: u32) -> bool {
-        false
+    fn set_bound(&self, _bound: u32) {
+        unreachable!("{NOT_A_GATE}")
+    }
+
+    fn add(&self, _amount: u32) {
+        unreachable!("{NOT_A_GATE}")
+    }
+
+    fn reset(&self) {
+        unreachable!("{NOT_A_GATE}")
+    }
+
+    fn is_known(&self) -> bool {
+        self.keyed.snapshot_of(&KEY).is_some()
+    }
+
+    fn replace(&self, spec: &Spec, carry: Carry) {
+        R::replace_keys(&self.keyed, spec, carry);
+    }
+
+    fn book(&self, _cost: u32) -> Reservation<'_> {
+        unreachable!("{NOT_A_GATE}")
     }
 }

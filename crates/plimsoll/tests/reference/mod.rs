@@ -2,8 +2,10 @@
 //! formulas. Slow and obviously right, to compare the real ones with.
 
 mod rule;
+mod spec;
 
 pub(crate) use rule::Rule;
+pub(crate) use spec::{Bucket, INTERVAL, Spec};
 
 pub(crate) type Nanos = u64;
 
@@ -12,6 +14,15 @@ pub(crate) enum Full {
     Incoming,
     Oldest,
     Newest,
+}
+
+/// What becomes of what is there when a limit changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carry {
+    AsIs,
+    Used,
+    Proportional,
+    Reset,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +60,18 @@ pub(crate) struct Limiter {
     /// The answers so far, by id.
     pub(crate) answers: Vec<Answer>,
     closed: bool,
+    bookings: Vec<Booking>,
+    /// Grants up to this moment can no longer be undone.
+    settled_until: Option<Nanos>,
+}
+
+/// What was taken ahead of time.
+#[derive(Clone, Copy, Debug)]
+struct Booking {
+    cost: u64,
+    ready_at: Nanos,
+    waits: bool,
+    stands: bool,
 }
 
 fn weight(cost: u32) -> u64 {
@@ -64,6 +87,8 @@ impl Limiter {
             waiters: Vec::new(),
             answers: Vec::new(),
             closed: false,
+            bookings: Vec::new(),
+            settled_until: None,
         }
     }
 
@@ -171,8 +196,14 @@ impl Limiter {
         if self.closed || cost > self.rule.limit() || (self.lifo() && !self.waiters.is_empty()) {
             return None;
         }
-        self.turn(&self.before(class, &[]), cost)
-            .map(|at| at - self.now)
+        let turn = self.turn(&self.before(class, &[]), cost)?;
+        // A refusal may itself be counted.
+        let mut after = self.rule.clone();
+        after.refused(self.now, cost);
+        let alone = after.earliest(self.now, cost);
+        let counted = cost > 0 && !self.rule.gives_back();
+        let at = if counted { turn.max(alone?) } else { turn };
+        Some(at - self.now)
     }
 
     fn decide(&mut self, class: usize, cost: u32) -> Option<Answer> {
@@ -190,12 +221,15 @@ impl Limiter {
     }
 
     pub(crate) fn try_acquire(&mut self, class: usize, cost: u32) -> Answer {
-        let reason = if self.may_pass(class) {
-            self.rule.reason(self.now)
-        } else {
-            "exhausted"
-        };
-        self.decide(class, cost).unwrap_or(Answer::Denied(reason))
+        let reason = self.rule.reason(self.now, cost);
+        let answer = self.decide(class, cost);
+        answer.unwrap_or_else(|| self.deny(cost, reason))
+    }
+
+    /// A refusal that the rule may remember.
+    fn deny(&mut self, cost: u32, reason: &'static str) -> Answer {
+        let locked_out = self.rule.refused(self.now, cost);
+        Answer::Denied(if locked_out { "locked_out" } else { reason })
     }
 
     pub(crate) fn acquire(&mut self, class: usize, cost: u32, patience: Option<Nanos>) -> usize {
@@ -211,15 +245,10 @@ impl Limiter {
 
     fn enqueue(&mut self, id: usize, class: usize, cost: u32, patience: Option<Nanos>) -> Answer {
         let Some(queue) = self.queue else {
-            let passes = self.may_pass(class);
-            return Answer::Denied(if passes {
-                self.rule.reason(self.now)
-            } else {
-                "exhausted"
-            });
+            return self.deny(cost, self.rule.reason(self.now, cost));
         };
         let limit = u64::from(self.rule.limit());
-        let one_limit = self.rule.has_one_limit();
+        let one_limit = self.rule.spec.has_one_limit();
         let room = |queued: u64, used: u64| {
             if queue.excess && one_limit {
                 used + queued + weight(cost) <= limit + u64::from(queue.bound)
@@ -254,7 +283,7 @@ impl Limiter {
             evicted.push(candidate.id);
         }
         if !room(queued, used) {
-            return Answer::Denied("queue_full");
+            return self.deny(cost, "queue_full");
         }
         let patience = [patience, queue.timeout].into_iter().flatten().min();
         let deadline = patience.map(|patience| self.now.saturating_add(patience));
@@ -264,7 +293,7 @@ impl Limiter {
                 .turn(&self.before(class, &evicted), cost)
                 .is_none_or(|turn| turn > deadline)
         {
-            return Answer::Denied("timed_out");
+            return self.deny(cost, "timed_out");
         }
         for gone in evicted {
             self.leave(gone, Answer::Denied("evicted"));
@@ -285,12 +314,98 @@ impl Limiter {
     }
 
     pub(crate) fn release(&mut self, cost: u32) {
-        self.rule.give_back(cost);
+        if self.rule.gives_back() {
+            self.rule.undo(self.now, self.now, cost);
+        }
         self.settle();
     }
 
+    /// As if what was granted at `taken` had not been.
+    pub(crate) fn undo(&mut self, taken: Nanos, cost: u32) {
+        if self.settled_until.is_none_or(|settled| taken > settled) {
+            self.rule.undo(self.now, taken, cost);
+            self.settle();
+        }
+    }
+
+    /// Whether it depends on the order within this very moment whether a grant can be undone.
+    pub(crate) fn is_settled_now(&self, taken: Nanos) -> bool {
+        self.settled_until == Some(taken)
+    }
+
+    pub(crate) fn charge(&mut self, cost: u32) {
+        self.rule.charge(self.now, cost);
+    }
+
+    pub(crate) fn add(&mut self, amount: u32) {
+        if !self.rule.gives_back() {
+            self.rule.add(self.now, amount);
+            self.settle();
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        if !self.rule.gives_back() {
+            self.rule.reset(self.now);
+            self.settle_bookings();
+            self.settled_until = Some(self.now);
+            self.settle();
+        }
+    }
+
+    pub(crate) fn replace(&mut self, spec: Spec, carry: Carry) {
+        let keeps = matches!(carry, Carry::AsIs | Carry::Used);
+        if !keeps {
+            self.settle_bookings();
+        }
+        if !keeps || !matches!(spec, Spec::Log { .. }) {
+            self.settled_until = Some(self.now);
+        }
+        self.rule.replace(spec, self.now, carry);
+        self.settle();
+    }
+
+    fn settle_bookings(&mut self) {
+        for booking in &mut self.bookings {
+            (booking.stands, booking.waits) = (false, false);
+        }
+    }
+
+    /// Takes ahead of time, while nobody waits. Says when it may be used, and a number to cancel it by.
+    pub(crate) fn book(&mut self, cost: u32) -> (Option<Nanos>, usize) {
+        let ready_at = self.rule.book(self.now, cost);
+        self.bookings.push(Booking {
+            cost: cost.into(),
+            ready_at: ready_at.unwrap_or(u64::MAX),
+            waits: ready_at.is_none_or(|at| at > self.now),
+            stands: true,
+        });
+        (ready_at, self.bookings.len() - 1)
+    }
+
+    /// Gives back what nobody who booked later has been put behind.
+    pub(crate) fn cancel_booking(&mut self, id: usize) {
+        let Some(booking) = self.bookings.get_mut(id) else {
+            return;
+        };
+        if !std::mem::replace(&mut booking.stands, false) || self.now > booking.ready_at {
+            return;
+        }
+        let cost = booking.cost;
+        let later = &self.bookings[id + 1..];
+        let last = later.iter().rposition(|other| other.waits && other.stands);
+        let behind: u64 = last.map_or(0, |last| {
+            let waiting = later[..=last].iter().filter(|other| other.waits);
+            waiting.map(|other| other.cost).sum()
+        });
+        if let Ok(back @ 1..) = u32::try_from(cost.saturating_sub(behind)) {
+            self.rule.undo(self.now, self.now, back);
+            self.settle();
+        }
+    }
+
     pub(crate) fn resize(&mut self, to: u32) {
-        if let Rule::Slots { limit, .. } = &mut self.rule {
+        if let Spec::Slots { limit } = &mut self.rule.spec {
             *limit = to;
         }
         self.settle();
@@ -300,6 +415,10 @@ impl Limiter {
         if let Some(queue) = &mut self.queue {
             queue.bound = bound;
         }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     pub(crate) fn close(&mut self) {

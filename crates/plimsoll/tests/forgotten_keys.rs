@@ -1,0 +1,47 @@
+//! A key is forgotten when its state equals that of a new key, so that nobody notices.
+
+use std::time::Duration;
+
+use plimsoll::{Keyed, ManualClock, Quota, Rule, Smooth, TokenBucket};
+
+fn keyed<R: Rule + Clone>(rule: R, time: &ManualClock) -> Keyed<u32, R> {
+    Keyed::builder(rule).max_keys(2).clock(time.clock()).build()
+}
+
+#[test]
+fn a_key_that_begins_with_less_keeps_what_it_has_saved() {
+    // It was forgotten when its bucket was full, and began again with nothing: it was never granted anything.
+    let time = ManualClock::new();
+    let rule = TokenBucket::per_second(10).with_initial(0);
+    let keyed = keyed(rule, &time);
+    let mut granted = 0;
+    for _ in 0..100 {
+        granted += u32::from(keyed.try_acquire(&1, 1).is_ok());
+        time.advance(Duration::from_secs(2));
+    }
+    assert_eq!(granted, 99);
+}
+
+#[test]
+fn what_a_key_has_stored_is_not_forgotten() {
+    let time = ManualClock::new();
+    let keyed = keyed(Smooth::bursty(10.0), &time);
+    for round in 0..5 {
+        keyed.try_acquire(&1, 1).unwrap().forget();
+        time.advance(Duration::from_secs(5));
+        // Another key, for whom room could be made.
+        keyed.try_acquire(&(10 + round % 2), 1).ok();
+        let stored = keyed.snapshot_of(&1).map(|state| state.available());
+        assert_eq!(stored, Some(10), "round {round}");
+    }
+}
+
+#[test]
+fn a_key_that_equals_a_new_one_makes_room() {
+    let time = ManualClock::new();
+    let keyed = keyed(TokenBucket::greedy(Quota::per_second(10)), &time);
+    for key in 0..100 {
+        assert!(keyed.try_acquire(&key, 10).is_ok(), "{key}");
+        time.advance(Duration::from_secs(1));
+    }
+}

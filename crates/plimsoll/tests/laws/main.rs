@@ -1,0 +1,7 @@
+//! What holds for every rule, whatever happens to it: checked on the rules themselves, without a gate.
+
+mod carried;
+mod every_rule;
+mod extremes;
+mod forgotten;
+mod undone;
