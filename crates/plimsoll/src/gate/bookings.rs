@@ -94,19 +94,21 @@ impl Bookings {
         } else if !past {
             // Once: what is withheld now stays so.
             self.entries[at].owed = self.entries[at].cost;
-            self.pay(at, now, &mut refund);
+            // Of those behind it, the ones whose time has passed count too: a booking made after an earlier one was
+            // cancelled may be due first, and was still put behind this one.
+            self.pay(at, now, Moment::ORIGIN, &mut refund);
             self.entries[at].owed = 0;
         }
         for at in (0..self.entries.len()).rev() {
-            self.pay(at, now, &mut refund);
+            self.pay(at, now, now, &mut refund);
         }
         self.merge_cancelled(at);
         self.forget_past(now);
         true
     }
 
-    /// Gives back what a booking is owed, less what stands behind it.
-    fn pay(&mut self, at: usize, now: Moment, refund: &mut impl FnMut(Refund)) {
+    /// Gives back what a booking is owed, less what stands behind it and is due from `since` on.
+    fn pay(&mut self, at: usize, now: Moment, since: Moment, refund: &mut impl FnMut(Refund)) {
         let Booking {
             cost,
             owed,
@@ -116,7 +118,7 @@ impl Bookings {
         if owed == 0 {
             return;
         }
-        let kept = self.behind(at, now).min(cost);
+        let kept = self.behind(at, since).min(cost);
         let Ok(due @ 1..) = u32::try_from(owed.saturating_sub(kept)) else {
             return;
         };
@@ -129,12 +131,12 @@ impl Bookings {
         });
     }
 
-    /// How much was booked after an entry and had to wait, up to the latest that still stands. What is past was not
-    /// put behind anything that is still to come.
-    fn behind(&self, at: usize, now: Moment) -> u64 {
+    /// How much was booked after an entry and had to wait, up to the latest that still stands, of what is due from
+    /// `since` on.
+    fn behind(&self, at: usize, since: Moment) -> u64 {
         let later = || {
             let later = self.entries.range(at + 1..);
-            later.filter(|entry| entry.waits && entry.ready_at >= now)
+            later.filter(|entry| entry.waits && entry.ready_at >= since)
         };
         let standing = later()
             .rfind(|entry| entry.fate != Fate::Cancelled)
@@ -169,9 +171,14 @@ impl Bookings {
         {
             self.entries.pop_front();
         }
-        // One that is never settled must not keep those behind it for ever.
+        // One that is never settled must not keep those behind it for ever. Only one that can still be cancelled in
+        // time is asked what stands behind it.
         if self.entries.len() > 2 * self.open + SPARE {
-            self.entries.retain(|entry| !is_over(entry));
+            let mut in_time = false;
+            self.entries.retain(|entry| {
+                in_time |= entry.ready_at >= now && entry.fate == Fate::Open;
+                in_time || !is_over(entry)
+            });
         }
     }
 
