@@ -6,6 +6,7 @@ mod bookings;
 mod builder;
 mod charge;
 mod core;
+mod enter;
 mod forecast;
 mod inside;
 mod learning;
@@ -22,12 +23,12 @@ mod woken;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use self::core::{Core, Shortly};
 use self::inside::Inside;
 use crate::batched::TakeBack;
 use crate::name::Name;
+use crate::sync::Ordering;
 use crate::totals::Totals;
 use crate::{
     Carry, Clock, Concurrency, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Queue, Rule,
@@ -197,6 +198,9 @@ impl<R: Rule> Gate<R> {
                     return Ok(Permit::new(core, grant, R::GIVES_BACK));
                 }
                 Shortly::Refused(refusal, word) => {
+                    if let Some(now) = core.refine(now, refusal) {
+                        return core.take_again(now, demand);
+                    }
                     return Err(core.denied_shortly(refusal, word, now, demand.cost));
                 }
                 Shortly::Parked => {}

@@ -1,0 +1,145 @@
+//! The one thread of the process that rings the alarms of the machine's clock.
+//!
+//! All it shares with others is the list of alarms, behind one lock. The thread rings what is due, and when
+//! nothing is, notes behind that lock until when it sleeps; whoever sets an alarm that comes earlier sees the
+//! note behind the same lock and wakes it. It reads the time itself, so it may be late, but nobody's decision
+//! depends on it.
+//!
+//! Nothing that panics while it rings ends the thread. Should it end all the same, or never have come along
+//! to this process (only the thread that forks does), the next one to set an alarm starts another.
+
+use std::process;
+use std::sync::LazyLock;
+use std::thread;
+use std::time::Duration;
+
+use super::alarms::{Alarms, Setting};
+use super::time;
+use crate::Moment;
+use crate::sync::{AtomicU32, Condvar, Ordering};
+use crate::unwind::discard;
+
+pub(super) struct Keeper {
+    pub(super) alarms: Alarms,
+    bell: Condvar,
+    /// The process in which the thread runs, 0 if it does not.
+    process: AtomicU32,
+}
+
+static KEEPER: LazyLock<Keeper> = LazyLock::new(Keeper::new);
+
+/// That of this process.
+pub(super) fn keeper() -> &'static Keeper {
+    &KEEPER
+}
+
+impl Keeper {
+    fn new() -> Self {
+        Self {
+            alarms: Alarms::default(),
+            bell: Condvar::new(),
+            process: AtomicU32::new(0),
+        }
+    }
+
+    /// Sets an alarm, and sees to it that somebody rings it.
+    pub(super) fn set(&'static self, setting: Setting) {
+        self.note(setting);
+        if setting.at.is_known() {
+            self.attend();
+        }
+    }
+
+    /// Sees to it that there is a thread.
+    pub(super) fn attend(&'static self) {
+        let this = process::id();
+        if self.process.load(Ordering::Acquire) != this {
+            self.start(this);
+        }
+    }
+
+    /// Sets an alarm and wakes the thread if it means to sleep longer.
+    fn note(&self, setting: Setting) {
+        let mut inner = self.alarms.lock();
+        inner.set(setting);
+        let wake = setting.at < inner.asleep_until;
+        if wake {
+            // Once is enough.
+            inner.asleep_until = Moment::ORIGIN;
+        }
+        drop(inner);
+        if wake {
+            self.bell.notify_one();
+        }
+    }
+
+    #[cold]
+    fn start(&'static self, this: u32) {
+        let before = self.process.load(Ordering::Acquire);
+        let mine = before != this
+            && self
+                .process
+                .compare_exchange(before, this, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok();
+        if !mine {
+            return;
+        }
+        let running = Running {
+            keeper: self,
+            process: this,
+        };
+        // If no thread is to be had now, the closure is dropped, and the next one to set an alarm tries again.
+        let _ = thread::Builder::new()
+            .name("plimsoll-clock".to_owned())
+            .spawn(move || {
+                // All of it, for its end to be noted.
+                let running = running;
+                running.keeper.keep(time::precise_now, || true);
+            });
+    }
+
+    /// Rings whatever falls due, until told otherwise.
+    fn keep(&self, now: impl Fn() -> Moment, go_on: impl Fn() -> bool) {
+        while go_on() {
+            let mut inner = self.alarms.lock();
+            let time = now();
+            if let Some(due) = inner.pop_due(time) {
+                drop(inner);
+                if let Err(panic) = due.ring(time) {
+                    discard(panic);
+                }
+                continue;
+            }
+            // Without an alarm, until there is one.
+            let until = inner.next().unwrap_or(Moment::NEVER);
+            inner.asleep_until = until;
+            let span = Duration::from_nanos(until.nanos_since(time).min(LONGEST_NANOS));
+            let waited = self.bell.wait_timeout(inner, span);
+            let mut inner = match waited {
+                Ok((inner, _)) => inner,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+            inner.asleep_until = Moment::ORIGIN;
+        }
+    }
+}
+
+/// The longest sleep in one piece: a day.
+const LONGEST_NANOS: u64 = 86_400_000_000_000;
+
+/// Notes the end of the thread, whatever it ends by.
+struct Running {
+    keeper: &'static Keeper,
+    process: u32,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.keeper.process.compare_exchange(
+            self.process,
+            0,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+    }
+}
