@@ -111,8 +111,23 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let now = self.shared.clock.now();
-        match self.decide(key, demand, now) {
+        let clock = &self.shared.clock;
+        // A rule that remembers refusals must not be asked twice.
+        let mut now = if R::REMEMBERS_REFUSALS {
+            clock.precise_now()
+        } else {
+            clock.now()
+        };
+        let mut decided = self.decide(key, demand, now);
+        // By a clock that is late it may have been refused for that alone.
+        if let Decided::Refused(denied) = &decided
+            && !R::REMEMBERS_REFUSALS
+            && let Some(precise) = clock.refine(now, denied.ready_at())
+        {
+            now = precise;
+            decided = self.decide(key, demand, now);
+        }
+        match decided {
             Decided::Granted => Ok(Permit::spent(demand.granted(now))),
             Decided::Refused(denied) => Err(denied),
             Decided::Widen => Err(self.shared.keys_full(&self.shared.shards[0].lock().rule)),
