@@ -148,7 +148,7 @@ fn the_coarse_clock_never_runs_backwards_and_never_ahead_of_the_precise_one() {
 #[test]
 fn both_readings_of_the_machines_time_differ_by_at_most_the_resolution() {
     let (system, precise) = (Clock::system(), Clock::precise());
-    // A tick that is handled late, and cores that disagree by a little.
+    // The kernel passes over a tick that comes a little early.
     let most = system.resolution() * 2;
     assert!(most > Duration::ZERO && most <= Duration::from_millis(20));
     assert_eq!(precise.resolution(), Duration::ZERO);

@@ -35,7 +35,7 @@ pub(crate) trait Ring: Send + Sync {
 ///
 /// | clock | reads | late by | waiters are woken by |
 /// |---|---|---|---|
-/// | [`system`](Self::system), the default | the kernel's coarse clock | [a tick of the kernel](Self::resolution) | one thread of the process |
+/// | [`system`](Self::system), the default | the kernel's coarse clock | [two ticks of the kernel](Self::resolution) at most | one thread of the process |
 /// | [`precise`](Self::precise) | the processor's counter | nothing | the same thread |
 /// | [`manual`](Self::manual) | a word in memory | | you |
 /// | [`tokio`](Self::tokio) | tokio's clock | nothing | tokio, paused time included |
@@ -65,13 +65,14 @@ enum Kind {
 impl Clock {
     /// The clock limiters use unless told otherwise: the moment of the kernel's last tick.
     ///
-    /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most
-    /// [a tick](Self::resolution), and never early. No thread of the process has to run for that, so the bound holds
-    /// under any load, as far as the kernel handles its own ticks.
+    /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most two
+    /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early), and never early. No thread
+    /// of the process has to run for that, so the bound holds under any load, as far as the kernel handles its own
+    /// ticks.
     ///
-    /// What that means for limits: in any span of time a limit grants what it may grant in a span that is longer by a
-    /// tick. Nobody is refused because the clock is late: a refusal that would end within a tick is decided once
-    /// more, by the precise time. Waiters are served by the precise time.
+    /// What that means for limits: in any span of time a limit grants at most what it may grant in a span that is longer
+    /// by two ticks. Nobody is refused because the clock is late: a refusal that would end within that time is decided
+    /// once more, by the precise time. Waiters are served by the precise time.
     ///
     /// Moments count from the Unix epoch, as the machine knew it when the process first asked;
     /// later steps of the wall clock do not matter, and time during which the machine is suspended does not count.
@@ -109,12 +110,12 @@ impl Clock {
         Self(Kind::Tokio(Arc::new(tokio::Driver::new())))
     }
 
-    /// By how much a reading of this clock may be late: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as
-    /// the kernel is configured; zero for all others.
+    /// The steps in which this clock goes on: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
+    /// is configured; zero for all others. A reading is late by at most twice as much.
     #[must_use]
     pub fn resolution(&self) -> Duration {
         match self.0 {
-            Kind::System => Duration::from_nanos(time::resolution_nanos()),
+            Kind::System => Duration::from_nanos(time::late_nanos() / 2),
             _ => Duration::ZERO,
         }
     }
@@ -137,9 +138,7 @@ impl Clock {
     /// come by that, because `now` was read from a clock that is late. Then it must be decided once more.
     #[inline]
     pub(crate) fn refine(&self, now: Moment, ready_at: Moment) -> Option<Moment> {
-        if !matches!(self.0, Kind::System)
-            || ready_at.nanos_since(now) > time::resolution_nanos().saturating_mul(2)
-        {
+        if !matches!(self.0, Kind::System) || ready_at.nanos_since(now) > time::late_nanos() {
             return None;
         }
         Some(time::precise_now())

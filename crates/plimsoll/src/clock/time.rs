@@ -2,7 +2,8 @@
 //! epoch as the machine knew it when the process first asked.
 //!
 //! *Coarse*: the moment of the kernel's last tick, read from memory that the kernel maps into every process. It is
-//! late by at most the tick, and does not depend on any thread of ours being scheduled.
+//! late by at most two ticks, one of which the kernel passes over if it comes a little early, and does not depend on
+//! any thread of ours being scheduled.
 //!
 //! *Precise*: the processor's counter, which is read faster than the kernel's precise clock and
 //! [disciplined](super::counter) by it.
@@ -37,10 +38,10 @@ pub(super) fn precise_now() -> Moment {
     at(counter.now(kernel::precise))
 }
 
-/// By how much the coarse time may be late.
+/// By how much the coarse time may be late: two ticks.
 #[inline]
-pub(super) fn resolution_nanos() -> u64 {
-    kernel::resolution()
+pub(super) fn late_nanos() -> u64 {
+    kernel::two_ticks()
 }
 
 #[cold]
@@ -91,22 +92,23 @@ mod kernel {
         nanos(clock_gettime(ClockId::Monotonic))
     }
 
-    /// The tick; 0 before anybody has asked.
-    static RESOLUTION: AtomicU64 = AtomicU64::new(0);
+    /// 0 before anybody has asked.
+    static TWO_TICKS: AtomicU64 = AtomicU64::new(0);
 
     #[inline]
-    pub(super) fn resolution() -> u64 {
-        match RESOLUTION.load(Ordering::Relaxed) {
-            0 => ask_resolution(),
-            resolution => resolution,
+    pub(super) fn two_ticks() -> u64 {
+        match TWO_TICKS.load(Ordering::Relaxed) {
+            0 => ask_ticks(),
+            ticks => ticks,
         }
     }
 
     #[cold]
-    fn ask_resolution() -> u64 {
-        let resolution = nanos(clock_getres(ClockId::MonotonicCoarse)).max(1);
-        RESOLUTION.store(resolution, Ordering::Relaxed);
-        resolution
+    fn ask_ticks() -> u64 {
+        let tick = nanos(clock_getres(ClockId::MonotonicCoarse));
+        let ticks = tick.saturating_mul(2).max(2);
+        TWO_TICKS.store(ticks, Ordering::Relaxed);
+        ticks
     }
 
     /// The monotonic clock counts from the start of the machine: neither part is negative or large.
@@ -140,7 +142,7 @@ mod kernel {
         crate::moment::saturating_nanos(start.elapsed())
     }
 
-    pub(super) fn resolution() -> u64 {
+    pub(super) fn two_ticks() -> u64 {
         0
     }
 }
