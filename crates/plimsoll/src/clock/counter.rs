@@ -6,7 +6,7 @@
 //! like too: the difference wraps) asks the kernel, and leaves a new anchor. So a jump, however far, moves a reading by
 //! at most that span, and for no longer than the counter takes to count it.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far from its anchor the counter is believed.
 pub(super) const SPAN_NANOS: u64 = 10_000_000;
@@ -19,73 +19,79 @@ pub(super) struct Counter {
     scale: u64,
     /// [`SPAN_NANOS`] in counts.
     span: u64,
-    /// Odd while the anchor is being changed, and another for each anchor.
-    version: AtomicU64,
     /// The count of the anchor.
-    count: AtomicU64,
-    /// The kernel's time then.
-    time: AtomicU64,
+    anchor: AtomicU64,
+    /// What the counter shows too little, in nanoseconds and modulo 2^64.
+    ///
+    /// Written before the anchor and read after it: who sees an anchor sees what belongs to it, or to a later one. Who
+    /// sees an anchor that is older than this finds either that it is too far away, or that both will do.
+    offset: AtomicU64,
+    /// Whether somebody is changing these two.
+    changing: AtomicBool,
 }
 
 impl Counter {
-    /// `time` is the kernel's, now.
-    pub(super) fn new(clock: quanta::Clock, time: u64) -> Self {
+    /// `time` is what the counter would show now if it were right.
+    pub(super) fn new(clock: quanta::Clock, time: impl Fn() -> u64) -> Self {
         // Over a long stretch, so that its length in nanoseconds is known to many digits. What `quanta` knows of
         // the counter's speed is taken over once, which spares two questions at each reading.
         let stretch = 1 << 50;
         let nanos = u128::from(clock.delta_as_nanos(0, stretch)).max(1);
         let scale = (nanos << SCALE_BITS) / u128::from(stretch);
         let span = u128::from(SPAN_NANOS) * u128::from(stretch) / nanos;
-        Self {
+        let span = u64::try_from(span).unwrap_or(u64::MAX);
+        let counter = Self {
             scale: u64::try_from(scale).unwrap_or(u64::MAX),
-            span: u64::try_from(span).unwrap_or(u64::MAX),
-            version: AtomicU64::new(0),
-            count: AtomicU64::new(clock.raw()),
-            time: AtomicU64::new(time),
+            span,
+            // Too far away, for the first reading to leave another.
+            anchor: AtomicU64::new(clock.raw().wrapping_sub(span).wrapping_sub(1)),
+            offset: AtomicU64::new(0),
+            changing: AtomicBool::new(false),
             clock,
-        }
+        };
+        counter.correct(time);
+        counter
     }
 
     /// The time, on the scale of `kernel`, which tells it precisely.
     #[inline]
     pub(super) fn now(&self, kernel: impl Fn() -> u64) -> u64 {
-        let version = self.version.load(Ordering::Acquire);
-        let anchor = self.count.load(Ordering::Relaxed);
-        let time = self.time.load(Ordering::Relaxed);
-        fence(Ordering::Acquire);
-        let same = version == self.version.load(Ordering::Relaxed) && version & 1 == 0;
-        let counted = self.clock.raw().wrapping_sub(anchor);
-        if !same || counted > self.span {
-            return self.anchor(version, kernel);
+        let anchor = self.anchor.load(Ordering::Acquire);
+        let offset = self.offset.load(Ordering::Relaxed);
+        let count = self.clock.raw();
+        if count.wrapping_sub(anchor) > self.span {
+            return self.correct(kernel);
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "no more than the span, some milliseconds"
-        )]
-        let elapsed = ((u128::from(counted) * u128::from(self.scale)) >> SCALE_BITS) as u64;
-        time.wrapping_add(elapsed)
+        self.nanos(count).wrapping_add(offset)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "modulo 2^64, as the offset is"
+    )]
+    fn nanos(&self, count: u64) -> u64 {
+        ((u128::from(count) * u128::from(self.scale)) >> SCALE_BITS) as u64
     }
 
     /// Asks the kernel, and leaves what it says as an anchor.
     #[cold]
-    fn anchor(&self, version: u64, kernel: impl Fn() -> u64) -> u64 {
+    fn correct(&self, kernel: impl Fn() -> u64) -> u64 {
+        // Only one at a time, from the reading to the writing: what is written is never older than what is there.
+        let mine = !self.changing.swap(true, Ordering::Acquire);
         let before = self.clock.raw();
         let now = kernel();
         let count = self.clock.raw();
-        // Who was stopped between the two readings does not know what belongs to what.
-        let known = count.wrapping_sub(before) <= self.span / 1000;
-        let mine = known
-            && version & 1 == 0
-            && self
-                .version
-                .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        if mine {
-            // Released, so that who reads either sees the odd version too.
-            self.count.store(count, Ordering::Release);
-            self.time.store(now, Ordering::Release);
-            self.version.store(version + 2, Ordering::Release);
+        if !mine {
+            return now;
         }
+        // Who was stopped between the two readings does not know what belongs to what.
+        if count.wrapping_sub(before) <= self.span / 1000 {
+            let offset = now.wrapping_sub(self.nanos(count));
+            self.offset.store(offset, Ordering::Relaxed);
+            self.anchor.store(count, Ordering::Release);
+        }
+        self.changing.store(false, Ordering::Release);
         now
     }
 }
@@ -103,7 +109,7 @@ mod tests {
         let (clock, counted) = quanta::Clock::mock();
         counted.increment(500 * HOUR);
         let kernel = Cell::new(7 * HOUR);
-        let counter = Counter::new(clock, kernel.get());
+        let counter = Counter::new(clock, || kernel.get());
         let mut last = 0;
         // Spans that pass, and what the counter does beside counting them.
         let jumps: [i64; 9] = [
@@ -146,7 +152,7 @@ mod tests {
             let (clock, counted) = quanta::Clock::mock();
             counted.increment(HOUR);
             let kernel = Cell::new(HOUR);
-            let counter = Counter::new(clock, kernel.get());
+            let counter = Counter::new(clock, || kernel.get());
             for _ in 0..10_000 {
                 kernel.set(kernel.get() + 100_000);
                 counted.increment(100_000 * numerator / denominator);

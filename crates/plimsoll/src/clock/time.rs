@@ -35,7 +35,7 @@ pub(super) fn precise_now() -> Moment {
         Some(counter) => counter,
         None => start_counter(),
     };
-    at(counter.now(kernel::precise))
+    Moment::from_nanos(counter.now(kernel_now))
 }
 
 /// By how much the coarse time may be late: two ticks.
@@ -46,7 +46,12 @@ pub(super) fn late_nanos() -> u64 {
 
 #[cold]
 fn start_counter() -> &'static Counter {
-    COUNTER.get_or_init(|| Counter::new(quanta::Clock::new(), kernel::precise()))
+    COUNTER.get_or_init(|| Counter::new(quanta::Clock::new(), kernel_now))
+}
+
+/// The kernel's precise time, on our scale.
+fn kernel_now() -> u64 {
+    at(kernel::precise()).as_nanos()
 }
 
 /// A reading of the kernel's clock as a moment.

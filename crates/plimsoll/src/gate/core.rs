@@ -168,7 +168,16 @@ impl<R: Rule> Core<R> {
 
     /// Decides once more, by the precise time, for who was refused because the clock is late.
     #[inline(never)]
-    pub(super) fn take_again(&self, now: Moment, demand: Demand) -> Result<Permit<'_>, Denied> {
+    pub(super) fn take_again(
+        &self,
+        now: Moment,
+        demand: Demand,
+        refusal: Refusal,
+        word: u64,
+    ) -> Result<Permit<'_>, Denied> {
+        if now < refusal.ready_at {
+            return Err(self.denied_shortly(refusal, word, now, demand.cost));
+        }
         match self.take_short(now, demand.cost) {
             Shortly::Granted => {
                 self.totals.granted();

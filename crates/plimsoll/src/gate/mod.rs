@@ -199,7 +199,7 @@ impl<R: Rule> Gate<R> {
                 }
                 Shortly::Refused(refusal, word) => {
                     if let Some(now) = core.refine(now, refusal) {
-                        return core.take_again(now, demand);
+                        return core.take_again(now, demand, refusal, word);
                     }
                     return Err(core.denied_shortly(refusal, word, now, demand.cost));
                 }
