@@ -143,3 +143,92 @@ impl Drop for Running {
         );
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::{Arc, Weak, mpsc};
+    use std::time::Duration;
+
+    use super::{Keeper, Moment, Ordering, Setting};
+    use crate::clock::Ring;
+
+    /// Longer than anything here takes on a busy machine.
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Says that it was rung; panics after that if it is told to.
+    struct Bell(mpsc::Sender<u64>, bool);
+
+    impl Ring for Bell {
+        fn ring(&self, _now: Moment, version: u64) {
+            let _ = self.0.send(version);
+            assert!(!self.1, "one who panics");
+        }
+    }
+
+    fn keeper() -> &'static Keeper {
+        Box::leak(Box::new(Keeper::new()))
+    }
+
+    fn setting(keeper: &Keeper, bell: &Arc<Bell>, version: u64) -> Setting {
+        let weak: Weak<Bell> = Arc::downgrade(bell);
+        Setting {
+            alarm: keeper.alarms.register(weak),
+            at: Moment::from_nanos(1),
+            version,
+        }
+    }
+
+    /// What a child of `fork` inherits: alarms, and the notes of a thread that stayed in the parent. It relied on
+    /// them, and granted nothing to whoever waited.
+    #[test]
+    fn a_process_that_has_inherited_a_keeper_starts_a_thread_of_its_own() {
+        let keeper = keeper();
+        let parent = std::process::id().wrapping_add(1);
+        keeper.process.store(parent, Ordering::Release);
+        let (rung, is_rung) = mpsc::channel();
+        let bell = Arc::new(Bell(rung, false));
+        let earlier = setting(keeper, &bell, 7);
+        // The parent's thread has noted it and was about to wake by itself.
+        keeper.note(earlier);
+        keeper.alarms.lock().asleep_until = Moment::from_nanos(1);
+        let later = setting(keeper, &bell, 8);
+        keeper.set(Setting {
+            at: Moment::from_nanos(2),
+            ..later
+        });
+        assert_eq!(is_rung.recv_timeout(LONG), Ok(7));
+        assert_eq!(is_rung.recv_timeout(LONG), Ok(8));
+    }
+
+    #[test]
+    fn one_who_panics_does_not_end_the_thread() {
+        let keeper = keeper();
+        let (rung, is_rung) = mpsc::channel();
+        let bell = Arc::new(Bell(rung, true));
+        for version in 1..=3 {
+            keeper.set(setting(keeper, &bell, version));
+            assert_eq!(is_rung.recv_timeout(LONG), Ok(version));
+        }
+        assert_eq!(keeper.process.load(Ordering::Acquire), std::process::id());
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_replaced() {
+        let keeper = keeper();
+        let this = std::process::id();
+        keeper.process.store(this, Ordering::Release);
+        // Whatever it ends by.
+        let ended = std::thread::spawn(move || {
+            let _running = super::Running {
+                keeper,
+                process: this,
+            };
+            panic!("the end of the thread");
+        });
+        assert!(ended.join().is_err());
+        let (rung, is_rung) = mpsc::channel();
+        let bell = Arc::new(Bell(rung, false));
+        keeper.set(setting(keeper, &bell, 1));
+        assert_eq!(is_rung.recv_timeout(LONG), Ok(1));
+    }
+}
