@@ -5,7 +5,9 @@ use std::sync::{Arc, Weak};
 use super::Ring;
 use crate::Moment;
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::unwind::{First, Payload, isolated};
+#[cfg(feature = "tokio")]
+use crate::unwind::First;
+use crate::unwind::{Payload, isolated};
 
 /// One who may set an alarm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -34,7 +34,7 @@ pub(super) fn keeper() -> &'static Keeper {
 }
 
 impl Keeper {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             alarms: Alarms::default(),
             bell: Condvar::new(),
@@ -59,7 +59,7 @@ impl Keeper {
     }
 
     /// Sets an alarm and wakes the thread if it means to sleep longer.
-    fn note(&self, setting: Setting) {
+    pub(super) fn note(&self, setting: Setting) {
         let mut inner = self.alarms.lock();
         inner.set(setting);
         let wake = setting.at < inner.asleep_until;
@@ -98,10 +98,13 @@ impl Keeper {
             });
     }
 
-    /// Rings whatever falls due, until told otherwise.
-    fn keep(&self, now: impl Fn() -> Moment, go_on: impl Fn() -> bool) {
-        while go_on() {
+    /// What the thread does: rings whatever falls due, until told otherwise.
+    pub(super) fn keep(&self, now: impl Fn() -> Moment, go_on: impl Fn() -> bool) {
+        loop {
             let mut inner = self.alarms.lock();
+            if !go_on() {
+                return;
+            }
             let time = now();
             if let Some(due) = inner.pop_due(time) {
                 drop(inner);
@@ -121,6 +124,15 @@ impl Keeper {
             };
             inner.asleep_until = Moment::ORIGIN;
         }
+    }
+}
+
+#[cfg(loom)]
+impl Keeper {
+    /// Wakes the thread, as the end of its sleep would.
+    pub(super) fn wake(&self) {
+        drop(self.alarms.lock());
+        self.bell.notify_one();
     }
 }
 

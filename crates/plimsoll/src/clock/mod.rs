@@ -9,6 +9,8 @@ mod alarms;
 mod counter;
 mod keeper;
 mod manual;
+#[cfg(all(test, loom))]
+pub(crate) mod model;
 mod sleep;
 mod time;
 #[cfg(feature = "tokio")]
@@ -60,6 +62,9 @@ enum Kind {
     Manual(Arc<manual::Hand>),
     #[cfg(feature = "tokio")]
     Tokio(Arc<tokio::Driver>),
+    /// The machine's clock in a model: its thread and its time are the model's.
+    #[cfg(all(test, loom))]
+    Model(Arc<model::Machine>),
 }
 
 impl Clock {
@@ -164,6 +169,8 @@ impl Clock {
             Kind::Manual(hand) => hand.now(),
             #[cfg(feature = "tokio")]
             Kind::Tokio(driver) => driver.now(),
+            #[cfg(all(test, loom))]
+            Kind::Model(machine) => machine.now(),
         }
     }
 
@@ -211,6 +218,8 @@ impl Clock {
             }
             #[cfg(feature = "tokio")]
             Kind::Tokio(driver) => tokio::Driver::set(driver, setting),
+            #[cfg(all(test, loom))]
+            Kind::Model(machine) => machine.keeper.note(setting),
         }
         false
     }
@@ -222,6 +231,8 @@ impl Clock {
             Kind::Manual(_) => {}
             #[cfg(feature = "tokio")]
             Kind::Tokio(driver) => tokio::Driver::attend(driver),
+            #[cfg(all(test, loom))]
+            Kind::Model(_) => {}
         }
     }
 
@@ -236,6 +247,8 @@ impl Clock {
             Kind::Manual(hand) => hand.alarms(),
             #[cfg(feature = "tokio")]
             Kind::Tokio(driver) => driver.alarms(),
+            #[cfg(all(test, loom))]
+            Kind::Model(machine) => &machine.keeper.alarms,
         }
     }
 }
@@ -254,6 +267,8 @@ impl fmt::Debug for Clock {
             Kind::Manual(_) => "Clock::manual",
             #[cfg(feature = "tokio")]
             Kind::Tokio(_) => "Clock::tokio",
+            #[cfg(all(test, loom))]
+            Kind::Model(_) => "Clock::model",
         })
     }
 }
