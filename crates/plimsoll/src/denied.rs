@@ -218,6 +218,9 @@ impl Denied {
     /// It is exact: a caller who comes back then is granted, one nanosecond earlier refused. Those
     /// who already wait in a fifo queue are taken into account. There is none where nobody can know:
     /// permits that others must give back, costs above the limit, waiters in a lifo queue.
+    ///
+    /// On [`Clock::system`](crate::Clock::system), which may be late, a long time may be as much too long; never too
+    /// short.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.ready_at

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -39,11 +40,18 @@ impl First {
         }
     }
 
-    /// Goes on with the panic, if there was one.
-    #[inline]
-    pub(crate) fn resume(&mut self) {
+    #[cold]
+    fn resume_now(&mut self) {
         if let Some(panic) = self.0.take() {
             resume_unwind(panic);
+        }
+    }
+
+    /// Goes on with the panic, if there was one. Not while the thread panics already: two would end the process.
+    #[inline]
+    pub(crate) fn resume(&mut self) {
+        if self.0.is_some() && !thread::panicking() {
+            self.resume_now();
         }
     }
 }

@@ -127,6 +127,25 @@ fn everybody_is_woken_who_is_served_together_with_a_waker_that_panics() {
     }
 }
 
+/// Two panics at once end the process.
+#[test]
+fn a_permit_that_goes_back_in_a_panic_may_wake_one_who_panics() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(Concurrency::new(1))
+        .queue(Queue::fifo(10))
+        .clock(time.clock())
+        .build();
+    let held = gate.try_acquire(1).unwrap();
+    let mut broken = gate.acquire(1);
+    assert!(!poll_with(&mut broken, &Waker::from(Arc::new(Panics))));
+    let panicked = catch_unwind(AssertUnwindSafe(move || {
+        let _held = held;
+        panic!("the work panics");
+    }));
+    assert!(panicked.is_err());
+    assert!(poll_with(&mut broken, Waker::noop()));
+}
+
 #[test]
 fn a_clock_moved_by_hand_arrives_although_a_waker_panics_on_the_way() {
     let time = ManualClock::new();

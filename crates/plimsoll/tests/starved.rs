@@ -80,53 +80,80 @@ fn most_within(grants: &[Grant], span: Duration) -> usize {
     from_each.max().unwrap_or(0)
 }
 
+/// A machine that is itself stopped by its host handles its ticks late, and nobody in it can tell: once is an accident.
+#[track_caller]
+fn holds(test: impl Fn() -> Result<(), String>) {
+    let failed: Vec<_> = (0..3).map_while(|_| test().err()).collect();
+    assert!(failed.len() < 3, "{failed:?}");
+}
+
+fn at_most(most: usize, bound: usize, span: Duration) -> Result<(), String> {
+    if most <= bound {
+        return Ok(());
+    }
+    Err(format!("{most} in {span:?}, at most {bound}"))
+}
+
 /// A log of 500 in 100 ms granted 1,000 within 100 ms: the thread that moved the clock was not scheduled.
 #[test]
 fn a_log_holds_in_real_time_on_a_starved_machine() {
-    let period = Duration::from_millis(100);
-    let grants = granted_by(SlidingLog::new(Quota::new(500, period)));
-    let most = most_within(&grants, period - late());
-    assert!(most <= 500, "{most}");
-    assert!(grants.len() >= 500, "{}", grants.len());
+    holds(|| {
+        let period = Duration::from_millis(100);
+        let grants = granted_by(SlidingLog::new(Quota::new(500, period)));
+        assert!(grants.len() >= 500, "{}", grants.len());
+        let span = period - late();
+        at_most(most_within(&grants, span), 500, span)
+    });
 }
 
 #[test]
 fn a_bucket_holds_in_real_time_on_a_starved_machine() {
-    let grants = granted_by(TokenBucket::per_second(1000).with_burst(100));
-    for millis in [1, 10, 50, 200, 600] {
-        let span = Duration::from_millis(millis);
-        let bound = 100 + (span + late()).as_millis();
-        let most = most_within(&grants, span) as u128;
-        assert!(most <= bound, "{most} in {span:?}, at most {bound}");
-    }
-    assert!(grants.len() >= 100, "{}", grants.len());
+    holds(|| {
+        let grants = granted_by(TokenBucket::per_second(1000).with_burst(100));
+        assert!(grants.len() >= 100, "{}", grants.len());
+        for millis in [1, 10, 50, 200, 600] {
+            let span = Duration::from_millis(millis);
+            let refilled = usize::try_from((span + late()).as_millis()).expect("a second");
+            at_most(most_within(&grants, span), 100 + refilled, span)?;
+        }
+        Ok(())
+    });
 }
 
+/// It was late by as long as the thread that moved it had to wait for a processor.
 #[test]
 fn the_default_clock_is_never_later_than_it_says() {
     let (system, precise) = (Clock::system(), Clock::precise());
     let start = (precise.now(), real());
-    let lags = starved(|done| {
-        let mut worst = (Duration::ZERO, Duration::ZERO);
-        while !done.load(Ordering::Relaxed) {
-            let before = precise.now();
-            let since = start.1.elapsed();
-            let coarse = system.now();
-            worst.0 = worst.0.max(before.since(coarse));
-            // The precise time agrees with the standard library's: read before that, it is not ahead.
-            worst.1 = worst.1.max(before.since(start.0.plus(since)));
+    holds(|| {
+        let lags = starved(|done| {
+            let mut worst = (Duration::ZERO, Duration::ZERO);
+            while !done.load(Ordering::Relaxed) {
+                let before = precise.now();
+                let coarse = system.now();
+                let since = start.1.elapsed();
+                worst.0 = worst.0.max(before.since(coarse));
+                worst.1 = worst.1.max(before.since(start.0.plus(since)));
+            }
+            vec![worst]
+        });
+        for (late_by, ahead_by) in lags {
+            if late_by > late() {
+                return Err(format!("{late_by:?} late, at most {:?}", late()));
+            }
+            // Read before the standard library's time, the precise time is not ahead of it.
+            if ahead_by > Duration::from_micros(500) {
+                return Err(format!("{ahead_by:?} ahead"));
+            }
         }
-        vec![worst]
+        // And read after it, not behind.
+        for _ in 0..1000 {
+            let since = start.1.elapsed();
+            let behind = start.0.plus(since).since(precise.now());
+            if behind > Duration::from_micros(500) {
+                return Err(format!("{behind:?} behind"));
+            }
+        }
+        Ok(())
     });
-    let late_by = lags.iter().map(|(late, _)| *late).max().unwrap();
-    let ahead_by = lags.iter().map(|(_, ahead)| *ahead).max().unwrap();
-    assert!(late_by <= late(), "{late_by:?} late, at most {:?}", late());
-    assert!(ahead_by <= Duration::from_micros(500), "{ahead_by:?} ahead");
-    println!("late by {late_by:?}, ahead by {ahead_by:?}");
-    // And on the other side, the precise time is not behind by more than it takes to read both.
-    for _ in 0..1000 {
-        let since = start.1.elapsed();
-        let after = precise.now();
-        assert!(after.plus(Duration::from_micros(500)) >= start.0.plus(since));
-    }
 }
