@@ -61,3 +61,18 @@ fn no_key_is_refused_because_the_clock_is_late() {
     asks_by_key("log", SlidingLog::new(QUOTA));
     asks_by_key("window", FixedWindow::new(QUOTA));
 }
+
+/// A reset is as of the precise time. What was granted after it on the fast path, by a clock that was late, seemed to have
+/// been granted before it, and could not be undone.
+#[test]
+fn what_is_granted_right_after_a_reset_can_be_undone() {
+    let gate = Gate::new(TokenBucket::greedy(Quota::per_hour(10)));
+    for _ in 0..100 {
+        gate.try_acquire(3).unwrap().forget();
+        gate.reset();
+        // Looks behind the lock at the precise time.
+        gate.set_queue_bound(1);
+        gate.try_acquire(4).unwrap().undo();
+        assert_eq!(gate.snapshot().available(), 10);
+    }
+}

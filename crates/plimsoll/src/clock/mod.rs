@@ -125,6 +125,11 @@ impl Clock {
         }
     }
 
+    /// By how much a reading may be late at most.
+    pub(crate) fn late(&self) -> Duration {
+        self.resolution() * 2
+    }
+
     /// The moment, cheaply.
     #[inline]
     #[must_use]

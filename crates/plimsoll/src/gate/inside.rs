@@ -2,6 +2,7 @@
 //! that concerns them.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::bookings::Bookings;
@@ -114,10 +115,10 @@ impl<R: Rule> Turn<'_, R> {
         true
     }
 
-    /// Forgets what was taken so far.
-    pub(super) fn reset(&mut self) {
+    /// Forgets what was taken so far, on a clock that may be late by `late`.
+    pub(super) fn reset(&mut self, late: Duration) {
         self.inside.bookings.clear();
-        self.inside.resets.reset(self.now);
+        self.inside.resets.reset(self.now, late);
     }
 
     /// Whether a newcomer may be served before those who wait.

@@ -142,7 +142,7 @@ impl<R: Rule> Gate<R> {
         self.change_at(now, |turn| {
             if !rule.keeps_grants(carry) {
                 turn.now = turn.inside.not_before(self.core.clock.precise_now());
-                turn.inside.resets.reset(turn.now);
+                turn.inside.resets.reset(turn.now, self.core.clock.late());
             }
             if matches!(carry, Carry::Proportional | Carry::Reset) {
                 turn.inside.bookings.clear();
