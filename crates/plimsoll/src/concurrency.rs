@@ -77,6 +77,8 @@ impl Rule for Concurrency {
 
     const GIVES_BACK: bool = true;
 
+    const TIMELESS: bool = true;
+
     fn limit(&self) -> u32 {
         self.limit.load(Ordering::Relaxed)
     }

@@ -116,13 +116,13 @@ impl fmt::Display for Reason {
 /// assert!(gate.try_acquire(1).is_ok());
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Denied {
     reason: Reason,
     limit: u32,
     remaining: u32,
     /// Moments, not spans: most refusals are built to be looked at by nobody, and the spans can wait until
-    /// somebody does.
+    /// somebody does. Nobody is told the moments themselves, and where none is known `at` is not read.
     at: Moment,
     ready_at: Moment,
     full_at: Moment,
@@ -197,6 +197,11 @@ impl Denied {
         self
     }
 
+    /// When the same demand would be granted, never if nobody knows.
+    pub(crate) fn ready_at(&self) -> Moment {
+        self.ready_at
+    }
+
     pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.ready_at = retry_after.map_or(Moment::NEVER, |span| self.at.plus(span));
         self
@@ -213,6 +218,9 @@ impl Denied {
     /// It is exact: a caller who comes back then is granted, one nanosecond earlier refused. Those
     /// who already wait in a fifo queue are taken into account. There is none where nobody can know:
     /// permits that others must give back, costs above the limit, waiters in a lifo queue.
+    ///
+    /// On [`Clock::system`](crate::Clock::system), which may be late, a long time may be as much too long; never too
+    /// short.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.ready_at
@@ -266,5 +274,23 @@ impl fmt::Display for Denied {
         Ok(())
     }
 }
+
+/// Refusals are equal that tell the same, whenever that was.
+impl PartialEq for Denied {
+    fn eq(&self, other: &Self) -> bool {
+        let told = |denied: &Self| {
+            (
+                denied.reason,
+                denied.limit,
+                denied.remaining,
+                denied.limiter,
+            )
+        };
+        told(self) == told(other)
+            && (self.retry_after(), self.reset()) == (other.retry_after(), other.reset())
+    }
+}
+
+impl Eq for Denied {}
 
 impl Error for Denied {}

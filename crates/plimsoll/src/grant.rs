@@ -1,6 +1,7 @@
 //! What a limiter grants, and where that goes back to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{Moment, Priority, Standing};
 
@@ -21,13 +22,30 @@ pub enum Outcome {
 pub struct Grant {
     /// How many permits.
     pub cost: u32,
-    /// When.
+    /// When; the origin if nobody looked at a clock and `timed` is false.
     pub taken: Moment,
     /// To work of which class.
     pub priority: Priority,
     /// Whether a limit that learns is to learn from it. Where very much is granted, only some of it is
     /// timed.
     pub timed: bool,
+}
+
+impl Grant {
+    /// Whether it is known when it was granted. A limit that does not depend on time reads no clock to grant.
+    #[inline]
+    pub(crate) fn is_dated(&self) -> bool {
+        self.timed || self.taken != Moment::ORIGIN
+    }
+
+    /// How long ago it was granted, zero if that is not known.
+    pub(crate) fn age(&self, now: Moment) -> Duration {
+        if self.is_dated() {
+            now.since(self.taken)
+        } else {
+            Duration::ZERO
+        }
+    }
 }
 
 /// Where permits come from and go back to.
@@ -44,6 +62,11 @@ pub trait Source: Send + Sync {
     /// What was left when it was granted, if whoever granted it said so. Only a source that is made for one permit, as
     /// that of a limiter far away, knows.
     fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// The moment on the clock of the limiter, if it has one.
+    fn now(&self) -> Option<Moment> {
         None
     }
 

@@ -30,6 +30,7 @@ mod snapshot;
 mod standing;
 mod sync;
 mod totals;
+mod unwind;
 
 pub use address::Address;
 pub use all::All;

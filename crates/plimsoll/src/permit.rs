@@ -172,9 +172,15 @@ impl<'a> Permit<'a> {
     }
 
     /// When it was granted.
+    ///
+    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) does not look at the clock to grant
+    /// at once. For such a permit it is the moment at which this is called.
     #[must_use]
     pub fn granted_at(&self) -> Moment {
-        self.taken
+        if self.grant().is_dated() {
+            return self.taken;
+        }
+        self.source.get().now().unwrap_or(self.taken)
     }
 
     /// What was left when it was granted, if that came with it.

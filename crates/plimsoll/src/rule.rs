@@ -46,6 +46,10 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Whether [`learn`](Self::learn) learns anything. Only a rule that is given back to can.
     const LEARNS: bool = false;
 
+    /// Whether no function of this rule depends on the moment it is given. Then nobody reads a clock for a decision
+    /// that needs no lock.
+    const TIMELESS: bool = false;
+
     /// The most that can be granted at once. A higher cost is too large.
     fn limit(&self) -> u32;
 

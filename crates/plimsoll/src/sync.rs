@@ -1,17 +1,17 @@
-//! The primitives the gate is built on, so that the model checker can put its own in their place.
+//! The primitives that gates and clocks are built on, so that the model checker can put its own in their place.
 
 use std::sync::PoisonError;
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering},
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering},
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 /// Locks even if another thread panicked while it held the lock.

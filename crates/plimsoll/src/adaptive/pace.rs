@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Moment;
 
-/// So much of what begins within one tick of the machine's clock is timed: all of it up to some ten thousand a
+/// So much of what begins within one tick of the kernel is timed: at ticks of 4 ms all of it up to some ten thousand a
 /// second, and enough of it beyond.
-const EACH_TICK: u64 = 16;
+const EACH_TICK: u64 = 64;
 
 /// Chooses the work that is timed.
 #[derive(Debug, Default)]

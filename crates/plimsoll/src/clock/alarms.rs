@@ -1,94 +1,119 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::Ring;
 use crate::Moment;
+use crate::sync::{Mutex, MutexGuard, lock};
+#[cfg(feature = "tokio")]
+use crate::unwind::First;
+use crate::unwind::{Payload, isolated};
 
 /// One who may set an alarm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct AlarmId(u32);
 
+/// The time to which an alarm is set.
+///
+/// Its owner decides on it behind a lock of its own and sets it when that lock is free, so two settings may
+/// arrive in the wrong order. The version says which one was decided on last: it wins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) alarm: AlarmId,
+    /// When to ring; never, to take the alarm back.
+    pub(crate) at: Moment,
+    /// Grows with each decision of the owner, from 1.
+    pub(crate) version: u64,
+}
+
 /// All alarms of a clock, the earliest first.
 ///
 /// Setting an alarm anew leaves the old entry in the heap, marked by its version as stale; stale
 /// entries are dropped when they come up, or all at once when they are the most.
-#[derive(Default)]
 pub(super) struct Alarms(Mutex<Inner>);
 
 #[derive(Default)]
-struct Inner {
+pub(super) struct Inner {
     heap: BinaryHeap<Reverse<Entry>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Until when the thread that rings means to sleep; the origin while it is awake. Only the machine's clock
+    /// has such a thread.
+    pub(super) asleep_until: Moment,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: Moment,
     slot: u32,
-    version: u32,
+    /// Counts over all owners of a slot, so that nobody is rung for a former one.
+    set: u64,
 }
 
+#[derive(Default)]
 struct Slot {
-    version: u32,
+    /// How often it was set, by whomever.
+    set: u64,
+    /// The version of the latest setting.
+    version: u64,
     target: Option<Weak<dyn Ring>>,
 }
 
-impl Alarms {
-    pub(super) const fn new() -> Self {
-        Self(Mutex::new(Inner {
-            heap: BinaryHeap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-        }))
-    }
+/// An alarm that is due, and whom to tell.
+pub(super) struct Due {
+    pub(super) at: Moment,
+    version: u64,
+    target: Weak<dyn Ring>,
+}
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Due {
+    /// Rings. Whatever panics on the way, the one who rings goes on.
+    pub(super) fn ring(self, now: Moment) -> Result<(), Payload> {
+        isolated(|| {
+            let target: Option<Arc<dyn Ring>> = self.target.upgrade();
+            if let Some(target) = target {
+                target.ring(now, self.version);
+            }
+        })
+    }
+}
+
+impl Default for Alarms {
+    fn default() -> Self {
+        Self(Mutex::new(Inner::default()))
+    }
+}
+
+impl Alarms {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.0)
     }
 
     pub(super) fn register(&self, target: Weak<dyn Ring>) -> AlarmId {
         let mut inner = self.lock();
         if let Some(free) = inner.free.pop() {
-            inner.slots[free as usize].target = Some(target);
+            let slot = &mut inner.slots[free as usize];
+            slot.version = 0;
+            slot.target = Some(target);
             return AlarmId(free);
         }
         let slot = u32::try_from(inner.slots.len()).unwrap_or(u32::MAX);
         inner.slots.push(Slot {
-            version: 0,
             target: Some(target),
+            ..Slot::default()
         });
         AlarmId(slot)
     }
 
     /// Returns whether this alarm is now the next one.
-    pub(super) fn set(&self, alarm: AlarmId, at: Moment) -> bool {
-        let mut inner = self.lock();
-        let inner = &mut *inner;
-        let slot = &mut inner.slots[alarm.0 as usize];
-        slot.version = slot.version.wrapping_add(1);
-        if !at.is_known() {
-            return false;
-        }
-        let entry = Entry {
-            at,
-            slot: alarm.0,
-            version: slot.version,
-        };
-        if inner.heap.len() > 64 + 2 * inner.slots.len() {
-            let slots = &inner.slots;
-            inner.heap.retain(|Reverse(entry)| entry.is_fresh(slots));
-        }
-        let earliest = inner.heap.peek().is_none_or(|Reverse(first)| at < first.at);
-        inner.heap.push(Reverse(entry));
-        earliest
+    pub(super) fn set(&self, setting: Setting) -> bool {
+        self.lock().set(setting)
     }
 
     pub(super) fn release(&self, alarm: AlarmId) {
         let mut inner = self.lock();
         let slot = &mut inner.slots[alarm.0 as usize];
-        slot.version = slot.version.wrapping_add(1);
+        slot.set += 1;
         let target = slot.target.take();
         inner.free.push(alarm.0);
         // Dropping the last reference to a target frees its memory: not under the lock.
@@ -97,31 +122,70 @@ impl Alarms {
     }
 
     /// When the next alarm is due.
+    #[cfg(feature = "tokio")]
     pub(super) fn next(&self) -> Option<Moment> {
-        self.lock().next().map(|entry| entry.at)
+        self.lock().next()
     }
 
     /// Takes out the next alarm if it is due at `now`.
-    pub(super) fn pop_due(&self, now: Moment) -> Option<(Moment, Weak<dyn Ring>)> {
-        let mut inner = self.lock();
-        let entry = inner.next().filter(|entry| entry.at <= now)?;
-        inner.heap.pop();
-        let target = inner.slots[entry.slot as usize].target.clone()?;
-        Some((entry.at, target))
+    pub(super) fn pop_due(&self, now: Moment) -> Option<Due> {
+        self.lock().pop_due(now)
     }
 
-    /// Rings everything that is due at `now`.
-    pub(super) fn ring_due(&self, now: Moment) {
-        while let Some((_, target)) = self.pop_due(now) {
-            if let Some(target) = target.upgrade() {
-                target.ring(now);
+    /// Rings everything that is due at `now`; panics come after that.
+    #[cfg(feature = "tokio")]
+    pub(super) fn ring_due(&self, now: Moment, panics: &mut First) {
+        while let Some(due) = self.pop_due(now) {
+            if let Err(panic) = due.ring(now) {
+                panics.keep(panic);
             }
         }
     }
 }
 
 impl Inner {
-    fn next(&mut self) -> Option<Entry> {
+    /// Returns whether this alarm is now the next one.
+    pub(super) fn set(&mut self, setting: Setting) -> bool {
+        let Setting { alarm, at, version } = setting;
+        let slot = &mut self.slots[alarm.0 as usize];
+        if version <= slot.version {
+            return false;
+        }
+        slot.version = version;
+        slot.set += 1;
+        if !at.is_known() {
+            return false;
+        }
+        let entry = Entry {
+            at,
+            slot: alarm.0,
+            set: slot.set,
+        };
+        if self.heap.len() > 64 + 2 * self.slots.len() {
+            let slots = &self.slots;
+            self.heap.retain(|Reverse(entry)| entry.is_fresh(slots));
+        }
+        let earliest = self.heap.peek().is_none_or(|Reverse(first)| at < first.at);
+        self.heap.push(Reverse(entry));
+        earliest
+    }
+
+    pub(super) fn next(&mut self) -> Option<Moment> {
+        self.first().map(|entry| entry.at)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Moment) -> Option<Due> {
+        let entry = self.first().filter(|entry| entry.at <= now)?;
+        self.heap.pop();
+        let slot = &self.slots[entry.slot as usize];
+        Some(Due {
+            at: entry.at,
+            version: slot.version,
+            target: slot.target.clone()?,
+        })
+    }
+
+    fn first(&mut self) -> Option<Entry> {
         while let Some(Reverse(entry)) = self.heap.peek() {
             if entry.is_fresh(&self.slots) {
                 return Some(*entry);
@@ -134,6 +198,6 @@ impl Inner {
 
 impl Entry {
     fn is_fresh(&self, slots: &[Slot]) -> bool {
-        slots[self.slot as usize].version == self.version
+        slots[self.slot as usize].set == self.set
     }
 }

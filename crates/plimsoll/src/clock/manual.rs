@@ -1,10 +1,11 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::alarms::Alarms;
 use super::{Clock, Kind};
 use crate::Moment;
+use crate::sync::{AtomicU64, Ordering};
+use crate::unwind::First;
 
 /// A clock that is moved by hand, for tests and simulations.
 ///
@@ -76,18 +77,25 @@ impl ManualClock {
 
     /// Moves the clock to `moment`, passing through every instant at which somebody falls due on
     /// the way. A clock that would step back stands still.
+    ///
+    /// # Panics
+    ///
+    /// If somebody who is served panics (a waker, or a rule of your own): when the clock has arrived, and everybody
+    /// else is served.
     pub fn advance_to(&self, moment: Moment) {
-        self.ring_until(moment);
+        let mut panics = First::default();
+        self.ring_until(moment, &mut panics);
         self.0.now.fetch_max(moment.as_nanos(), Ordering::AcqRel);
         // Whoever set an alarm meanwhile either sees the new time or is seen here.
-        self.ring_until(moment);
+        self.ring_until(moment, &mut panics);
+        panics.resume();
     }
 
-    fn ring_until(&self, moment: Moment) {
-        while let Some((at, target)) = self.0.alarms.pop_due(moment) {
-            self.0.now.fetch_max(at.as_nanos(), Ordering::AcqRel);
-            if let Some(target) = target.upgrade() {
-                target.ring(self.now());
+    fn ring_until(&self, moment: Moment, panics: &mut First) {
+        while let Some(due) = self.0.alarms.pop_due(moment) {
+            self.0.now.fetch_max(due.at.as_nanos(), Ordering::AcqRel);
+            if let Err(panic) = due.ring(self.now()) {
+                panics.keep(panic);
             }
         }
     }

@@ -6,37 +6,52 @@
 //! a task of its own.
 
 mod alarms;
+mod counter;
+mod keeper;
 mod manual;
+#[cfg(all(test, loom))]
+pub(crate) mod model;
 mod sleep;
-mod system;
+mod time;
 #[cfg(feature = "tokio")]
 mod tokio;
 
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use self::keeper::keeper;
 use crate::Moment;
 
-pub(crate) use alarms::AlarmId;
+pub(crate) use alarms::{AlarmId, Setting};
 pub use manual::ManualClock;
 pub use sleep::Sleep;
 
 /// Somebody who waits for a moment to come.
 pub(crate) trait Ring: Send + Sync {
-    /// The moment has come; it is now `now`.
-    fn ring(&self, now: Moment);
+    /// The moment of the alarm's setting `version` has come; it is now `now`.
+    fn ring(&self, now: Moment, version: u64);
 }
 
 /// A source of time. Cloning is cheap, and clones are the same clock.
 ///
-/// | clock | reads | late by | driven by |
+/// | clock | reads | late by | waiters are woken by |
 /// |---|---|---|---|
-/// | [`system`](Self::system), the default | a word in memory | a tick of 1 ms | one thread of the process, asleep while nobody asks |
-/// | [`precise`](Self::precise) | the processor's counter | nothing | the same thread, for waiters only |
+/// | [`system`](Self::system), the default | the kernel's coarse clock | [two ticks of the kernel](Self::resolution) at most | one thread of the process |
+/// | [`precise`](Self::precise) | the processor's counter | nothing | the same thread |
 /// | [`manual`](Self::manual) | a word in memory | | you |
 /// | [`tokio`](Self::tokio) | tokio's clock | nothing | tokio, paused time included |
 ///
-/// A clock never runs backwards.
+/// `system` and `precise` are two readings of the same time, which starts with the Unix epoch. Time read on one
+/// thread does not run backwards by more than the two differ, and rules take a step back as standing still.
+///
+/// # The thread
+///
+/// Decisions need no thread. One is started when somebody first *waits* for a moment of the machine's time, and sleeps
+/// while nobody does. A waker or a rule that panics on it ends only itself; others are served. A child of `fork`
+/// has its parent's limiters but not its thread: it starts its own when somebody first waits in it. As with every
+/// lock, what another thread of the parent held in the instant of the fork stays held in the child, so fork before
+/// other threads use limiters, or `exec` afterwards.
 #[derive(Clone)]
 pub struct Clock(Kind);
 
@@ -47,26 +62,34 @@ enum Kind {
     Manual(Arc<manual::Hand>),
     #[cfg(feature = "tokio")]
     Tokio(Arc<tokio::Driver>),
+    /// The machine's clock in a model: its thread and its time are the model's.
+    #[cfg(all(test, loom))]
+    Model(Arc<model::Machine>),
 }
 
 impl Clock {
-    /// The clock limiters use unless told otherwise: a shared word that is refreshed every
-    /// millisecond while anybody reads it.
+    /// The clock limiters use unless told otherwise: the moment of the kernel's last tick.
     ///
-    /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most
-    /// that tick and as long as a busy machine keeps the ticking thread waiting, and never early: a limit
-    /// is not exceeded because of it. When nobody has asked for some ticks the ticking
-    /// stops; the next one to ask reads the precise time and starts it again. Waiters are served by
-    /// the precise time.
+    /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most two
+    /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early), and never early. No thread
+    /// of the process has to run for that, so the bound holds under any load, as far as the kernel handles its own
+    /// ticks.
+    ///
+    /// What that means for limits: in any span of time a limit grants at most what it may grant in a span that is longer
+    /// by two ticks. Nobody is refused because the clock is late: a refusal that would end within that time is decided
+    /// once more, by the precise time. Waiters are served by the precise time.
     ///
     /// Moments count from the Unix epoch, as the machine knew it when the process first asked;
-    /// later steps of the wall clock do not matter.
+    /// later steps of the wall clock do not matter, and time during which the machine is suspended does not count.
     #[must_use]
     pub const fn system() -> Self {
         Self(Kind::System)
     }
 
     /// The same time as [`system`](Self::system), to the nanosecond, at every reading.
+    ///
+    /// It reads the processor's counter and compares it with the kernel's clock every 10 ms, so that a counter that
+    /// drifts or jumps (after the machine was suspended or moved to another host) is put right.
     #[must_use]
     pub const fn precise() -> Self {
         Self(Kind::Precise)
@@ -78,12 +101,33 @@ impl Clock {
         ManualClock::new()
     }
 
-    /// Tokio's clock, of the runtime in which it is waited on. It follows `tokio::time::pause` and
-    /// `advance`.
+    /// Tokio's clock, which follows `tokio::time::pause` and `advance`.
+    ///
+    /// Who waits is woken by a task of the runtime it waits in; outside of any, by the one in which the clock was made.
+    /// Where neither is to be had any more, the thread of the machine's clock wakes it, after as much real time. So
+    /// the clock can be made anywhere, and nobody waits for a runtime that has ended. A clock that is shared by
+    /// runtimes shows the latest time that any of them has seen.
+    ///
+    /// Moments count from when it was made.
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn tokio() -> Self {
         Self(Kind::Tokio(Arc::new(tokio::Driver::new())))
+    }
+
+    /// The steps in which this clock goes on: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
+    /// is configured; zero for all others. A reading is late by at most twice as much.
+    #[must_use]
+    pub fn resolution(&self) -> Duration {
+        match self.0 {
+            Kind::System => Duration::from_nanos(time::late_nanos() / 2),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// By how much a reading may be late at most.
+    pub(crate) fn late(&self) -> Duration {
+        self.resolution() * 2
     }
 
     /// The moment, cheaply.
@@ -92,15 +136,25 @@ impl Clock {
     pub fn now(&self) -> Moment {
         // The default first, and what is only for tests out of the way: this is on every path.
         if matches!(self.0, Kind::System) {
-            return system::coarse_now();
+            return time::coarse_now();
         }
         if matches!(self.0, Kind::Precise) {
-            return system::precise_now();
+            return time::precise_now();
         }
         self.driven_now()
     }
 
-    /// The moment, if it is of any use: who asks the coarse clock keeps it ticking.
+    /// For who is refused at `now` and would be granted from `ready_at` on: the precise moment, if `ready_at` may have
+    /// come by that, because `now` was read from a clock that is late. Then it must be decided once more.
+    #[inline]
+    pub(crate) fn refine(&self, now: Moment, ready_at: Moment) -> Option<Moment> {
+        if !matches!(self.0, Kind::System) || ready_at.nanos_since(now) > time::late_nanos() {
+            return None;
+        }
+        Some(time::precise_now())
+    }
+
+    /// The moment, if it is of any use.
     pub(crate) fn now_if(&self, useful: bool) -> Option<Moment> {
         useful.then(|| self.now())
     }
@@ -109,17 +163,19 @@ impl Clock {
     /// clock.
     #[inline]
     pub(crate) fn tick(&self) -> Option<Moment> {
-        matches!(self.0, Kind::System | Kind::Precise).then(system::coarse_now)
+        matches!(self.0, Kind::System | Kind::Precise).then(time::coarse_now)
     }
 
     /// The moment of a clock that somebody else drives.
     #[inline(never)]
     fn driven_now(&self) -> Moment {
         match &self.0 {
-            Kind::System | Kind::Precise => system::precise_now(),
+            Kind::System | Kind::Precise => time::precise_now(),
             Kind::Manual(hand) => hand.now(),
             #[cfg(feature = "tokio")]
             Kind::Tokio(driver) => driver.now(),
+            #[cfg(all(test, loom))]
+            Kind::Model(machine) => machine.now(),
         }
     }
 
@@ -127,7 +183,7 @@ impl Clock {
     #[must_use]
     pub fn precise_now(&self) -> Moment {
         match &self.0 {
-            Kind::System => system::refreshed_now(),
+            Kind::System => time::precise_now(),
             _ => self.now(),
         }
     }
@@ -137,6 +193,11 @@ impl Clock {
         !matches!(self.0, Kind::System | Kind::Precise)
     }
 
+    /// Whether it is moved by calls of somebody who may rely on what it rings on the way.
+    pub(crate) fn is_moved_by_hand(&self) -> bool {
+        matches!(self.0, Kind::Manual(_))
+    }
+
     /// Waits until the clock shows `moment`.
     pub fn sleep_until(&self, moment: Moment) -> Sleep {
         Sleep::new(self.clone(), moment)
@@ -144,38 +205,55 @@ impl Clock {
 
     /// Makes a place for an alarm. It is given up with [`release`](Self::release).
     pub(crate) fn register(&self, target: Weak<dyn Ring>) -> AlarmId {
-        match &self.0 {
-            Kind::System | Kind::Precise => system::alarms().register(target),
-            Kind::Manual(hand) => hand.alarms().register(target),
-            #[cfg(feature = "tokio")]
-            Kind::Tokio(driver) => driver.alarms().register(target),
-        }
+        self.alarms().register(target)
     }
 
-    /// Sets the alarm, replacing its former time. It rings once, not before `at`.
+    /// Sets an alarm, replacing its former time unless that was decided on later. It rings once, not before its time.
     ///
     /// Returns whether the moment has passed already and nobody else will ring: the hand that moved the
     /// clock has gone by.
-    pub(crate) fn set(&self, alarm: AlarmId, at: Moment) -> bool {
+    ///
+    /// Not with a lock held, unless it is moved by hand: it may be a system call.
+    pub(crate) fn set(&self, setting: Setting) -> bool {
         match &self.0 {
-            Kind::System | Kind::Precise => system::set(alarm, at),
+            Kind::System | Kind::Precise => keeper().set(setting),
             Kind::Manual(hand) => {
-                hand.alarms().set(alarm, at);
-                return hand.now() >= at;
+                hand.alarms().set(setting);
+                return hand.now() >= setting.at;
             }
             #[cfg(feature = "tokio")]
-            Kind::Tokio(driver) => tokio::Driver::set(driver, alarm, at),
+            Kind::Tokio(driver) => tokio::Driver::set(driver, setting),
+            #[cfg(all(test, loom))]
+            Kind::Model(machine) => machine.keeper.note(setting),
         }
         false
     }
 
+    /// For who goes on waiting: sees to it that there is still somebody who rings, in this process and runtime.
+    pub(crate) fn attend(&self) {
+        match &self.0 {
+            Kind::System | Kind::Precise => keeper().attend(),
+            Kind::Manual(_) => {}
+            #[cfg(feature = "tokio")]
+            Kind::Tokio(driver) => tokio::Driver::attend(driver),
+            #[cfg(all(test, loom))]
+            Kind::Model(_) => {}
+        }
+    }
+
     /// Gives the alarm up.
     pub(crate) fn release(&self, alarm: AlarmId) {
+        self.alarms().release(alarm);
+    }
+
+    fn alarms(&self) -> &alarms::Alarms {
         match &self.0 {
-            Kind::System | Kind::Precise => system::alarms().release(alarm),
-            Kind::Manual(hand) => hand.alarms().release(alarm),
+            Kind::System | Kind::Precise => &keeper().alarms,
+            Kind::Manual(hand) => hand.alarms(),
             #[cfg(feature = "tokio")]
-            Kind::Tokio(driver) => driver.alarms().release(alarm),
+            Kind::Tokio(driver) => driver.alarms(),
+            #[cfg(all(test, loom))]
+            Kind::Model(machine) => &machine.keeper.alarms,
         }
     }
 }
@@ -194,6 +272,8 @@ impl fmt::Debug for Clock {
             Kind::Manual(_) => "Clock::manual",
             #[cfg(feature = "tokio")]
             Kind::Tokio(_) => "Clock::tokio",
+            #[cfg(all(test, loom))]
+            Kind::Model(_) => "Clock::model",
         })
     }
 }

@@ -1,11 +1,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use super::{AlarmId, Clock, Ring};
+use super::{AlarmId, Clock, Ring, Setting};
 use crate::Moment;
+use crate::sync::{Mutex, lock};
 
 /// Waits until a clock shows a moment. See [`Clock::sleep_until`].
 #[must_use = "futures do nothing unless they are polled"]
@@ -13,15 +14,16 @@ pub struct Sleep {
     clock: Clock,
     until: Moment,
     alarm: Option<(AlarmId, Arc<Sleeper>)>,
+    /// How often the alarm was set.
+    version: u64,
 }
 
 /// The one to wake.
-#[derive(Default)]
 struct Sleeper(Mutex<Option<Waker>>);
 
 impl Ring for Sleeper {
-    fn ring(&self, _now: Moment) {
-        let waker = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn ring(&self, _now: Moment, _version: u64) {
+        let waker = lock(&self.0).take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -34,6 +36,7 @@ impl Sleep {
             clock,
             until,
             alarm: None,
+            version: 0,
         }
     }
 }
@@ -47,14 +50,21 @@ impl Future for Sleep {
             return Poll::Ready(());
         }
         let (alarm, sleeper) = this.alarm.get_or_insert_with(|| {
-            let sleeper = Arc::new(Sleeper::default());
+            let sleeper = Arc::new(Sleeper(Mutex::new(None)));
             let weak: Weak<Sleeper> = Arc::downgrade(&sleeper);
             (this.clock.register(weak), sleeper)
         });
-        let mut waker = sleeper.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *waker = Some(cx.waker().clone());
-        drop(waker);
-        if this.clock.set(*alarm, this.until) {
+        // Cloned and dropped outside of the lock: either may run anything.
+        let waker = cx.waker().clone();
+        let former = lock(&sleeper.0).replace(waker);
+        drop(former);
+        this.version += 1;
+        let setting = Setting {
+            alarm: *alarm,
+            at: this.until,
+            version: this.version,
+        };
+        if this.clock.set(setting) {
             return Poll::Ready(());
         }
         Poll::Pending

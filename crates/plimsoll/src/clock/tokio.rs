@@ -1,35 +1,62 @@
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Weak};
+use std::thread;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::AlarmId;
-use super::alarms::Alarms;
+use super::alarms::{AlarmId, Alarms, Setting};
+use super::keeper::keeper;
+use super::{Ring, time};
 use crate::Moment;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::unwind::First;
 
-/// Rings alarms from a task of the runtime. The task ends when no alarm is set.
+/// Rings alarms from a task of each runtime in which somebody waits. A task ends when no alarm is set.
+///
+/// Where there is no runtime, or the last one ended before its alarms rang, the thread of the machine's clock
+/// rings instead, after as much real time.
 pub(super) struct Driver {
-    runtime: Handle,
+    /// The runtime in which the clock was made, for who waits outside of any.
+    home: Option<Handle>,
     origin: Instant,
     /// The latest moment anybody has seen: threads outside a paused runtime see another time.
     latest: AtomicU64,
     alarms: Alarms,
-    driven: Mutex<bool>,
-    earlier: Notify,
+    drives: Mutex<Drives>,
+}
+
+#[derive(Default)]
+struct Drives {
+    tasks: Vec<Task>,
+    /// Runtimes in which a task cannot wait, because they have no timer.
+    unfit: Vec<Id>,
+    instead: Instead,
+}
+
+struct Task {
+    runtime: Id,
+    /// That an earlier alarm was set, or the last one was taken back.
+    changed: Arc<Notify>,
+}
+
+/// The alarm on the machine's clock that stands for the tasks while there are none.
+#[derive(Default)]
+struct Instead {
+    alarm: Option<AlarmId>,
+    version: u64,
+    /// What this clock shows when it rings.
+    shows: Option<Moment>,
 }
 
 impl Driver {
-    #[track_caller]
     pub(super) fn new() -> Self {
         Self {
-            runtime: Handle::current(),
+            home: Handle::try_current().ok(),
             origin: Instant::now(),
             latest: AtomicU64::new(0),
-            alarms: Alarms::new(),
-            driven: Mutex::new(false),
-            earlier: Notify::new(),
+            alarms: Alarms::default(),
+            drives: Mutex::new(Drives::default()),
         }
     }
 
@@ -43,35 +70,169 @@ impl Driver {
         &self.alarms
     }
 
-    pub(super) fn set(this: &Arc<Self>, alarm: AlarmId, at: Moment) {
-        // One that is taken back may have been all the task still waits for.
-        if !this.alarms.set(alarm, at) && at.is_known() {
-            return;
+    pub(super) fn set(this: &Arc<Self>, setting: Setting) {
+        let known = setting.at.is_known();
+        // One that is taken back may have been all the tasks still wait for.
+        let changed = this.alarms.set(setting) || !known;
+        if changed {
+            let drives = lock(&this.drives);
+            for task in &drives.tasks {
+                task.changed.notify_one();
+            }
         }
-        let mut driven = this.driven.lock().unwrap_or_else(PoisonError::into_inner);
-        if *driven {
-            this.earlier.notify_one();
-        } else if at.is_known() {
-            *driven = true;
-            this.runtime.spawn(Arc::clone(this).drive());
+        if known {
+            Self::attend(this);
         }
     }
 
-    async fn drive(self: Arc<Self>) {
+    /// Sees to it that somebody rings who lives as long as the one who waits.
+    pub(super) fn attend(this: &Arc<Self>) {
+        let runtime = Handle::try_current().ok().or_else(|| this.home.clone());
+        let mut drives = lock(&this.drives);
+        let fit = runtime.filter(|runtime| !drives.unfit.contains(&runtime.id()));
+        let Some(runtime) = fit else {
+            if drives.tasks.is_empty() {
+                this.ring_by_thread(drives, Arc::downgrade(this));
+            }
+            return;
+        };
+        let id = runtime.id();
+        if drives.tasks.iter().any(|task| task.runtime == id) {
+            return;
+        }
+        let changed = Arc::new(Notify::new());
+        drives.tasks.push(Task {
+            runtime: id,
+            changed: Arc::clone(&changed),
+        });
+        let driving = Driving {
+            driver: Arc::clone(this),
+            runtime: id,
+            changed,
+        };
+        let instead = drives.instead.taken_back();
+        // A runtime that has ended drops the task at once, which then needs the lock.
+        drop(drives);
+        if let Some(setting) = instead {
+            keeper().set(setting);
+        }
+        drop(runtime.spawn(driving.drive()));
+    }
+
+    /// Lets the machine's thread ring for the next alarm, if there is one.
+    fn ring_by_thread(&self, mut drives: crate::sync::MutexGuard<'_, Drives>, me: Weak<Self>) {
+        let Some(next) = self.alarms.next() else {
+            return;
+        };
+        let instead = &mut drives.instead;
+        instead.version += 1;
+        instead.shows = Some(next);
+        let setting = Setting {
+            alarm: *instead
+                .alarm
+                .get_or_insert_with(|| keeper().alarms.register(me)),
+            at: time::precise_now().plus(next.since(self.now())),
+            version: instead.version,
+        };
+        drop(drives);
+        keeper().set(setting);
+    }
+}
+
+impl Instead {
+    fn taken_back(&mut self) -> Option<Setting> {
+        self.shows.take()?;
+        self.version += 1;
+        Some(Setting {
+            alarm: self.alarm?,
+            at: Moment::NEVER,
+            version: self.version,
+        })
+    }
+}
+
+/// The machine's thread rings.
+impl Ring for Driver {
+    fn ring(&self, _now: Moment, version: u64) {
+        let mut drives = lock(&self.drives);
+        if drives.instead.version != version {
+            return;
+        }
+        let Some(shows) = drives.instead.shows.take() else {
+            return;
+        };
+        drop(drives);
+        self.latest.fetch_max(shows.as_nanos(), Ordering::AcqRel);
+        let mut panics = First::default();
+        self.alarms.ring_due(self.now(), &mut panics);
+        let drives = lock(&self.drives);
+        if drives.tasks.is_empty() && drives.instead.shows.is_none() {
+            // Registered by now, so nobody asks for it.
+            self.ring_by_thread(drives, Weak::new());
+        }
+        panics.resume();
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(alarm) = lock(&self.drives).instead.alarm {
+            keeper().alarms.release(alarm);
+        }
+    }
+}
+
+/// What the task of a runtime holds while it lives.
+struct Driving {
+    driver: Arc<Driver>,
+    runtime: Id,
+    changed: Arc<Notify>,
+}
+
+impl Driving {
+    async fn drive(self) {
+        let driver = &*self.driver;
         while let Some(next) = self.next_or_end() {
-            let next = self.origin + next.since(Moment::ORIGIN);
+            let next = driver.origin + next.since(Moment::ORIGIN);
             tokio::select! {
-                () = tokio::time::sleep_until(next) => self.alarms.ring_due(self.now()),
-                () = self.earlier.notified() => {}
+                () = tokio::time::sleep_until(next) => {
+                    let mut panics = First::default();
+                    driver.alarms.ring_due(driver.now(), &mut panics);
+                }
+                () = self.changed.notified() => {}
             }
         }
     }
 
-    /// The next alarm; without one, nobody drives any more.
+    /// The next alarm; without one, this task drives no more.
     fn next_or_end(&self) -> Option<Moment> {
-        let mut driven = self.driven.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = self.alarms.next();
-        *driven = next.is_some();
+        let mut drives = lock(&self.driver.drives);
+        let next = self.driver.alarms.next();
+        if next.is_none() {
+            drives.remove(self);
+        }
         next
+    }
+}
+
+impl Drives {
+    fn remove(&mut self, driving: &Driving) {
+        self.tasks
+            .retain(|task| !Arc::ptr_eq(&task.changed, &driving.changed));
+    }
+}
+
+/// The task is done, or its runtime has ended and dropped it.
+impl Drop for Driving {
+    fn drop(&mut self) {
+        let mut drives = lock(&self.driver.drives);
+        drives.remove(self);
+        if thread::panicking() {
+            drives.unfit.push(self.runtime);
+        }
+        if drives.tasks.is_empty() {
+            self.driver
+                .ring_by_thread(drives, Arc::downgrade(&self.driver));
+        }
     }
 }

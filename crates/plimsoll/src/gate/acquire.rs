@@ -2,7 +2,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use super::bookings::Cancel;
@@ -12,6 +11,7 @@ use crate::all::Members;
 use crate::demand::Patience;
 use crate::grant::Era;
 use crate::queue::{Status, Ticket};
+use crate::sync::Ordering;
 use crate::{
     Demand, Denied, Grant, Limiter, Moment, Permit, Priority, Reason, Refusal, Rule, Source,
 };
@@ -76,7 +76,8 @@ impl<'a> Door<'a> {
 }
 
 pub(super) enum Asked {
-    Granted(Stamp),
+    /// And whether it is known when.
+    Granted(Stamp, bool),
     Queued(Ticket),
 }
 
@@ -168,8 +169,12 @@ impl<'a> Future for Acquire<'a> {
             Stage::Asking(gate, demand) => {
                 let demand = *demand;
                 match gate.get().ask(&demand, cx.waker()) {
-                    Ok(Asked::Granted(taken)) => {
-                        Ok(gate.clone().permit(taken.grant(demand), taken.era))
+                    Ok(Asked::Granted(taken, timed)) => {
+                        let grant = Grant {
+                            timed,
+                            ..taken.grant(demand)
+                        };
+                        Ok(gate.clone().permit(grant, taken.era))
                     }
                     Ok(Asked::Queued(ticket)) => {
                         let place = Place::new(gate.clone(), ticket, demand, false);
@@ -218,29 +223,42 @@ impl fmt::Debug for Acquire<'_> {
 impl<R: Rule> Turnstile for Core<R> {
     fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied> {
         let demand = *demand;
-        // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
-        let patient = R::GIVES_BACK && self.patient.load(Ordering::Relaxed);
-        let timeless = patient && demand.patience == Patience::Unlimited;
-        let mut now = self.clock.now_if(timeless || !self.is_parked());
-        if let Some(now) = now
+        if R::TIMELESS {
+            if demand.cost > 0
+                && matches!(
+                    self.take_short(Moment::ORIGIN, demand.cost),
+                    Shortly::Granted
+                )
+            {
+                self.totals.granted();
+                let undated = Stamp {
+                    at: Moment::ORIGIN,
+                    era: Era::default(),
+                };
+                return Ok(Asked::Granted(undated, false));
+            }
+        } else if let Some(now) = self.clock.now_if(!self.is_parked())
             && demand.cost > 0
             && matches!(self.take_short(now, demand.cost), Shortly::Granted)
         {
             self.totals.granted();
             let era = Era::default();
-            return Ok(Asked::Granted(Stamp { at: now, era }));
+            return Ok(Asked::Granted(Stamp { at: now, era }, true));
         }
-        if !timeless {
-            now = None;
-        }
-        let now = now.unwrap_or_else(|| self.clock.precise_now());
+        // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
+        let patient = R::GIVES_BACK && self.patient.load(Ordering::Relaxed);
+        let now = if patient && demand.patience == Patience::Unlimited {
+            self.clock.now()
+        } else {
+            self.clock.precise_now()
+        };
         // Cloned and dropped outside of the lock: either may run anything.
         let mut waker = Some(waker.clone());
         let answer = self.enter(now, |turn| {
             let refusal = match turn.take(demand) {
                 Ok(()) => {
                     turn.inside.counts.granted += 1;
-                    return Ok(Asked::Granted(turn.stamp()));
+                    return Ok(Asked::Granted(turn.stamp(), true));
                 }
                 Err(refusal) => refusal,
             };
@@ -252,7 +270,7 @@ impl<R: Rule> Turnstile for Core<R> {
                 Ok(ticket) => match turn.inside.waiters.status(ticket) {
                     Some(Status::Granted(taken)) => {
                         turn.inside.waiters.free(ticket);
-                        Ok(Asked::Granted(taken))
+                        Ok(Asked::Granted(taken, true))
                     }
                     _ => {
                         turn.inside.waiters.set_waker(ticket, &mut waker);

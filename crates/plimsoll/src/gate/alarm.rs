@@ -4,21 +4,55 @@ use std::sync::Weak;
 
 use super::core::Core;
 use super::inside::Inside;
-use crate::clock::Ring;
+use super::woken::Woken;
+use crate::clock::{AlarmId, Ring, Setting};
 use crate::{Moment, Rule};
 
-impl<R: Rule> Core<R> {
-    /// Sees to it that the clock rings at `at`. Returns whether that moment has passed already.
-    pub(super) fn set_alarm(&self, inside: &mut Inside<R>, at: Moment) -> bool {
-        if at == inside.alarm_at || (inside.alarm.is_none() && !at.is_known()) {
-            return false;
+/// The alarm of a gate, as decided behind its lock. It is set when the lock is free; whoever decides later has
+/// the higher version, and the clock takes no notice of those who come too late.
+pub(super) struct Alarm {
+    pub(super) id: Option<AlarmId>,
+    /// When it rings, or will as soon as whoever decided so has set it.
+    pub(super) at: Moment,
+    version: u64,
+}
+
+impl Alarm {
+    pub(super) const fn new() -> Self {
+        Self {
+            id: None,
+            at: Moment::NEVER,
+            version: 0,
         }
-        inside.alarm_at = at;
-        let alarm = *inside.alarm.get_or_insert_with(|| {
+    }
+}
+
+impl<R: Rule> Core<R> {
+    /// Decides that the clock is to ring at `at`, which is left to do once the lock is free.
+    ///
+    /// Only a clock that is moved by hand is told at once: whoever sees somebody wait and then moves the clock finds
+    /// the alarm there.
+    pub(super) fn decide_alarm(&self, inside: &mut Inside<R>, at: Moment, woken: &mut Woken) {
+        let alarm = &mut inside.alarm;
+        if at == alarm.at || (alarm.id.is_none() && !at.is_known()) {
+            return;
+        }
+        alarm.at = at;
+        alarm.version += 1;
+        let id = *alarm.id.get_or_insert_with(|| {
             let me: Weak<Self> = Weak::clone(&inside.me);
             self.clock.register(me)
         });
-        self.clock.set(alarm, at)
+        let setting = Setting {
+            alarm: id,
+            at,
+            version: alarm.version,
+        };
+        if self.clock.is_moved_by_hand() {
+            woken.overdue = self.clock.set(setting);
+        } else {
+            woken.alarm = Some(setting);
+        }
     }
 
     /// When the next waiter is served or gives up.
@@ -59,10 +93,13 @@ impl<R: Rule> Core<R> {
 const PATIENCE: u64 = 6;
 
 impl<R: Rule> Ring for Core<R> {
-    fn ring(&self, now: Moment) {
+    fn ring(&self, now: Moment, version: u64) {
         self.enter(now, |turn| {
-            // It has rung: the same moment must be set anew.
-            turn.inside.alarm_at = Moment::NEVER;
+            let alarm = &mut turn.inside.alarm;
+            if version == alarm.version {
+                // It has rung: the same moment must be set anew.
+                alarm.at = Moment::NEVER;
+            }
             turn.serve();
         });
     }

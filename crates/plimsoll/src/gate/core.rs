@@ -21,18 +21,16 @@
 //! A word may keep only the low bits of a moment. It is good for a stretch of time, the epoch, after
 //! which the first to come refreshes it behind the lock. For common limits an epoch lasts for years.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
-use super::inside::{Inside, Turn};
+use super::inside::Inside;
 use super::refused::charge;
 use super::resets::Stamp;
-use super::woken::Woken;
 use crate::clock::Clock;
 use crate::name::Name;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
-use crate::{Demand, Denied, Moment, Refusal, Rule, Short};
+use crate::{Demand, Denied, Moment, Permit, Refusal, Rule, Short};
 
 /// Set in a word that holds no state.
 pub(super) const PARKED: u64 = 1 << 63;
@@ -76,7 +74,11 @@ impl<R: Rule> Core<R> {
         name: Option<Name>,
         inside: Inside<R>,
     ) -> Arc<Self> {
-        let now = clock.precise_now();
+        let now = if R::TIMELESS {
+            clock.now()
+        } else {
+            clock.precise_now()
+        };
         rule.begin(now);
         let state = rule.fresh(now);
         Self::resumed(rule, state, now, clock, totals, name, inside)
@@ -155,13 +157,49 @@ impl<R: Rule> Core<R> {
         self.word.load(Ordering::Relaxed) & PARKED != 0
     }
 
-    /// Takes behind the lock; a refusal is counted and explained. Kept apart so that the short way
+    /// The precise moment, for who is refused at `now`, if by that there may be enough.
+    #[inline(always)]
+    pub(super) fn refine(&self, now: Moment, refusal: Refusal) -> Option<Moment> {
+        if R::GIVES_BACK {
+            return None;
+        }
+        self.clock.refine(now, refusal.ready_at)
+    }
+
+    /// Decides once more, by the precise time, for who was refused because the clock is late.
+    #[inline(never)]
+    pub(super) fn take_again(
+        &self,
+        now: Moment,
+        demand: Demand,
+        refusal: Refusal,
+        word: u64,
+    ) -> Result<Permit<'_>, Denied> {
+        if now < refusal.ready_at {
+            return Err(self.denied_shortly(refusal, word, now, demand.cost));
+        }
+        match self.take_short(now, demand.cost) {
+            Shortly::Granted => {
+                self.totals.granted();
+                Ok(Permit::new(self, demand.granted(now), R::GIVES_BACK))
+            }
+            Shortly::Refused(refusal, word) => {
+                Err(self.denied_shortly(refusal, word, now, demand.cost))
+            }
+            Shortly::Parked => self.take_long(now, demand).map(|taken| {
+                let grant = taken.grant(demand);
+                Permit::new(self, grant, R::GIVES_BACK).in_era(taken.era)
+            }),
+        }
+    }
+
+    /// Takes behind the lock, and says when; a refusal is counted and explained. Kept apart so that the short way
     /// stays small enough to be inlined.
     #[inline(never)]
     pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
         let answer = match self.take_parked(now, demand.cost) {
             Some(answer) => answer,
-            None => self.take_in_turn(now, demand),
+            None => self.take_in_turn(self.clock.precise_now(), demand),
         };
         if answer.is_err() {
             self.tick_if_due(now);
@@ -189,12 +227,13 @@ impl<R: Rule> Core<R> {
         if cost == 0 || busy || inside.resets.are_over(now) {
             return None;
         }
-        let now = inside.not_before(now);
+        let mut now = inside.not_before(now);
         let Inside {
             state,
             changed,
             counts,
             resets,
+            latest,
             ..
         } = &mut *inside;
         let rule = changed.as_deref().unwrap_or(&self.rule);
@@ -202,7 +241,15 @@ impl<R: Rule> Core<R> {
         if cost > rule.limit() {
             return None;
         }
-        match rule.take(state, now, cost) {
+        let mut answer = rule.take(state, now, cost);
+        if let Err(refusal) = answer
+            && let Some(precise) = self.refine(now, refusal)
+        {
+            now = precise.max(now);
+            *latest = now;
+            answer = rule.take(state, now, cost);
+        }
+        match answer {
             Ok(()) => {
                 counts.granted += 1;
                 Some(Ok(resets.stamp(rule.recorded_at(state, now))))
@@ -219,118 +266,8 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
-    pub(super) fn enter<T>(&self, now: Moment, op: impl FnOnce(&mut Turn<'_, R>) -> T) -> T {
-        let mut woken = Woken::default();
-        let output = self.enter_once(now, &mut woken, |turn| {
-            if turn.inside.due <= turn.now {
-                turn.serve_all();
-            }
-            op(turn)
-        });
-        self.wake(now, &mut woken);
-        output
-    }
-
-    /// Wakes those who were settled, and goes on serving if they were too many for one turn or the time
-    /// of the next has come meanwhile.
-    #[inline]
-    pub(super) fn wake(&self, now: Moment, woken: &mut Woken) {
-        let more = woken.is_full() || woken.overdue;
-        if more {
-            self.wake_many(now, woken);
-        } else {
-            woken.wake();
-        }
-    }
-
-    #[cold]
-    fn wake_many(&self, mut now: Moment, woken: &mut Woken) {
-        loop {
-            let more = woken.is_full() || woken.overdue;
-            if woken.overdue {
-                now = self.clock.precise_now();
-            }
-            woken.wake();
-            if !more {
-                return;
-            }
-            self.enter_once(now, woken, |turn| turn.serve());
-        }
-    }
-
-    fn enter_once<T>(
-        &self,
-        now: Moment,
-        woken: &mut Woken,
-        op: impl FnOnce(&mut Turn<'_, R>) -> T,
-    ) -> T {
-        let mut inside = lock(&self.inside);
-        let now = inside.not_before(now);
-        let state = match inside.state.take() {
-            Some(state) => state,
-            None => self.park(now),
-        };
-        self.run(&mut inside, state, now, woken, op)
-    }
-
-    /// Runs `op`, then puts the state where it belongs.
-    pub(super) fn run<T>(
-        &self,
-        inside: &mut Inside<R>,
-        mut state: R::State,
-        now: Moment,
-        woken: &mut Woken,
-        op: impl FnOnce(&mut Turn<'_, R>) -> T,
-    ) -> T {
-        // Out of the way while it is used, and back unless another has taken its place.
-        let changed = inside.changed.take();
-        let rule = changed.as_deref().unwrap_or(&self.rule);
-        let before = self.bounds_before(inside, rule);
-        let output = op(&mut Turn {
-            rule,
-            inside,
-            state: &mut state,
-            now,
-            woken: &mut *woken,
-        });
-        if inside.changed.is_none() {
-            inside.changed = changed;
-        }
-        if let Some(before) = before {
-            // Apart from what is inside while that is changed.
-            let rule = inside.changed.clone();
-            let rule = rule.as_deref().unwrap_or(&self.rule);
-            inside.tell_changes(before, rule, &state, now);
-        }
-        let rule = inside.changed.as_deref().unwrap_or(&self.rule);
-        let at = self.ringing_at(inside, rule, &state, now);
-        woken.overdue = self.set_alarm(inside, at);
-        let free = inside.waiters.is_empty()
-            && inside.listeners.is_empty()
-            && inside.changed.is_none()
-            && !inside.closed
-            && !inside.resets.hold(now);
-        match self.rule.pack(&state, now).filter(|_| free) {
-            // Swapped, not stored: additions that go astray are exchanges too, and in one order with
-            // this one.
-            Some(word) => {
-                // What is known of a state behind the lock says nothing about a state in the word.
-                inside.forecast.forget();
-                let epoch = self
-                    .epoch
-                    .load(Ordering::Relaxed)
-                    .max(now.as_nanos() >> self.epoch_bits);
-                self.epoch.store(epoch, Ordering::Release);
-                self.word.swap(word, Ordering::AcqRel);
-            }
-            None => inside.state = Some(state),
-        }
-        output
-    }
-
     /// Takes the state out of the word.
-    fn park(&self, now: Moment) -> R::State {
+    pub(super) fn park(&self, now: Moment) -> R::State {
         let word = self.word.swap(MARK, Ordering::AcqRel);
         let epoch = self.epoch.load(Ordering::Relaxed);
         let current = now.as_nanos() >> self.epoch_bits;
@@ -348,7 +285,7 @@ impl<R: Rule> Core<R> {
 
 impl<R: Rule> Drop for Core<R> {
     fn drop(&mut self) {
-        if let Some(alarm) = lock(&self.inside).alarm.take() {
+        if let Some(alarm) = lock(&self.inside).alarm.id.take() {
             self.clock.release(alarm);
         }
     }

@@ -2,14 +2,15 @@
 //! that concerns them.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use super::alarm::Alarm;
 use super::bookings::Bookings;
 use super::core::Core;
 use super::forecast::Forecast;
 use super::refused::is_for_want_of_room;
 use super::resets::{Resets, Stamp};
 use super::woken::Woken;
-use crate::clock::AlarmId;
 use crate::events::{EventKind, Feed};
 use crate::queue::{Counts, Evicted, Order, Queue, Status, Ticket, Waiters};
 use crate::{Demand, Moment, Reason, Refusal, Rule};
@@ -33,8 +34,7 @@ pub(super) struct Inside<R: Rule> {
     pub(super) forecast: Forecast<R::State>,
     /// When the head of the queue is served if nothing else happens.
     pub(super) due: Moment,
-    pub(super) alarm: Option<AlarmId>,
-    pub(super) alarm_at: Moment,
+    pub(super) alarm: Alarm,
     pub(super) counts: Tally,
     /// Those who want to know what happens. While there are any, the state stays here.
     pub(super) listeners: Vec<Arc<Feed>>,
@@ -54,8 +54,7 @@ impl<R: Rule> Inside<R> {
             bookings: Bookings::default(),
             forecast: Forecast::nothing(),
             due: Moment::NEVER,
-            alarm: None,
-            alarm_at: Moment::NEVER,
+            alarm: Alarm::new(),
             counts: Tally::default(),
             listeners: Vec::new(),
         }
@@ -116,10 +115,10 @@ impl<R: Rule> Turn<'_, R> {
         true
     }
 
-    /// Forgets what was taken so far.
-    pub(super) fn reset(&mut self) {
+    /// Forgets what was taken so far, on a clock that may be late by `late`.
+    pub(super) fn reset(&mut self, late: Duration) {
         self.inside.bookings.clear();
-        self.inside.resets.reset(self.now);
+        self.inside.resets.reset(self.now, late);
     }
 
     /// Whether a newcomer may be served before those who wait.

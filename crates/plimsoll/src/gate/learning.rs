@@ -40,8 +40,13 @@ impl<R: Rule> Core<R> {
     ///
     /// To read the processor's counter twice takes longer than to grant and give back. So where very much is
     /// granted a rule may choose what it learns from; the rest knows only the tick in which it began.
+    ///
+    /// A rule that does not depend on time has none read; see [`Grant::is_dated`].
     #[inline]
     pub(super) fn start(&self) -> (Moment, bool) {
+        if R::TIMELESS {
+            return (Moment::ORIGIN, false);
+        }
         if R::LEARNS
             && self.totals.are_counted()
             && let Some(tick) = self.clock.tick()

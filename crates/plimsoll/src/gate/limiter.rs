@@ -98,7 +98,7 @@ impl<R: Rule> Core<R> {
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.attempt_shortly(demand) {
             Some(grant) => Ok(Permit::new(self, grant, R::GIVES_BACK)),
-            None => self.attempt_inside(self.clock.now(), demand),
+            None => self.attempt_inside(self.clock.precise_now(), demand),
         }
     }
 

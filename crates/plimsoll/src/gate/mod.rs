@@ -6,6 +6,7 @@ mod bookings;
 mod builder;
 mod charge;
 mod core;
+mod enter;
 mod forecast;
 mod inside;
 mod learning;
@@ -23,12 +24,12 @@ mod woken;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use self::core::{Core, Shortly};
 use self::inside::Inside;
 use crate::batched::TakeBack;
 use crate::name::Name;
+use crate::sync::Ordering;
 use crate::totals::Totals;
 use crate::{
     Carry, Clock, Concurrency, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Queue, Rule,
@@ -136,7 +137,7 @@ impl<R: Rule> Gate<R> {
         self.change_at(now, |turn| {
             if !rule.keeps_grants(carry) {
                 turn.now = turn.inside.not_before(self.core.clock.precise_now());
-                turn.inside.resets.reset(turn.now);
+                turn.inside.resets.reset(turn.now, self.core.clock.late());
             }
             if matches!(carry, Carry::Proportional | Carry::Reset) {
                 turn.inside.bookings.clear();
@@ -192,6 +193,9 @@ impl<R: Rule> Gate<R> {
                     return Ok(Permit::new(core, grant, R::GIVES_BACK));
                 }
                 Shortly::Refused(refusal, word) => {
+                    if let Some(now) = core.refine(now, refusal) {
+                        return core.take_again(now, demand, refusal, word);
+                    }
                     return Err(core.denied_shortly(refusal, word, now, demand.cost));
                 }
                 Shortly::Parked => {}

@@ -5,6 +5,8 @@
 //! granted there says after how many resets of the instant it was. From the next instant on the moment tells, and the
 //! state goes back into the word: grants on the fast path neither know nor tell of any of this.
 
+use std::time::Duration;
+
 use super::Gate;
 use crate::grant::Era;
 use crate::{Demand, Grant, Moment, Rule};
@@ -18,7 +20,7 @@ impl<R: Rule> Gate<R> {
             // Read again: whatever was granted on the fast path until now was granted at an earlier reading.
             turn.now = turn.inside.not_before(self.core.clock.precise_now());
             *turn.state = turn.rule.fresh(turn.now);
-            turn.reset();
+            turn.reset(self.core.clock.late());
         });
     }
 }
@@ -45,15 +47,18 @@ pub(super) struct Resets {
     era: Era,
     /// Whether the state stays behind the lock until that instant is over.
     holds: bool,
+    /// When it is over for everybody, by a clock that may be late as well.
+    until: Moment,
 }
 
 impl Resets {
     /// Everything starts anew at `now`, which is not before anything that was granted.
-    pub(super) fn reset(&mut self, now: Moment) {
+    pub(super) fn reset(&mut self, now: Moment, late: Duration) {
         *self = Self {
             at: now,
             era: self.era_at(now).next(),
             holds: true,
+            until: now.plus(late),
         };
     }
 
@@ -90,13 +95,13 @@ impl Resets {
     /// Whether the state has been kept behind the lock for an instant that is over by now.
     #[inline]
     pub(super) fn are_over(&self, now: Moment) -> bool {
-        self.holds && now > self.at
+        self.holds && now > self.until
     }
 
     /// Whether the state has to stay behind the lock.
     #[inline]
     pub(super) fn hold(&mut self, now: Moment) -> bool {
-        self.holds &= now <= self.at;
+        self.holds &= now <= self.until;
         self.holds
     }
 }

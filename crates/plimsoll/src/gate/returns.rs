@@ -1,5 +1,6 @@
 //! What comes back to a gate: permits, places in the queue, and the gate itself.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use super::core::{ASTRAY, Core, MARK, PARKED};
@@ -12,7 +13,7 @@ use crate::batched::TakeBack;
 use crate::grant::Era;
 use crate::queue::{Status, Ticket};
 use crate::sync::{Ordering, lock};
-use crate::{Grant, Outcome, Reason, Rule, Source};
+use crate::{Grant, Moment, Outcome, Reason, Rule, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
@@ -36,6 +37,10 @@ impl<R: Rule> Source for Core<R> {
 
     fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
         self.put_back(grant, whole, era);
+    }
+
+    fn now(&self) -> Option<Moment> {
+        Some(self.clock.now())
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
@@ -99,6 +104,7 @@ impl<R: Rule> Core<R> {
         }
         drop(inside);
         self.wake(now, &mut woken);
+        let load = load.unwrap_or_else(|panic| resume_unwind(panic));
         if let Some(load) = load {
             self.learn(ended, load);
         }

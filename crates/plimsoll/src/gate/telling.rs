@@ -92,7 +92,7 @@ impl<R: Rule> Turn<'_, R> {
     pub(super) fn tell_processed(&mut self, grant: Grant, outcome: Outcome) {
         self.tell(EventKind::Processed {
             priority: grant.priority,
-            took: self.now.since(grant.taken),
+            took: grant.age(self.now),
             outcome,
         });
     }

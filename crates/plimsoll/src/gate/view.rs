@@ -110,7 +110,11 @@ impl<R: Rule> Core<R> {
     /// Whether anything is left, or may wait.
     #[inline]
     pub(super) fn check_saturation(&self) -> Result<(), Denied> {
-        let now = self.clock.now();
+        let now = if R::TIMELESS {
+            Moment::ORIGIN
+        } else {
+            self.clock.now()
+        };
         let word = self.word.load(Ordering::Acquire);
         let epoch = self.epoch.load(Ordering::Acquire);
         // With the state in the word nobody waits, and if one more fits nobody needs to.
@@ -162,8 +166,12 @@ impl<R: Rule> Core<R> {
         if status != Status::Waiting {
             inside.waiters.free(ticket);
         }
+        let rings = status == Status::Waiting && inside.alarm.at.is_known();
         drop(inside);
         drop(former);
+        if rings {
+            self.clock.attend();
+        }
         status
     }
 }

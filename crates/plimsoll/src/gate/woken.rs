@@ -1,15 +1,22 @@
 use std::cell::Cell;
 use std::task::Waker;
 
-/// The tasks to wake once the lock is free.
+use crate::clock::Setting;
+use crate::unwind::{First, Payload};
+
+/// What is left to do once the lock is free: to set the alarm, and to wake the tasks that are settled.
 ///
-/// Mostly it is one. More are kept in a list that the thread uses again and again.
+/// Mostly it is one task. More are kept in a list that the thread uses again and again.
 #[derive(Default)]
 pub(super) struct Woken {
     first: Option<Waker>,
     more: Vec<Waker>,
-    /// Whether the next waiter is due by now.
+    /// The alarm to set.
+    pub(super) alarm: Option<Setting>,
+    /// Whether the moment of an alarm that was set has passed already.
     pub(super) overdue: bool,
+    /// The first panic of a waker, or of a rule.
+    panics: First,
 }
 
 thread_local! {
@@ -36,11 +43,12 @@ impl Woken {
         self.more.len() >= Self::ENOUGH
     }
 
-    /// Wakes all. Not under the lock: waking may run anything.
+    /// Wakes all. Not under the lock: waking may run anything. Of wakers that panic the others know nothing; the
+    /// panic is kept for [`resume`](Self::resume).
     #[inline]
     pub(super) fn wake(&mut self) {
         if let Some(first) = self.first.take() {
-            first.wake();
+            self.panics.isolate(|| first.wake());
             if !self.more.is_empty() {
                 self.wake_more();
             }
@@ -49,9 +57,21 @@ impl Woken {
 
     fn wake_more(&mut self) {
         for waker in self.more.drain(..) {
-            waker.wake();
+            self.panics.isolate(|| waker.wake());
         }
         let spare = std::mem::take(&mut self.more);
         let _kept = SPARE.try_with(|kept| kept.set(spare));
+    }
+
+    /// Keeps the panic of a rule until everybody is awake.
+    #[cold]
+    pub(super) fn keep(&mut self, panic: Payload) {
+        self.panics.keep(panic);
+    }
+
+    /// Goes on with the panic, if there was one.
+    #[inline]
+    pub(super) fn resume(&mut self) {
+        self.panics.resume();
     }
 }

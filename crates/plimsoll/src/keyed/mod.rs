@@ -95,6 +95,29 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         self.try_acquire_long(key, demand)
     }
 
+    /// Decides a demand by the clock. A refusal that the late clock alone may be the cause of is decided once more, by
+    /// the precise time.
+    fn decide_now<Q>(&self, key: &Q, demand: Demand, how: How) -> Result<Decided<R>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        let shared = &*self.shared;
+        let clock = &shared.gates.clock;
+        if R::REMEMBERS_REFUSALS {
+            // It must not be refused twice.
+            return shared.decide(key, demand, clock.precise_now(), how);
+        }
+        let now = clock.now();
+        let decided = shared.decide(key, demand, now, how);
+        if let Err(denied) = &decided
+            && let Some(precise) = clock.refine(now, denied.ready_at())
+        {
+            return shared.decide(key, demand, precise, how);
+        }
+        decided
+    }
+
     /// Kept apart, so that the fast path stays small: the less a decision executes, the more of the next one
     /// the processor can begin while it waits for memory.
     #[inline(never)]
@@ -103,8 +126,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let now = self.shared.gates.clock.now();
-        match self.shared.decide(key, demand, now, How::Try) {
+        match self.decide_now(key, demand, How::Try) {
             Ok(Decided::Granted(taken)) => {
                 self.shared.gates.totals.granted();
                 Ok(Permit::spent(demand.granted(taken)))

@@ -125,7 +125,7 @@ where
             shared.gates.totals.granted();
             return Ok(Permit::spent(demand.granted(now)));
         }
-        match shared.decide(key, demand, now, How::Attempt)? {
+        match self.decide_now(key, demand, How::Attempt)? {
             Decided::Granted(taken) => {
                 shared.gates.totals.granted();
                 Ok(Permit::spent(demand.granted(taken)))

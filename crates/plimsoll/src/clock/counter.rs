@@ -1,0 +1,164 @@
+//! The processor's counter, disciplined by the kernel's clock.
+//!
+//! Counters are fast and drift; and they jump, when a machine was suspended or moved to another host, or when two
+//! cores disagree. So a reading only ever counts from an *anchor*: a count and the kernel's time at it, at most
+//! [`SPAN_NANOS`] away. Who finds the anchor further away than that (which a jump in either direction looks
+//! like too: the difference wraps) asks the kernel, and leaves a new anchor. So a jump, however far, moves a reading by
+//! at most that span, and for no longer than the counter takes to count it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How far from its anchor the counter is believed.
+pub(super) const SPAN_NANOS: u64 = 10_000_000;
+
+const SCALE_BITS: u32 = 40;
+
+pub(super) struct Counter {
+    clock: quanta::Clock,
+    /// Nanoseconds for each count, times 2^[`SCALE_BITS`].
+    scale: u64,
+    /// [`SPAN_NANOS`] in counts.
+    span: u64,
+    /// The count of the anchor.
+    anchor: AtomicU64,
+    /// What the counter shows too little, in nanoseconds and modulo 2^64.
+    ///
+    /// Written before the anchor and read after it: who sees an anchor sees what belongs to it, or to a later one. Who
+    /// sees an anchor that is older than this finds either that it is too far away, or that both will do.
+    offset: AtomicU64,
+    /// Whether somebody is changing these two.
+    changing: AtomicBool,
+}
+
+impl Counter {
+    /// `time` is what the counter would show now if it were right.
+    pub(super) fn new(clock: quanta::Clock, time: impl Fn() -> u64) -> Self {
+        // Over a long stretch, so that its length in nanoseconds is known to many digits. What `quanta` knows of
+        // the counter's speed is taken over once, which spares two questions at each reading.
+        let stretch = 1 << 50;
+        let nanos = u128::from(clock.delta_as_nanos(0, stretch)).max(1);
+        let scale = (nanos << SCALE_BITS) / u128::from(stretch);
+        let span = u128::from(SPAN_NANOS) * u128::from(stretch) / nanos;
+        let span = u64::try_from(span).unwrap_or(u64::MAX);
+        let counter = Self {
+            scale: u64::try_from(scale).unwrap_or(u64::MAX),
+            span,
+            // Too far away, for the first reading to leave another.
+            anchor: AtomicU64::new(clock.raw().wrapping_sub(span).wrapping_sub(1)),
+            offset: AtomicU64::new(0),
+            changing: AtomicBool::new(false),
+            clock,
+        };
+        counter.correct(time);
+        counter
+    }
+
+    /// The time, on the scale of `kernel`, which tells it precisely.
+    #[inline]
+    pub(super) fn now(&self, kernel: impl Fn() -> u64) -> u64 {
+        let anchor = self.anchor.load(Ordering::Acquire);
+        let offset = self.offset.load(Ordering::Relaxed);
+        let count = self.clock.raw();
+        if count.wrapping_sub(anchor) > self.span {
+            return self.correct(kernel);
+        }
+        self.nanos(count).wrapping_add(offset)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "modulo 2^64, as the offset is"
+    )]
+    fn nanos(&self, count: u64) -> u64 {
+        ((u128::from(count) * u128::from(self.scale)) >> SCALE_BITS) as u64
+    }
+
+    /// Asks the kernel, and leaves what it says as an anchor.
+    #[cold]
+    fn correct(&self, kernel: impl Fn() -> u64) -> u64 {
+        // Only one at a time, from the reading to the writing: what is written is never older than what is there.
+        let mine = !self.changing.swap(true, Ordering::Acquire);
+        let before = self.clock.raw();
+        let now = kernel();
+        let count = self.clock.raw();
+        if !mine {
+            return now;
+        }
+        // Who was stopped between the two readings does not know what belongs to what.
+        if count.wrapping_sub(before) <= self.span / 1000 {
+            let offset = now.wrapping_sub(self.nanos(count));
+            self.offset.store(offset, Ordering::Relaxed);
+            self.anchor.store(count, Ordering::Release);
+        }
+        self.changing.store(false, Ordering::Release);
+        now
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{Counter, SPAN_NANOS};
+
+    const HOUR: u64 = 3_600_000_000_000;
+
+    #[test]
+    fn counters_that_jump_neither_freeze_time_nor_make_it_leap() {
+        let (clock, counted) = quanta::Clock::mock();
+        counted.increment(500 * HOUR);
+        let kernel = Cell::new(7 * HOUR);
+        let counter = Counter::new(clock, || kernel.get());
+        let mut last = 0;
+        // Spans that pass, and what the counter does beside counting them.
+        let jumps: [i64; 9] = [
+            0,
+            1,
+            HOUR.cast_signed(),
+            -1,
+            -1_000_000,
+            -(2 * HOUR).cast_signed(),
+            9_000_000,
+            -9_000_000,
+            0,
+        ];
+        for passed in [0, 1, 1000, 3_000_000, 9_999_999, 20_000_000, HOUR] {
+            for jump in jumps {
+                kernel.set(kernel.get() + passed);
+                counted.increment(passed);
+                match u64::try_from(jump) {
+                    Ok(ahead) => counted.increment(ahead),
+                    Err(_) => counted.decrement(jump.unsigned_abs()),
+                }
+                let now = counter.now(|| kernel.get());
+                assert!(now.abs_diff(kernel.get()) <= SPAN_NANOS, "{passed} {jump}");
+                // And it goes on: a span later it is right again.
+                for _ in 0..3 {
+                    kernel.set(kernel.get() + SPAN_NANOS);
+                    counted.increment(SPAN_NANOS);
+                    last = counter.now(|| kernel.get());
+                }
+                assert!(last.abs_diff(kernel.get()) <= 1, "{passed} {jump}");
+            }
+        }
+        assert!(last > 7 * HOUR);
+    }
+
+    /// A counter that runs at another speed than it was thought to, as after a move to another host.
+    #[test]
+    fn a_counter_that_drifts_is_put_right_at_every_anchor() {
+        for (numerator, denominator) in [(2, 1), (1, 2), (11, 10), (999, 1000)] {
+            let (clock, counted) = quanta::Clock::mock();
+            counted.increment(HOUR);
+            let kernel = Cell::new(HOUR);
+            let counter = Counter::new(clock, || kernel.get());
+            for _ in 0..10_000 {
+                kernel.set(kernel.get() + 100_000);
+                counted.increment(100_000 * numerator / denominator);
+                let now = counter.now(|| kernel.get());
+                assert!(now.abs_diff(kernel.get()) <= SPAN_NANOS + 100_000);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Running something behind the lock of a gate, and what is left to do once the lock is free.
+
+use std::panic::resume_unwind;
+
+use super::core::Core;
+use super::inside::{Inside, Turn};
+use super::woken::Woken;
+use crate::sync::{Ordering, lock};
+use crate::unwind::{Payload, isolated};
+use crate::{Moment, Rule};
+
+/// After a rule has panicked, whoever waits is looked after again so much later.
+const AGAIN_NANOS: u64 = 1_000_000_000;
+
+impl<R: Rule> Core<R> {
+    /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
+    pub(super) fn enter<T>(&self, now: Moment, op: impl FnOnce(&mut Turn<'_, R>) -> T) -> T {
+        let mut woken = Woken::default();
+        let output = self.enter_once(now, &mut woken, |turn| {
+            if turn.inside.due <= turn.now {
+                turn.serve_all();
+            }
+            op(turn)
+        });
+        self.wake(now, &mut woken);
+        output.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Sets the alarm, wakes those who were settled, and goes on serving if they were too many for one turn or the
+    /// time of the next has come meanwhile. A waker that panics does so when all that is done.
+    #[inline]
+    pub(super) fn wake(&self, now: Moment, woken: &mut Woken) {
+        if woken.is_full() || woken.alarm.is_some() || woken.overdue {
+            self.wake_many(now, woken);
+        } else {
+            woken.wake();
+        }
+        woken.resume();
+    }
+
+    #[cold]
+    fn wake_many(&self, mut now: Moment, woken: &mut Woken) {
+        loop {
+            let mut overdue = std::mem::take(&mut woken.overdue);
+            if let Some(alarm) = woken.alarm.take() {
+                overdue |= self.clock.set(alarm);
+            }
+            let more = woken.is_full() || overdue;
+            if overdue {
+                now = self.clock.precise_now();
+            }
+            woken.wake();
+            if !more {
+                return;
+            }
+            if let Err(panic) = self.enter_once(now, woken, |turn| turn.serve()) {
+                woken.keep(panic);
+            }
+        }
+    }
+
+    /// A panic of `op` is handed over: whoever was settled before it must be woken first.
+    fn enter_once<T>(
+        &self,
+        now: Moment,
+        woken: &mut Woken,
+        op: impl FnOnce(&mut Turn<'_, R>) -> T,
+    ) -> Result<T, Payload> {
+        let mut inside = lock(&self.inside);
+        let now = inside.not_before(now);
+        let state = match inside.state.take() {
+            Some(state) => state,
+            None => self.park(now),
+        };
+        self.run(&mut inside, state, now, woken, op)
+    }
+
+    /// Runs `op`, then puts the state where it belongs.
+    ///
+    /// If `op` or the rule panics, the state stays behind the lock as the panic left it: what was taken stays taken.
+    pub(super) fn run<T>(
+        &self,
+        inside: &mut Inside<R>,
+        mut state: R::State,
+        now: Moment,
+        woken: &mut Woken,
+        op: impl FnOnce(&mut Turn<'_, R>) -> T,
+    ) -> Result<T, Payload> {
+        // Out of the way while it is used, and back unless another has taken its place.
+        let mut changed = inside.changed.take();
+        let done = isolated(|| {
+            let rule = changed.as_deref().unwrap_or(&self.rule);
+            let before = self.bounds_before(inside, rule);
+            let output = op(&mut Turn {
+                rule,
+                inside,
+                state: &mut state,
+                now,
+                woken: &mut *woken,
+            });
+            if inside.changed.is_none() {
+                inside.changed = changed.take();
+            }
+            if let Some(before) = before {
+                // Apart from what is inside while that is changed.
+                let rule = inside.changed.clone();
+                let rule = rule.as_deref().unwrap_or(&self.rule);
+                inside.tell_changes(before, rule, &state, now);
+            }
+            let rule = inside.changed.as_deref().unwrap_or(&self.rule);
+            let at = self.ringing_at(inside, rule, &state, now);
+            let free = inside.waiters.is_empty()
+                && inside.listeners.is_empty()
+                && inside.changed.is_none()
+                && !inside.closed
+                && !inside.resets.hold(now);
+            let word = if free {
+                self.rule.pack(&state, now)
+            } else {
+                None
+            };
+            (output, at, word)
+        });
+        let (output, at, word) = match done {
+            Ok(done) => done,
+            Err(panic) => {
+                inside.changed = inside.changed.take().or(changed);
+                let waits = !inside.waiters.is_empty();
+                inside.state = Some(state);
+                // Whoever waits is not forgotten: the rule may have recovered by then.
+                let again = waits.then(|| now.plus_nanos(AGAIN_NANOS));
+                self.decide_alarm(inside, again.unwrap_or(Moment::NEVER), woken);
+                return Err(panic);
+            }
+        };
+        // If more is to be served, it is so at once, without the clock.
+        if !woken.is_full() {
+            self.decide_alarm(inside, at, woken);
+        }
+        match word {
+            // Swapped, not stored: additions that go astray are exchanges too, and in one order with
+            // this one.
+            Some(word) => {
+                // What is known of a state behind the lock says nothing about a state in the word.
+                inside.forecast.forget();
+                let epoch = self
+                    .epoch
+                    .load(Ordering::Relaxed)
+                    .max(now.as_nanos() >> self.epoch_bits);
+                self.epoch.store(epoch, Ordering::Release);
+                self.word.swap(word, Ordering::AcqRel);
+            }
+            None => inside.state = Some(state),
+        }
+        Ok(output)
+    }
+}

@@ -1,0 +1,74 @@
+//! Foreign code (a waker, a rule) that panics must not take anybody else along.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// Runs `op`; a panic in it ends here.
+///
+/// Whatever `op` works on must be consistent wherever foreign code is called.
+#[inline]
+pub(crate) fn isolated<T>(op: impl FnOnce() -> T) -> Result<T, Payload> {
+    if cfg!(loom) {
+        // The model checker reports by panics, which nobody may keep from it.
+        return Ok(op());
+    }
+    catch_unwind(AssertUnwindSafe(op))
+}
+
+/// The first of several panics, to go on with once everything else is done.
+#[derive(Default)]
+pub(crate) struct First(Option<Payload>);
+
+impl First {
+    /// Runs `op` and keeps its panic.
+    #[inline]
+    pub(crate) fn isolate(&mut self, op: impl FnOnce()) {
+        if let Err(panic) = isolated(op) {
+            self.keep(panic);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn keep(&mut self, panic: Payload) {
+        match self.0 {
+            Some(_) => discard(panic),
+            None => self.0 = Some(panic),
+        }
+    }
+
+    #[cold]
+    fn resume_now(&mut self) {
+        if let Some(panic) = self.0.take() {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Goes on with the panic, if there was one. Not while the thread panics already: two would end the process.
+    #[inline]
+    pub(crate) fn resume(&mut self) {
+        if self.0.is_some() && !thread::panicking() {
+            self.resume_now();
+        }
+    }
+}
+
+/// Drops what a panic carried. The hook has reported the panic already.
+#[cold]
+pub(crate) fn discard(panic: Payload) {
+    if let Err(again) = isolated(|| drop(panic)) {
+        // It panics when it is dropped. Nobody can tell how often; its memory is the smaller loss.
+        Box::leak(again);
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        if let Some(panic) = self.0.take() {
+            discard(panic);
+        }
+    }
+}

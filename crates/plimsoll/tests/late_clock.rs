@@ -1,0 +1,78 @@
+//! The default clock is late by up to a tick of the kernel. That is bounded whatever else runs on the machine, and
+//! nobody is refused for it.
+
+use std::hint::spin_loop;
+use std::time::Duration;
+
+use plimsoll::{
+    Clock, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Permit, Quota, Rule, SlidingLog,
+    SlidingWindow, TokenBucket,
+};
+
+/// Comes back exactly when told to, by the precise time, and must be granted.
+fn comes_back_in_time(name: &str, ask: impl Fn() -> Result<(), Denied>) {
+    let precise = Clock::precise();
+    for _ in 0..60 {
+        let Err(denied) = ask() else {
+            continue;
+        };
+        // By the late time alone it would be up to a tick more.
+        let after = denied.retry_after().expect("time helps");
+        assert!(after <= QUOTA.period(), "{name}: {after:?}");
+        let ready = precise.now().plus(after);
+        while precise.now() < ready {
+            spin_loop();
+        }
+        assert!(ask().is_ok(), "{name}: {after:?} after it was refused");
+    }
+}
+
+fn asks<R: Rule>(name: &str, rule: R) {
+    let gate = Gate::new(rule);
+    comes_back_in_time(name, || gate.try_acquire(1).map(Permit::forget));
+    // Behind the lock.
+    let _events = gate.subscribe(1);
+    comes_back_in_time(name, || gate.try_acquire(1).map(Permit::forget));
+    comes_back_in_time(name, || {
+        Limiter::attempt(&gate, Demand::ONE).map(Permit::forget)
+    });
+}
+
+fn asks_by_key<R: Rule + Clone>(name: &str, rule: R) {
+    let keyed: Keyed<String, R> = Keyed::new(rule);
+    comes_back_in_time(name, || keyed.try_acquire("key", 1).map(Permit::forget));
+}
+
+/// Half a millisecond: several times in a tick of the kernel.
+const QUOTA: Quota = Quota::new(1, Duration::from_micros(500));
+
+#[test]
+fn nobody_is_refused_because_the_clock_is_late() {
+    asks("bucket", TokenBucket::greedy(QUOTA));
+    asks("interval", TokenBucket::interval(QUOTA));
+    asks("log", SlidingLog::new(QUOTA));
+    asks("window", FixedWindow::new(QUOTA));
+    asks("sliding window", SlidingWindow::new(QUOTA, 2));
+}
+
+#[test]
+fn no_key_is_refused_because_the_clock_is_late() {
+    asks_by_key("bucket", TokenBucket::greedy(QUOTA));
+    asks_by_key("log", SlidingLog::new(QUOTA));
+    asks_by_key("window", FixedWindow::new(QUOTA));
+}
+
+/// A reset is as of the precise time. What was granted after it on the fast path, by a clock that was late, seemed to have
+/// been granted before it, and could not be undone.
+#[test]
+fn what_is_granted_right_after_a_reset_can_be_undone() {
+    let gate = Gate::new(TokenBucket::greedy(Quota::per_hour(10)));
+    for _ in 0..100 {
+        gate.try_acquire(3).unwrap().forget();
+        gate.reset();
+        // Looks behind the lock at the precise time.
+        gate.set_queue_bound(1);
+        gate.try_acquire(4).unwrap().undo();
+        assert_eq!(gate.snapshot().available(), 10);
+    }
+}
