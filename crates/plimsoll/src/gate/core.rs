@@ -259,7 +259,7 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    fn enter_once<T>(
+    pub(super) fn enter_once<T>(
         &self,
         now: Moment,
         woken: &mut Woken,

@@ -8,6 +8,7 @@ mod charge;
 mod core;
 mod forecast;
 mod inside;
+mod joint;
 mod learning;
 mod limiter;
 #[cfg(all(test, loom))]
@@ -16,9 +17,10 @@ mod refused;
 mod reservation;
 mod resets;
 mod returns;
+mod serving;
 mod telling;
 mod view;
-mod woken;
+pub(crate) mod woken;
 
 use std::fmt;
 use std::sync::Arc;

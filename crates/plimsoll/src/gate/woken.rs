@@ -5,7 +5,7 @@ use std::task::Waker;
 ///
 /// Mostly it is one. More are kept in a list that the thread uses again and again.
 #[derive(Default)]
-pub(super) struct Woken {
+pub(crate) struct Woken {
     first: Option<Waker>,
     more: Vec<Waker>,
     /// Whether the next waiter is due by now.
@@ -34,6 +34,11 @@ impl Woken {
 
     pub(super) fn is_full(&self) -> bool {
         self.more.len() >= Self::ENOUGH
+    }
+
+    /// Whether nothing is left to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none() && !self.overdue
     }
 
     /// Wakes all. Not under the lock: waking may run anything.
