@@ -145,14 +145,6 @@ impl Demand {
         deadline.is_known().then_some(deadline)
     }
 
-    /// The same demand, with a deadline in place of a timeout that starts now.
-    pub(crate) fn started(mut self, now: Moment) -> Self {
-        if let Patience::Within(_) = self.patience {
-            self.patience = Patience::Until(self.patience.deadline(now));
-        }
-        self
-    }
-
     /// What it is when it is granted at `taken`.
     #[inline]
     pub(crate) fn granted(self, taken: Moment) -> Grant {

@@ -29,6 +29,7 @@ mod rule;
 mod snapshot;
 mod standing;
 mod sync;
+mod together;
 mod totals;
 mod unwind;
 

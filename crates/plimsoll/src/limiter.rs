@@ -1,3 +1,4 @@
+use crate::together::Parts;
 use crate::{
     Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source, Standing, Terms,
 };
@@ -86,6 +87,12 @@ pub trait Limiter: Send + Sync {
 
     /// Where the permits of this limiter go back to.
     fn source(&self) -> &dyn Source;
+
+    /// What it consists of, for those who ask several limiters at once. Only limiters of this crate say so.
+    #[doc(hidden)]
+    fn parts(&self) -> Parts<'_> {
+        Parts::default()
+    }
 
     /// [`try_acquire`](Self::try_acquire) by one who will wait if it is refused, so that a refusal need not be
     /// counted.

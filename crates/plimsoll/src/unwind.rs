@@ -19,19 +19,19 @@ pub(crate) fn isolated<T>(op: impl FnOnce() -> T) -> Result<T, Payload> {
     catch_unwind(AssertUnwindSafe(op))
 }
 
+/// Runs `op`; a panic in it ends here, reported by the panic hook and by nobody else.
+#[inline]
+pub(crate) fn quietly(op: impl FnOnce()) {
+    if let Err(panic) = isolated(op) {
+        discard(panic);
+    }
+}
+
 /// The first of several panics, to go on with once everything else is done.
 #[derive(Default)]
 pub(crate) struct First(Option<Payload>);
 
 impl First {
-    /// Runs `op` and keeps its panic.
-    #[inline]
-    pub(crate) fn isolate(&mut self, op: impl FnOnce()) {
-        if let Err(panic) = isolated(op) {
-            self.keep(panic);
-        }
-    }
-
     #[cold]
     pub(crate) fn keep(&mut self, panic: Payload) {
         match self.0 {

@@ -117,8 +117,8 @@ fn everybody_is_woken_who_is_served_together_with_a_waker_that_panics() {
                 };
                 assert!(!poll_with(future, &waker));
             }
-            let panicked = catch_unwind(AssertUnwindSafe(|| drop(held)));
-            assert!(panicked.is_err(), "whoever woke it is told");
+            // Whoever gives back is not to blame: an unwinding here would take along what it does next.
+            drop(held);
             assert_eq!(counts.0.load(Ordering::Acquire), crowd - 1);
             assert!(waiting.iter_mut().all(|one| poll_with(one, Waker::noop())));
             // Each has read its answer and given it back.
@@ -158,8 +158,7 @@ fn a_clock_moved_by_hand_arrives_although_a_waker_panics_on_the_way() {
     for future in &mut waiting[1..] {
         assert!(!poll_with(future, &Waker::from(Arc::clone(&counts))));
     }
-    let moved = catch_unwind(AssertUnwindSafe(|| time.advance(Duration::from_secs(1))));
-    assert!(moved.is_err());
+    time.advance(Duration::from_secs(1));
     assert_eq!(time.now(), Moment::from_nanos(1_000_000_000));
     assert_eq!(counts.0.load(Ordering::Acquire), 2);
     assert!(waiting.iter_mut().all(|one| poll_with(one, Waker::noop())));

@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::All;
 use super::reserved::Reserved;
 use crate::name::Name;
+use crate::together::{Parts, estimate, reserve};
 use crate::{
     Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing, Terms,
 };
@@ -22,7 +23,7 @@ impl Limiter for All {
         Acquire::from_future(async move {
             let permit = match members.attempt(demand) {
                 Ok(permit) => permit,
-                Err(_) => members.acquire(demand).await?,
+                Err(refuser) => members.acquire(demand, refuser).await?,
             };
             Ok(permit.into_owned())
         })
@@ -30,21 +31,22 @@ impl Limiter for All {
 
     /// Charges each.
     fn charge(&self, cost: u32) {
-        for member in &self.members.members {
-            member.charge(cost);
+        let members = self.members.leaves.members.iter();
+        for (member, &times) in members.zip(&*self.members.times) {
+            member.limiter.charge(cost.saturating_mul(times));
         }
     }
 
     /// That of the member which has the least left.
     fn standing(&self) -> Option<Standing> {
-        let members = self.members.members.iter();
+        let members = self.members.given.iter();
         members
             .filter_map(|member| member.standing())
             .min_by_key(Standing::remaining)
     }
 
     fn terms(&self) -> Terms {
-        let members = self.members.members.iter();
+        let members = self.members.given.iter();
         let least = members
             .map(|member| member.terms())
             .min_by_key(|it| it.limit);
@@ -53,43 +55,42 @@ impl Limiter for All {
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         let members = &*self.members;
+        let asked = members.asked(demand);
         let made_at = members.clock().precise_now();
-        let mut held = Vec::with_capacity(members.members.len());
-        for (index, member) in members.members.iter().enumerate() {
-            match member.reserve(demand) {
-                Ok(reservation) => held.push(reservation),
-                Err(denied) => {
-                    held.into_iter().rev().for_each(Reservation::undo);
-                    members.totals.denied();
-                    return Err(members.explain(index, denied, demand));
-                }
+        let reserved = match reserve(asked) {
+            Ok(reserved) => reserved,
+            Err(denied) => {
+                members.totals.denied();
+                return Err(denied);
             }
-        }
-        let waits = held.iter().map(Reservation::wait);
-        let wait = waits
-            .reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)))
-            .flatten();
-        let ready_at = wait.map(|wait: Duration| made_at.plus(wait));
-        let reserved = Reserved::new(members, demand, held);
+        };
+        let ready_at = reserved.wait().map(|wait: Duration| made_at.plus(wait));
+        let reserved = Reserved {
+            members,
+            demand,
+            reserved,
+        };
         Ok(Reservation::of(made_at, ready_at, reserved))
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
-        let members = &self.members.members;
-        let refused = members.iter().enumerate().find_map(|(index, member)| {
-            member.estimate(demand).err().map(|denied| (index, denied))
-        });
-        match refused {
-            Some((index, denied)) => Err(self.members.explain(index, denied, demand)),
-            None => Ok(()),
-        }
+        estimate(self.members.asked(demand))
     }
 
     /// The least of what the members have available, and the greatest of what is in use; the totals
     /// are of demands to all of them.
     fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.members.totals.sum();
-        let members = self.members.members.iter().map(|member| member.snapshot());
+        let times = self.members.times.iter().map(|&times| u64::from(times));
+        let members = self.members.leaves.members.iter().zip(times);
+        let members = members.map(|(member, times)| {
+            let seen = member.limiter.snapshot();
+            Snapshot {
+                limit: seen.limit / times,
+                available: seen.available / times,
+                ..seen
+            }
+        });
         let sum = members.reduce(|a, b| Snapshot {
             limit: a.limit.min(b.limit),
             available: a.available.min(b.available),
@@ -109,18 +110,18 @@ impl Limiter for All {
     }
 
     fn check_saturation(&self) -> Result<(), Denied> {
-        let mut members = self.members.members.iter();
+        let mut members = self.members.given.iter();
         members.try_for_each(|member| member.check_saturation())
     }
 
     /// If a member is.
     fn is_remote(&self) -> bool {
-        self.members.here < self.members.members.len()
+        self.members.is_remote()
     }
 
     /// Closes every member.
     fn close(&self) {
-        for member in &self.members.members {
+        for member in &self.members.given {
             member.close();
         }
     }
@@ -135,5 +136,9 @@ impl Limiter for All {
 
     fn source(&self) -> &dyn Source {
         &*self.members
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts::several(&self.members)
     }
 }

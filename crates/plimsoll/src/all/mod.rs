@@ -3,19 +3,22 @@ mod limiter;
 mod reserved;
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
+use self::elsewhere::Gathering;
 use crate::name::Name;
+use crate::together::{Leaves, List, One, Part, Taken, Wait, attempt, unexplained};
 use crate::totals::Totals;
 use crate::{
-    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit, Source,
+    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Limiter, Outcome, Permit, Source,
 };
 
 /// Several limiters that must all grant: all or none.
 ///
-/// They are asked in order. When one refuses, what was taken from those before it is given back, by
-/// rates too, and the refusal says which one it was. The members stay limiters of their own and can be
-/// shared with others.
+/// They are asked in order. When one refuses, it is as if none had been asked, rates and penalties too, and the refusal is
+/// that of the member that refuses longest. A limiter that is there several times, also as a member of a member, is
+/// asked for the sum. The members stay limiters of their own and can be shared with others.
 ///
 /// ```
 /// use plimsoll::{All, Concurrency, Demand, Gate, Limiter, Quota, TokenBucket};
@@ -34,20 +37,23 @@ use crate::{
 ///
 /// # Waiting
 ///
-/// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds nothing of the
-/// others while it waits. When its turn has come it asks the others again; if one of them refuses by
-/// then, it gives back what it got and waits there. Limiters that are [asked elsewhere](Limiter::is_remote) are asked
-/// when all others have granted, and those are held meanwhile.
+/// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds nothing while it waits. When its
+/// turn has come it asks the others again; if one of them refuses by then, it keeps its place and joins that queue too, by
+/// its age: before those who came later. In fifo queues room is kept free for the oldest who waits for several, so
+/// that it is not passed for ever. A timeout or deadline is one for all members, as long on the clock of each. Limiters
+/// that are [asked elsewhere](Limiter::is_remote) are asked when all others have granted, and those are held meanwhile.
 #[derive(Clone)]
 pub struct All {
     members: Arc<Members>,
 }
 
 pub(crate) struct Members {
-    /// Those that are asked elsewhere are the last.
-    members: Box<[Arc<dyn Limiter>]>,
-    /// How many are not asked elsewhere.
-    here: usize,
+    /// As they were given.
+    given: Box<[Arc<dyn Limiter>]>,
+    /// Taken apart. Those that are asked elsewhere are the last.
+    leaves: Leaves<u32>,
+    /// How many times each of them is asked for.
+    times: Box<[u32]>,
     totals: Totals,
     name: Option<Name>,
     me: Weak<Self>,
@@ -82,12 +88,19 @@ impl All {
         Ok(Self::with(members, None))
     }
 
-    fn with(mut members: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
-        members.sort_by_key(|member| member.is_remote());
-        let here = members.partition_point(|member| !member.is_remote());
+    fn with(given: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
+        let once = given.iter().map(|limiter| (limiter, None, 1));
+        let leaves = Leaves::new(once, |once: &u32, times| once.saturating_mul(times));
+        let sum = |times: &[u32]| {
+            times
+                .iter()
+                .fold(0, |sum: u32, more| sum.saturating_add(*more))
+        };
+        let times = leaves.uses.iter().map(|(_, times)| sum(times)).collect();
         let members = Arc::new_cyclic(|me| Members {
-            members,
-            here,
+            given,
+            leaves,
+            times,
             totals: Totals::new(true),
             name,
             me: Weak::clone(me),
@@ -98,20 +111,16 @@ impl All {
     /// Gives it a name. Refusals name the member that refused if it has a name, otherwise this one.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self::with(self.members.members.clone(), Some(Name::new(name)))
+        Self::with(self.members.given.clone(), Some(Name::new(name)))
     }
 
     /// Takes from all now, or from none. See [`Limiter::try_acquire`].
     ///
     /// # Errors
     ///
-    /// The refusal of the first that refuses, with the moment at which all would grant.
+    /// The refusal of the member that refuses longest, with the moment at which all would grant.
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
-        let answer = self.members.try_acquire(demand.into());
-        if answer.is_err() {
-            self.members.totals.denied();
-        }
-        answer
+        self.members.try_acquire(demand.into())
     }
 
     /// Takes from all, waiting where one refuses. See [`Limiter::acquire`].
@@ -120,59 +129,150 @@ impl All {
     }
 }
 
-impl Members {
-    fn clock(&self) -> &Clock {
-        self.members[0].clock()
+/// What is asked of all.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    members: &'a Members,
+    demand: Demand,
+}
+
+impl<'a> List<'a> for Asked<'a> {
+    #[inline]
+    fn len(self) -> usize {
+        self.members.leaves.members.len()
     }
 
-    fn permit(&self, grant: Grant) -> Permit<'_> {
-        self.totals.granted();
-        Permit::new(self, grant, true)
+    #[inline]
+    fn member(self, index: usize) -> One<'a> {
+        self.members.leaves.members[index].one()
     }
 
-    pub(crate) fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.take_all(demand, |member, demand| member.try_acquire(demand))
+    #[inline]
+    fn local(self) -> usize {
+        self.members.leaves.local
     }
 
-    /// [`try_acquire`](Self::try_acquire), by one who waits if it is refused.
-    pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.take_all(demand, |member, demand| member.attempt(demand))
+    #[inline]
+    fn precise(self) -> bool {
+        self.members.leaves.precise
     }
 
-    fn take_all<'a>(&'a self, demand: Demand, ask: Ask<'a>) -> Result<Permit<'a>, Denied> {
-        if self.here < self.members.len() {
-            return self.gather_known(demand, ask);
-        }
-        match take_each(&self.members, demand, ask) {
-            Ok(taken) => Ok(self.permit(demand.granted(taken))),
-            Err((refuser, denied)) => Err(self.explain(refuser, denied, demand)),
-        }
+    #[inline]
+    fn one_clock(self) -> bool {
+        self.members.leaves.one_clock
     }
 
-    /// Completes the refusal of one: all would grant when the last of those would that refuse.
-    fn explain(&self, refuser: usize, denied: Denied, demand: Demand) -> Denied {
-        let mut latest = denied.retry_after();
-        for later in &self.members[refuser + 1..] {
-            // What is elsewhere is not known here.
-            if !later.is_remote()
-                && let Err(denied) = later.estimate(demand)
-            {
-                latest = latest.zip(denied.retry_after()).map(|(a, b)| a.max(b));
-            }
-        }
-        let denied = denied.with_retry_after(latest);
-        match self.name {
+    #[inline]
+    fn cost(self, index: usize) -> Option<u64> {
+        let times = *self.members.times.get(index)?;
+        Some(u64::from(self.demand.cost) * u64::from(times))
+    }
+
+    #[inline]
+    fn like(self) -> Demand {
+        self.demand
+    }
+
+    fn count_denied(self, refuser: usize) {
+        self.members.leaves.count_denied(refuser);
+    }
+
+    fn name_refusal(self, index: usize, denied: Denied) -> Denied {
+        let (name, _) = self.members.leaves.uses[index];
+        match name.or(self.members.name) {
             Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),
             _ => denied,
         }
     }
+}
 
-    pub(crate) async fn acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let demand = demand.started(self.clock().now());
-        let answer = if self.here < self.members.len() {
-            self.gather(demand).await
+impl Members {
+    fn clock(&self) -> &Clock {
+        self.given[0].clock()
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Self> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("members live in an Arc"),
+        }
+    }
+
+    /// Those of its members that consist of others.
+    pub(crate) fn nested(&self) -> impl Iterator<Item = &Arc<Self>> {
+        self.leaves.nested.iter().map(|(members, _)| members)
+    }
+
+    /// What it consists of.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<u32>> {
+        let named = self.leaves.uses.iter().map(|(name, _)| name.or(self.name));
+        let members = self.leaves.members.iter().cloned();
+        let parts = members.zip(named).zip(&*self.times);
+        parts.map(|((member, name), &of)| Part { member, name, of })
+    }
+
+    fn asked(&self, demand: Demand) -> Asked<'_> {
+        Asked {
+            members: self,
+            demand,
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        self.leaves.local < self.leaves.members.len()
+    }
+
+    /// Counts a grant, by those too that were taken apart.
+    fn count_granted(&self) {
+        self.totals.granted();
+        for nested in self.nested() {
+            nested.totals.granted();
+        }
+    }
+
+    /// Counts a grant to those that this is a part of.
+    pub(crate) fn count_granted_alone(&self) {
+        self.totals.granted();
+    }
+
+    /// Counts a refusal by a member of a list that this is a part of, if it is its own.
+    pub(crate) fn count_denied_by(&self, member: usize) {
+        let mut own = self.leaves.members.iter();
+        if own.any(|own| own.one().address() == member) {
+            self.totals.denied();
+        }
+    }
+
+    /// The permit for what was taken from all that are not asked elsewhere.
+    fn permit<'a>(&'a self, demand: Demand, mut taken: Taken<'a>) -> Permit<'a> {
+        let asked = self.asked(demand);
+        if self.is_remote() || !taken.is_of_one_moment() {
+            let mut permits = Vec::with_capacity(self.leaves.local);
+            let each = (0..self.leaves.local).filter_map(|index| taken.permit(asked, index));
+            permits.extend(each.map(Permit::into_owned));
+            return self.gathered(Gathering::of(permits), demand, None);
+        }
+        self.count_granted();
+        for index in 0..self.leaves.local {
+            if let Some(permit) = taken.held.take(index) {
+                permit.forget();
+            }
+        }
+        let grant = Grant {
+            timed: taken.untimed.is_empty(),
+            ..demand.granted(taken.moments.of(0))
+        };
+        Permit::new(self, grant, true)
+    }
+
+    pub(crate) fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        let answer = if self.is_remote() {
+            self.gather_known(demand, true)
         } else {
-            self.wait_here(demand).await
+            match attempt(self.asked(demand), true) {
+                Ok(taken) => return Ok(self.permit(demand, taken)),
+                Err((_, denied)) => Err(denied.unwrap_or_else(unexplained)),
+            }
         };
         if answer.is_err() {
             self.totals.denied();
@@ -180,107 +280,73 @@ impl Members {
         answer
     }
 
-    /// Takes from all that are not asked elsewhere.
-    async fn wait_here(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let here = &self.members[..self.here];
-        let ask: Ask<'_> = |member, demand| member.attempt(demand);
-        let (mut refuser, _) = match take_each(here, demand, ask) {
-            Ok(taken) => return Ok(self.permit(demand.granted(taken))),
-            Err(refused) => refused,
+    /// [`try_acquire`](Self::try_acquire), by one who waits if it is refused: then it says who refused.
+    #[inline]
+    pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, usize> {
+        if self.is_remote() {
+            return self.gather_known(demand, false).map_err(|_| 0);
+        }
+        match attempt(self.asked(demand), false) {
+            Ok(taken) => Ok(self.permit(demand, taken)),
+            Err((refuser, _)) => Err(refuser),
+        }
+    }
+
+    /// Waits for all, for one that was refused by `refuser`.
+    pub(crate) async fn acquire(
+        &self,
+        demand: Demand,
+        refuser: usize,
+    ) -> Result<Permit<'_>, Denied> {
+        let answer = if self.is_remote() {
+            self.gather(demand).await
+        } else if demand.is_at_once() {
+            return self.try_acquire(demand);
+        } else {
+            let taken = self.wait(demand, refuser).await;
+            taken.map(|taken| self.permit(demand, taken))
         };
-        // What can never be granted is not waited for.
-        for (index, member) in here.iter().enumerate() {
-            match member.estimate(demand) {
-                Err(denied) if !denied.reason().is_passing() => {
-                    return Err(self.explain(index, denied, demand));
-                }
-                _ => {}
+        if answer.is_err() {
+            self.totals.denied();
+        }
+        answer
+    }
+
+    /// Waits for all that are not asked elsewhere.
+    async fn wait(&self, demand: Demand, refuser: usize) -> Result<Taken<'_>, Denied> {
+        let mut wait = Wait::start(self.asked(demand), refuser)?;
+        poll_fn(|cx| wait.poll(cx)).await
+    }
+
+    /// What of a grant goes back to each of those that are not asked elsewhere.
+    fn each(&self, grant: Grant, back: impl Fn(&dyn Source, Grant, u32)) {
+        let members = self.leaves.members[..self.leaves.local].iter();
+        for (member, &times) in members.zip(&*self.times).rev() {
+            match grant.cost.checked_mul(times) {
+                Some(cost) => back(member.one().source(), Grant { cost, ..grant }, 1),
+                // Permits that were merged may be more than one number can say.
+                None => back(member.one().source(), grant, times),
             }
         }
-        loop {
-            let permit = match here[refuser].acquire(demand).await {
-                Ok(permit) => permit,
-                Err(denied) => return Err(self.explain(refuser, denied, demand)),
-            };
-            let (before, after) = here.split_at(refuser);
-            let refused = match take_each(before, demand, ask) {
-                Ok(taken) => match take_each(&after[1..], demand, ask) {
-                    Ok(_) => {
-                        let taken = if refuser == 0 {
-                            permit.granted_at()
-                        } else {
-                            taken
-                        };
-                        permit.forget();
-                        return Ok(self.permit(demand.granted(taken)));
-                    }
-                    Err((index, _)) => {
-                        self.undo_each(before, demand.granted(taken), true);
-                        refuser + 1 + index
-                    }
-                },
-                Err((index, _)) => index,
-            };
-            permit.undo();
-            refuser = refused;
-        }
-    }
-
-    /// Takes back from each what was taken at `taken` by the clock of the first.
-    fn undo_each(&self, members: &[Arc<dyn Limiter>], grant: Grant, whole: bool) {
-        for member in members.iter().rev() {
-            // Each goes by its own clock. Read before the first one's, so that it is never too late a moment.
-            let now = member.clock().precise_now().as_nanos();
-            let ago = self.clock().precise_now().nanos_since(grant.taken);
-            let taken = Moment::from_nanos(now.saturating_sub(ago));
-            member.source().undo(Grant { taken, ..grant }, whole);
-        }
     }
 }
 
-/// How a member is asked: so that its refusal counts, or not.
-type Ask<'a> = fn(&'a dyn Limiter, Demand) -> Result<Permit<'a>, Denied>;
-
-/// Takes from each, or from none; the index is that of the one that refused.
-fn take_each<'a>(
-    members: &'a [Arc<dyn Limiter>],
-    demand: Demand,
-    ask: Ask<'a>,
-) -> Result<Moment, (usize, Denied)> {
-    let Some((first, rest)) = members.split_first() else {
-        return Ok(Moment::ORIGIN);
-    };
-    let permit = ask(&**first, demand).map_err(|denied| (0, denied))?;
-    match take_each(rest, demand, ask) {
-        Ok(_) => {
-            let taken = permit.granted_at();
-            permit.forget();
-            Ok(taken)
-        }
-        Err((index, denied)) => {
-            permit.undo();
-            Err((index + 1, denied))
-        }
-    }
-}
-
-/// Of what is not asked elsewhere: there permits have sources of their own.
+/// Of what is not asked elsewhere and goes by one clock: other permits have sources of their own.
 impl Source for Members {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        for member in self.members[..self.here].iter().rev() {
-            member.source().give_back(grant, outcome);
-        }
+        self.each(grant, |source, grant, times| {
+            (0..times).for_each(|_| source.give_back(grant, outcome));
+        });
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
-        self.undo_each(&self.members[..self.here], grant, whole);
+        self.each(grant, |source, grant, times| {
+            (0..times).for_each(|_| source.undo(grant, whole));
+        });
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
-        match self.me.upgrade() {
-            Some(me) => me,
-            None => unreachable!("members live in an Arc"),
-        }
+        self.shared()
     }
 }
 
@@ -288,7 +354,7 @@ impl fmt::Debug for All {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self
             .members
-            .members
+            .given
             .iter()
             .map(|member| member.name())
             .collect();

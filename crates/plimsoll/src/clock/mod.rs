@@ -188,6 +188,17 @@ impl Clock {
         }
     }
 
+    /// Whether both always show the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::System, Kind::System) | (Kind::Precise, Kind::Precise) => true,
+            (Kind::Manual(one), Kind::Manual(other)) => Arc::ptr_eq(one, other),
+            #[cfg(feature = "tokio")]
+            (Kind::Tokio(one), Kind::Tokio(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// Whether it stands still unless somebody drives it.
     pub(crate) fn is_driven(&self) -> bool {
         !matches!(self.0, Kind::System | Kind::Precise)

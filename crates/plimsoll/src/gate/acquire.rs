@@ -162,7 +162,7 @@ impl<'a> Future for Acquire<'a> {
                     *stage = Stage::Done;
                     return Poll::Ready(Ok(permit));
                 }
-                Err(_) => *stage = Stage::Other(Box::pin(members.acquire(demand))),
+                Err(refuser) => *stage = Stage::Other(Box::pin(members.acquire(demand, refuser))),
             }
         }
         let answer = match stage {

@@ -6,7 +6,7 @@ use super::core::Core;
 use super::inside::{Inside, Turn};
 use super::woken::Woken;
 use crate::sync::{Ordering, lock};
-use crate::unwind::{Payload, isolated};
+use crate::unwind::{Payload, discard, isolated};
 use crate::{Moment, Rule};
 
 /// After a rule has panicked, whoever waits is looked after again so much later.
@@ -27,7 +27,7 @@ impl<R: Rule> Core<R> {
     }
 
     /// Sets the alarm, wakes those who were settled, and goes on serving if they were too many for one turn or the
-    /// time of the next has come meanwhile. A waker that panics does so when all that is done.
+    /// time of the next has come meanwhile.
     #[inline]
     pub(super) fn wake(&self, now: Moment, woken: &mut Woken) {
         if woken.is_full() || woken.alarm.is_some() || woken.overdue {
@@ -35,7 +35,6 @@ impl<R: Rule> Core<R> {
         } else {
             woken.wake();
         }
-        woken.resume();
     }
 
     #[cold]
@@ -54,13 +53,14 @@ impl<R: Rule> Core<R> {
                 return;
             }
             if let Err(panic) = self.enter_once(now, woken, |turn| turn.serve()) {
-                woken.keep(panic);
+                // It happened while others were served: what the caller came for is done.
+                discard(panic);
             }
         }
     }
 
     /// A panic of `op` is handed over: whoever was settled before it must be woken first.
-    fn enter_once<T>(
+    pub(super) fn enter_once<T>(
         &self,
         now: Moment,
         woken: &mut Woken,

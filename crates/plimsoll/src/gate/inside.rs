@@ -8,11 +8,10 @@ use super::alarm::Alarm;
 use super::bookings::Bookings;
 use super::core::Core;
 use super::forecast::Forecast;
-use super::refused::is_for_want_of_room;
 use super::resets::{Resets, Stamp};
 use super::woken::Woken;
 use crate::events::{EventKind, Feed};
-use crate::queue::{Counts, Evicted, Order, Queue, Status, Ticket, Waiters};
+use crate::queue::{Age, Counts, Evicted, Order, Queue, Since, Ticket, Waiters};
 use crate::{Demand, Moment, Reason, Refusal, Rule};
 
 pub(super) struct Inside<R: Rule> {
@@ -93,7 +92,7 @@ pub(super) struct Turn<'a, R: Rule> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    fn order(&self) -> Order {
+    pub(super) fn order(&self) -> Order {
         self.inside.order()
     }
 
@@ -143,7 +142,7 @@ impl<R: Rule> Turn<'_, R> {
     pub(super) fn take(&mut self, demand: Demand) -> Result<(), Refusal> {
         self.admissible(demand)?;
         if !self.may_pass(demand) {
-            return Err(self.behind_waiters(demand));
+            self.fits_beside(demand)?;
         }
         take(self.rule, self.state, self.now, demand.cost)?;
         self.inside.forecast.forget();
@@ -155,7 +154,7 @@ impl<R: Rule> Turn<'_, R> {
 
     /// Why a demand is refused that may not pass those who wait: for the reason of the rule, if it has one. When it
     /// would be granted is for the queue to say.
-    fn behind_waiters(&self, demand: Demand) -> Refusal {
+    pub(super) fn behind_waiters(&self, demand: Demand) -> Refusal {
         let refusal = peek(self.rule, self.state, self.now, demand.cost).err();
         let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
         Refusal::until(Moment::NEVER).because(reason)
@@ -165,7 +164,7 @@ impl<R: Rule> Turn<'_, R> {
     pub(super) fn peek(&self, demand: Demand) -> Result<(), Refusal> {
         self.admissible(demand)?;
         if !self.may_pass(demand) {
-            return Err(self.behind_waiters(demand));
+            return self.fits_beside(demand);
         }
         peek(self.rule, self.state, self.now, demand.cost)
     }
@@ -221,6 +220,17 @@ impl<R: Rule> Turn<'_, R> {
 
     /// Joins the queue, making room as the queue says, and serves whoever can then run.
     pub(super) fn enqueue(&mut self, demand: Demand, refusal: Refusal) -> Result<Ticket, Refusal> {
+        let since = Since::now(self.now);
+        self.enqueue_since(demand, refusal, since)
+    }
+
+    /// [`enqueue`](Self::enqueue), by one who has waited elsewhere since a moment of this clock.
+    pub(super) fn enqueue_since(
+        &mut self,
+        demand: Demand,
+        refusal: Refusal,
+        since: Since,
+    ) -> Result<Ticket, Refusal> {
         let Some(queue) = self.inside.queue else {
             return Err(self.explain(demand, refusal));
         };
@@ -248,7 +258,7 @@ impl<R: Rule> Turn<'_, R> {
                 return Err(Refusal::until(turn).because(Reason::TimedOut));
             }
         }
-        if excess == 0 {
+        if excess == 0 && !self.inside.waiters.any_for_several() && since.age == Age::NONE {
             let ticket = self.join(demand, deadline);
             // Nothing has changed for those who wait, and the newcomer has just been refused.
             if self
@@ -268,7 +278,7 @@ impl<R: Rule> Turn<'_, R> {
             self.inside.counts.evicted += 1;
             self.refuse(ticket, Reason::Evicted);
         }
-        let ticket = self.join(demand, deadline);
+        let ticket = self.join_since(demand, deadline, since);
         self.serve();
         Ok(ticket)
     }
@@ -279,13 +289,23 @@ impl<R: Rule> Turn<'_, R> {
 
     /// Takes the last place of its class, whatever the bound.
     pub(super) fn join(&mut self, demand: Demand, deadline: Moment) -> Ticket {
+        let since = Since::now(self.now);
+        self.join_since(demand, deadline, since)
+    }
+
+    fn join_since(&mut self, demand: Demand, deadline: Moment, since: Since) -> Ticket {
         let class = demand.priority.class();
         let order = self.order();
         let Inside {
             waiters, forecast, ..
         } = &mut *self.inside;
-        let ticket = waiters.push(class, demand.cost, self.now, deadline);
-        forecast.joined(self.rule, class, demand.cost, order);
+        let Since { joined, age } = since;
+        let ticket = waiters.push(class, demand.cost, joined, deadline, age);
+        if age == Age::NONE {
+            forecast.joined(self.rule, class, demand.cost, order);
+        } else {
+            forecast.forget();
+        }
         self.tell(EventKind::Enqueued {
             priority: demand.priority,
         });
@@ -303,72 +323,6 @@ impl<R: Rule> Turn<'_, R> {
             }
             Counts::Waiting | Counts::Excess => wanted.saturating_sub(bound),
         }
-    }
-
-    /// Serves everybody who can run now, then lets those give up whose time is over. A crowd is served in
-    /// several goes.
-    pub(super) fn serve(&mut self) {
-        self.serve_until(Woken::is_full);
-    }
-
-    /// Serves everybody who can run now, however many, for a newcomer to find what they leave.
-    pub(super) fn serve_all(&mut self) {
-        self.serve_until(|_| false);
-    }
-
-    fn serve_until(&mut self, enough: impl Fn(&Woken) -> bool) {
-        loop {
-            self.inside.due = Moment::NEVER;
-            while let Some((ticket, cost)) = self.inside.waiters.head(self.order()) {
-                if enough(self.woken) {
-                    // The rest is served when these are awake; until then it is simply due.
-                    self.inside.due = self.now;
-                    return;
-                }
-                if self.inside.closed {
-                    self.refuse(ticket, Reason::Closed);
-                    continue;
-                }
-                match take(self.rule, self.state, self.now, cost) {
-                    Ok(()) => self.grant(ticket),
-                    // The limit has shrunk below what it asks for: it would block the queue for ever.
-                    Err(_) if cost > self.rule.limit() => self.refuse(ticket, Reason::TooLarge),
-                    Err(refusal) => {
-                        self.inside.due = refusal.ready_at;
-                        break;
-                    }
-                }
-            }
-            // All at once: nobody whose time is over profits from another's giving up.
-            let mut anybody = false;
-            while let Some(ticket) = self.inside.waiters.expired(self.now) {
-                self.refuse(ticket, Reason::TimedOut);
-                anybody = true;
-            }
-            if !anybody {
-                return;
-            }
-        }
-    }
-
-    fn grant(&mut self, ticket: Ticket) {
-        self.inside.counts.granted += 1;
-        self.settle(ticket, Status::Granted(self.stamp()));
-    }
-
-    pub(super) fn refuse(&mut self, ticket: Ticket, reason: Reason) {
-        self.inside.counts.denied += 1;
-        if R::LEARNS && is_for_want_of_room(reason) {
-            self.rule.turned_away();
-        }
-        self.settle(ticket, Status::Refused(reason));
-    }
-
-    pub(super) fn settle(&mut self, ticket: Ticket, status: Status) {
-        self.inside.forecast.forget();
-        let waker = self.inside.waiters.settle(ticket, status);
-        self.woken.push(waker);
-        self.tell_left(ticket, status.into());
     }
 }
 

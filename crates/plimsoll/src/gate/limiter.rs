@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::Gate;
 use super::core::{Core, PARKED, Shortly};
 use crate::sync::Ordering;
+use crate::together::Parts;
 use crate::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Permit, Reservation, Rule, Snapshot,
     Source, Standing, Terms,
@@ -89,6 +90,10 @@ impl<R: Rule> Limiter for Gate<R> {
 
     fn source(&self) -> &dyn Source {
         &*self.core
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts::gate(&*self.core)
     }
 }
 

@@ -9,6 +9,7 @@ mod core;
 mod enter;
 mod forecast;
 mod inside;
+mod joint;
 mod learning;
 mod limiter;
 #[cfg(all(test, loom))]
@@ -17,10 +18,11 @@ mod refused;
 mod reservation;
 mod resets;
 mod returns;
+mod serving;
 mod tally;
 mod telling;
 mod view;
-mod woken;
+pub(crate) mod woken;
 
 use std::fmt;
 use std::sync::Arc;

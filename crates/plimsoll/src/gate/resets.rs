@@ -33,6 +33,12 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
+    /// At this moment, which tells all.
+    pub(crate) fn at(at: Moment) -> Self {
+        let era = Era::default();
+        Self { at, era }
+    }
+
     /// What a demand is that is granted then.
     pub(super) fn grant(self, demand: Demand) -> Grant {
         demand.granted(self.at)

@@ -77,7 +77,7 @@ impl<R: Rule> Core<R> {
     }
 
     /// The state in the word, for whoever holds the lock and has found none behind it.
-    fn unparked(&self, now: Moment) -> R::State {
+    pub(super) fn unparked(&self, now: Moment) -> R::State {
         let word = self.word.load(Ordering::Acquire);
         let epoch = self.epoch.load(Ordering::Relaxed);
         let near = if now.as_nanos() >> self.epoch_bits == epoch {

@@ -2,21 +2,19 @@ use std::cell::Cell;
 use std::task::Waker;
 
 use crate::clock::Setting;
-use crate::unwind::{First, Payload};
+use crate::unwind::quietly;
 
 /// What is left to do once the lock is free: to set the alarm, and to wake the tasks that are settled.
 ///
 /// Mostly it is one task. More are kept in a list that the thread uses again and again.
 #[derive(Default)]
-pub(super) struct Woken {
+pub(crate) struct Woken {
     first: Option<Waker>,
     more: Vec<Waker>,
     /// The alarm to set.
     pub(super) alarm: Option<Setting>,
     /// Whether the moment of an alarm that was set has passed already.
     pub(super) overdue: bool,
-    /// The first panic of a waker, or of a rule.
-    panics: First,
 }
 
 thread_local! {
@@ -43,12 +41,17 @@ impl Woken {
         self.more.len() >= Self::ENOUGH
     }
 
-    /// Wakes all. Not under the lock: waking may run anything. Of wakers that panic the others know nothing; the
-    /// panic is kept for [`resume`](Self::resume).
+    /// Whether nothing is left to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none() && !self.overdue && self.alarm.is_none()
+    }
+
+    /// Wakes all. Not under the lock: waking may run anything. A waker that panics does so for itself: neither the others
+    /// in the batch nor the caller, whose own grant would be lost with it, hear of it.
     #[inline]
     pub(super) fn wake(&mut self) {
         if let Some(first) = self.first.take() {
-            self.panics.isolate(|| first.wake());
+            quietly(|| first.wake());
             if !self.more.is_empty() {
                 self.wake_more();
             }
@@ -57,21 +60,9 @@ impl Woken {
 
     fn wake_more(&mut self) {
         for waker in self.more.drain(..) {
-            self.panics.isolate(|| waker.wake());
+            quietly(|| waker.wake());
         }
         let spare = std::mem::take(&mut self.more);
         let _kept = SPARE.try_with(|kept| kept.set(spare));
-    }
-
-    /// Keeps the panic of a rule until everybody is awake.
-    #[cold]
-    pub(super) fn keep(&mut self, panic: Payload) {
-        self.panics.keep(panic);
-    }
-
-    /// Goes on with the panic, if there was one.
-    #[inline]
-    pub(super) fn resume(&mut self) {
-        self.panics.resume();
     }
 }

@@ -3,6 +3,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Basic, Rate, Resource};
+use crate::together::Parts;
 use crate::{
     Acquire, All, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Partition, Permit,
     Reservation, Rule, Snapshot, Source, Standing, Terms,
@@ -226,5 +227,9 @@ impl Limiter for AnyLimiter {
 
     fn source(&self) -> &dyn Source {
         self.shared().source()
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        self.shared().parts()
     }
 }

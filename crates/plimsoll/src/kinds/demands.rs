@@ -47,20 +47,14 @@ impl<'a> Demands<'a> {
         self
     }
 
-    /// Waits until this moment at the latest, on the clock of each limiter.
+    /// Waits until this moment at the latest, on the clock of the first limiter that is asked. On the clocks of the others
+    /// it is as long.
     pub const fn until(mut self, deadline: Moment) -> Self {
         self.like = self.like.until(deadline);
         self
     }
 
     /// What is asked for under `weight`, if anything.
-    #[inline(always)]
-    pub(super) fn demand(&self, weight: Weight) -> Option<Demand> {
-        let cost = self.cost(weight)?;
-        Some(Demand { cost, ..self.like })
-    }
-
-    /// Apart from the rest of the demand: a number is handed over in a register.
     #[inline]
     pub(super) fn cost(&self, weight: Weight) -> Option<u32> {
         let mut costs = self.costs.iter().filter(|(key, _)| *key == weight);

@@ -2,6 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{AnyLimiter, Basic, Rate, Resource, Weight};
+use crate::name::Name;
+use crate::together::Leaves;
 use crate::{Denied, InvalidLimit};
 
 /// Whatever has limiters for weights: a file, a registry, a service.
@@ -47,8 +49,9 @@ pub trait Provides {
 /// # How it asks
 ///
 /// First whether anything is saturated, of all its limiters, whether or not their weight is asked for. Then the
-/// limiters of the weights, in [the order of weights](Weight#the-order), all or none: when one refuses, what was taken
-/// from those before it is taken back, by rates too. A weight without a limiter is not limited.
+/// limiters of the weights, in [the order of weights](Weight#the-order), all or none: when one refuses, it is as if none
+/// had been asked, rates and penalties too. A limiter that several weights share is asked for the sum. A weight without a
+/// limiter is not limited.
 ///
 /// A clone is the same provider.
 #[derive(Clone)]
@@ -56,6 +59,8 @@ pub struct Provider {
     pub(super) basics: Arc<[Basic]>,
     /// In the order of weights; of several with one weight, in the order of their providers.
     pub(super) limits: Arc<[Limited]>,
+    /// The same, taken apart.
+    pub(super) leaves: Arc<Leaves<(Weight, u32)>>,
 }
 
 #[derive(Clone)]
@@ -116,8 +121,16 @@ impl Provider {
 
     fn new(basics: Vec<Basic>, mut limits: Vec<Limited>) -> Self {
         limits.sort_by_key(|limited| limited.weight);
+        let parts = limits.iter().map(|limited| {
+            let name = Name::new(limited.weight.as_str());
+            (limited.limiter.shared(), Some(name), (limited.weight, 1))
+        });
+        let leaves = Leaves::new(parts, |&(weight, once): &(Weight, u32), times| {
+            (weight, once.saturating_mul(times))
+        });
         Self {
             basics: basics.into(),
+            leaves: Arc::new(leaves),
             limits: limits.into(),
         }
     }

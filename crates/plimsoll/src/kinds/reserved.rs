@@ -4,8 +4,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::taking::Asked;
 use super::{Demands, Permits, Provider};
-use crate::{Denied, Reservation};
+use crate::Denied;
+use crate::together::{self, reserve};
 
 impl Provider {
     /// Takes now for all weights what may be used later, and says when; or takes nothing.
@@ -20,31 +22,12 @@ impl Provider {
     pub fn reserve<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Reserved<'_>, Denied> {
         let demands = demands.into();
         self.check_basics()?;
-        let mut reserved = Reserved {
-            held: Vec::with_capacity(self.limits.len()),
-            granted: Permits::new(),
-            wait: Some(Duration::ZERO),
+        let asked = Asked {
+            provider: self,
+            demands: &demands,
         };
-        for (index, limited) in self.limits.iter().enumerate() {
-            let Some(demand) = demands.demand(limited.weight) else {
-                continue;
-            };
-            match limited.limiter.reserve(demand) {
-                Ok(reservation) => {
-                    let wait = reserved.wait.zip(reservation.wait());
-                    reserved.wait = wait.map(|(longest, wait)| longest.max(wait));
-                    reserved.held.push(reservation);
-                }
-                Err(denied) => {
-                    // Before the others are asked when they would grant.
-                    drop(reserved);
-                    return Err(self.explain(index, denied, &demands));
-                }
-            }
-        }
-        // Taken from the end.
-        reserved.held.reverse();
-        Ok(reserved)
+        let held = reserve(asked)?;
+        Ok(Reserved { held })
     }
 }
 
@@ -71,10 +54,7 @@ impl Provider {
 /// ```
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reserved<'a> {
-    /// Those that are not yet permits, the next one last.
-    held: Vec<Reservation<'a>>,
-    granted: Permits<'a>,
-    wait: Option<Duration>,
+    held: together::Reserved<'a>,
 }
 
 impl<'a> Reserved<'a> {
@@ -82,13 +62,13 @@ impl<'a> Reserved<'a> {
     /// others giving back.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
-        self.wait
+        self.held.wait()
     }
 
     /// Whether all could be had at once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.wait == Some(Duration::ZERO)
+        self.wait() == Some(Duration::ZERO)
     }
 
     /// Waits for its time, blocking the thread.
@@ -105,32 +85,18 @@ impl<'a> Future for Reserved<'a> {
     type Output = Result<Permits<'a>, Denied>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        while let Some(next) = self.held.last_mut() {
-            match Pin::new(next).poll(cx) {
-                Poll::Ready(Ok(permit)) => {
-                    self.held.pop();
-                    self.granted.push(permit);
-                }
-                Poll::Ready(Err(denied)) => return Poll::Ready(Err(denied)),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        Poll::Ready(Ok(std::mem::take(&mut self.granted)))
-    }
-}
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        // The last one first, as they were taken. Before all are ready none has been used.
-        self.held.drain(..).for_each(drop);
-        self.granted.undo_all();
+        self.held.poll(cx).map_ok(|ready| {
+            let mut permits = Permits::new();
+            ready.into_iter().for_each(|permit| permits.push(permit));
+            permits
+        })
     }
 }
 
 impl fmt::Debug for Reserved<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reserved")
-            .field("wait", &self.wait)
+            .field("wait", &self.wait())
             .finish_non_exhaustive()
     }
 }

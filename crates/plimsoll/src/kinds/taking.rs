@@ -1,32 +1,89 @@
 //! Asking for several weights at once: all or none.
 
-use std::time::Duration;
+use std::future::poll_fn;
 
 use super::provider::Limited;
 use super::{Demands, Permits, Provider};
-use crate::demand::Patience;
-use crate::{Clock, Demand, Denied, Limiter, Moment, Permit, Reason};
+use crate::together::{Left, List, One, Taken, Wait, attempt, refuse, unexplained};
+use crate::{Demand, Denied};
+
+/// What is asked of the limiters of a provider.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a, 'd> {
+    pub(super) provider: &'a Provider,
+    pub(super) demands: &'d Demands<'d>,
+}
+
+impl<'a> List<'a> for Asked<'a, '_> {
+    #[inline]
+    fn len(self) -> usize {
+        self.provider.leaves.members.len()
+    }
+
+    #[inline]
+    fn member(self, index: usize) -> One<'a> {
+        self.provider.leaves.members[index].one()
+    }
+
+    #[inline]
+    fn local(self) -> usize {
+        self.provider.leaves.local
+    }
+
+    #[inline]
+    fn precise(self) -> bool {
+        self.provider.leaves.precise
+    }
+
+    #[inline]
+    fn one_clock(self) -> bool {
+        self.provider.leaves.one_clock
+    }
+
+    #[inline]
+    fn cost(self, index: usize) -> Option<u64> {
+        let (_, uses) = self.provider.leaves.uses.get(index)?;
+        let costs = uses.iter().filter_map(|&(weight, times)| {
+            let cost = self.demands.cost(weight)?;
+            Some(u64::from(cost) * u64::from(times))
+        });
+        costs.reduce(u64::saturating_add)
+    }
+
+    #[inline]
+    fn like(self) -> Demand {
+        self.demands.like
+    }
+
+    fn count_denied(self, refuser: usize) {
+        self.provider.leaves.count_denied(refuser);
+    }
+
+    fn name_refusal(self, index: usize, denied: Denied) -> Denied {
+        match self.provider.leaves.uses[index].0 {
+            Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),
+            _ => denied,
+        }
+    }
+}
 
 impl Provider {
     /// Takes for all weights now, or for none. Never waits.
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that refuses, with the moment at which all would grant.
+    /// The refusal of the limiter that refuses longest, with the moment at which all would grant.
     #[inline]
     pub fn try_acquire<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Permits<'_>, Denied> {
         let demands = demands.into();
         self.check_saturation()?;
         let mut held = Permits::new();
-        self.take_each(&demands, None, &mut held, |limiter, demand| {
-            limiter.try_acquire(demand)
-        })
-        .map_err(|(refuser, denied)| self.explain(refuser, denied, &demands))?;
+        self.take_now(&demands, &mut held)?;
         Ok(held)
     }
 
-    /// Takes for all weights, waiting in the queue of the limiter that refuses. It holds nothing of the others while it
-    /// waits; when its turn has come it asks them again.
+    /// Takes for all weights, waiting in the queue of the limiter that refuses. It holds nothing while it waits; when its
+    /// turn has come it asks the others again. See [`All`](crate::All#waiting).
     ///
     /// A limiter without a queue is not waited for. What it can promise for later is to be had by
     /// [`reserve`](Self::reserve), and waited for with [`Reserved::wait_blocking`](super::Reserved::wait_blocking).
@@ -103,154 +160,154 @@ impl Provider {
         held: &mut Permits<'a>,
     ) -> Result<Option<usize>, Denied> {
         self.check_saturation()?;
-        let ask = |limiter: &'a dyn Limiter, demand| limiter.attempt(demand);
-        let taken = self.take_each(demands, None, held, ask);
-        Ok(taken.err().map(|(refuser, _)| refuser))
+        if demands.like.is_at_once() {
+            return self.take_now(demands, held).map(|()| None);
+        }
+        if self.is_remote() {
+            // Those who are asked elsewhere are asked when all others have granted.
+            return Ok(Some(self.leaves.local));
+        }
+        let asked = Asked {
+            provider: self,
+            demands,
+        };
+        match attempt(asked, false) {
+            Ok(taken) => {
+                self.hold(asked, taken, held);
+                self.count_granted(demands);
+                Ok(None)
+            }
+            Err((refuser, _)) => Ok(Some(refuser)),
+        }
     }
 
-    /// Takes from each limiter whose weight is asked for, or from none; the index is that of the one that refused.
+    fn is_remote(&self) -> bool {
+        self.leaves.local < self.leaves.members.len()
+    }
+
+    /// Takes for all now, of those that are asked elsewhere what is known here.
     #[inline]
-    fn take_each<'a>(
-        &'a self,
-        demands: &Demands<'_>,
-        except: Option<usize>,
-        held: &mut Permits<'a>,
-        ask: impl Fn(&'a dyn Limiter, Demand) -> Result<Permit<'a>, Denied>,
-    ) -> Result<(), (usize, Denied)> {
-        for (index, limited) in self.limits.iter().enumerate() {
-            let Some(demand) = demands.demand(limited.weight) else {
+    fn take_now<'a>(&'a self, demands: &Demands<'_>, held: &mut Permits<'a>) -> Result<(), Denied> {
+        let asked = Asked {
+            provider: self,
+            demands,
+        };
+        match attempt(asked, true) {
+            Ok(taken) => self.hold(asked, taken, held),
+            Err((_, denied)) => return Err(denied.unwrap_or_else(unexplained)),
+        }
+        for index in self.leaves.local..self.leaves.members.len() {
+            let Some(demand) = asked.demand(index) else {
                 continue;
             };
-            if except == Some(index) {
-                continue;
-            }
-            match ask(&*limited.limiter, demand) {
+            match self.leaves.members[index].limiter.try_acquire(demand) {
                 Ok(permit) => held.push(permit),
                 Err(denied) => {
                     held.undo_all();
-                    return Err((index, denied));
+                    return Err(refuse(asked, index, denied));
                 }
             }
         }
+        self.count_granted(demands);
         Ok(())
+    }
+
+    /// The permits for what was taken.
+    #[inline]
+    fn hold<'a>(&'a self, asked: Asked<'a, '_>, mut taken: Taken<'a>, held: &mut Permits<'a>) {
+        for index in 0..self.leaves.local {
+            if let Some(permit) = taken.permit(asked, index) {
+                held.push(permit);
+            }
+        }
+    }
+
+    /// Counts a grant by those that were taken apart.
+    #[inline]
+    fn count_granted(&self, demands: &Demands<'_>) {
+        for (members, (weight, _)) in &self.leaves.nested {
+            if demands.cost(*weight).is_some() {
+                members.count_granted_alone();
+            }
+        }
     }
 
     pub(super) async fn wait_for_all<'a>(
         &'a self,
-        mut refuser: usize,
+        refuser: usize,
         demands: &Demands<'_>,
         held: &mut Permits<'a>,
     ) -> Result<(), Denied> {
-        let started = Started::at(self.limits[refuser].limiter.clock(), demands);
-        self.refuse_what_is_in_vain(demands, &started)?;
-        loop {
-            let limited = &self.limits[refuser];
-            let Some(demand) = demands.demand(limited.weight) else {
-                return Ok(());
-            };
-            let demand = started.rest_of(demand);
-            let permit = match limited.limiter.acquire(demand).await {
-                Ok(permit) => permit,
-                Err(denied) => return Err(self.explain(refuser, denied, demands)),
-            };
-            let ask = |limiter: &'a dyn Limiter, demand| limiter.attempt(demand);
-            match self.take_each(demands, Some(refuser), held, ask) {
-                Ok(()) => {
-                    held.push(permit);
-                    return Ok(());
-                }
-                Err((index, _)) => {
-                    permit.undo();
-                    refuser = index;
-                }
-            }
+        let asked = Asked {
+            provider: self,
+            demands,
+        };
+        if self.is_remote() {
+            return self.wait_for_remote(asked, held).await;
         }
-    }
-
-    /// What can never be granted, or not in time, is not waited for.
-    fn refuse_what_is_in_vain(
-        &self,
-        demands: &Demands<'_>,
-        started: &Started<'_>,
-    ) -> Result<(), Denied> {
-        for (index, limited) in self.limits.iter().enumerate() {
-            let Some(demand) = demands.demand(limited.weight) else {
-                continue;
-            };
-            let Err(denied) = limited.limiter.estimate(demand) else {
-                continue;
-            };
-            if !denied.reason().is_passing() {
-                return Err(self.explain(index, denied, demands));
-            }
-            let left = started.left(limited.limiter.clock());
-            let wait = denied.retry_after();
-            if left.zip(wait).is_some_and(|(left, wait)| wait > left) {
-                let late = Denied::new(Reason::TimedOut)
-                    .with_limit(denied.limit(), denied.remaining())
-                    .with_retry_after(wait);
-                let late = match denied.limiter() {
-                    Some(name) => late.with_limiter(name),
-                    None => late,
-                };
-                return Err(self.explain(index, late, demands));
-            }
-        }
+        let taken = self.wait_for_local(asked, refuser).await?;
+        self.hold(asked, taken, held);
+        self.count_granted(demands);
         Ok(())
     }
 
-    /// Completes the refusal of one: all would grant when the last of those would that refuse.
-    #[cold]
-    pub(super) fn explain(&self, refuser: usize, denied: Denied, demands: &Demands<'_>) -> Denied {
-        let mut latest = denied.retry_after();
-        for later in &self.limits[refuser + 1..] {
-            if let Some(demand) = demands.demand(later.weight)
-                && let Err(denied) = later.limiter.estimate(demand)
-            {
-                latest = latest.zip(denied.retry_after()).map(|(a, b)| a.max(b));
+    async fn wait_for_local<'a>(
+        &'a self,
+        asked: Asked<'a, '_>,
+        refuser: usize,
+    ) -> Result<Taken<'a>, Denied> {
+        let mut wait = Wait::start(asked, refuser)?;
+        poll_fn(|cx| wait.poll(cx)).await
+    }
+
+    /// Waits for all that are not asked elsewhere, then for the others, one after the other.
+    async fn wait_for_remote<'a>(
+        &'a self,
+        asked: Asked<'a, '_>,
+        held: &mut Permits<'a>,
+    ) -> Result<(), Denied> {
+        let members = &self.leaves.members;
+        let first = (0..members.len()).find(|&index| asked.cost(index).is_some());
+        let Some(first) = first else {
+            return Ok(());
+        };
+        let left = Left::at(asked.like(), members[first].one().clock().precise_now());
+        let remote = self.leaves.local..members.len();
+        let began = remote.map(|index| asked.member(index).clock().precise_now());
+        let began: Vec<_> = began.collect();
+        let taken = match attempt(asked, false) {
+            Ok(taken) => taken,
+            Err((refuser, _)) => self.wait_for_local(asked, refuser).await?,
+        };
+        let gathering = Gathering(held);
+        self.hold(asked, taken, gathering.0);
+        for (index, began) in (self.leaves.local..members.len()).zip(began) {
+            let Some(demand) = asked.demand(index) else {
+                continue;
+            };
+            match members[index].limiter.acquire(left.of(demand, began)).await {
+                Ok(permit) => gathering.0.push(permit),
+                Err(denied) => return Err(refuse(asked, index, denied)),
             }
         }
-        self.limits[refuser].name_refusal(denied.with_retry_after(latest))
+        gathering.complete();
+        self.count_granted(asked.demands);
+        Ok(())
     }
 }
 
-/// How long a demand may still wait. Limiters may go by different clocks; a timeout runs by one of them.
-struct Started<'a> {
-    patience: Patience,
-    clock: &'a Clock,
-    at: Moment,
+/// What was granted so far. If the rest does not come, it was for nothing.
+struct Gathering<'h, 'a>(&'h mut Permits<'a>);
+
+impl Gathering<'_, '_> {
+    /// All have granted.
+    fn complete(self) {
+        let _complete = std::mem::ManuallyDrop::new(self);
+    }
 }
 
-impl<'a> Started<'a> {
-    fn at(clock: &'a Clock, demands: &Demands<'_>) -> Self {
-        Self {
-            patience: demands.like.patience,
-            clock,
-            at: clock.precise_now(),
-        }
-    }
-
-    /// What is left of the time, for one who waits by `clock`.
-    fn left(&self, clock: &Clock) -> Option<Duration> {
-        match self.patience {
-            Patience::Unlimited => None,
-            Patience::AtOnce => Some(Duration::ZERO),
-            Patience::Within(span) => {
-                let gone = self.clock.precise_now().since(self.at);
-                Some(span.saturating_sub(gone))
-            }
-            Patience::Until(deadline) => Some(deadline.since(clock.precise_now())),
-        }
-    }
-
-    /// The demand, with what is left of its time.
-    fn rest_of(&self, demand: Demand) -> Demand {
-        match self.patience {
-            Patience::Within(_) => match self.left(self.clock) {
-                Some(left) => demand.within(left),
-                None => demand,
-            },
-            Patience::Unlimited | Patience::AtOnce | Patience::Until(_) => demand,
-        }
+impl Drop for Gathering<'_, '_> {
+    fn drop(&mut self) {
+        self.0.undo_all();
     }
 }

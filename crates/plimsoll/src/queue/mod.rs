@@ -1,10 +1,12 @@
 //! Who waits, in which order, and who has to go when there are too many.
 
+mod several;
 mod waiters;
 
 use std::time::Duration;
 
-pub(crate) use waiters::{Evicted, Status, Ticket, Waiters};
+pub(crate) use several::Since;
+pub(crate) use waiters::{Age, Evicted, Status, Ticket, Waiters};
 
 /// How a limiter lets callers wait.
 ///

@@ -11,8 +11,17 @@ use crate::{Moment, Priority, Reason};
 /// Places are reused; the generation tells a new owner from an old one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ticket {
-    index: u32,
+    pub(super) index: u32,
     generation: u32,
+}
+
+/// Who of two that wait for several limiters came first: the same in every queue. Those who wait for one limiter
+/// only have [none](Self::NONE).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Age(pub(crate) u64);
+
+impl Age {
+    pub(crate) const NONE: Self = Self(0);
 }
 
 /// What has become of a waiter.
@@ -29,35 +38,40 @@ pub(crate) enum Status {
 /// allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     free: Link,
-    lists: [List; Priority::CLASSES],
+    pub(super) lists: [List; Priority::CLASSES],
     /// The sum of the weights of all who wait.
     queued: u64,
     count: usize,
+    /// How many of those who wait do so for several limiters at once.
+    pub(super) several: usize,
     /// Deadlines of waiters. One who leaves early leaves its entry behind until it comes up.
     deadlines: BinaryHeap<Reverse<(Moment, Ticket)>>,
 }
 
 #[derive(Debug)]
-struct Node {
-    cost: u32,
-    joined: Moment,
-    class: usize,
+pub(super) struct Node {
+    pub(super) cost: u32,
+    pub(super) joined: Moment,
+    pub(super) class: usize,
+    pub(super) age: Age,
+    /// Of one who waits for several: whether it was told that there is room for it here.
+    pub(super) offered: bool,
     status: Status,
-    waker: Option<Waker>,
+    pub(super) waker: Option<Waker>,
     generation: u32,
-    older: Link,
-    newer: Link,
+    pub(super) older: Link,
+    pub(super) newer: Link,
 }
 
 #[derive(Debug, Default)]
-struct List {
-    oldest: Link,
-    newest: Link,
+pub(super) struct List {
+    pub(super) oldest: Link,
+    pub(super) newest: Link,
 }
 
-type Link = Option<u32>;
+pub(super) type Link = Option<u32>;
 
 impl Waiters {
     pub(crate) fn is_empty(&self) -> bool {
@@ -77,22 +91,32 @@ impl Waiters {
         self.lists[class..].iter().any(|list| list.oldest.is_some())
     }
 
-    /// Joins the end of its class.
+    /// Joins the end of its class; one who waits for several, behind those who came before it.
     pub(crate) fn push(
         &mut self,
         class: usize,
         cost: u32,
         joined: Moment,
         deadline: Moment,
+        age: Age,
     ) -> Ticket {
-        let index = self.allocate(class, cost, joined);
-        let list = &mut self.lists[class];
-        let newest = list.newest.replace(index);
-        match newest {
-            Some(newest) => self.nodes[newest as usize].newer = Some(index),
-            None => list.oldest = Some(index),
+        let older = if age == Age::NONE {
+            self.lists[class].newest
+        } else {
+            self.several += 1;
+            self.older_than(class, joined, age)
+        };
+        let index = self.allocate(class, cost, joined, age);
+        let newer = match older {
+            Some(older) => self.nodes[older as usize].newer.replace(index),
+            None => self.lists[class].oldest.replace(index),
+        };
+        match newer {
+            Some(newer) => self.nodes[newer as usize].older = Some(index),
+            None => self.lists[class].newest = Some(index),
         }
-        self.nodes[index as usize].older = newest;
+        let node = &mut self.nodes[index as usize];
+        (node.older, node.newer) = (older, newer);
         self.queued += weight(cost);
         self.count += 1;
         let ticket = self.ticket(index);
@@ -102,13 +126,15 @@ impl Waiters {
         ticket
     }
 
-    fn allocate(&mut self, class: usize, cost: u32, joined: Moment) -> u32 {
+    fn allocate(&mut self, class: usize, cost: u32, joined: Moment, age: Age) -> u32 {
         if let Some(index) = self.free {
             let node = &mut self.nodes[index as usize];
             self.free = node.newer.take();
             node.cost = cost;
             node.joined = joined;
             node.class = class;
+            node.age = age;
+            node.offered = false;
             node.status = Status::Waiting;
             return index;
         }
@@ -117,6 +143,8 @@ impl Waiters {
             cost,
             joined,
             class,
+            age,
+            offered: false,
             status: Status::Waiting,
             waker: None,
             generation: 0,
@@ -126,7 +154,7 @@ impl Waiters {
         index
     }
 
-    fn ticket(&self, index: u32) -> Ticket {
+    pub(super) fn ticket(&self, index: u32) -> Ticket {
         Ticket {
             index,
             generation: self.nodes[index as usize].generation,
@@ -292,6 +320,7 @@ impl Waiters {
         let node = &mut self.nodes[ticket.index as usize];
         debug_assert_eq!(node.status, Status::Waiting, "settled once");
         node.status = status;
+        self.several -= usize::from(node.age != Age::NONE);
         let (older, newer) = (node.older.take(), node.newer.take());
         let (class, cost, waker) = (node.class, node.cost, node.waker.take());
         match older {

@@ -30,12 +30,17 @@ impl Wake for Bell {
 }
 
 impl<'a> Waiter<'a> {
-    /// Joins the queue.
-    pub(crate) fn new(future: Acquire<'a>) -> Self {
-        let mut waiter = Self {
+    /// One who has not asked yet.
+    pub(crate) fn unpolled(future: Acquire<'a>) -> Self {
+        Self {
             future,
             bell: Arc::default(),
-        };
+        }
+    }
+
+    /// Joins the queue.
+    pub(crate) fn new(future: Acquire<'a>) -> Self {
+        let mut waiter = Self::unpolled(future);
         assert!(waiter.look().is_pending());
         waiter
     }

@@ -1,0 +1,242 @@
+//! A gate as one of several limiters that are asked together.
+
+mod several;
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::acquire::Turnstile;
+use super::core::{Core, Shortly};
+use super::inside::Turn;
+use super::woken::Woken;
+use crate::demand::Patience;
+use crate::events::EventKind;
+use crate::queue::{Since, Status, Ticket};
+use crate::sync::lock;
+use crate::together::{Decision, Joint, Place, Step, Stepped, Word};
+use crate::{Clock, Demand, Denied, Moment, Reason, Refusal, Rule};
+
+impl<R: Rule> Joint for Core<R> {
+    fn to_arc(&self) -> Arc<dyn Joint> {
+        // Whoever holds a reference to a core holds it through an `Arc`.
+        match lock(&self.inside).me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("a core lives in an Arc"),
+        }
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn gives_back(&self) -> bool {
+        R::GIVES_BACK
+    }
+
+    fn is_in_word(&self) -> bool {
+        !self.is_parked()
+    }
+
+    fn undoes_exactly(&self) -> bool {
+        R::UNDO_IS_EXACT
+    }
+
+    #[inline]
+    fn take_word(&self, now: Moment, cost: u32) -> Word {
+        if cost == 0 {
+            return Word::Parked;
+        }
+        let timed = !R::LEARNS || self.start().1;
+        match self.take_short(now, cost) {
+            Shortly::Granted => {
+                self.totals.granted();
+                Word::Granted { timed }
+            }
+            Shortly::Refused(refusal, word) => Word::Refused(refusal, word),
+            Shortly::Parked => Word::Parked,
+        }
+    }
+
+    fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
+        self.denied_shortly(refusal, word, now, cost)
+    }
+
+    fn note(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
+        let answer = self.enter(now, |turn| {
+            let peeked = turn.peek(demand);
+            peeked.map_err(|refusal| self.refused(turn, demand, refusal))
+        });
+        if answer.is_err() {
+            self.tick_if_due(now);
+        }
+        answer
+    }
+
+    fn hint(&self, demand: Demand) -> Result<(), Denied> {
+        let now = self.clock.precise_now();
+        let mut inside = lock(&self.inside);
+        let Some(mut state) = inside.state.take() else {
+            // With the state in the word nobody waits, and the rule is the first one.
+            let state = self.unparked(now);
+            let answer = if demand.cost > self.rule.limit() {
+                Err(Refusal::until_given_back().because(Reason::TooLarge))
+            } else {
+                self.rule.peek(&state, now, demand.cost.max(1))
+            };
+            return answer.map_err(|refusal| self.denied(&self.rule, refusal, &state, now));
+        };
+        let changed = inside.changed.take();
+        let rule = changed.as_deref().unwrap_or(&self.rule);
+        let mut turn = Turn {
+            rule,
+            inside: &mut inside,
+            state: &mut state,
+            now,
+            woken: &mut Woken::default(),
+        };
+        let answer = turn.peek(demand).map_err(|refusal| {
+            let refusal = turn.explain(demand, refusal);
+            self.denied(rule, refusal, turn.state, now)
+        });
+        inside.changed = changed;
+        inside.state = Some(state);
+        answer
+    }
+
+    fn step(
+        &self,
+        step: Step,
+        woken: &mut Woken,
+        rest: &mut dyn FnMut(bool) -> Decision,
+    ) -> Stepped {
+        let Step { now, demand, place } = step;
+        let stepped = self.enter_once(now, woken, |turn| {
+            if turn.inside.due <= turn.now {
+                turn.serve_all();
+            }
+            let peeked = turn.peek_from(demand, place);
+            match (rest(peeked.is_ok()), peeked) {
+                (Decision::Take, _) => {
+                    turn.take_from(demand, place);
+                    return Stepped::Taken(turn.stamp());
+                }
+                (Decision::Leave, Err(_)) => turn.withdraw(place),
+                (Decision::Note, Err(refusal)) => {
+                    turn.withdraw(place);
+                    return Stepped::Noted(self.refused(turn, demand, refusal));
+                }
+                (Decision::Leave | Decision::Note, Ok(())) => {}
+            }
+            Stepped::Left
+        });
+        stepped.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    fn wake_all(&self, now: Moment, woken: &mut Woken) {
+        self.wake(now, woken);
+    }
+
+    fn tick(&self, now: Moment) {
+        self.tick_if_due(now);
+    }
+
+    fn join(
+        &self,
+        demand: Demand,
+        deadline: Moment,
+        since: Since,
+    ) -> Result<Option<Ticket>, Denied> {
+        let now = self.clock.precise_now();
+        let patience = Patience::Until(deadline);
+        let demand = Demand { patience, ..demand };
+        let answer = self.enter(now, |turn| {
+            let refusal = match turn.peek(demand) {
+                // Where nobody can wait there is no place for one who need not.
+                Ok(()) if turn.inside.queue.is_none() => return Ok(None),
+                Ok(()) => Refusal::until(now),
+                Err(refusal) => refusal,
+            };
+            let joined = if matches!(refusal.reason, Reason::Closed | Reason::TooLarge) {
+                Err(refusal)
+            } else {
+                turn.enqueue_since(demand, refusal, since).map(Some)
+            };
+            joined.map_err(|refusal| self.refused(turn, demand, refusal))
+        });
+        if answer.is_err() {
+            self.tick_if_due(now);
+        }
+        answer
+    }
+
+    fn place(&self, ticket: Ticket, waker: Option<&Waker>) -> Place {
+        let mut inside = lock(&self.inside);
+        let waiters = &mut inside.waiters;
+        let (status, former) = match waker {
+            Some(waker) => waiters.poll(ticket, waker),
+            None => (waiters.status(ticket), waiters.take_offered_waker(ticket)),
+        };
+        let place = match status {
+            Some(Status::Waiting) if inside.waiters.is_offered(ticket) => Place::Offered,
+            Some(Status::Waiting) => Place::Waiting,
+            Some(Status::Refused(reason)) => Place::Lost {
+                reason,
+                offered: inside.waiters.is_offered(ticket),
+            },
+            // Nobody is served without having taken.
+            Some(Status::Granted(_)) | None => Place::Lost {
+                reason: Reason::Closed,
+                offered: false,
+            },
+        };
+        drop(inside);
+        drop(former);
+        place
+    }
+
+    fn leave_place(&self, ticket: Ticket, cost: u32) {
+        Turnstile::leave(self, ticket, cost, false);
+    }
+
+    fn lost(&self, reason: Reason) -> Denied {
+        self.look(|rule, _, state, now| {
+            let refusal = Refusal::until_given_back().because(reason);
+            self.denied(rule, refusal, state, now)
+        })
+    }
+
+    fn has_queue(&self) -> bool {
+        lock(&self.inside).queue.is_some()
+    }
+}
+
+impl<R: Rule> Turn<'_, R> {
+    /// Takes what [`peek_from`](Self::peek_from) said could be taken, and gives the place up.
+    fn take_from(&mut self, demand: Demand, place: Option<Ticket>) {
+        // It has been looked at in the same turn.
+        let _taken = super::inside::take(self.rule, self.state, self.now, demand.cost);
+        self.inside.forecast.forget();
+        match place {
+            Some(ticket) => {
+                self.grant(ticket);
+                self.inside.waiters.free(ticket);
+                self.serve();
+            }
+            None => {
+                self.inside.counts.granted += 1;
+                self.tell(EventKind::Processing {
+                    priority: demand.priority,
+                });
+            }
+        }
+    }
+
+    /// There is no room after all for one who was told so: it is told again when there is.
+    fn withdraw(&mut self, place: Option<Ticket>) {
+        if let Some(ticket) = place {
+            self.inside.waiters.withdraw(ticket);
+            self.serve();
+        }
+    }
+}

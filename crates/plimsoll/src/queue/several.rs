@@ -1,0 +1,152 @@
+//! Those who wait for several limiters at once.
+//!
+//! Such a waiter is not served by one queue: it is *offered* its turn, and takes from all of its limiters at once when all
+//! of them have room. Until then its place is kept.
+
+use std::task::Waker;
+
+use super::Order;
+use super::waiters::{Age, Link, Ticket, Waiters};
+use crate::Moment;
+
+/// Since when somebody waits, by the clock of the queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Since {
+    pub(crate) joined: Moment,
+    pub(crate) age: Age,
+}
+
+impl Since {
+    /// One who begins to wait now, and for one limiter only.
+    pub(crate) const fn now(now: Moment) -> Self {
+        Self {
+            joined: now,
+            age: Age::NONE,
+        }
+    }
+}
+
+impl Waiters {
+    /// Whether anybody who waits here also waits elsewhere.
+    pub(crate) fn any_for_several(&self) -> bool {
+        self.several > 0
+    }
+
+    /// Behind whom one of this age belongs. All queues agree on the order of those who wait for several: whoever is
+    /// behind another in one queue is in none before it.
+    pub(super) fn older_than(&self, class: usize, joined: Moment, age: Age) -> Link {
+        let older = |index: u32| self.nodes[index as usize].older;
+        let mut place = self.lists[class].newest;
+        if self.several > 1 {
+            let mut at = place;
+            while let Some(index) = at {
+                let other = self.nodes[index as usize].age;
+                at = older(index);
+                if other > age {
+                    place = at;
+                } else if other != Age::NONE {
+                    break;
+                }
+            }
+        }
+        while let Some(index) = place {
+            let node = &self.nodes[index as usize];
+            if node.age != Age::NONE || node.joined <= joined {
+                break;
+            }
+            place = node.older;
+        }
+        place
+    }
+
+    /// Who is served after `ticket`, and its cost.
+    pub(crate) fn after(&self, ticket: Ticket, order: Order) -> Option<(Ticket, u32)> {
+        let node = &self.nodes[ticket.index as usize];
+        let next = match order {
+            Order::Fifo => node.newer,
+            Order::Lifo => node.older,
+        };
+        let lower = || {
+            let lists = self.lists[..node.class].iter().rev();
+            lists.into_iter().find_map(|list| match order {
+                Order::Fifo => list.oldest,
+                Order::Lifo => list.newest,
+            })
+        };
+        let index = next.or_else(lower)?;
+        Some((self.ticket(index), self.nodes[index as usize].cost))
+    }
+
+    /// Whether the owner of a place waits for others too.
+    pub(crate) fn waits_for_several(&self, ticket: Ticket) -> bool {
+        self.nodes[ticket.index as usize].age != Age::NONE
+    }
+
+    /// Tells the owner of a place that there is room for it, once.
+    pub(crate) fn offer(&mut self, ticket: Ticket) -> Option<Waker> {
+        let node = &mut self.nodes[ticket.index as usize];
+        if std::mem::replace(&mut node.offered, true) {
+            return None;
+        }
+        node.waker.take()
+    }
+
+    /// There is no room for it after all.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
+        self.nodes[ticket.index as usize].offered = false;
+    }
+
+    /// Whether the owner of a place was told that there is room for it.
+    pub(crate) fn is_offered(&self, ticket: Ticket) -> bool {
+        self.nodes[ticket.index as usize].offered
+    }
+
+    /// Takes the waker out of a place whose owner is about to take.
+    pub(crate) fn take_offered_waker(&mut self, ticket: Ticket) -> Option<Waker> {
+        self.status(ticket)?;
+        let node = &mut self.nodes[ticket.index as usize];
+        node.waker.take_if(|_| node.offered)
+    }
+
+    /// How much is kept for those before `ticket`, in the order of service; `None` if it is not its turn.
+    pub(crate) fn kept_before(&self, ticket: Ticket, order: Order) -> Option<u32> {
+        if order == Order::Lifo {
+            return Some(0);
+        }
+        let mut next = self.head(order);
+        let mut kept = 0;
+        while let Some((other, cost)) = next {
+            if other == ticket {
+                return Some(kept);
+            }
+            if !self.waits_for_several(other) {
+                return None;
+            }
+            if kept == 0 {
+                kept = cost;
+            }
+            next = self.after(other, order);
+        }
+        None
+    }
+
+    /// How much is kept for those who are served before a newcomer of `class`; `None` if one of them waits for this
+    /// limiter only, and so cannot be passed.
+    pub(crate) fn kept_at_least(&self, class: usize) -> Option<u32> {
+        let mut next = self.head(Order::Fifo);
+        let mut kept = 0;
+        while let Some((other, cost)) = next {
+            if self.nodes[other.index as usize].class < class {
+                break;
+            }
+            if !self.waits_for_several(other) {
+                return None;
+            }
+            if kept == 0 {
+                kept = cost;
+            }
+            next = self.after(other, Order::Fifo);
+        }
+        Some(kept)
+    }
+}

@@ -1,0 +1,197 @@
+//! Several limiters asked at once: all grant, or none.
+//!
+//! This is the one place in which that is decided, for [`All`](crate::All), for [`Provider`](crate::kinds::Provider), and for
+//! whoever else has a [list](List) of limiters and of what is asked of each.
+//!
+//! # Deciding
+//!
+//! Limiters that consist of others are taken apart, so a list consists of gates and of limiters of which nothing is known. One
+//! that is there several times is asked once, for the sum.
+//!
+//! A gate whose state is in its word is taken from at once; if the rest does not grant, that is undone, which is exact for
+//! every state that fits a word. Gates whose state is behind their lock are decided [together](transaction), with all of
+//! their locks held: each is looked at, and only if all of them grant is anything taken. So nothing has to be undone of
+//! which not everything could be undone, a warm-up or a count of refusals.
+//!
+//! # Waiting
+//!
+//! See [`wait`].
+
+mod attempt;
+mod leaves;
+#[cfg(all(test, loom))]
+mod model;
+mod refusal;
+mod reserve;
+mod set;
+mod transaction;
+mod wait;
+
+use std::sync::Arc;
+use std::task::Waker;
+
+pub(crate) use attempt::{Taken, attempt};
+pub(crate) use leaves::{Leaves, One, Part, Parts};
+pub(crate) use refusal::{estimate, refuse, too_large, unexplained};
+pub(crate) use reserve::{Reserved, reserve};
+pub(crate) use set::Set;
+pub(crate) use wait::{Left, Wait};
+
+use crate::gate::Stamp;
+use crate::gate::woken::Woken;
+use crate::queue::{Since, Ticket};
+use crate::{Clock, Demand, Denied, Moment, Reason, Refusal, Source};
+
+/// Limiters, and what is asked of each.
+pub(crate) trait List<'a>: Copy {
+    /// How many there are. Those that are asked elsewhere are the last.
+    fn len(self) -> usize;
+
+    fn member(self, index: usize) -> One<'a>;
+
+    /// How many are not asked elsewhere.
+    fn local(self) -> usize;
+
+    /// Whether the state of one of them is behind its lock, where time does not step back: then a late reading of the clock
+    /// is not the moment at which something is taken there.
+    fn precise(self) -> bool;
+
+    /// Whether all of them go by one clock.
+    fn one_clock(self) -> bool;
+
+    /// What is asked of one, if anything. It may be more than can be asked for.
+    fn cost(self, index: usize) -> Option<u64>;
+
+    /// Everything but the cost.
+    fn like(self) -> Demand;
+
+    /// Counts a refusal by one, beside what it counts itself.
+    fn count_denied(self, refuser: usize);
+
+    /// The refusal of one, with a name if it has none itself.
+    fn name_refusal(self, index: usize, denied: Denied) -> Denied;
+
+    /// What is asked of one, if anything. Call [`too_large`] before.
+    #[inline]
+    fn demand(self, index: usize) -> Option<Demand> {
+        let cost = u32::try_from(self.cost(index)?).unwrap_or(u32::MAX);
+        Some(Demand {
+            cost,
+            ..self.like()
+        })
+    }
+}
+
+/// A gate as one of several limiters, whatever its rule.
+pub(crate) trait Joint: Source {
+    fn to_arc(&self) -> Arc<dyn Joint>;
+
+    fn clock(&self) -> &Clock;
+
+    /// Whether permits are given back.
+    fn gives_back(&self) -> bool;
+
+    /// Whether its state is in its word.
+    fn is_in_word(&self) -> bool;
+
+    /// Whether undoing leaves no trace.
+    fn undoes_exactly(&self) -> bool;
+
+    /// Takes by the word alone. A refusal is not counted.
+    fn take_word(&self, now: Moment, cost: u32) -> Word;
+
+    /// Counts and explains a refusal by the word.
+    fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied;
+
+    /// Counts and explains a refusal, if it would refuse. Otherwise nothing happens.
+    fn note(&self, now: Moment, demand: Demand) -> Result<(), Denied>;
+
+    /// Whether it would refuse and for how long. It is only looked at.
+    fn hint(&self, demand: Demand) -> Result<(), Denied>;
+
+    /// One step of a [transaction](transaction): `rest` is told whether this gate grants, and decides for all. Whoever is
+    /// to be woken is left in `woken` for [`wake_all`](Self::wake_all), when all locks are free.
+    fn step(
+        &self,
+        step: Step,
+        woken: &mut Woken,
+        rest: &mut dyn FnMut(bool) -> Decision,
+    ) -> Stepped;
+
+    /// Wakes those whom a transaction left, and goes on serving where it could not.
+    fn wake_all(&self, now: Moment, woken: &mut Woken);
+
+    /// To be called after a refusal that was counted, with no lock held.
+    fn tick(&self, now: Moment);
+
+    /// Joins the queue by age. `None` if there is none, and room by now.
+    fn join(
+        &self,
+        demand: Demand,
+        deadline: Moment,
+        since: Since,
+    ) -> Result<Option<Ticket>, Denied>;
+
+    /// What has become of a place. With a waker its owner waits on; without, it takes if there is room, and then need not
+    /// be woken.
+    fn place(&self, ticket: Ticket, waker: Option<&Waker>) -> Place;
+
+    /// Gives a place up.
+    fn leave_place(&self, ticket: Ticket, cost: u32);
+
+    /// The refusal of one who lost its place.
+    fn lost(&self, reason: Reason) -> Denied;
+
+    /// Whether anybody may wait.
+    fn has_queue(&self) -> bool;
+}
+
+/// What a word says.
+pub(crate) enum Word {
+    Granted {
+        timed: bool,
+    },
+    Refused(Refusal, u64),
+    /// Nothing: the state is behind the lock.
+    Parked,
+}
+
+/// What a gate is asked in a transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) now: Moment,
+    pub(crate) demand: Demand,
+    /// Its place in the queue, of one who has waited.
+    pub(crate) place: Option<Ticket>,
+}
+
+/// What a step of a transaction came to.
+pub(crate) enum Stepped {
+    /// Taken, at this moment: that of others who were there first, if they had read a later one.
+    Taken(Stamp),
+    Left,
+    /// The refusal is this gate's.
+    Noted(Denied),
+}
+
+/// What a transaction comes to, for one gate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Take,
+    Leave,
+    /// The refusal is this gate's.
+    Note,
+}
+
+/// What has become of a place in a queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Waiting,
+    /// There is room.
+    Offered,
+    Lost {
+        reason: Reason,
+        /// Whether there was room: then it was lost because of the others.
+        offered: bool,
+    },
+}

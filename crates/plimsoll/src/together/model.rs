@@ -1,0 +1,111 @@
+//! Every interleaving of those who wait for several limiters, up to a number of preemptions: no two of them block each other
+//! and no wake-up is lost (the model would never end), and nothing is leaked or minted (the final count would be off).
+
+use std::sync::Arc;
+
+use loom::future::block_on;
+use loom::thread;
+
+use crate::{All, Concurrency, Gate, Limiter, ManualClock, Permit, Queue};
+
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(model);
+}
+
+fn slots() -> Gate<Concurrency> {
+    Gate::builder(Concurrency::new(1))
+        .queue(Queue::fifo(8))
+        .clock(ManualClock::new().clock())
+        .totals(false)
+        .build()
+}
+
+fn hold(gate: &Gate<Concurrency>) -> Permit<'static> {
+    gate.try_acquire(1).unwrap().into_owned()
+}
+
+/// Waits for all of them on a thread of its own.
+fn waiter(gates: [&Gate<Concurrency>; 2]) -> thread::JoinHandle<bool> {
+    let members = gates.map(|gate| Arc::new(gate.clone()) as Arc<dyn Limiter>);
+    thread::spawn(move || block_on(All::new(members).acquire(1)).is_ok())
+}
+
+#[track_caller]
+fn assert_idle(gate: &Gate<Concurrency>) {
+    let seen = gate.snapshot();
+    assert_eq!(
+        (seen.available(), seen.in_use(), seen.waiters()),
+        (1, 0, 0),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn two_who_wait_for_the_same_two_in_opposite_orders_are_both_served() {
+    check(2, || {
+        let (a, b) = (slots(), slots());
+        let held = hold(&a);
+        let waiters = [waiter([&a, &b]), waiter([&b, &a])];
+        drop(held);
+        for waiter in waiters {
+            assert!(waiter.join().unwrap());
+        }
+        assert_idle(&a);
+        assert_idle(&b);
+    });
+}
+
+#[test]
+fn what_comes_back_to_each_is_not_missed_by_one_who_waits_for_both() {
+    check(2, || {
+        let (a, b) = (slots(), slots());
+        let (held_a, held_b) = (hold(&a), hold(&b));
+        let waiter = waiter([&a, &b]);
+        let releaser = thread::spawn(move || drop(held_b));
+        drop(held_a);
+        assert!(waiter.join().unwrap());
+        releaser.join().unwrap();
+        assert_idle(&a);
+        assert_idle(&b);
+    });
+}
+
+#[test]
+fn one_who_waits_for_one_of_them_is_served_beside_one_who_waits_for_both() {
+    check(2, || {
+        let (a, b) = (slots(), slots());
+        let held = hold(&b);
+        let both = waiter([&a, &b]);
+        let one = thread::spawn({
+            let b = b.clone();
+            move || block_on(b.acquire(1)).is_ok()
+        });
+        drop(held);
+        assert!(both.join().unwrap());
+        assert!(one.join().unwrap());
+        assert_idle(&a);
+        assert_idle(&b);
+    });
+}
+
+#[test]
+fn closing_one_answers_one_who_waits_for_both() {
+    check(2, || {
+        let (a, b) = (slots(), slots());
+        let (held_a, held_b) = (hold(&a), hold(&b));
+        let waiter = waiter([&a, &b]);
+        let closer = thread::spawn({
+            let b = b.clone();
+            move || b.close()
+        });
+        drop(held_a);
+        // It was refused, or had taken before.
+        drop(held_b);
+        waiter.join().unwrap();
+        closer.join().unwrap();
+        assert_idle(&a);
+        assert_idle(&b);
+    });
+}

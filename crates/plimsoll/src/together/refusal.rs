@@ -1,0 +1,111 @@
+//! What is said about a refusal.
+
+use std::time::Duration;
+
+use super::{List, One};
+use crate::{Demand, Denied, Reason, Refusal};
+
+/// The refusal by one, counted and explained.
+#[cold]
+pub(crate) fn refuse<'a>(list: impl List<'a>, refuser: usize, denied: Denied) -> Denied {
+    list.count_denied(refuser);
+    // What is said about waiting is said by the one that was waited for.
+    let stays = !denied.reason().is_passing();
+    explain(list, refuser, denied, stays)
+}
+
+/// The refusal of a reservation: the others may have promised something for later.
+#[cold]
+pub(super) fn refuse_reservation<'a>(
+    list: impl List<'a>,
+    refuser: usize,
+    denied: Denied,
+) -> Denied {
+    list.count_denied(refuser);
+    explain(list, refuser, denied, true)
+}
+
+/// What stands for a refusal that nobody was to be told of.
+#[cold]
+pub(crate) fn unexplained() -> Denied {
+    Denied::new(Reason::Exhausted)
+}
+
+/// Completes the refusal of one: the decision is refused for as long as the one that refuses longest, and it is that one's
+/// refusal, unless that of the first one `stays`. The others are only looked at: they have not refused anything.
+#[cold]
+fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool) -> Denied {
+    let mut binding = (refuser, denied);
+    let mut latest = binding.1.retry_after();
+    for index in 0..list.local() {
+        let Some(demand) = list.demand(index).filter(|_| index != refuser) else {
+            continue;
+        };
+        let Err(denied) = look(list.member(index), demand) else {
+            continue;
+        };
+        latest = match (latest, denied.retry_after()) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            // One who would have to wait too long is told how long, as far as that is known.
+            (known, None) if stays => known,
+            _ => None,
+        };
+        if !stays && is_longer((index, &denied), (binding.0, &binding.1)) {
+            binding = (index, denied);
+        }
+    }
+    let (index, denied) = binding;
+    list.name_refusal(index, denied.with_retry_after(latest))
+}
+
+/// Whether the one refuses longer than the other; of two that refuse as long it is the first.
+fn is_longer(one: (usize, &Denied), other: (usize, &Denied)) -> bool {
+    let length = |denied: &Denied| {
+        let never = !denied.reason().is_passing();
+        (never, denied.retry_after().unwrap_or(Duration::MAX))
+    };
+    let (longer, shorter) = (length(one.1), length(other.1));
+    longer > shorter || (longer == shorter && one.0 < other.0)
+}
+
+/// Whether a limiter would refuse, without its refusing.
+pub(super) fn look(member: One<'_>, demand: Demand) -> Result<(), Denied> {
+    match member.gate {
+        Some(gate) => gate.hint(demand),
+        None => member.limiter.estimate(demand),
+    }
+}
+
+/// What the list would be answered.
+pub(crate) fn estimate<'a>(list: impl List<'a>) -> Result<(), Denied> {
+    if let Some((index, denied)) = too_large(list) {
+        return Err(list.name_refusal(index, denied));
+    }
+    for index in 0..list.len() {
+        if let Some(demand) = list.demand(index)
+            && let Err(denied) = list.member(index).limiter.estimate(demand)
+        {
+            let stays = !denied.reason().is_passing();
+            return Err(explain(list, index, denied, stays));
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of a sum that is more than can be asked for.
+pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
+    let mut costs = (0..list.len()).map(|index| list.cost(index));
+    let index = costs.position(|cost| cost.is_some_and(|cost| cost > u64::from(u32::MAX)))?;
+    let limiter = list.member(index).limiter;
+    let (now, seen) = (limiter.clock().now(), limiter.snapshot());
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let refusal = Refusal::until_given_back().because(Reason::TooLarge);
+    let room = (number(seen.limit), number(seen.available));
+    let denied = Denied::from_rule(
+        refusal,
+        now,
+        room,
+        limiter.name().map(crate::name::Name::new),
+    );
+    Some((index, denied))
+}
