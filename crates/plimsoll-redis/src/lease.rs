@@ -54,10 +54,12 @@ static PROCESS: LazyLock<String> = LazyLock::new(|| {
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// An id that no other lease has, of any process.
-pub(crate) fn new_id() -> String {
+/// An id that no other lease has, of any process. It ends with the length of the lease in microseconds, by which scripts
+/// find leases that were written by a clock that has stepped back since.
+fn new_id(length: Duration) -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{number}", *PROCESS)
+    let micros = length.as_nanos().div_ceil(1000);
+    format!("{}-{number}~{micros}", *PROCESS)
 }
 
 impl Leases {
@@ -68,6 +70,10 @@ impl Leases {
             held: Mutex::default(),
             failures: AtomicU64::new(0),
         })
+    }
+
+    pub(crate) fn new_id(&self) -> String {
+        new_id(self.length)
     }
 
     /// A lease that is asked for. It is given back if it is dropped, so that an answer that comes too late

@@ -6,7 +6,7 @@ use plimsoll::{Denied, InvalidLimit, Standing};
 
 use crate::answer::{Answer, Refused, Verdict};
 use crate::key;
-use crate::lease::{Leases, new_id};
+use crate::lease::Leases;
 use crate::rule::{Kind, number};
 use crate::script::Script;
 use crate::{Decision, RedisPermit, RedisRule, Store, StoreError, StoreErrorKind};
@@ -272,10 +272,8 @@ impl RedisLimiter {
 
     /// The id of a lease that is asked for, if it has leases.
     pub(crate) fn new_id(&self) -> String {
-        match self.inner.leases {
-            Some(_) => new_id(),
-            None => String::new(),
-        }
+        let leases = self.inner.leases.as_ref();
+        leases.map_or_else(String::new, |leases| leases.new_id())
     }
 
     /// Its arguments for the script.

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll::{Clock, InvalidLimit, Moment};
@@ -42,6 +43,7 @@ struct Inner {
     deadline: Duration,
     clock: Option<Clock>,
     breaker: Breaker,
+    steps: AtomicU64,
 }
 
 /// How long a call may take unless somebody says otherwise.
@@ -112,6 +114,13 @@ impl Store {
     #[must_use]
     pub fn outages(&self) -> u64 {
         self.inner.breaker.opened()
+    }
+
+    /// How often something was found in the store that was written by a clock far ahead of the server's: it has stepped back
+    /// by more than the limit remembers, or another server took over. Then what was used counts as used now.
+    #[must_use]
+    pub fn clock_steps(&self) -> u64 {
+        self.inner.steps.load(Ordering::Relaxed)
     }
 
     /// The clock for what is decided here, and not by the store.
@@ -190,7 +199,15 @@ impl Store {
                 answer => answer,
             }
         };
-        self.within_deadline(call).await
+        let mut answer = self.within_deadline(call).await?;
+        if let Value::Array(parts) = &mut answer
+            && let Some(Value::BulkString(last)) = parts.last()
+            && last == b"stepped"
+        {
+            parts.pop();
+            self.inner.steps.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(answer)
     }
 
     /// Forgets a key.
@@ -309,6 +326,7 @@ impl StoreBuilder {
             deadline: self.deadline,
             clock: self.clock,
             breaker: Breaker::new(self.circuit),
+            steps: AtomicU64::new(0),
         };
         Ok(Store {
             inner: Arc::new(inner),
