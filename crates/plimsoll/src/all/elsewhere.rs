@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Ask, Members};
-use crate::{Demand, Denied, Grant, Moment, Outcome, Permit, Source};
+use crate::{Demand, Denied, Grant, LeaseState, Moment, Outcome, Permit, Source};
 
 impl Members {
     /// Takes from all that are here, waiting where one refuses, then from those elsewhere, one after the other.
@@ -100,6 +100,13 @@ impl Source for Gathered {
 
     fn undo(&self, grant: Grant, _whole: bool) {
         self.each(grant.cost, Permit::undo);
+    }
+
+    fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {
+        let permits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let leases: Vec<_> = permits.iter().flat_map(Permit::leases).collect();
+        drop(permits);
+        leases.iter().for_each(each);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
