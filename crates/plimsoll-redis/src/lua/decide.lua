@@ -12,6 +12,7 @@
 -- |        |                                                 | when all would grant, what is left, when full |
 -- | peek   | nothing                                         | what take would answer                        |
 -- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
+-- |        |                                                 | and the moment                                |
 -- | borrow | takes half of what is left, at least the amount | what take would answer; last, what was taken  |
 -- |        | and at most the most                            |                                               |
 -- | charge | takes the amount after the fact: buckets owe    | nothing                                       |
@@ -77,6 +78,16 @@ local function charged(limit, reason, span)
   return span
 end
 
+-- The moment of a grant: that of a lease, which is its number, or else that of the first limit.
+local function recorded()
+  local moment = limits[1].state.recorded or now
+  for _, limit in ipairs(limits) do
+    local state = limit.state
+    if state.fence and since(state.recorded, moment) ~= 0 then moment = state.recorded end
+  end
+  return moment
+end
+
 local function decide(write)
   for i, limit in ipairs(limits) do
     local reason, span = refusal(limit)
@@ -115,7 +126,7 @@ local function decide(write)
     -- Last: a state may look at what is still there as it was.
     if takes or (write and limit.state.unsaved) then save(limit) end
   end
-  answer[#answer + 1] = text_of_moment(limits[1].state.recorded or now)
+  answer[#answer + 1] = text_of_moment(recorded())
   return answer
 end
 
@@ -139,6 +150,7 @@ if asked == 'up_to' then
   if taken > 0 then change(limit, 'take', taken) end
   local answer = { taken, room(limit) }
   if taken > 0 or limit.state.unsaved then save(limit) end
+  answer[#answer + 1] = text_of_moment(recorded())
   return told(answer)
 end
 if asked == 'borrow' then

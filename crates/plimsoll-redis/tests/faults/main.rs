@@ -3,6 +3,7 @@
 //! Whatever happens: nobody panics, nobody waits much longer than the deadline, all tasks end, the setting for outages
 //! is kept, nothing is charged twice, and after that it is counted exactly again.
 
+mod blip;
 mod clocks;
 #[cfg(feature = "cluster")]
 mod failover;
