@@ -274,6 +274,7 @@ impl RedisLimiter {
         let namespace = self.inner.store.namespace();
         key::key(
             namespace,
+            self.inner.store.naming(),
             subject,
             self.inner.name.as_bytes(),
             self.inner.rule.kind(),

@@ -233,8 +233,9 @@ function kinds.l.add(rule, state, amount)
   redis.call('PEXPIRE', state.key, lifetime(add(since(last.at, now), state.longest)))
 end
 
--- Only what was recorded at that very moment, because all else is another's; what has left since is gone. All later sums
--- change with it, so this takes time in proportion to what came after.
+-- Only if something was recorded at that very moment: if that has left, all else is another's. What is more than was
+-- recorded then, of batches that were put together and have the oldest moment, comes off what was recorded later. All
+-- later sums change with it, so this takes time in proportion to what came after.
 function kinds.l.undo(rule, state, amount, taken)
   if state.collapsed or state.gone == state.size or not less(since(now, taken), rule.window) then return end
   local from = string.format('%.0f', micros_of(taken))
@@ -243,9 +244,9 @@ function kinds.l.undo(rule, state, amount, taken)
   for i = 1, #found, 2 do
     local entry = entry_of(found[i], found[i + 1])
     local part = 0
-    if entry.at.s == taken.s and entry.at.n == taken.n then
-      part = math.min(amount, entry.cost)
-      gone = part
+    if gone > 0 or (entry.at.s == taken.s and entry.at.n == taken.n) then
+      part = math.min(amount - gone, entry.cost)
+      gone = gone + part
     end
     if gone > 0 then
       redis.call('ZREM', state.key, entry.member)
