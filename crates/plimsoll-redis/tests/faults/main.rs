@@ -5,6 +5,7 @@
 
 mod blip;
 mod clocks;
+mod demoted;
 #[cfg(feature = "cluster")]
 mod failover;
 mod leases;
@@ -14,7 +15,10 @@ mod orders;
 mod processes;
 mod proxy;
 mod report;
+mod restart;
 #[expect(dead_code, reason = "these tests do not use all of it")]
 #[path = "../redis/server.rs"]
 mod server;
+mod steps;
 mod tally;
+mod terms;

@@ -116,7 +116,7 @@ async fn part_of_what_is_asked_for_is_held_by_a_lease_too() {
 
 /// A limit whose leases last for 3 seconds of real time, so they are renewed every second.
 fn live(server: &Server) -> RedisLimiter {
-    let store = server.store().open().expect("a store");
+    let store = server.store().raw_keys().open().expect("a store");
     let rule = RedisRule::from(Concurrency::new(5)).with_lease(Duration::from_secs(3));
     store.limiter("jobs", rule).expect("a limit")
 }
