@@ -20,8 +20,15 @@ use crate::rule::Kind;
 pub(crate) enum Naming {
     /// As they are.
     Raw,
-    /// By a digest: HMAC-SHA-256, begun with the secret.
-    Digest { inner: Sha256, outer: Sha256 },
+    /// By a digest.
+    Digest(Box<Hmac>),
+}
+
+/// HMAC-SHA-256, begun with the secret.
+#[derive(Clone)]
+pub(crate) struct Hmac {
+    inner: Sha256,
+    outer: Sha256,
 }
 
 /// As long as a name is.
@@ -41,10 +48,10 @@ impl Naming {
             block[..secret.len()].copy_from_slice(secret);
         }
         let begun = |pad: u8| Sha256::new_with_prefix(block.map(|byte| byte ^ pad));
-        Self::Digest {
+        Self::Digest(Box::new(Hmac {
             inner: begun(0x36),
             outer: begun(0x5c),
-        }
+        }))
     }
 
     /// By a digest with what all who use the namespace know.
@@ -63,9 +70,9 @@ impl Naming {
                 }
                 escape(key, subject);
             }
-            Self::Digest { inner, outer } => {
-                let hash = inner.clone().chain_update(subject).finalize();
-                let hash = outer.clone().chain_update(hash).finalize();
+            Self::Digest(hmac) => {
+                let hash = hmac.inner.clone().chain_update(subject).finalize();
+                let hash = hmac.outer.clone().chain_update(hash).finalize();
                 let mut text = String::with_capacity(2 * DIGEST);
                 for byte in &hash[..DIGEST] {
                     // A string takes everything.
@@ -82,7 +89,7 @@ impl fmt::Debug for Naming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Raw => "Raw",
-            Self::Digest { .. } => "Digest",
+            Self::Digest(_) => "Digest",
         })
     }
 }

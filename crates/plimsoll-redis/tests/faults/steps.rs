@@ -1,7 +1,7 @@
 //! The clock of the server steps back by more than a limit remembers, or another server with another clock takes over.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -101,7 +101,8 @@ impl Movable {
         let compiled = compiler.arg(source).status();
         compiled.ok().filter(ExitStatus::success)?;
         std::fs::write(&step, 0_i64.to_ne_bytes()).expect("a file");
-        let server = Server::within(&[("LD_PRELOAD", &library), ("CLOCK_STEP", &step)]);
+        let environment: [(_, &Path); 2] = [("LD_PRELOAD", &library), ("CLOCK_STEP", &step)];
+        let server = Server::of("redis-server", &environment)?;
         Some(Self {
             server,
             step,

@@ -60,7 +60,7 @@ async fn redis_in_the_protocol_before_the_newest() {
 
 #[tokio::test]
 async fn valkey() {
-    let Some(server) = Server::of("valkey-server") else {
+    let Some(server) = Server::of("valkey-server", &[]) else {
         println!("SKIPPED: there is no valkey-server here, so nothing is shown about Valkey");
         return;
     };

@@ -25,21 +25,16 @@ impl Server {
         Self::on(free_port(), options)
     }
 
-    /// Starts another program that is one, if there is such a program.
-    pub(crate) fn of(program: &str) -> Option<Self> {
+    /// Starts a program that is one, if there is such a program, in its own environment.
+    pub(crate) fn of(program: &str, environment: &[(&str, &Path)]) -> Option<Self> {
         let found = Command::new(program).arg("--version").output().is_ok();
-        found.then(|| Self::run(Command::new(program), free_port(), &[]))
+        let mut command = Command::new(program);
+        command.envs(environment.iter().copied());
+        found.then(|| Self::run(command, free_port(), &[]))
     }
 
     pub(crate) fn on(port: u16, options: &[&str]) -> Self {
         Self::run(Command::new("redis-server"), port, options)
-    }
-
-    /// Starts one in another environment.
-    pub(crate) fn within(environment: &[(&str, &Path)]) -> Self {
-        let mut command = Command::new("redis-server");
-        command.envs(environment.iter().copied());
-        Self::run(command, free_port(), &[])
     }
 
     fn run(mut command: Command, port: u16, options: &[&str]) -> Self {
