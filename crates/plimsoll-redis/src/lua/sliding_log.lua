@@ -5,8 +5,9 @@
 -- `nanoseconds:sum:cost`, where the three digits of the nanoseconds put members of one score in order, and sum is all that
 -- was recorded up to and with this one. So what counts in a window is the difference of two sums, and the time
 -- at which enough has left is found by halving: nothing is ever added up. And for each of the terms by which it is asked,
--- while a fleet is replaced there are two, a member `mlimit/span`, the span that matters to them, with a score below 0:
--- minus the second at which somebody last wrote by them, and 1.
+-- while a fleet is replaced there are two, a member `mlimit/span`, the span that matters to them; if there are several,
+-- `nlimit/span`, so that one look tells whether there are. Their scores are below 0: minus the second at which somebody last
+-- wrote by them, and 1.
 -- What is older than all of them need leaves when something is recorded, and so does what cannot matter because the newest
 -- entries are above the limit by themselves: refusals that count are bounded by the limit. Expires a window, or
 -- the gap if that is longer, after the newest time.
@@ -17,7 +18,7 @@ kinds.l = {}
 function kinds.l.rule()
   local rule = { limit = number(), window = number(), gap = number(), counts_refusals = word() == '1' }
   rule.longest = most(rule.window, rule.gap)
-  rule.terms = 'm' .. text_of(rule.limit) .. '/' .. text_of(rule.longest)
+  rule.terms = text_of(rule.limit) .. '/' .. text_of(rule.longest)
   return rule
 end
 
@@ -50,9 +51,11 @@ local function load_terms(rule, state, newest)
   local found = redis.call('ZRANGEBYSCORE', state.key, '-inf', '(0', 'WITHSCORES')
   state.terms, state.limit, state.longest, state.old_terms = #found / 2, rule.limit, rule.longest, {}
   for i = 1, #found, 2 do
-    local limit, longest = string.match(found[i], '^m(%w+)/(%w+)$')
+    local limit, longest = string.match(found[i], '^[mn](%w+)/(%w+)$')
     if not limit then unreadable() end
-    if found[i] ~= rule.terms then
+    if limit .. '/' .. longest == rule.terms then
+      state.own = found[i]
+    else
       limit, longest = number_of(limit), number_of(longest)
       local asked = { s = -tonumber(found[i + 1]) - 1, n = SECOND - 1 }
       -- Who was alone did not write down each time when it was.
@@ -61,7 +64,7 @@ local function load_terms(rule, state, newest)
       if less(since(now, asked), longest) then
         state.limit, state.longest = math.max(state.limit, limit), most(state.longest, longest)
         state.shared = true
-        if alone then state.alone = { terms = found[i], asked = newest.s } end
+        if alone then state.alone = { terms = string.sub(found[i], 2), asked = newest.s } end
       else
         state.old_terms[#state.old_terms + 1] = found[i]
       end
@@ -186,6 +189,20 @@ local function forget_past(rule, state)
   return kept < state.size
 end
 
+local function save_terms(rule, state)
+  local own = (state.shared and 'n' or 'm') .. rule.terms
+  for _, terms in ipairs(state.old_terms) do redis.call('ZREM', state.key, terms) end
+  if state.own and state.own ~= own then redis.call('ZREM', state.key, state.own) end
+  -- Who is alone need not say when it last was.
+  if state.shared or state.own ~= own or state.collapsed then
+    redis.call('ZADD', state.key, string.format('%.0f', -now.s - 1), own)
+  end
+  if state.alone then
+    redis.call('ZREM', state.key, 'm' .. state.alone.terms, 'n' .. state.alone.terms)
+    redis.call('ZADD', state.key, string.format('%.0f', -state.alone.asked - 1), 'n' .. state.alone.terms)
+  end
+end
+
 function kinds.l.save(rule, state, key)
   if not state.unwritten and not state.collapsed then return end
   local cost, sum, last = state.unwritten or 0, state.sum, state.last
@@ -201,15 +218,7 @@ function kinds.l.save(rule, state, key)
     cost = cost + last.cost
   end
   write(key, state.newest, sum, cost)
-  for _, terms in ipairs(state.old_terms) do redis.call('ZREM', key, terms) end
-  if state.shared then
-    redis.call('ZADD', key, string.format('%.0f', -now.s - 1), rule.terms)
-  else
-    redis.call('ZADD', key, 'NX', string.format('%.0f', -now.s - 1), rule.terms)
-  end
-  if state.alone then
-    redis.call('ZADD', key, string.format('%.0f', -state.alone.asked - 1), state.alone.terms)
-  end
+  save_terms(rule, state)
   redis.call('PEXPIRE', key, lifetime(add(since(state.newest, now), state.longest)))
 end
 

@@ -5,8 +5,7 @@ local function quick()
   if ARGV[1] ~= 'take' or cost == 0 or cost > limit or second * 1000000000 < window then return nil end
   local newest = call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
   if not newest[1] then return nil end
-  local first = call('ZRANGE', KEYS[1], 0, 1)
-  if first[1] ~= 'm' .. ARGV[5] .. '/' .. ARGV[6] or string.sub(first[2], 1, 1) == 'm' then return nil end
+  if not call('ZSCORE', KEYS[1], 'm' .. ARGV[5] .. '/' .. ARGV[6]) then return nil end
   local rest = nano % 1000
   local micros = second * 1000000 + (nano - rest) / 1000
   local newest_rest, sum = string.match(newest[1], '^(%d%d%d):(%d+):%d+$')
@@ -16,7 +15,7 @@ local function quick()
   -- The first entry that counts: nothing before it is looked at. What is exactly at the border may or may not count.
   local border_rest = (rest - window) % 1000
   local border = micros - (window - rest + border_rest) / 1000
-  first = call('ZRANGEBYSCORE', KEYS[1], border, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local first = call('ZRANGEBYSCORE', KEYS[1], border, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local first_rest, first_sum, first_cost = string.match(first[1], '^(%d%d%d):(%d+):(%d+)$')
   if not first_rest or first[2] + 0 == border or first_cost == '0' then return nil end
   local used = sum - first_sum + first_cost
