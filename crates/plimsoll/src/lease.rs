@@ -1,8 +1,10 @@
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+use crate::{Clock, Moment};
 
 /// Whether the lease behind a permit still holds, and its fencing number. Clones are the same lease.
 ///
@@ -26,6 +28,9 @@ pub struct LeaseState {
 struct Inner {
     fence: u64,
     lost: AtomicBool,
+    clock: Option<Clock>,
+    /// When it runs out, in nanoseconds of that clock.
+    ends: AtomicU64,
     wakers: Mutex<Wakers>,
 }
 
@@ -39,12 +44,32 @@ impl LeaseState {
     /// A lease that holds, for those who write a limiter of their own.
     #[must_use]
     pub fn new(fence: u64) -> Self {
+        Self::of(fence, None, Moment::from_nanos(u64::MAX))
+    }
+
+    /// A lease that holds until `ends` by this clock, unless it is [renewed](Self::renew): then it is lost, whether anybody
+    /// [says so](Self::lose) or not. Somebody has to, for those who wait.
+    #[must_use]
+    pub fn until(fence: u64, clock: Clock, ends: Moment) -> Self {
+        Self::of(fence, Some(clock), ends)
+    }
+
+    fn of(fence: u64, clock: Option<Clock>, ends: Moment) -> Self {
         Self {
             inner: Arc::new(Inner {
                 fence,
                 lost: AtomicBool::new(false),
+                clock,
+                ends: AtomicU64::new(ends.as_nanos()),
                 wakers: Mutex::default(),
             }),
+        }
+    }
+
+    /// Lets it last longer. What is lost stays lost.
+    pub fn renew(&self, ends: Moment) {
+        if !self.is_lost() {
+            self.inner.ends.store(ends.as_nanos(), Ordering::Release);
         }
     }
 
@@ -58,7 +83,11 @@ impl LeaseState {
     /// Whether the lease has run out. What it held may be another's by now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.inner.lost.load(Ordering::Acquire)
+        let inner = &*self.inner;
+        inner.lost.load(Ordering::Acquire)
+            || inner.clock.as_ref().is_some_and(|clock| {
+                clock.precise_now().as_nanos() >= inner.ends.load(Ordering::Acquire)
+            })
     }
 
     /// Says that it has run out, and wakes those who wait for that.
@@ -157,6 +186,21 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn what_runs_out_is_lost_without_anybody_saying_so() {
+        let clock = crate::ManualClock::new();
+        let lease = LeaseState::until(1, clock.clock(), Moment::from_nanos(10));
+        clock.advance(std::time::Duration::from_nanos(9));
+        assert!(!lease.is_lost());
+        lease.renew(Moment::from_nanos(20));
+        clock.advance(std::time::Duration::from_nanos(10));
+        assert!(!lease.is_lost());
+        clock.advance(std::time::Duration::from_nanos(1));
+        assert!(lease.is_lost());
+        lease.renew(Moment::from_nanos(100));
+        assert!(lease.is_lost());
     }
 
     #[test]
