@@ -236,6 +236,11 @@ impl Store {
             parts.pop();
             self.inner.health.stepped();
         }
+        if !matches!(answer, Value::Array(_) | Value::Int(_)) {
+            let error = StoreError::bad_reply(&answer);
+            self.inner.health.failed(&error);
+            return Err(error);
+        }
         Ok(answer)
     }
 

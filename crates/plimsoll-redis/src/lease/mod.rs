@@ -153,7 +153,8 @@ impl Leases {
 impl Lease {
     /// It was granted: it is renewed from now on.
     pub(crate) fn granted(mut self, fence: u64) -> Self {
-        let state = LeaseState::new(fence);
+        let ends = self.asked.plus(self.leases.length);
+        let state = LeaseState::until(fence, self.leases.clock.clone(), ends);
         self.leases.keep(&self, &state);
         self.state = Some(state);
         self

@@ -71,6 +71,7 @@ impl Leases {
                     lost.extend(known.remove(member));
                 } else if let Some(holding) = known.get_mut(member) {
                     holding.ends = asked.plus(self.length);
+                    holding.state.renew(holding.ends);
                 }
             }
             if known.is_empty() {

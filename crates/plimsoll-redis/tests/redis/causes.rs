@@ -135,3 +135,52 @@ async fn a_server_that_may_forget_limits_is_reported() {
         assert_eq!(store.stats().evicts.as_deref(), expected);
     }
 }
+
+/// Counts the events that are logged.
+#[cfg(feature = "tracing")]
+mod lines {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<AtomicU32>);
+
+    impl Subscriber for Lines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target().starts_with("plimsoll_redis")
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// A store that fails at every call does not fill the log.
+    #[tokio::test]
+    async fn there_is_a_line_for_a_cause_and_not_one_for_each_call() {
+        let lines = Lines::default();
+        let _guard = tracing::subscriber::set_default(lines.clone());
+        let url = format!("redis://127.0.0.1:{}", free_port());
+        let store = Store::builder(&url).circuit(Circuit::new().failures(u32::MAX));
+        ask(&store.open().expect("a store"), 1000).await;
+        let lines = lines.0.load(Ordering::Relaxed);
+        assert!((1..=10).contains(&lines), "{lines} lines");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::server::Server;
-use plimsoll::{Concurrency, ManualClock};
+use plimsoll::{Concurrency, Limiter, ManualClock};
 use plimsoll_redis::{RedisLimiter, RedisPermit, RedisRule};
 
 const KEY: &str = "subject";
@@ -48,6 +48,23 @@ async fn a_crashed_holder_frees_its_permit_when_the_lease_runs_out() {
     assert!(take(&limiter, 2).await.is_none());
     clock.advance(Duration::from_micros(1));
     assert!(take(&limiter, 2).await.is_some());
+}
+
+/// A holder that was stopped for longer than its lease must know it when it goes on, before anything else has run.
+#[tokio::test]
+async fn a_lease_that_has_run_out_is_lost_at_once() {
+    let server = Server::start();
+    let (clock, limiter) = by_hand(&server);
+    let fleet = limiter.fleet().build().expect("a fleet");
+    let direct = take(&limiter, 1).await.expect("room");
+    let layered = fleet.key(KEY).acquire_owned(1.into()).await;
+    let layered = layered.expect("room");
+    clock.advance(Duration::from_secs(30) - Duration::from_nanos(1));
+    assert!(!direct.is_lost() && !layered.is_lost());
+    clock.advance(Duration::from_nanos(1));
+    assert!(direct.is_lost() && layered.is_lost());
+    direct.lost().await;
+    layered.lost().await;
 }
 
 #[tokio::test]
