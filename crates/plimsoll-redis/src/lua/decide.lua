@@ -92,9 +92,8 @@ local function decide(write)
   for i, limit in ipairs(limits) do
     local reason, span = refusal(limit)
     if reason then
-      local left, full = room(limit)
       span = charged(limit, reason, span)
-      if write then left, full = room(limit) end
+      local left, full = room(limit)
       for j = i + 1, #limits do
         local other_reason, other = refusal(limits[j])
         if other_reason then
@@ -167,8 +166,7 @@ end
 if asked == 'charge' then
   local part = amount
   if not limit.kind.owes then part = math.min(amount, limit.kind.available(limit.rule, limit.state)) end
-  local fits = limit.kind.owes or limit.kind.wait(limit.rule, limit.state, part) == nil
-  if part == 0 or not fits then return {} end
+  if part == 0 then return {} end
   change(limit, 'take', part)
 end
 if asked == 'undo' then

@@ -114,8 +114,15 @@ function kinds.c.take(rule, state, cost)
   state.current = state.current + cost
 end
 
+-- First what was taken in this window; then as much of the window before as still counts for that.
 function kinds.c.add(rule, state, amount)
-  state.current = math.max(0, state.current - amount)
+  local part = math.min(amount, state.current)
+  state.current = state.current - part
+  local rest, left = amount - part, sub(rule.window, state.passed)
+  if rest > 0 then
+    local counts = divide_up(mul(state.previous, left), rule.window)
+    state.previous = math.min(state.previous, (divide(mul(sub(counts, rest), rule.window), left)))
+  end
 end
 
 function kinds.c.undo(rule, state, amount, taken)

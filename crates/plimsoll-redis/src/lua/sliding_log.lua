@@ -8,9 +8,9 @@
 -- while a fleet is replaced there are two, a member `mlimit/span`, the span that matters to them; if there are several,
 -- `nlimit/span`, so that one look tells whether there are. Their scores are below 0: minus the second at which somebody last
 -- wrote by them, and 1.
--- What is older than all of them need leaves when something is recorded, and so does what cannot matter because the newest
--- entries are above the limit by themselves: refusals that count are bounded by the limit. Expires a window, or
--- the gap if that is longer, after the newest time.
+-- What is older than all of them need leaves when something is recorded, and so do the oldest units above the limit, which
+-- decide nothing: refusals that count are bounded by the limit. Expires a window, or the gap if that is longer, after the
+-- newest time.
 -- Exact until 2^53 was recorded without a pause, and up to the year 2255. Takes logarithmic time.
 
 kinds.l = {}
@@ -169,23 +169,29 @@ end
 
 -- A refusal counts as if it had been granted, so it makes the wait longer.
 function kinds.l.refused(rule, state, cost, span)
-  if not rule.counts_refusals then return span end
+  if not rule.counts_refusals or cost == 0 then return span end
   kinds.l.take(rule, state, cost)
   state.unsaved = true
   return most(span, ready(rule, state, cost))
 end
 
--- Removes what nobody needs: what has left, and what lies before as many units as all limits together have at most. Says
--- whether an entry is left.
+-- Removes what nobody needs: what has left, and the oldest units above the largest limit. Says whether an entry is left.
 local function forget_past(rule, state)
   local key, kept = state.key, state.gone
   if less(rule.window, state.longest) then kept = within(state, state.longest) end
-  -- More than the limit, not as much: who asks for nothing waits until no more than the limit is left.
   local first = kept < state.size and entry_at(key, kept)
-  if first and state.sum - first.sum > state.limit then
-    kept = rank_with(state, state.limit, kept, state.size)
+  if first and state.sum - first.sum >= state.limit then
+    kept = rank_with(state, state.limit - 1, kept, state.size)
+    first = kept < state.size and entry_at(key, kept)
   end
   if kept > state.terms then redis.call('ZREMRANGEBYRANK', key, state.terms, kept - 1) end
+  -- Of the first one only as much is left as the limit has room for beside the others.
+  local left = first and first.sum + state.limit - state.sum
+  if left and left < first.cost then
+    redis.call('ZREM', key, first.member)
+    write(key, first.at, first.sum, left)
+    if state.last.member == first.member then state.last = entry_at(key, -1) end
+  end
   return kept < state.size
 end
 
@@ -210,7 +216,10 @@ function kinds.l.save(rule, state, key)
     redis.call('DEL', key)
     cost = kinds.l.in_use(rule, state)
     sum, last = cost, nil
-  elseif not forget_past(rule, state) then
+  elseif forget_past(rule, state) then
+    last = state.last
+  else
+    cost = math.min(cost, state.limit)
     sum, last = cost, nil
   end
   if last and since(state.newest, last.at) == 0 then
@@ -242,9 +251,8 @@ function kinds.l.add(rule, state, amount)
   redis.call('PEXPIRE', state.key, lifetime(add(since(last.at, now), state.longest)))
 end
 
--- Only if something was recorded at that very moment: if that has left, all else is another's. What is more than was
--- recorded then, of batches that were put together and have the oldest moment, comes off what was recorded later. All
--- later sums change with it, so this takes time in proportion to what came after.
+-- Only what was recorded at that very moment: if that has left, all else is another's. All later sums change with it, so
+-- this takes time in proportion to what came after.
 function kinds.l.undo(rule, state, amount, taken)
   if state.collapsed or state.gone == state.size or not less(since(now, taken), rule.window) then return end
   local from = string.format('%.0f', micros_of(taken))
@@ -253,16 +261,24 @@ function kinds.l.undo(rule, state, amount, taken)
   for i = 1, #found, 2 do
     local entry = entry_of(found[i], found[i + 1])
     local part = 0
-    if gone > 0 or (entry.at.s == taken.s and entry.at.n == taken.n) then
-      part = math.min(amount - gone, entry.cost)
-      gone = gone + part
+    if entry.at.s == taken.s and entry.at.n == taken.n then
+      part = math.min(amount, entry.cost)
+      gone = part
     end
     if gone > 0 then
       redis.call('ZREM', state.key, entry.member)
       if part < entry.cost then write(state.key, entry.at, entry.sum - gone, entry.cost - part) end
     end
   end
-  if entry_at(state.key, -1) then
+  local last = entry_at(state.key, -1)
+  -- The gap that it began is over with it.
+  if last and gone > 0 and since(state.newest, last.at) ~= 0 then
+    while last and last.cost == 0 do
+      redis.call('ZREM', state.key, last.member)
+      last = entry_at(state.key, -1)
+    end
+  end
+  if last then
     redis.call('PEXPIRE', state.key, lifetime(add(since(state.newest, now), state.longest)))
   else
     redis.call('DEL', state.key)
@@ -270,6 +286,13 @@ function kinds.l.undo(rule, state, amount, taken)
 end
 
 function kinds.l.full(rule, state)
-  if not state.newest then return 0 end
-  return since(plus(state.newest, rule.window), now)
+  if kinds.l.in_use(rule, state) == 0 then return 0 end
+  if state.unwritten or state.collapsed then return since(plus(state.newest, rule.window), now) end
+  -- The newest may have nothing left.
+  local last, rank = state.last, -1
+  while last.cost == 0 do
+    rank = rank - 1
+    last = entry_at(state.key, rank)
+  end
+  return since(plus(last.at, rule.window), now)
 end

@@ -75,7 +75,6 @@ async fn run<R: Rule + Clone + Into<RedisRule>>(
     server: &Server,
     connection: &mut MultiplexedConnection,
     rule: R,
-    span: u64,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
     let clock = ManualClock::starting_at(Moment::from_nanos(1_789_000_000_123_456_789));
@@ -103,11 +102,6 @@ async fn run<R: Rule + Clone + Into<RedisRule>>(
             }
             Step::Undo(which) if !held.is_empty() => {
                 let (here, there) = held.swap_remove(which % held.len());
-                let passed = clock.clock().now().since(here.granted_at());
-                // In memory an entry that has left is mistaken for the next one.
-                if R::REMEMBERS_REFUSALS && passed >= Duration::from_nanos(span) {
-                    continue;
-                }
                 here.undo();
                 let before = scripts(connection).await;
                 there.undo();
@@ -144,15 +138,15 @@ where
     });
     let cases = rules.prop_flat_map(|(rule, span)| {
         let steps = steps(span, rule.limit());
-        (Just(rule), Just(span), steps)
+        (Just(rule), steps)
     });
     let config = ProptestConfig {
         cases: 60,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let result = TestRunner::new(config).run(&cases, |(rule, span, steps)| {
-        runtime.block_on(run(&server, &mut connection.clone(), rule, span, &steps))
+    let result = TestRunner::new(config).run(&cases, |(rule, steps)| {
+        runtime.block_on(run(&server, &mut connection.clone(), rule, &steps))
     });
     if let Err(error) = result {
         panic!("{error}");

@@ -183,13 +183,6 @@ impl<R: Rule + Clone + Into<RedisRule>> Pair<R> {
                         (here, there) => prop_assert!(false, "{:?} and {:?}", here, there),
                     }
                 }
-                // Of refusals above the limit the store remembers only as many as matter.
-                Step::Add(_)
-                    if R::REMEMBERS_REFUSALS
-                        && self.gate.snapshot().in_use() > u64::from(self.redis.limit()) =>
-                {
-                    continue;
-                }
                 Step::Add(amount) => {
                     self.gate.add(amount);
                     self.redis.add(KEY, amount).await.expect("an addition");
@@ -197,16 +190,9 @@ impl<R: Rule + Clone + Into<RedisRule>> Pair<R> {
             }
             let here = self.gate.snapshot();
             let there = self.redis.look(KEY).await.expect("a look");
-            // Refusals that count are above the limit; the store remembers only as many of them as matter.
-            let limit = u64::from(self.redis.limit());
-            let most = if R::REMEMBERS_REFUSALS {
-                limit
-            } else {
-                u64::MAX
-            };
             prop_assert_eq!(
-                (here.available(), here.in_use().min(most)),
-                (there.available, there.in_use.min(most)),
+                (here.available(), here.in_use()),
+                (there.available, there.in_use),
                 "after {:?}",
                 step
             );
