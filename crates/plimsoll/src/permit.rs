@@ -202,6 +202,16 @@ impl<'a> Permit<'a> {
         lost
     }
 
+    /// The largest [fencing number](LeaseState::fence) of the leases behind it, if there are any.
+    #[must_use]
+    pub fn fence(&self) -> Option<u64> {
+        let mut fence = None;
+        self.source
+            .get()
+            .leases(&mut |lease| fence = fence.max(Some(lease.fence())));
+        fence
+    }
+
     /// Resolves when it is lost; never, if it cannot be. It does not keep the permit.
     ///
     /// ```
