@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
-use plimsoll::{Denied, InvalidLimit, Standing};
+use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 
 use crate::answer::{Answer, Verdict};
 use crate::lease::Lease;
+use crate::limiter::fence;
 use crate::script::Script;
 use crate::{Decision, RedisLimiter, RedisPermit, Store, StoreError};
 
@@ -69,8 +70,9 @@ impl RedisAll {
             }
         }
         Ok(match self.ask("take", key, cost, ids).await? {
-            Ok(standing) => {
-                let leases = leases.into_iter().map(Lease::granted).collect();
+            Ok((standing, taken)) => {
+                let granted = |lease: Lease| lease.granted(fence(taken));
+                let leases = leases.into_iter().map(granted).collect();
                 Decision::Granted(RedisPermit::new(cost, standing, leases))
             }
             Err(denied) => {
@@ -91,7 +93,8 @@ impl RedisAll {
         cost: u32,
     ) -> Result<Result<Standing, Denied>, StoreError> {
         let ids = vec![String::new(); self.members().len()];
-        self.ask("peek", key.as_ref(), cost, ids).await
+        let answer = self.ask("peek", key.as_ref(), cost, ids).await?;
+        Ok(answer.map(|(standing, _)| standing))
     }
 
     /// The limiters, in the order in which they are asked.
@@ -106,7 +109,7 @@ impl RedisAll {
         subject: &[u8],
         cost: u32,
         ids: Vec<String>,
-    ) -> Result<Result<Standing, Denied>, StoreError> {
+    ) -> Result<Result<(Standing, Moment), Denied>, StoreError> {
         let inner = &*self.inner;
         let keys: Vec<_> = inner.members.iter().map(|each| each.key(subject)).collect();
         let mut arguments = vec![what.to_owned(), inner.store.now(), cost.to_string()];
@@ -114,10 +117,11 @@ impl RedisAll {
             arguments.extend(member.words(id));
         }
         let answer = inner.store.run(&inner.script, &keys, &arguments).await?;
-        Ok(match Answer::new(answer)?.verdict(&inner.limits)? {
+        let mut answer = Answer::new(answer)?;
+        Ok(match answer.verdict(&inner.limits)? {
             Verdict::Granted(standings) => {
                 let least = standings.into_iter().min_by_key(Standing::remaining);
-                Ok(least.unwrap_or_default())
+                Ok((least.unwrap_or_default(), answer.moment()?))
             }
             Verdict::Refused(refused) => {
                 let member = &inner.members[refused.index];

@@ -11,14 +11,18 @@ use crate::{StoreError, StoreErrorKind};
 
 /// When a store that does not answer is left alone, and when it is tried again.
 ///
-/// After some failures in a row, 5 unless said otherwise, the circuit opens: every call is answered at once with
-/// [`NotAsked`](StoreErrorKind::NotAsked), and nothing is sent. After 100 ms one caller tries. If the store answers, the
-/// circuit is closed again and all is as before; if not, it stays open twice as long as before, up to 5 s. The times
-/// are drawn, between a half and the whole of that, so that the processes of a fleet do not all come back together.
+/// When some calls in a row failed, 5 unless said otherwise, and that has lasted for 100 ms, the circuit opens: every call is
+/// answered at once with [`NotAsked`](StoreErrorKind::NotAsked), and nothing is sent. After at most 100 ms one caller tries.
+/// If the store answers, the circuit is closed again and all is as before; if not, it stays open twice as long as before, up
+/// to 500 ms. The times are drawn, between a half and the whole of that, so that the processes of a fleet do not all come
+/// back together.
 ///
 /// A failure is a store that cannot be reached or does not answer in time. A store that answers with an error
 /// works. Who drops a call before its deadline learns nothing, so the deadline of the store should be shorter than the
-/// patience of those who ask.
+/// patience of those who ask. At a high load many calls are on their way at once, so a single connection that breaks is many
+/// failures in a row: that is why they also have to last.
+///
+/// In a cluster there is a circuit for each 256 slots, so that a node that is dead is left alone while the others are asked.
 ///
 /// ```
 /// use plimsoll_redis::{Circuit, Store};
@@ -33,18 +37,27 @@ use crate::{StoreError, StoreErrorKind};
 #[must_use]
 pub struct Circuit {
     failures: u32,
+    lasting: Duration,
     first: Duration,
     longest: Duration,
 }
 
 impl Circuit {
-    /// Opens after 5 failures in a row, for 100 ms at first and 5 s at most.
+    /// Opens after 5 failures in a row that last for 100 ms, for 100 ms at first and 500 ms at most.
     pub const fn new() -> Self {
         Self {
             failures: 5,
+            lasting: Duration::from_millis(100),
             first: Duration::from_millis(100),
-            longest: Duration::from_secs(5),
+            longest: Duration::from_millis(500),
         }
+    }
+
+    /// Opens only when the failures in a row have lasted so long, from the first to the last. Of a store with a
+    /// [clock moved by hand](crate::StoreBuilder::clock) they need not last.
+    pub const fn lasting(mut self, lasting: Duration) -> Self {
+        self.lasting = lasting;
+        self
     }
 
     /// Opens after so many failures in a row; 0 is as good as 1.
@@ -84,6 +97,8 @@ impl Default for Circuit {
 struct Trouble {
     /// In a row, while the circuit is closed.
     failures: u32,
+    /// When the first of them was.
+    since: Option<Moment>,
     /// How often it opened in a row.
     opened: u32,
     /// Open until somebody tries, which is from then on.
@@ -114,12 +129,16 @@ impl Trouble {
     fn failed(&mut self, circuit: &Circuit, now: Moment, probe: bool, draw: u64) -> bool {
         if probe && self.probing {
             self.probing = false;
-        } else if self.until.is_none() && self.failures + 1 >= circuit.failures {
-            self.opened = 0;
-        } else {
+        } else if self.until.is_some() {
             // Of calls that were on their way when it opened nothing is learned.
-            self.failures += u32::from(self.until.is_none());
             return false;
+        } else {
+            self.failures = self.failures.saturating_add(1);
+            let since = *self.since.get_or_insert(now);
+            if self.failures < circuit.failures || now.since(since) < circuit.lasting {
+                return false;
+            }
+            self.opened = 0;
         }
         self.opened = self.opened.saturating_add(1);
         self.until = Some(now.plus(circuit.pause(self.opened, draw)));
@@ -191,26 +210,29 @@ impl Breaker {
 }
 
 impl Call<'_> {
-    /// The store answered.
-    pub(crate) fn answered(mut self) {
+    /// The store answered. Says whether that closed the circuit.
+    pub(crate) fn answered(mut self) -> bool {
         self.probe = false;
-        if self.breaker.troubled.load(Ordering::Relaxed) {
-            let mut trouble = self.breaker.trouble();
-            *trouble = Trouble::default();
-            self.breaker.troubled.store(false, Ordering::Relaxed);
+        if !self.breaker.troubled.load(Ordering::Relaxed) {
+            return false;
         }
+        let mut trouble = self.breaker.trouble();
+        let before = std::mem::take(&mut *trouble);
+        self.breaker.troubled.store(false, Ordering::Relaxed);
+        before.until.is_some()
     }
 
-    /// The store did not answer. Says whether this call was the one that tried.
-    pub(crate) fn failed(mut self, now: Moment) -> bool {
+    /// The store did not answer. Says whether that opened the circuit, and whether this call was the one that tried.
+    pub(crate) fn failed(mut self, now: Moment) -> (bool, bool) {
         let probe = std::mem::take(&mut self.probe);
         let draw = RandomState::new().hash_one(now.as_nanos());
         let mut trouble = self.breaker.trouble();
         self.breaker.troubled.store(true, Ordering::Relaxed);
-        if trouble.failed(&self.breaker.circuit, now, probe, draw) {
+        let opened = trouble.failed(&self.breaker.circuit, now, probe, draw);
+        if opened {
             self.breaker.opened.fetch_add(1, Ordering::Relaxed);
         }
-        probe
+        (opened, probe)
     }
 }
 
@@ -227,7 +249,7 @@ impl Drop for Call<'_> {
 mod tests {
     use super::*;
 
-    const CIRCUIT: Circuit = Circuit::new();
+    const CIRCUIT: Circuit = Circuit::new().lasting(Duration::ZERO);
 
     fn at(millis: u64) -> Moment {
         Moment::from_nanos(millis * 1_000_000)
@@ -246,7 +268,7 @@ mod tests {
         let breaker = Breaker::new(CIRCUIT);
         for _ in 0..5 {
             assert!(!is_open(&breaker, now));
-            assert!(!call(&breaker, now).failed(now));
+            assert!(!call(&breaker, now).failed(now).1);
         }
         breaker
     }
@@ -256,8 +278,8 @@ mod tests {
         let millis = |times, draw| CIRCUIT.pause(times, draw).as_millis();
         assert_eq!((millis(1, 0), millis(1, u64::MAX)), (50, 99));
         assert_eq!((millis(2, 0), millis(3, 0)), (100, 200));
-        assert_eq!((millis(7, 0), millis(7, u64::MAX)), (2500, 4999));
-        assert_eq!((millis(60, 0), millis(u32::MAX, u64::MAX)), (2500, 4999));
+        assert_eq!((millis(7, 0), millis(7, u64::MAX)), (250, 499));
+        assert_eq!((millis(60, 0), millis(u32::MAX, u64::MAX)), (250, 499));
         let none = Circuit::new().backoff(Duration::ZERO, Duration::MAX);
         assert_eq!(none.pause(1, u64::MAX), Duration::ZERO);
         assert!(none.backoff(Duration::MAX, Duration::MAX).pause(2, 0) > Duration::from_secs(1));
@@ -268,12 +290,26 @@ mod tests {
         let breaker = Breaker::new(CIRCUIT);
         for _ in 0..20 {
             for _ in 0..4 {
-                call(&breaker, at(0)).failed(at(0));
+                let _ = call(&breaker, at(0)).failed(at(0));
             }
-            call(&breaker, at(0)).answered();
+            assert!(!call(&breaker, at(0)).answered());
         }
         assert!(!is_open(&breaker, at(0)));
         assert!(is_open(&opened_at(at(0)), at(0)));
+    }
+
+    /// At a high load one connection that broke opened it within a millisecond.
+    #[test]
+    fn many_failures_at_once_do_not_open_it() {
+        let breaker = Breaker::new(Circuit::new());
+        for _ in 0..1000 {
+            call(&breaker, at(0)).failed(at(1));
+        }
+        assert!(!is_open(&breaker, at(1)));
+        call(&breaker, at(50)).failed(at(100));
+        assert!(!is_open(&breaker, at(100)));
+        assert!(call(&breaker, at(100)).failed(at(101)).0);
+        assert!(is_open(&breaker, at(101)));
     }
 
     #[test]
@@ -283,7 +319,7 @@ mod tests {
         assert!(breaker.would_ask(|| at(100)));
         let probe = call(&breaker, at(100));
         assert!(is_open(&breaker, at(100)) && !breaker.would_ask(|| at(100)));
-        probe.answered();
+        assert!(probe.answered());
         assert!(!is_open(&breaker, at(100)));
         assert_eq!(breaker.opened(), 1);
     }
@@ -291,11 +327,11 @@ mod tests {
     #[test]
     fn one_who_tries_in_vain_makes_the_pause_longer() {
         let breaker = opened_at(at(0));
-        assert!(call(&breaker, at(100)).failed(at(150)));
+        assert_eq!(call(&breaker, at(100)).failed(at(150)), (true, true));
         assert!(is_open(&breaker, at(249)));
-        assert!(call(&breaker, at(350)).failed(at(400)));
+        assert_eq!(call(&breaker, at(350)).failed(at(400)), (true, true));
         assert!(is_open(&breaker, at(599)));
-        call(&breaker, at(800)).answered();
+        assert!(call(&breaker, at(800)).answered());
         assert_eq!(breaker.opened(), 3);
     }
 
@@ -325,7 +361,7 @@ mod tests {
             call(&breaker, at(0)).failed(at(0));
         }
         let probe = call(&breaker, at(100));
-        late.answered();
+        assert!(late.answered());
         probe.failed(at(150));
         assert!(!is_open(&breaker, at(150)));
     }

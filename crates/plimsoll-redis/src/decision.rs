@@ -1,4 +1,4 @@
-use plimsoll::{Denied, Moment, Standing};
+use plimsoll::{Denied, LeaseState, Lost, Moment, Standing};
 
 use crate::StoreError;
 use crate::lease::Lease;
@@ -78,9 +78,27 @@ impl RedisPermit {
     }
 
     /// Whether a lease ran out because it could not be renewed in time. What it held may be another's by now.
+    ///
+    /// By the clock of this process it has run out when its length has passed since it was last asked for, whether the store
+    /// can be reached or not.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.leases.iter().any(Lease::is_lost)
+        self.states().any(LeaseState::is_lost)
+    }
+
+    /// Resolves when a lease is lost; never, if there is none.
+    pub fn lost(&self) -> Lost {
+        Lost::of(self.states().cloned())
+    }
+
+    /// The [fencing number](LeaseState::fence) of its lease, if it is held by one.
+    #[must_use]
+    pub fn fence(&self) -> Option<u64> {
+        self.states().map(LeaseState::fence).max()
+    }
+
+    pub(crate) fn states(&self) -> impl Iterator<Item = &LeaseState> {
+        self.leases.iter().filter_map(Lease::state)
     }
 
     /// Gives it back and waits until the store knows. Dropping it does the same in the background.
@@ -89,7 +107,7 @@ impl RedisPermit {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. The lease is not renewed any more, so it runs out.
+    /// If the store does not answer. It is tried again in the background until the lease has run out.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let mut held = true;
         for lease in std::mem::take(&mut self.leases) {

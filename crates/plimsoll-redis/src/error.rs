@@ -57,6 +57,52 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
+    /// All of them, for those who count by cause.
+    pub const ALL: [Self; 15] = [
+        Self::BadAddress,
+        Self::Unreachable,
+        Self::TimedOut,
+        Self::NotAsked,
+        Self::WrongType,
+        Self::ScriptKilled,
+        Self::Busy,
+        Self::OutOfMemory,
+        Self::ReadOnly,
+        Self::NotPermitted,
+        Self::CrossSlot,
+        Self::Moving,
+        Self::Unsupported,
+        Self::BadReply,
+        Self::Server,
+    ];
+
+    /// Its place among all.
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The word for it in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BadAddress => "bad_address",
+            Self::Unreachable => "unreachable",
+            Self::TimedOut => "timed_out",
+            Self::NotAsked => "not_asked",
+            Self::WrongType => "wrong_type",
+            Self::ScriptKilled => "script_killed",
+            Self::Busy => "busy",
+            Self::OutOfMemory => "out_of_memory",
+            Self::ReadOnly => "read_only",
+            Self::NotPermitted => "not_permitted",
+            Self::CrossSlot => "cross_slot",
+            Self::Moving => "moving",
+            Self::Unsupported => "unsupported",
+            Self::BadReply => "bad_reply",
+            Self::Server => "server",
+        }
+    }
+
     /// A phrase for people.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
@@ -105,6 +151,29 @@ impl StoreError {
 
     pub(crate) fn redis(&self) -> Option<&RedisError> {
         self.source.as_ref()
+    }
+
+    /// What the server or the network said, at most so many bytes of it.
+    pub(crate) fn cause(&self, most: usize) -> String {
+        let mut cause = match (&self.source, &self.detail) {
+            (Some(source), _) => source.to_string(),
+            (None, Some(detail)) => detail.clone(),
+            (None, None) => self.kind.phrase().to_owned(),
+        };
+        while cause.len() > most || !cause.is_char_boundary(cause.len()) {
+            cause.pop();
+        }
+        cause
+    }
+
+    /// Whether the connection leads to a server that is not the primary any more.
+    pub(crate) fn is_replica(&self) -> bool {
+        let said = |error: &RedisError| {
+            error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+                || error.code() == Some("READONLY")
+                || error.detail().is_some_and(|it| it.contains("READONLY"))
+        };
+        self.kind == StoreErrorKind::ReadOnly && self.source.as_ref().is_some_and(said)
     }
 
     /// Whether the store did not answer at all.
@@ -197,5 +266,19 @@ impl fmt::Display for StoreError {
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_at_its_place_and_has_a_word_of_its_own() {
+        for (index, kind) in StoreErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind.index(), index, "{kind:?}");
+            let same = |other: &StoreErrorKind| other.as_str() == kind.as_str();
+            assert_eq!(StoreErrorKind::ALL.iter().filter(|it| same(it)).count(), 1);
+        }
     }
 }

@@ -1,21 +1,111 @@
 //! The names of keys: `namespace:{subject}:limiter:kind`.
 //!
 //! The subject is the hash tag, so that all limits of one subject lie on one node of a cluster, and those of different
-//! subjects are spread. A tag is what stands between the first `{` and the next `}`, so these two are escaped
-//! wherever they come from, and what separates the parts too; every byte value works, and no two names meet.
+//! subjects are spread. A subject is often something that should not lie around: an API key, an address, a token. So unless
+//! it is said otherwise its name is a digest of it, of 128 bits, with a secret: what is in the store, in its slow log and in
+//! its dumps does not say whose it is, and is short.
+//!
+//! A tag is what stands between the first `{` and the next `}`, so these two are escaped wherever they come from, and what
+//! separates the parts too; every byte value works, and no two names meet.
+
+use std::fmt;
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
 
 use crate::rule::Kind;
 
+/// How subjects are named.
+#[derive(Clone)]
+pub(crate) enum Naming {
+    /// As they are.
+    Raw,
+    /// By a digest.
+    Digest(Box<Hmac>),
+}
+
+/// HMAC-SHA-256, begun with the secret.
+#[derive(Clone)]
+pub(crate) struct Hmac {
+    inner: Sha256,
+    outer: Sha256,
+}
+
+/// As long as a name is.
+const DIGEST: usize = 16;
+
+/// The length of a block of SHA-256.
+const BLOCK: usize = 64;
+
+impl Naming {
+    /// By a digest with a secret.
+    pub(crate) fn with_secret(secret: &[u8]) -> Self {
+        let mut block = [0; BLOCK];
+        if secret.len() > BLOCK {
+            let hash = Sha256::digest(secret);
+            block[..hash.len()].copy_from_slice(&hash);
+        } else {
+            block[..secret.len()].copy_from_slice(secret);
+        }
+        let begun = |pad: u8| Sha256::new_with_prefix(block.map(|byte| byte ^ pad));
+        Self::Digest(Box::new(Hmac {
+            inner: begun(0x36),
+            outer: begun(0x5c),
+        }))
+    }
+
+    /// By a digest with what all who use the namespace know.
+    pub(crate) fn of_namespace(namespace: &[u8]) -> Self {
+        let mut secret = Sha256::new_with_prefix(b"plimsoll-redis keys of ");
+        secret.update(namespace);
+        Self::with_secret(&secret.finalize())
+    }
+
+    fn write(&self, key: &mut Vec<u8>, subject: &[u8]) {
+        match self {
+            Self::Raw => {
+                if subject.is_empty() {
+                    // Nothing between the braces would be no tag.
+                    key.push(b'%');
+                }
+                escape(key, subject);
+            }
+            Self::Digest(hmac) => {
+                let hash = hmac.inner.clone().chain_update(subject).finalize();
+                let hash = hmac.outer.clone().chain_update(hash).finalize();
+                let mut text = String::with_capacity(2 * DIGEST);
+                for byte in &hash[..DIGEST] {
+                    // A string takes everything.
+                    let _ = write!(text, "{byte:02x}");
+                }
+                key.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for Naming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Raw => "Raw",
+            Self::Digest(_) => "Digest",
+        })
+    }
+}
+
 /// The key of `limiter` for `subject`.
-pub(crate) fn key(namespace: &[u8], subject: &[u8], limiter: &[u8], kind: Kind) -> Vec<u8> {
-    let mut key = Vec::with_capacity(namespace.len() + subject.len() + limiter.len() + 8);
+pub(crate) fn key(
+    namespace: &[u8],
+    naming: &Naming,
+    subject: &[u8],
+    limiter: &[u8],
+    kind: Kind,
+) -> Vec<u8> {
+    let mut key = Vec::with_capacity(namespace.len() + 2 * DIGEST + limiter.len() + 8);
     escape(&mut key, namespace);
     key.extend_from_slice(b":{");
-    if subject.is_empty() {
-        // Nothing between the braces would be no tag.
-        key.push(b'%');
-    }
-    escape(&mut key, subject);
+    naming.write(&mut key, subject);
     key.extend_from_slice(b"}:");
     escape(&mut key, limiter);
     key.extend_from_slice(&[b':', kind.letter()]);
@@ -38,15 +128,15 @@ fn escape(key: &mut Vec<u8>, part: &[u8]) {
 mod tests {
     use super::*;
 
-    fn named(namespace: &str, subject: &str, limiter: &str) -> String {
+    fn by(naming: &Naming, namespace: &str, subject: &[u8], limiter: &str) -> String {
         let kind = Kind::FixedWindow;
-        let key = key(
-            namespace.as_bytes(),
-            subject.as_bytes(),
-            limiter.as_bytes(),
-            kind,
-        );
+        let (namespace, limiter) = (namespace.as_bytes(), limiter.as_bytes());
+        let key = key(namespace, naming, subject, limiter, kind);
         String::from_utf8(key).expect("escaping keeps text text")
+    }
+
+    fn named(namespace: &str, subject: &str, limiter: &str) -> String {
+        by(&Naming::Raw, namespace, subject.as_bytes(), limiter)
     }
 
     #[test]
@@ -61,5 +151,27 @@ mod tests {
         assert_ne!(named("a", "b:c", "d"), named("a:b", "c", "d"));
         assert_ne!(named("a", "", "d"), named("a", "%", "d"));
         assert_ne!(named("a", "%7B", "d"), named("a", "{", "d"));
+    }
+
+    /// RFC 4231, the test cases 2 and 6, of which the second has a secret longer than a block.
+    #[test]
+    fn digests_are_hmac_sha_256() {
+        let naming = Naming::with_secret(b"Jefe");
+        let name = by(&naming, "n", b"what do ya want for nothing?", "l");
+        assert_eq!(name, "n:{5bdcc146bf60754e6a042426089575c7}:l:w");
+        let naming = Naming::with_secret(&[0xaa; 131]);
+        let subject = b"Test Using Larger Than Block-Size Key - Hash Key First";
+        let name = by(&naming, "n", subject, "l");
+        assert_eq!(name, "n:{60e431591ee0b67f0d8a26aacbf5b77f}:l:w");
+    }
+
+    #[test]
+    fn names_are_short_and_differ_by_namespace_and_secret() {
+        let long = vec![b'x'; 1 << 16];
+        let one = by(&Naming::of_namespace(b"a"), "a", &long, "l");
+        assert_eq!(one.len(), "a:{}:l:w".len() + 32);
+        assert_ne!(one, by(&Naming::of_namespace(b"b"), "a", &long, "l"));
+        assert_ne!(one, by(&Naming::with_secret(b"a"), "a", &long, "l"));
+        assert_eq!(format!("{:?}", Naming::with_secret(b"a")), "Digest");
     }
 }

@@ -44,26 +44,46 @@
 //!
 //! # What is in Redis
 //!
-//! A key is `namespace:{subject}:limiter:kind`. Every key expires when it would say no more than a key that is not there.
+//! A key is `namespace:{subject}:limiter:kind`, where the subject is a digest unless it is said otherwise
+//! ([`raw_keys`](StoreBuilder::raw_keys)). Every key expires when it would say no more than a key that is not there.
 //! The scripts are in `src/lua`, and each says at its top what it keeps.
 //!
+//! Processes that use one name with different terms, as in a rolling deployment, count together: every grant is charged to
+//! the terms of all, and each is decided by its own. What was used stays used.
+//!
 //! Redis replicates without waiting, so a failover may forget the last moments: then up to what was granted in
-//! them is granted again. A clock that steps back stands still until it has caught up, unless it is off by more than the
-//! limit remembers.
+//! them is granted again. A clock that steps back stands still until it has caught up; if it is off by more than the
+//! limit remembers, what was used counts as used now, and that is [counted](Store::clock_steps).
+//!
+//! A server that evicts keys forgets limits. It is asked for that when it is connected to, and
+//! [reported](StoreStats::evicts): limits need `maxmemory-policy noeviction`, or no `maxmemory`.
+//!
+//! # Which servers
+//!
+//! The tests run on Redis 7.0. The scripts need Lua 5.1 and scripts that may write after `TIME`, which is Redis 5.0 and
+//! later, and every Valkey; the connection speaks RESP3, which is Redis 6.0 and later, unless the address ends with
+//! `?protocol=resp2`. Dragonfly runs scripts by another Lua, whose whole numbers overflow where those of 5.1 do not: limits
+//! are not exact there, and it is not supported.
 
 mod after;
 mod all;
 mod answer;
 mod borrow;
+mod builder;
+mod bytes;
 mod circuit;
 mod decision;
 mod error;
 mod face;
+mod health;
 mod home;
 mod key;
 mod lease;
 mod limiter;
 mod link;
+#[cfg(feature = "tracing")]
+mod log;
+mod nodes;
 mod outage;
 mod rule;
 mod script;
@@ -71,11 +91,14 @@ mod store;
 
 pub use all::RedisAll;
 pub use borrow::Borrow;
+pub use builder::StoreBuilder;
+pub use bytes::StoreKey;
 pub use circuit::Circuit;
 pub use decision::{Decision, RedisPermit};
 pub use error::{StoreError, StoreErrorKind};
 pub use face::{Fleet, FleetBuilder, FleetKey, FleetTotals};
+pub use health::{StoreEvent, StoreEvents, StoreFailure, StoreStats};
 pub use limiter::{RedisLimiter, Seen};
 pub use outage::Outage;
 pub use rule::RedisRule;
-pub use store::{Store, StoreBuilder};
+pub use store::Store;

@@ -2,11 +2,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll::{Denied, InvalidLimit, Standing};
+use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 
 use crate::answer::{Answer, Refused, Verdict};
 use crate::key;
-use crate::lease::{Leases, new_id};
+use crate::lease::Leases;
 use crate::rule::{Kind, number};
 use crate::script::Script;
 use crate::{Decision, RedisPermit, RedisRule, Store, StoreError, StoreErrorKind};
@@ -79,9 +79,10 @@ impl RedisLimiter {
         Ok(match answer.verdict(&[self.limit()])? {
             Verdict::Granted(standings) => {
                 let standing = standings.first().copied().unwrap_or_default();
-                let leases = lease.into_iter().map(super::lease::Lease::granted);
+                let taken = answer.moment()?;
+                let leases = lease.into_iter().map(|lease| lease.granted(fence(taken)));
                 let permit = RedisPermit::new(cost, standing, leases.collect());
-                Decision::Granted(permit.taken_at(answer.moment()?))
+                Decision::Granted(permit.taken_at(taken))
             }
             Verdict::Refused(refused) => {
                 if let Some(lease) = lease {
@@ -131,12 +132,13 @@ impl RedisLimiter {
         let taken: u32 = answer.number()?;
         let standing = Standing::new(u64::from(self.limit()), answer.number()?);
         let standing = standing.with_reset(answer.span()?);
+        let moment = answer.moment()?;
         let lease = match (lease, taken) {
             (Some(lease), 0) => {
                 lease.abandon();
                 None
             }
-            (lease, _) => lease.map(|lease| lease.granted_for(taken)),
+            (lease, _) => lease.map(|lease| lease.granted_for(taken, fence(moment))),
         };
         Ok(RedisPermit::new(
             taken,
@@ -235,7 +237,15 @@ impl RedisLimiter {
         self.inner.leases.is_some()
     }
 
-    /// How often a lease could not be renewed or given back in the background.
+    /// How many leases wait to be given back, because the store could not be reached. They are tried again until they would
+    /// have run out by themselves.
+    #[must_use]
+    pub fn unreturned_leases(&self) -> usize {
+        let leases = self.inner.leases.as_ref();
+        leases.map_or(0, |leases| leases.unreturned())
+    }
+
+    /// How often a lease could not be renewed, or not be given back at the first attempt.
     #[must_use]
     pub fn lease_failures(&self) -> u64 {
         self.inner
@@ -264,6 +274,7 @@ impl RedisLimiter {
         let namespace = self.inner.store.namespace();
         key::key(
             namespace,
+            self.inner.store.naming(),
             subject,
             self.inner.name.as_bytes(),
             self.inner.rule.kind(),
@@ -272,10 +283,8 @@ impl RedisLimiter {
 
     /// The id of a lease that is asked for, if it has leases.
     pub(crate) fn new_id(&self) -> String {
-        match self.inner.leases {
-            Some(_) => new_id(),
-            None => String::new(),
-        }
+        let leases = self.inner.leases.as_ref();
+        leases.map_or_else(String::new, |leases| leases.new_id())
     }
 
     /// Its arguments for the script.
@@ -300,6 +309,11 @@ impl RedisLimiter {
         arguments.push(&last);
         Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)
     }
+}
+
+/// The number of a lease is the microsecond at which it was recorded.
+pub(crate) fn fence(moment: Moment) -> u64 {
+    moment.as_nanos() / 1000
 }
 
 impl fmt::Debug for RedisLimiter {

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use plimsoll::{Clock, Moment};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, ProtocolVersion, RedisError};
 use tokio::sync::Mutex;
 
+use crate::health::Health;
 use crate::{StoreError, StoreErrorKind};
 
 /// Where the store is.
@@ -28,6 +30,7 @@ enum Connection {
 
 pub(crate) struct Link {
     target: Target,
+    health: Arc<Health>,
     /// The connection, and its number, by which whoever finds it broken says which one it was.
     current: RwLock<Option<(u32, Connection)>>,
     /// Held by the one who connects.
@@ -36,6 +39,8 @@ pub(crate) struct Link {
     failed: AtomicU32,
     /// How many calls in a row had no answer in time.
     silent: AtomicU32,
+    /// When a connection was last given up because it led to a replica.
+    demoted: std::sync::Mutex<Option<Moment>>,
 }
 
 /// What became of the attempts to connect.
@@ -50,6 +55,9 @@ struct Attempts {
 /// Connecting may take longer than a call may wait: it goes on after the caller has given up.
 const CONNECTING: Duration = Duration::from_secs(5);
 
+/// A connection to a replica is given up at most so often: perhaps there is nothing else behind the address.
+const DEMOTED: Duration = Duration::from_millis(100);
+
 /// A connection that leaves so many calls in a row without an answer is taken for dead.
 const SILENT: u32 = 16;
 
@@ -58,17 +66,19 @@ const SILENT: u32 = 16;
 const MOVES: u32 = 3;
 
 impl Link {
-    fn to(target: Target) -> Self {
+    fn to(target: Target, health: Arc<Health>) -> Self {
         Self {
             target,
+            health,
             current: RwLock::new(None),
             connecting: Arc::default(),
             failed: AtomicU32::new(0),
             silent: AtomicU32::new(0),
+            demoted: std::sync::Mutex::default(),
         }
     }
 
-    pub(crate) fn single(url: &str) -> Result<Self, StoreError> {
+    pub(crate) fn single(url: &str, health: Arc<Health>) -> Result<Self, StoreError> {
         let info = url
             .into_connection_info()
             .map_err(StoreError::bad_address)?;
@@ -81,11 +91,11 @@ impl Link {
         };
         provide_cryptography(url);
         let client = Client::open(info).map_err(StoreError::bad_address)?;
-        Ok(Self::to(Target::Single(Box::new(client))))
+        Ok(Self::to(Target::Single(Box::new(client)), health))
     }
 
     #[cfg(feature = "cluster")]
-    pub(crate) fn cluster(urls: &[String]) -> Result<Self, StoreError> {
+    pub(crate) fn cluster(urls: &[String], health: Arc<Health>) -> Result<Self, StoreError> {
         urls.iter().for_each(|url| provide_cryptography(url));
         // The client must not repeat what it cannot know the outcome of, so it repeats nothing.
         let client = redis::cluster::ClusterClientBuilder::new(urls.iter().map(String::as_str))
@@ -94,22 +104,47 @@ impl Link {
             .connection_timeout(CONNECTING)
             .build()
             .map_err(StoreError::bad_address)?;
-        Ok(Self::to(Target::Cluster(Box::new(client))))
+        Ok(Self::to(Target::Cluster(Box::new(client)), health))
     }
 
     /// Sends a command, once.
     pub(crate) async fn send(self: &Arc<Self>, command: &Cmd) -> Result<redis::Value, StoreError> {
         let (number, mut connection) = self.connection().await?;
-        let answer = match &mut connection {
-            Connection::Single(connection) => command.query_async(connection).await,
-            #[cfg(feature = "cluster")]
-            Connection::Cluster(connection) => follow(connection, command).await,
-        };
+        let answer = connection.send(command).await;
         match &answer {
             Err(error) if error.is_unrecoverable_error() => self.forget(number),
             _ => self.silent.store(0, Ordering::Relaxed),
         }
-        answer.map_err(StoreError::from)
+        let answer = answer.map_err(StoreError::from);
+        if answer.as_ref().is_err_and(StoreError::is_replica) {
+            self.leave_replica(number);
+        }
+        answer
+    }
+
+    /// The server behind this connection is not the primary any more. The address may lead to another by now, but an open
+    /// connection would stay where it is for ever.
+    fn leave_replica(&self, number: u32) {
+        let now = Clock::system().precise_now();
+        let mut demoted = self.demoted.lock().unwrap_or_else(PoisonError::into_inner);
+        if demoted.is_none_or(|last| now.since(last) >= DEMOTED) {
+            *demoted = Some(now);
+            drop(demoted);
+            self.forget(number);
+        }
+    }
+
+    /// Asks what the server does when it has no memory left.
+    async fn check_memory(self: Arc<Self>, mut connection: Connection) {
+        let mut command = Cmd::new();
+        command.arg("INFO").arg("memory");
+        let answer = tokio::time::timeout(CONNECTING, connection.send(&command)).await;
+        // Whoever may not ask, or asks something else than Redis, learns nothing.
+        if let Ok(Ok(answer)) = answer {
+            let mut texts = Vec::new();
+            gather(&answer, &mut texts);
+            self.health.memory(&texts);
+        }
     }
 
     /// Notes that a call had no answer in time.
@@ -157,11 +192,16 @@ impl Link {
                     let connected = (attempts.number, connection);
                     let mut current = link.current.write().unwrap_or_else(PoisonError::into_inner);
                     *current = Some(connected.clone());
+                    drop(current);
+                    link.health.connected();
+                    tokio::spawn(Arc::clone(&link).check_memory(connected.1.clone()));
                     Ok(connected)
                 }
                 failure => {
                     attempts.error = failure.ok().and_then(Result::err);
                     link.failed.fetch_add(1, Ordering::Relaxed);
+                    // Whoever asked may have given up by now, and learned nothing but that.
+                    link.health.failed(&attempts.error());
                     Err(attempts.error())
                 }
             }
@@ -208,6 +248,29 @@ impl Target {
             #[cfg(feature = "cluster")]
             Self::Cluster(client) => Ok(Connection::Cluster(client.get_async_connection().await?)),
         }
+    }
+}
+
+impl Connection {
+    async fn send(&mut self, command: &Cmd) -> Result<redis::Value, RedisError> {
+        match self {
+            Self::Single(connection) => command.query_async(connection).await,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(connection) => follow(connection, command).await,
+        }
+    }
+}
+
+/// All texts in an answer: nodes of a cluster answer together.
+fn gather(answer: &redis::Value, texts: &mut Vec<String>) {
+    use redis::Value;
+
+    match answer {
+        Value::BulkString(bytes) => texts.push(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => texts.push(text.clone()),
+        Value::Array(parts) => parts.iter().for_each(|part| gather(part, texts)),
+        Value::Map(parts) => parts.iter().for_each(|(_, part)| gather(part, texts)),
+        _ => {}
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) struct Script {
 
 const EXACT: &str = include_str!("lua/exact.lua");
 const TIME: &str = include_str!("lua/time.lua");
+const TERMS: &str = include_str!("lua/terms.lua");
 const DECIDE: &str = include_str!("lua/decide.lua");
 const QUICK: &str = include_str!("lua/quick/quick.lua");
 const WINDOW: &str = include_str!("lua/quick/window.lua");
@@ -57,6 +58,10 @@ impl Script {
         kinds.sort_unstable();
         kinds.dedup();
         let mut parts = vec![EXACT, TIME];
+        let is_text = |kind: &Kind| !matches!(kind, Kind::SlidingLog | Kind::Concurrency);
+        if kinds.iter().any(is_text) {
+            parts.push(TERMS);
+        }
         parts.extend(kinds.into_iter().map(|kind| match kind {
             Kind::FixedWindow => include_str!("lua/fixed_window.lua"),
             Kind::SlidingWindow => include_str!("lua/sliding_window.lua"),

@@ -4,11 +4,14 @@ use std::time::Duration;
 use plimsoll::{Clock, InvalidLimit, Moment};
 use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 
-use crate::circuit::{Breaker, Circuit};
+use crate::builder::Address;
+use crate::health::{Health, StoreEvents, StoreStats};
+use crate::key::Naming;
 use crate::link::Link;
+use crate::nodes::Breakers;
 use crate::rule::moment;
 use crate::script::Script;
-use crate::{RedisAll, RedisLimiter, RedisRule, StoreError, StoreErrorKind};
+use crate::{RedisAll, RedisLimiter, RedisRule, StoreBuilder, StoreError, StoreErrorKind};
 
 /// A Redis that keeps limits.
 ///
@@ -36,18 +39,23 @@ pub struct Store {
 }
 
 #[derive(Debug)]
-struct Inner {
-    link: Arc<Link>,
-    namespace: Vec<u8>,
-    deadline: Duration,
-    clock: Option<Clock>,
-    breaker: Breaker,
+pub(crate) struct Inner {
+    pub(crate) link: Arc<Link>,
+    pub(crate) namespace: Vec<u8>,
+    pub(crate) naming: Naming,
+    pub(crate) deadline: Duration,
+    pub(crate) clock: Option<Clock>,
+    pub(crate) breakers: Breakers,
+    pub(crate) health: Arc<Health>,
 }
 
-/// How long a call may take unless somebody says otherwise.
-const DEADLINE: Duration = Duration::from_millis(50);
-
 impl Store {
+    pub(crate) fn of(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
     /// The Redis at `url`, such as `redis://user:password@host:6379/0`, or `rediss://…` with the feature `tls`.
     ///
     /// Nothing is connected yet.
@@ -102,16 +110,41 @@ impl Store {
         RedisAll::new(self.clone(), limiters.into_iter().collect())
     }
 
-    /// Whether a call made now would be sent: `false` while the [circuit](Circuit) is open.
+    /// Whether a call made now would be sent: `false` while the [circuit](crate::Circuit) is open, in a cluster of any node.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        self.inner.breaker.would_ask(|| self.time())
+        self.inner.breakers.would_ask(|| self.time())
     }
 
-    /// How often the [circuit](Circuit) opened.
+    /// Whether a call about this key would be sent.
+    pub(crate) fn is_asked_for(&self, key: impl FnOnce() -> Vec<u8>) -> bool {
+        let breaker = self.inner.breakers.of(|| Some(key()));
+        breaker.would_ask(|| self.time())
+    }
+
+    /// How often the [circuit](crate::Circuit) opened.
     #[must_use]
     pub fn outages(&self) -> u64 {
-        self.inner.breaker.opened()
+        self.inner.breakers.opened()
+    }
+
+    /// What happened so far: failures by cause, the last of them, connections, and whether the server may forget limits.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.inner.health.stats(self.outages())
+    }
+
+    /// What happens from now on. Whoever is slow misses the oldest events, and nobody waits.
+    #[must_use]
+    pub fn subscribe(&self) -> StoreEvents {
+        self.inner.health.subscribe()
+    }
+
+    /// How often something was found in the store that was written by a clock far ahead of the server's: it has stepped back
+    /// by more than the limit remembers, or another server took over. Then what was used counts as used now.
+    #[must_use]
+    pub fn clock_steps(&self) -> u64 {
+        self.inner.health.steps()
     }
 
     /// The clock for what is decided here, and not by the store.
@@ -120,8 +153,7 @@ impl Store {
     }
 
     fn time(&self) -> Moment {
-        let clock = self.inner.clock.as_ref();
-        clock.map_or_else(|| Clock::system().precise_now(), Clock::precise_now)
+        self.inner.health.now()
     }
 
     /// Whether the store answers.
@@ -132,12 +164,17 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("PING");
-        self.within_deadline(self.inner.link.send(&command)).await?;
+        self.within_deadline(None, self.inner.link.send(&command))
+            .await?;
         Ok(())
     }
 
     pub(crate) fn namespace(&self) -> &[u8] {
         &self.inner.namespace
+    }
+
+    pub(crate) fn naming(&self) -> &Naming {
+        &self.inner.naming
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {
@@ -190,22 +227,46 @@ impl Store {
                 answer => answer,
             }
         };
-        self.within_deadline(call).await
+        let key = keys.first().map(Vec::as_slice);
+        let mut answer = self.within_deadline(key, call).await?;
+        if let Value::Array(parts) = &mut answer
+            && let Some(Value::BulkString(last)) = parts.last()
+            && last == b"stepped"
+        {
+            parts.pop();
+            self.inner.health.stepped();
+        }
+        if !matches!(answer, Value::Array(_) | Value::Int(_)) {
+            let error = StoreError::bad_reply(&answer);
+            self.inner.health.failed(&error);
+            return Err(error);
+        }
+        Ok(answer)
     }
 
     /// Forgets a key.
     pub(crate) async fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("DEL").arg(key);
-        self.within_deadline(self.inner.link.send(&command)).await?;
+        self.within_deadline(Some(key), self.inner.link.send(&command))
+            .await?;
         Ok(())
     }
 
     async fn within_deadline<T>(
         &self,
+        key: Option<&[u8]>,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let under_way = self.inner.breaker.begin(|| self.time())?;
+        let health = &self.inner.health;
+        let breaker = self.inner.breakers.of(|| key.map(<[u8]>::to_vec));
+        let under_way = match breaker.begin(|| self.time()) {
+            Ok(under_way) => under_way,
+            Err(error) => {
+                health.failed(&error);
+                return Err(error);
+            }
+        };
         let answer = match tokio::time::timeout(self.inner.deadline, call).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -213,14 +274,25 @@ impl Store {
                 Err(StoreError::new(StoreErrorKind::TimedOut))
             }
         };
+        if let Err(error) = &answer {
+            health.failed(error);
+        }
         match &answer {
             Err(error) if error.is_silence() => {
-                if under_way.failed(self.time()) {
+                let (opened, probed) = under_way.failed(self.time());
+                if opened {
+                    health.opened();
+                }
+                if probed {
                     // Perhaps only the connection is dead: the next who tries makes a new one.
                     self.inner.link.hang_up();
                 }
             }
-            _ => under_way.answered(),
+            _ => {
+                if under_way.answered() {
+                    health.closed();
+                }
+            }
         }
         answer
     }
@@ -229,89 +301,4 @@ impl Store {
 fn is_unknown(error: &StoreError) -> bool {
     let source = error.redis();
     source.is_some_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
-}
-
-/// Options of a [`Store`].
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct StoreBuilder {
-    address: Address,
-    namespace: Vec<u8>,
-    deadline: Duration,
-    clock: Option<Clock>,
-    circuit: Circuit,
-}
-
-#[derive(Clone)]
-enum Address {
-    Single(String),
-    #[cfg(feature = "cluster")]
-    Cluster(Vec<String>),
-}
-
-/// Without the address itself: there may be a password in it.
-impl std::fmt::Debug for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Address")
-    }
-}
-
-impl StoreBuilder {
-    fn to(address: Address) -> Self {
-        Self {
-            address,
-            namespace: b"plimsoll".to_vec(),
-            deadline: DEADLINE,
-            clock: None,
-            circuit: Circuit::new(),
-        }
-    }
-
-    /// What all keys begin with; `plimsoll` unless said otherwise. Stores with different namespaces share nothing.
-    pub fn namespace(mut self, namespace: impl AsRef<[u8]>) -> Self {
-        self.namespace = namespace.as_ref().to_vec();
-        self
-    }
-
-    /// How long a call may take, connecting included; 50 ms unless said otherwise.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
-        self
-    }
-
-    /// When a store that does not answer is left alone, and when it is tried again.
-    pub fn circuit(mut self, circuit: Circuit) -> Self {
-        self.circuit = circuit;
-        self
-    }
-
-    /// Goes by this clock instead of the server's, and counts windows from when a limiter is built: for tests, in
-    /// which time does not pass by itself. Keys then expire an hour after they were written, and leases are not renewed.
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// The store. Nothing is connected yet.
-    ///
-    /// # Errors
-    ///
-    /// If the address cannot be understood.
-    pub fn open(self) -> Result<Store, StoreError> {
-        let link = match &self.address {
-            Address::Single(url) => Link::single(url)?,
-            #[cfg(feature = "cluster")]
-            Address::Cluster(urls) => Link::cluster(urls)?,
-        };
-        let inner = Inner {
-            link: Arc::new(link),
-            namespace: self.namespace,
-            deadline: self.deadline,
-            clock: self.clock,
-            breaker: Breaker::new(self.circuit),
-        };
-        Ok(Store {
-            inner: Arc::new(inner),
-        })
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Moment, Priority, Standing};
+use crate::{LeaseState, Moment, Priority, Standing};
 
 /// How the work behind a permit went, for limits that learn from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -76,6 +76,9 @@ pub trait Source: Send + Sync {
         let _ = era;
         self.undo(grant, whole);
     }
+
+    /// The leases behind it, one after the other, if it can be lost. Only a source that is made for one permit knows.
+    fn leases(&self, _each: &mut dyn FnMut(&LeaseState)) {}
 
     /// The same source, for permits that outlive the borrow of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::grant::{Era, Nobody};
-use crate::{Grant, Moment, Outcome, Priority, Source, Standing};
+use crate::{Grant, LeaseState, Lost, Moment, Outcome, Priority, Source, Standing};
 
 /// The right to do something, until it is dropped.
 ///
@@ -187,6 +187,50 @@ impl<'a> Permit<'a> {
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         self.source.get().standing()
+    }
+
+    /// The leases behind it, if it is held elsewhere and can be lost; none of a limit in memory.
+    #[must_use]
+    pub fn leases(&self) -> Vec<LeaseState> {
+        let mut leases = Vec::new();
+        let source = self.source.get();
+        source.leases(&mut |lease| leases.push(lease.clone()));
+        leases
+    }
+
+    /// Whether it is lost: a lease behind it has run out, and what it held may be another's by now.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        let mut lost = false;
+        self.source
+            .get()
+            .leases(&mut |lease| lost |= lease.is_lost());
+        lost
+    }
+
+    /// The largest [fencing number](LeaseState::fence) of the leases behind it, if there are any.
+    #[must_use]
+    pub fn fence(&self) -> Option<u64> {
+        let mut fence = None;
+        self.source
+            .get()
+            .leases(&mut |lease| fence = fence.max(Some(lease.fence())));
+        fence
+    }
+
+    /// Resolves when it is lost; never, if it cannot be. It does not keep the permit.
+    ///
+    /// ```
+    /// # use plimsoll::Permit;
+    /// # async fn work() {}
+    /// # async fn select<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) {}
+    /// # async fn doc(permit: Permit<'_>) {
+    /// // Stop working when somebody else may.
+    /// select(work(), permit.lost()).await;
+    /// # }
+    /// ```
+    pub fn lost(&self) -> Lost {
+        Lost::of(self.leases())
     }
 
     /// Makes a permit of its own of a part of this one. `None` if this one is smaller than that.

@@ -138,6 +138,8 @@ struct Lent {
     windowed: bool,
     /// Whether a refusal changes nothing, so that it need not be asked for again.
     refuses_quietly: bool,
+    /// Whether what is given back has to be given back to the moment at which it was taken.
+    exact: bool,
 }
 
 impl Lent {
@@ -154,6 +156,7 @@ impl Lent {
         Ok(Self {
             windowed: !matches!(rule.shape, Shape::Buckets(_)),
             refuses_quietly,
+            exact: matches!(rule.shape, Shape::SlidingLog(_)),
         })
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Tag {
     pub(super) use_by: Moment,
     /// From when on giving it back is of no use, by the same.
     pub(super) counts_until: Option<Moment>,
+    /// Whether it can only go back to the very moment at which it was taken, so that nothing is put together with it.
+    pub(super) exact: bool,
 }
 
 /// Some of a batch.
@@ -88,6 +90,13 @@ impl Stock {
         self.pace.used(cost);
         let mut left = cost;
         let mut tag = None;
+        // What is of one moment can go back whole.
+        let whole = |lot: &&mut Lot| lot.tag.exact && now < lot.tag.use_by && lot.left >= cost;
+        if let Some(lot) = self.lots.iter_mut().find(whole) {
+            lot.left -= cost;
+            left = 0;
+            tag = Some(lot.tag);
+        }
         for lot in self.lots.iter_mut().filter(|lot| now < lot.tag.use_by) {
             // All of it is said to be of the oldest: what is given back later is then never too much.
             tag = tag.or(Some(lot.tag));
@@ -115,6 +124,7 @@ impl Stock {
             taken: batch.taken,
             use_by: counts_until.map_or(kept, |reset| reset.min(kept)),
             counts_until,
+            exact: settings.kind.exact,
         };
         self.seen = Some((batch.standing, asked));
         self.refused = None;
@@ -134,20 +144,25 @@ impl Stock {
         let over = lot.left - kept;
         lot.left = kept;
         if kept > 0 {
-            let place = self
-                .lots
-                .partition_point(|other| other.tag.taken <= lot.tag.taken);
-            self.lots.insert(place, lot);
+            match self.lots.iter_mut().find(|other| other.tag == lot.tag) {
+                Some(other) => other.left = other.left.saturating_add(kept),
+                None => {
+                    let earlier = |other: &Lot| other.tag.taken <= lot.tag.taken;
+                    let place = self.lots.partition_point(earlier);
+                    self.lots.insert(place, lot);
+                }
+            }
             self.merge();
         }
         (over > 0).then_some(Lot { left: over, ..lot })
     }
 
-    /// Makes one of the two oldest lots if they are alike, or there are more than two.
+    /// Makes one of the two oldest lots if there are more than two, and they need not go back to their own moments.
     fn merge(&mut self) {
         let many = self.lots.len() > 2;
         if let [first, second, ..] = &mut self.lots[..]
-            && (many || first.tag == second.tag)
+            && many
+            && !first.tag.exact
         {
             first.left = first.left.saturating_add(second.left);
             first.tag.use_by = first.tag.use_by.min(second.tag.use_by);
@@ -237,6 +252,7 @@ mod tests {
         kind: Lent {
             windowed: true,
             refuses_quietly: true,
+            exact: false,
         },
     };
 
@@ -317,6 +333,29 @@ mod tests {
         assert_eq!(stock.lots[0].tag.taken, at(1000));
         assert_eq!(stock.lots[0].tag.use_by, at(100));
         assert_eq!(stock.held(at(100)), 2);
+    }
+
+    /// What a log recorded at one moment cannot go back to another.
+    #[test]
+    fn lots_of_a_log_stay_apart() {
+        let kind = Lent {
+            exact: true,
+            ..SETTINGS.kind
+        };
+        let settings = Settings { kind, ..SETTINGS };
+        let mut stock = Stock::new(at(0));
+        for millis in [0, 10, 20, 30] {
+            let batch = batch(2, millis, 1000);
+            stock.stock_up(at(millis), at(millis), &batch, 0, &settings);
+        }
+        let one = stock.spend(at(30), 1).expect("some");
+        let two = stock.spend(at(30), 2).expect("some");
+        assert_eq!((one.taken, two.taken), (at(1000), at(1010)));
+        let lot = |tag| Lot { left: 1, tag };
+        assert_eq!(stock.put(at(30), lot(one), 10), None);
+        let back = stock.clear(at(30), true);
+        let left: Vec<_> = back.iter().map(|lot| (lot.tag.taken, lot.left)).collect();
+        assert_eq!(left, [(at(1000), 2), (at(1020), 2), (at(1030), 2)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll::{Grant, Moment, Outcome, Permit, Source, Standing};
+use plimsoll::{Grant, LeaseState, Moment, Outcome, Permit, Source, Standing};
 
 use super::inner::Inner;
 use crate::RedisPermit;
@@ -33,6 +33,7 @@ pub(super) enum Whence {
 /// A lease behind a permit that may be split.
 pub(super) struct Hold {
     left: AtomicU32,
+    states: Vec<LeaseState>,
     permit: Mutex<Option<RedisPermit>>,
 }
 
@@ -40,6 +41,7 @@ impl Hold {
     pub(super) fn new(permit: RedisPermit) -> Self {
         Self {
             left: AtomicU32::new(permit.cost()),
+            states: permit.states().cloned().collect(),
             permit: Mutex::new(Some(permit)),
         }
     }
@@ -93,6 +95,12 @@ impl Source for Given {
 
     fn standing(&self) -> Option<Standing> {
         self.standing
+    }
+
+    fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {
+        if let Whence::Lease(hold) = &self.whence {
+            hold.states.iter().for_each(each);
+        }
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {

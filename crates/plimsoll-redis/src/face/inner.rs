@@ -138,7 +138,7 @@ impl Inner {
                 Known::Nothing => {}
             }
         }
-        if self.limiter.store().is_asked() {
+        if self.is_asked(key) {
             return Err(self.unknown());
         }
         self.counted(Ok(self.without_store(key, demand)?))
@@ -151,10 +151,16 @@ impl Inner {
             return known;
         }
         let admits = matches!(self.fallback, Fallback::Admit) && !self.terms.gives_back;
-        if admits && !self.limiter.store().is_asked() {
+        if admits && !self.is_asked(key) {
             return Ok(());
         }
         Err(self.unknown())
+    }
+
+    /// Whether the store would be asked about a key.
+    fn is_asked(&self, key: &[u8]) -> bool {
+        let store = self.limiter.store();
+        store.is_asked_for(|| self.limiter.key(key))
     }
 
     /// Asks once.

@@ -1,23 +1,19 @@
 //! A fleet for keys.
 
-use std::fmt::Display;
-use std::io::Write;
 use std::sync::Arc;
 
 use plimsoll::{Acquire, Demand, Denied, PerKey, Permit, Standing, Terms};
 
 use super::Fleet;
+use crate::StoreKey;
 
 /// A key as the store knows it: as it is written.
-pub(super) fn bytes(key: &(impl Display + ?Sized)) -> Arc<[u8]> {
-    let mut bytes = Vec::new();
-    // A vector takes everything; a key that cannot be written is what of it could.
-    let _ = write!(bytes, "{key}");
-    bytes.into()
+pub(super) fn bytes(key: &(impl StoreKey + ?Sized)) -> Arc<[u8]> {
+    key.to_key().into()
 }
 
 /// A key is what is written of it: two that are written the same share a limit.
-impl<Q: Display + ?Sized> PerKey<Q> for Fleet {
+impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         let answer = self.inner.attempt(&bytes(key), demand);
         match answer {

@@ -11,7 +11,7 @@ mod waiting;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{RedisLimiter, Store, StoreError};
+use crate::{RedisLimiter, Store, StoreError, StoreKey};
 use inner::Inner;
 
 pub use builder::FleetBuilder;
@@ -21,8 +21,9 @@ pub use one::FleetKey;
 /// A limit in Redis that stands wherever one in memory can: in a layer, behind an `Arc<dyn Limiter>`, in code that knows
 /// nothing of stores. Made by [`RedisLimiter::fleet`]. Clones are the same limit.
 ///
-/// For keys it is a [`PerKey`](plimsoll::PerKey), whatever they are, as long as they can be written:
-/// `str`, addresses, numbers. [`key`](Self::key) makes a [`Limiter`](plimsoll::Limiter) of one of them.
+/// For keys it is a [`PerKey`](plimsoll::PerKey), whatever they are, as long as they can be [written](crate::StoreKey):
+/// texts, addresses, numbers, bytes, and tuples of them. [`key`](Self::key) makes a [`Limiter`](plimsoll::Limiter) of one of
+/// them.
 ///
 /// ```no_run
 /// use plimsoll::{Limiter, PerKey, TokenBucket};
@@ -55,7 +56,8 @@ pub use one::FleetKey;
 ///
 /// Then [`Outage`](crate::Outage) says what is answered. Nothing that may have been charged is ever asked again.
 /// The error itself is only seen by those who ask with [`RedisLimiter::decide`]; here it is counted
-/// ([`totals`](Self::totals)).
+/// ([`totals`](Self::totals)), and its cause is in the [statistics](crate::Store::stats) and
+/// [events](crate::Store::subscribe) of the store.
 ///
 /// # What comes back
 ///
@@ -77,7 +79,7 @@ impl RedisLimiter {
 impl Fleet {
     /// The limit of one key.
     #[must_use]
-    pub fn key(&self, key: impl fmt::Display) -> FleetKey {
+    pub fn key(&self, key: impl StoreKey) -> FleetKey {
         FleetKey::new(Arc::clone(&self.inner), keys::bytes(&key))
     }
 

@@ -137,11 +137,11 @@ impl Source for FleetKey {
     }
 }
 
+/// Without its key, which may be a secret.
 impl fmt::Debug for FleetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FleetKey")
             .field("limiter", self.inner.limiter())
-            .field("key", &String::from_utf8_lossy(&self.key))
             .finish_non_exhaustive()
     }
 }

@@ -1,9 +1,14 @@
 -- At most so much at once, held by leases that run out.
 --
 -- Arguments: limit, length of a lease, the id of the lease that is asked for.
--- Kept: a sorted set with one member for each lease, `id:cost`, whose score is when it runs out, in microseconds; and
--- the member `total`, whose score is what all leases in the set hold, below 0 so that it never looks like a time.
--- A lease that has run out is thrown away by whoever sees it first. Expires with the last lease.
+-- Kept: a sorted set with one member for each lease, `id:cost`, whose score is when it runs out, in microseconds; the
+-- member `fence`, whose score is minus the number of the last lease that was granted; and the member `total`, whose score is
+-- minus what all leases in the set hold. Below 0, they never look like times.
+-- A number is the microsecond of the grant, or the one before and 1: later leases have larger ones, also after the key was
+-- gone, unless the clock has stepped back while nothing was held.
+-- A lease that has run out is thrown away by whoever sees it first. An id ends with `~` and the length of the lease in
+-- microseconds: a lease that lasts longer than that from now on was written before the clock stepped back, and lasts as
+-- long as a new one. Expires with the last lease.
 -- Leases are exact to a microsecond. Takes logarithmic time, and some for each lease that has run out.
 
 kinds.k = {}
@@ -12,16 +17,43 @@ function kinds.k.rule()
   return { limit = number(), lease = number(), id = word() }
 end
 
+local function micros_of_lease(rule)
+  return roughly(divide_up(rule.lease, 1000))
+end
+
+local function cost_of(member)
+  return tonumber(string.match(member, ':(%d+)$')) or unreadable()
+end
+
 function kinds.k.load(rule, key)
-  local state = { key = key, used = -tonumber(redis.call('ZSCORE', key, 'total') or 0) }
-  local micros = string.format('%.0f', now.s * 1000000 + math.floor(now.n / 1000))
-  state.run_out, state.freed = redis.call('ZRANGEBYSCORE', key, '(0', micros), 0
-  for _, member in ipairs(state.run_out) do
-    state.freed = state.freed + (tonumber(string.match(member, ':(%d+)$')) or unreadable())
-  end
+  local state = { key = key, used = -tonumber(redis.call('ZSCORE', key, 'total') or 0), freed = 0, late = {} }
+  local micros = now.s * 1000000 + math.floor(now.n / 1000)
+  state.run_out = redis.call('ZRANGEBYSCORE', key, '(0', string.format('%.0f', micros))
+  for _, member in ipairs(state.run_out) do state.freed = state.freed + cost_of(member) end
   state.used = state.used - state.freed
   state.unsaved = state.freed > 0
   return state
+end
+
+-- Only then does it matter whether a lease lasts too long. All are looked at if the one that ends first does, and otherwise
+-- now and then: one in 64 refusals is often enough for what happens when a clock has stepped back.
+function kinds.k.refused(rule, state, cost, span)
+  local micros = now.s * 1000000 + math.floor(now.n / 1000)
+  local after = string.format('(%.0f', micros)
+  local first = redis.call('ZRANGEBYSCORE', state.key, after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  -- A millisecond more, for lengths that were rounded.
+  local longest = micros + micros_of_lease(rule) + 1000
+  if micros % 64 ~= 0 and (not first[2] or tonumber(first[2]) <= longest) then return span end
+  local latest = string.format('(%.0f', longest)
+  local found = redis.call('ZRANGEBYSCORE', state.key, latest, '+inf', 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local length = tonumber(string.match(found[i], '~(%d+):%d+$')) or micros_of_lease(rule)
+    if tonumber(found[i + 1]) > micros + length + 1000 then
+      state.late[#state.late + 1] = { member = found[i], ends = micros + length }
+      stepped, state.unsaved = true, true
+    end
+  end
+  return span
 end
 
 function kinds.k.available(rule, state)
@@ -41,21 +73,27 @@ end
 function kinds.k.take(rule, state, cost)
   state.used = state.used + cost
   state.taken = cost
+  local last = -tonumber(redis.call('ZSCORE', state.key, 'fence') or 0)
+  state.fence = math.max(last + 1, now.s * 1000000 + math.floor(now.n / 1000))
+  local rest = state.fence % 1000000
+  state.recorded = { s = (state.fence - rest) / 1000000, n = rest * 1000 }
 end
 
 function kinds.k.save(rule, state, key)
   for _, member in ipairs(state.run_out) do redis.call('ZREM', key, member) end
+  for _, late in ipairs(state.late) do redis.call('ZADD', key, string.format('%.0f', late.ends), late.member) end
   local change = (state.taken or 0) - state.freed
   if state.taken then
     local ends = plus(now, rule.lease)
     local micros = string.format('%.0f', ends.s * 1000000 + math.ceil(ends.n / 1000))
     redis.call('ZADD', key, micros, rule.id .. ':' .. string.format('%.0f', state.taken))
+    redis.call('ZADD', key, string.format('%.0f', -state.fence), 'fence')
     local span = tonumber(lifetime(rule.lease))
     if redis.call('PTTL', key) < span then redis.call('PEXPIRE', key, string.format('%.0f', span)) end
   end
   if state.used == 0 then
     redis.call('DEL', key)
-  else
+  elseif change ~= 0 then
     redis.call('ZINCRBY', key, string.format('%.0f', -change), 'total')
   end
 end

@@ -12,6 +12,7 @@
 -- |        |                                                 | when all would grant, what is left, when full |
 -- | peek   | nothing                                         | what take would answer                        |
 -- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
+-- |        |                                                 | and the moment                                |
 -- | borrow | takes half of what is left, at least the amount | what take would answer; last, what was taken  |
 -- |        | and at most the most                            |                                               |
 -- | charge | takes the amount after the fact: buckets owe    | nothing                                       |
@@ -24,8 +25,9 @@
 -- | look   | nothing                                         | what is left, what is in use, when it is full |
 --
 -- When is a span in nanoseconds, a number below 2^53 and text above, and empty if nobody knows. A refusal writes
--- nothing, unless refusals count, a lease has run out, the bucket is new and not full, or the limit has been changed.
--- A grant ends with the moment at which it was taken.
+-- nothing, unless refusals count, a lease has run out, the bucket is new and not full, or the clock has stepped far back.
+-- A grant ends with the moment at which it was recorded, by which it can be undone. Where a state was started anew because
+-- it was written by a clock that is far ahead, the answer ends with `stepped`.
 
 local asked, amount = ARGV[1], number_of(ARGV[3])
 
@@ -34,6 +36,15 @@ for i, key in ipairs(KEYS) do
   local kind = kinds[word()]
   local rule = kind.rule()
   limits[i] = { key = key, kind = kind, rule = rule, state = kind.load(rule, key) }
+end
+
+-- What is done to a state is done to the entries of other terms beside it.
+local function change(limit, what, ...)
+  limit.kind[what](limit.rule, limit.state, ...)
+  for _, other in ipairs(limit.state.others or {}) do
+    local also = what == 'take' and limit.kind.charged or limit.kind[what]
+    also(other.rule, other.state, ...)
+  end
 end
 
 local function save(limit)
@@ -67,13 +78,22 @@ local function charged(limit, reason, span)
   return span
 end
 
+-- The moment of a grant: that of a lease, which is its number, or else that of the first limit.
+local function recorded()
+  local moment = limits[1].state.recorded or now
+  for _, limit in ipairs(limits) do
+    local state = limit.state
+    if state.fence and since(state.recorded, moment) ~= 0 then moment = state.recorded end
+  end
+  return moment
+end
+
 local function decide(write)
   for i, limit in ipairs(limits) do
     local reason, span = refusal(limit)
     if reason then
-      local left, full = room(limit)
       span = charged(limit, reason, span)
-      if write then left, full = room(limit) end
+      local left, full = room(limit)
       for j = i + 1, #limits do
         local other_reason, other = refusal(limits[j])
         if other_reason then
@@ -93,7 +113,7 @@ local function decide(write)
   local answer = { 1 }
   for _, limit in ipairs(limits) do
     local takes = write and amount > 0
-    if takes then limit.kind.take(limit.rule, limit.state, amount) end
+    if takes then change(limit, 'take', amount) end
     local left, full = room(limit)
     local more = ''
     if left < limit.rule.limit then
@@ -105,11 +125,16 @@ local function decide(write)
     -- Last: a state may look at what is still there as it was.
     if takes or (write and limit.state.unsaved) then save(limit) end
   end
-  answer[#answer + 1] = text_of_moment(now)
+  answer[#answer + 1] = text_of_moment(recorded())
   return answer
 end
 
-if asked == 'take' then return decide(true) end
+local function told(answer)
+  if stepped then answer[#answer + 1] = 'stepped' end
+  return answer
+end
+
+if asked == 'take' then return told(decide(true)) end
 if asked == 'peek' then return decide(false) end
 
 local limit = limits[1]
@@ -121,31 +146,31 @@ if asked == 'up_to' then
   local left = limit.kind.available(limit.rule, limit.state)
   local taken = math.min(left, amount)
   if taken > 0 and limit.kind.wait(limit.rule, limit.state, taken) ~= nil then taken = 0 end
-  if taken > 0 then limit.kind.take(limit.rule, limit.state, taken) end
+  if taken > 0 then change(limit, 'take', taken) end
   local answer = { taken, room(limit) }
   if taken > 0 or limit.state.unsaved then save(limit) end
-  return answer
+  answer[#answer + 1] = text_of_moment(recorded())
+  return told(answer)
 end
 if asked == 'borrow' then
   local longest = number()
-  if refusal(limit) then return decide(true) end
+  if refusal(limit) then return told(decide(true)) end
   -- The other half is for others, so batches get smaller as the limit is used up.
   local half = math.floor(limit.kind.available(limit.rule, limit.state) / 2)
   local batch = math.max(amount, math.min(longest, half))
   if limit.kind.wait(limit.rule, limit.state, batch) == nil then amount = batch end
   local answer = decide(true)
   answer[#answer + 1] = amount
-  return answer
+  return told(answer)
 end
 if asked == 'charge' then
   local part = amount
   if not limit.kind.owes then part = math.min(amount, limit.kind.available(limit.rule, limit.state)) end
-  local fits = limit.kind.owes or limit.kind.wait(limit.rule, limit.state, part) == nil
-  if part == 0 or not fits then return {} end
-  limit.kind.take(limit.rule, limit.state, part)
+  if part == 0 then return {} end
+  change(limit, 'take', part)
 end
 if asked == 'undo' then
-  limit.kind.undo(limit.rule, limit.state, amount, moment_of(word()))
+  change(limit, 'undo', amount, moment_of(word()))
 end
 if asked == 'book' then
   local longest = word()
@@ -155,13 +180,13 @@ if asked == 'book' then
     return { 0, 1, reason, span_text(span), room(limit) }
   end
   if amount > 0 then
-    limit.kind.take(limit.rule, limit.state, amount)
+    change(limit, 'take', amount)
     save(limit)
   end
-  return { 1, text_of(span or 0) }
+  return told({ 1, text_of(span or 0) })
 end
 if asked == 'add' then
-  limit.kind.add(limit.rule, limit.state, amount)
+  change(limit, 'add', amount)
 end
 save(limit)
-return {}
+return told({})

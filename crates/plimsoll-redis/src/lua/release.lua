@@ -1,10 +1,15 @@
--- Gives back what a lease holds.
+-- Gives back what leases hold.
 --
--- KEYS: the key of the limit. ARGV: the member, `id:cost`, and the cost. Answers 1, or 0 if the lease was gone: then
--- nothing happens, because what it held may be another's by now.
+-- KEYS: the key of the limit. ARGV: for each lease the member, `id:cost`, and the cost. Answers how many of them were given
+-- back. Of those that were gone nothing happens, because what they held may be another's by now.
 
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
-if tonumber(redis.call('ZINCRBY', KEYS[1], ARGV[2], 'total')) >= 0 then
+local given_back, cost = 0, 0
+for i = 1, #ARGV, 2 do
+  if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+    given_back, cost = given_back + 1, cost + ARGV[i + 1]
+  end
+end
+if given_back > 0 and tonumber(redis.call('ZINCRBY', KEYS[1], string.format('%.0f', cost), 'total')) >= 0 then
   redis.call('DEL', KEYS[1])
 end
-return 1
+return given_back

@@ -4,8 +4,13 @@
 -- Kept: a sorted set with one member for each time. The score is the time in whole microseconds; the member is
 -- `nanoseconds:sum:cost`, where the three digits of the nanoseconds put members of one score in order, and sum is all that
 -- was recorded up to and with this one. So what counts in a window is the difference of two sums, and the time
--- at which enough has left is found by halving: nothing is ever added up. What is older than the window leaves when
--- something is recorded. Expires a window, or the gap if that is longer, after the newest time.
+-- at which enough has left is found by halving: nothing is ever added up. And for each of the terms by which it is asked,
+-- while a fleet is replaced there are two, a member `mlimit/span`, the span that matters to them; if there are several,
+-- `nlimit/span`, so that one look tells whether there are. Their scores are below 0: minus the second at which somebody last
+-- wrote by them, and 1.
+-- What is older than all of them need leaves when something is recorded, and so do the oldest units above the limit, which
+-- decide nothing: refusals that count are bounded by the limit. Expires a window, or the gap if that is longer, after the
+-- newest time.
 -- Exact until 2^53 was recorded without a pause, and up to the year 2255. Takes logarithmic time.
 
 kinds.l = {}
@@ -13,6 +18,7 @@ kinds.l = {}
 function kinds.l.rule()
   local rule = { limit = number(), window = number(), gap = number(), counts_refusals = word() == '1' }
   rule.longest = most(rule.window, rule.gap)
+  rule.terms = text_of(rule.limit) .. '/' .. text_of(rule.longest)
   return rule
 end
 
@@ -27,7 +33,7 @@ end
 
 local function entry_at(key, rank)
   local found = redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')
-  if not found[1] then return nil end
+  if not found[1] or tonumber(found[2]) < 0 then return nil end
   return entry_of(found[1], found[2])
 end
 
@@ -40,39 +46,67 @@ local function write(key, at, sum, cost)
   redis.call('ZADD', key, string.format('%.0f', micros_of(at)), member)
 end
 
--- `gone` is how many entries no longer count, `first` the first that does; `sum` is that of the newest entry, `before` that
--- of the last one gone.
+-- What others need who ask by other terms: the most units, and the longest span.
+local function load_terms(rule, state, newest)
+  local found = redis.call('ZRANGEBYSCORE', state.key, '-inf', '(0', 'WITHSCORES')
+  state.terms, state.limit, state.longest, state.old_terms = #found / 2, rule.limit, rule.longest, {}
+  for i = 1, #found, 2 do
+    local limit, longest = string.match(found[i], '^[mn](%w+)/(%w+)$')
+    if not limit then unreadable() end
+    if limit .. '/' .. longest == rule.terms then
+      state.own = found[i]
+    else
+      limit, longest = number_of(limit), number_of(longest)
+      local asked = { s = -tonumber(found[i + 1]) - 1, n = SECOND - 1 }
+      -- Who was alone did not write down each time when it was.
+      local alone = #found == 2
+      if alone then asked = newest end
+      if less(since(now, asked), longest) then
+        state.limit, state.longest = math.max(state.limit, limit), most(state.longest, longest)
+        state.shared = true
+        if alone then state.alone = { terms = string.sub(found[i], 2), asked = newest.s } end
+      else
+        state.old_terms[#state.old_terms + 1] = found[i]
+      end
+    end
+  end
+end
+
+-- How many members come before the first entry that is within `span`, those of terms included, and that entry.
+local function within(state, span)
+  local gone = state.terms
+  if not less(add(mul(now.s, SECOND), now.n), span) then
+    local micros = string.format('%.0f', micros_of(minus(now, span)))
+    gone = redis.call('ZCOUNT', state.key, '-inf', '(' .. micros)
+  end
+  local entry = entry_at(state.key, gone)
+  while entry and not less(since(now, entry.at), span) do
+    gone = gone + 1
+    entry = entry_at(state.key, gone)
+  end
+  return gone, entry
+end
+
+-- `gone` is how many members no longer count, those of terms included, `first` the first that does; `sum` is that of the
+-- newest entry, `before` that of the last one gone.
 function kinds.l.load(rule, key)
-  local state = { key = key, gone = 0, size = 0, sum = 0, before = 0 }
+  local state = { key = key, gone = 0, size = 0, sum = 0, before = 0, terms = 0, old_terms = {} }
+  state.limit, state.longest = rule.limit, rule.longest
   local newest = entry_at(key, -1)
   if not newest then return state end
+  load_terms(rule, state, newest.at)
   state.size, state.last, state.newest = redis.call('ZCARD', key), newest, newest.at
   state.sum = newest.sum
-  if not ahead(newest.at, rule.longest) then
+  if not ahead(newest.at, state.longest) then
     -- The clocks have nothing to do with each other: all of it is taken for something that was used just now.
-    local oldest = entry_at(key, 0)
-    state.collapsed, state.gone = true, state.size
+    local oldest = entry_at(key, state.terms)
+    state.collapsed, state.unsaved, state.gone = true, true, state.size
     state.before = oldest.sum - oldest.cost
     state.newest = now
     return state
   end
-  local whole = add(mul(now.s, SECOND), now.n)
-  if not less(whole, rule.window) then
-    local border = minus(now, rule.window)
-    local micros = string.format('%.0f', micros_of(border))
-    state.gone = redis.call('ZCOUNT', key, '-inf', '(' .. micros)
-    local entry = entry_at(key, state.gone)
-    while entry and not less(since(now, entry.at), rule.window) do
-      state.gone = state.gone + 1
-      state.before = entry.sum
-      entry = entry_at(key, state.gone)
-    end
-    state.first = entry
-  else
-    state.first = entry_at(key, 0)
-  end
-  if state.first then state.before = state.first.sum - state.first.cost end
-  if state.gone == state.size then state.before = state.sum end
+  state.gone, state.first = within(state, rule.window)
+  state.before = state.first and state.first.sum - state.first.cost or state.sum
   return state
 end
 
@@ -89,6 +123,15 @@ local function gap_left(rule, state)
   return since(plus(state.newest, rule.gap), now)
 end
 
+-- The first rank from `low` on, below `high`, after whose entry no more than `enough` was recorded; or `high`.
+local function rank_with(state, enough, low, high)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if state.sum - entry_at(state.key, middle).sum <= enough then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
 -- The span after which `cost` fits the window and keeps the gap.
 local function ready(rule, state, cost)
   local enough = math.max(0, rule.limit - cost)
@@ -99,10 +142,7 @@ local function ready(rule, state, cost)
     if state.first then
       if state.sum - state.first.sum <= enough then high = low else low = low + 1 end
     end
-    while low < high do
-      local middle = math.floor((low + high) / 2)
-      if state.sum - entry_at(state.key, middle).sum <= enough then high = middle else low = middle + 1 end
-    end
+    low = rank_with(state, enough, low, high)
     local leaves = state.newest
     if low < state.size then
       local entry = low == state.gone and state.first or entry_at(state.key, low)
@@ -124,35 +164,71 @@ function kinds.l.take(rule, state, cost)
   if not state.newest or since(now, state.newest) ~= 0 then state.newest = now end
   state.sum = state.sum + cost
   state.unwritten = (state.unwritten or 0) + cost
+  state.recorded = state.newest
 end
 
 -- A refusal counts as if it had been granted, so it makes the wait longer.
 function kinds.l.refused(rule, state, cost, span)
-  if not rule.counts_refusals then return span end
+  if not rule.counts_refusals or cost == 0 then return span end
   kinds.l.take(rule, state, cost)
   state.unsaved = true
   return most(span, ready(rule, state, cost))
 end
 
+-- Removes what nobody needs: what has left, and the oldest units above the largest limit. Says whether an entry is left.
+local function forget_past(rule, state)
+  local key, kept = state.key, state.gone
+  if less(rule.window, state.longest) then kept = within(state, state.longest) end
+  local first = kept < state.size and entry_at(key, kept)
+  if first and state.sum - first.sum >= state.limit then
+    kept = rank_with(state, state.limit - 1, kept, state.size)
+    first = kept < state.size and entry_at(key, kept)
+  end
+  if kept > state.terms then redis.call('ZREMRANGEBYRANK', key, state.terms, kept - 1) end
+  -- Of the first one only as much is left as the limit has room for beside the others.
+  local left = first and first.sum + state.limit - state.sum
+  if left and left < first.cost then
+    redis.call('ZREM', key, first.member)
+    write(key, first.at, first.sum, left)
+    if state.last.member == first.member then state.last = entry_at(key, -1) end
+  end
+  return kept < state.size
+end
+
+local function save_terms(rule, state)
+  local own = (state.shared and 'n' or 'm') .. rule.terms
+  for _, terms in ipairs(state.old_terms) do redis.call('ZREM', state.key, terms) end
+  if state.own and state.own ~= own then redis.call('ZREM', state.key, state.own) end
+  -- Who is alone need not say when it last was.
+  if state.shared or state.own ~= own or state.collapsed then
+    redis.call('ZADD', state.key, string.format('%.0f', -now.s - 1), own)
+  end
+  if state.alone then
+    redis.call('ZREM', state.key, 'm' .. state.alone.terms, 'n' .. state.alone.terms)
+    redis.call('ZADD', state.key, string.format('%.0f', -state.alone.asked - 1), 'n' .. state.alone.terms)
+  end
+end
+
 function kinds.l.save(rule, state, key)
-  if not state.unwritten then return end
-  local cost, sum, last = state.unwritten, state.sum, state.last
+  if not state.unwritten and not state.collapsed then return end
+  local cost, sum, last = state.unwritten or 0, state.sum, state.last
   if state.collapsed then
     redis.call('DEL', key)
     cost = kinds.l.in_use(rule, state)
     sum, last = cost, nil
-  elseif state.gone > 0 then
-    redis.call('ZREMRANGEBYRANK', key, 0, state.gone - 1)
-    if state.gone == state.size then
-      sum, last = cost, nil
-    end
+  elseif forget_past(rule, state) then
+    last = state.last
+  else
+    cost = math.min(cost, state.limit)
+    sum, last = cost, nil
   end
   if last and since(state.newest, last.at) == 0 then
     redis.call('ZREM', key, last.member)
     cost = cost + last.cost
   end
   write(key, state.newest, sum, cost)
-  redis.call('PEXPIRE', key, lifetime(add(since(state.newest, now), rule.longest)))
+  save_terms(rule, state)
+  redis.call('PEXPIRE', key, lifetime(add(since(state.newest, now), state.longest)))
 end
 
 -- The newest first. The newest time itself is kept, with nothing left of it: the gap counts from there.
@@ -172,31 +248,51 @@ function kinds.l.add(rule, state, amount)
   end
   local before = entry_at(state.key, -1)
   write(state.key, last.at, (before and before.sum or 0) + last.cost, last.cost)
-  redis.call('PEXPIRE', state.key, lifetime(add(since(last.at, now), rule.longest)))
+  redis.call('PEXPIRE', state.key, lifetime(add(since(last.at, now), state.longest)))
 end
 
--- From the time at which it was taken on. All later sums change with it, so this takes time in proportion to what came
--- after.
+-- Only what was recorded at that very moment: if that has left, all else is another's. All later sums change with it, so
+-- this takes time in proportion to what came after.
 function kinds.l.undo(rule, state, amount, taken)
-  if state.collapsed or state.gone == state.size then return end
+  if state.collapsed or state.gone == state.size or not less(since(now, taken), rule.window) then return end
   local from = string.format('%.0f', micros_of(taken))
   local found = redis.call('ZRANGEBYSCORE', state.key, from, '+inf', 'WITHSCORES')
   local gone = 0
   for i = 1, #found, 2 do
     local entry = entry_of(found[i], found[i + 1])
-    if since(taken, entry.at) == 0 then
-      local part = math.min(amount - gone, entry.cost)
-      gone = gone + part
+    local part = 0
+    if entry.at.s == taken.s and entry.at.n == taken.n then
+      part = math.min(amount, entry.cost)
+      gone = part
+    end
+    if gone > 0 then
       redis.call('ZREM', state.key, entry.member)
       if part < entry.cost then write(state.key, entry.at, entry.sum - gone, entry.cost - part) end
     end
   end
-  -- Whoever gives back more than there was does not shorten the gap.
-  if gone < amount and redis.call('EXISTS', state.key) == 0 then write(state.key, state.newest, 0, 0) end
-  redis.call('PEXPIRE', state.key, lifetime(add(since(state.newest, now), rule.longest)))
+  local last = entry_at(state.key, -1)
+  -- The gap that it began is over with it.
+  if last and gone > 0 and since(state.newest, last.at) ~= 0 then
+    while last and last.cost == 0 do
+      redis.call('ZREM', state.key, last.member)
+      last = entry_at(state.key, -1)
+    end
+  end
+  if last then
+    redis.call('PEXPIRE', state.key, lifetime(add(since(state.newest, now), state.longest)))
+  else
+    redis.call('DEL', state.key)
+  end
 end
 
 function kinds.l.full(rule, state)
-  if not state.newest then return 0 end
-  return since(plus(state.newest, rule.window), now)
+  if kinds.l.in_use(rule, state) == 0 then return 0 end
+  if state.unwritten or state.collapsed then return since(plus(state.newest, rule.window), now) end
+  -- The newest may have nothing left.
+  local last, rank = state.last, -1
+  while last.cost == 0 do
+    rank = rank - 1
+    last = entry_at(state.key, rank)
+  end
+  return since(plus(last.at, rule.window), now)
 end

@@ -60,10 +60,11 @@ local function minus(t, span)
   return { s = t.s - s, n = t.n - n }
 end
 
--- Where the stretch that `now` lies in began, and how much of it has passed. Stretches are counted from `origin`.
--- Whole seconds and parts of a second are common, and need no long division.
-local function stretch(origin, length)
-  local s, n = now.s - origin.s, now.n - origin.n
+-- Where the stretch that `t`, or else now, lies in began, and how much of it has passed. Stretches are counted from
+-- `origin`. Whole seconds and parts of a second are common, and need no long division.
+local function stretch(origin, length, t)
+  t = t or now
+  local s, n = t.s - origin.s, t.n - origin.n
   if n < 0 then s, n = s - 1, n + SECOND end
   if s < 0 then return origin, 0 end
   local passed
@@ -75,15 +76,22 @@ local function stretch(origin, length)
     local _
     _, passed = divide(add(mul(s, SECOND), n), length)
   end
-  return minus(now, passed), passed
+  return minus(t, passed), passed
 end
+
+-- Whether something was written by a clock that is far ahead of this one.
+local stepped = false
 
 -- How far ahead of now a moment lies that was now when it was written: the clock of the server has stepped back, or
 -- another server took over. Up to `longest` time stands still until it is reached. Beyond, the clocks have nothing
--- to do with each other: nil, and the moment is taken for now.
+-- to do with each other: nil, and the state starts anew from now with what it says was used. That has to be written down
+-- even by a refusal, or it would start anew with every call until the clock has caught up.
 local function ahead(t, longest)
   local span = since(t, now)
-  if less(longest, span) then return nil end
+  if less(longest, span) then
+    stepped = true
+    return nil
+  end
   return span
 end
 
@@ -101,13 +109,4 @@ local function keep(key, span, text)
   else
     redis.call('SET', key, text, 'PX', lifetime(span))
   end
-end
-
--- The words of a text, or nil if there is none.
-local function kept(key)
-  local text = redis.call('GET', key)
-  if not text then return nil end
-  local words = {}
-  for each in string.gmatch(text, '%S+') do words[#words + 1] = each end
-  return words
 end

@@ -51,7 +51,7 @@ impl Monitor {
 }
 
 fn limiters(server: &Server) -> Vec<RedisLimiter> {
-    let store = server.store().open().expect("a store");
+    let store = server.store().raw_keys().open().expect("a store");
     let minute = Quota::per_minute(1000);
     let jobs = RedisRule::from(Concurrency::new(100)).with_lease(Duration::from_millis(300));
     let rules: [RedisRule; 6] = [

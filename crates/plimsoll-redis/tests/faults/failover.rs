@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_redis::Store;
+use plimsoll_redis::{Store, StoreErrorKind};
 use tokio::time::{Instant, sleep};
 
 use crate::load::{Load, hasty};
@@ -164,6 +164,12 @@ async fn replicas_take_over_and_nobody_starts_anew() {
         .filter(|(now, before)| now > before)
         .count();
     assert!(went_on > before.len() / 4, "{went_on} of {}", before.len());
+    // And the node that was dead was left alone: failures of one node never came in a row while the others answered.
+    let stats = load.store().stats();
+    assert!(
+        stats.outages > 0 && stats.failures(StoreErrorKind::NotAsked) > 0,
+        "{stats:?}"
+    );
     println!(
         "all are decided for again after {:?}",
         load.decides(1).await

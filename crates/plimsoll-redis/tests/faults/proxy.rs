@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,6 +32,7 @@ pub(crate) struct Proxy {
     address: SocketAddr,
     weather: watch::Sender<Weather>,
     connections: Arc<AtomicUsize>,
+    port: Arc<AtomicU16>,
     _accepting: JoinSet<()>,
 }
 
@@ -43,10 +44,13 @@ impl Proxy {
         let connections = Arc::new(AtomicUsize::new(0));
         let mut accepting = JoinSet::new();
         let numbers = Arc::clone(&connections);
+        let port = Arc::new(AtomicU16::new(port));
+        let behind = Arc::clone(&port);
         accepting.spawn(async move {
             let mut wires = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 let number = numbers.fetch_add(1, Ordering::Relaxed);
+                let port = behind.load(Ordering::Relaxed);
                 wires.spawn(connect(client, port, number, seen.clone()));
             }
         });
@@ -54,6 +58,7 @@ impl Proxy {
             address,
             weather,
             connections,
+            port,
             _accepting: accepting,
         }
     }
@@ -64,6 +69,11 @@ impl Proxy {
 
     pub(crate) fn turns(&self, weather: Weather) {
         self.weather.send_replace(weather);
+    }
+
+    /// Whoever connects from now on reaches another server; those who are connected stay where they are.
+    pub(crate) fn moves_to(&self, port: u16) {
+        self.port.store(port, Ordering::Relaxed);
     }
 
     /// How many connections were made so far.

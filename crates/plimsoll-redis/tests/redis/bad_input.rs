@@ -32,7 +32,7 @@ fn window(store: &Store) -> RedisLimiter {
 #[tokio::test]
 async fn something_else_at_the_key() {
     let server = Server::start();
-    let store = server.store().open().expect("a store");
+    let store = server.store().raw_keys().open().expect("a store");
     let log: RedisRule = SlidingLog::new(HOUR).into();
     let rules: [(&str, RedisRule, &[&str]); 9] = [
         (
@@ -277,8 +277,14 @@ async fn scripts_that_a_server_forgot() {
 #[tokio::test]
 async fn keys_of_every_byte_and_of_every_size() {
     let server = Server::start();
-    let store = server.store().open().expect("a store");
-    let limiter = window(&store);
+    every_key(&server, &server.store().open().expect("a store")).await;
+    server.cli(&["flushall"]);
+    let raw = server.store().raw_keys().open();
+    every_key(&server, &raw.expect("a store")).await;
+}
+
+async fn every_key(server: &Server, store: &Store) {
+    let limiter = window(store);
     let mut keys: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
     keys.push(Vec::new());
     keys.push((0..=u8::MAX).collect());

@@ -224,7 +224,12 @@ async fn whoever_gives_up_while_the_answer_is_on_its_way_is_not_charged() {
 #[tokio::test]
 async fn a_store_that_cannot_decide_is_an_error_there_and_unavailable_here() {
     let server = Server::start();
-    let store = server.store().namespace("n").open().expect("a store");
+    let store = server
+        .store()
+        .namespace("n")
+        .raw_keys()
+        .open()
+        .expect("a store");
     let fleet = fleet(&store, FixedWindow::new(Quota::per_minute(10)));
     server.cli(&["lpush", "n:{subject}:api:w", "not a limit"]);
     let error = fleet.limiter().decide(KEY, 1).await.expect_err("a list");

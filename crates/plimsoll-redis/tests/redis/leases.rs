@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::server::Server;
-use plimsoll::{Concurrency, ManualClock};
+use plimsoll::{Concurrency, Limiter, ManualClock};
 use plimsoll_redis::{RedisLimiter, RedisPermit, RedisRule};
 
 const KEY: &str = "subject";
@@ -48,6 +48,23 @@ async fn a_crashed_holder_frees_its_permit_when_the_lease_runs_out() {
     assert!(take(&limiter, 2).await.is_none());
     clock.advance(Duration::from_micros(1));
     assert!(take(&limiter, 2).await.is_some());
+}
+
+/// A holder that was stopped for longer than its lease must know it when it goes on, before anything else has run.
+#[tokio::test]
+async fn a_lease_that_has_run_out_is_lost_at_once() {
+    let server = Server::start();
+    let (clock, limiter) = by_hand(&server);
+    let fleet = limiter.fleet().build().expect("a fleet");
+    let direct = take(&limiter, 1).await.expect("room");
+    let layered = fleet.key(KEY).acquire_owned(1.into()).await;
+    let layered = layered.expect("room");
+    clock.advance(Duration::from_secs(30) - Duration::from_nanos(1));
+    assert!(!direct.is_lost() && !layered.is_lost());
+    clock.advance(Duration::from_nanos(1));
+    assert!(direct.is_lost() && layered.is_lost());
+    direct.lost().await;
+    layered.lost().await;
 }
 
 #[tokio::test]
@@ -116,7 +133,7 @@ async fn part_of_what_is_asked_for_is_held_by_a_lease_too() {
 
 /// A limit whose leases last for 3 seconds of real time, so they are renewed every second.
 fn live(server: &Server) -> RedisLimiter {
-    let store = server.store().open().expect("a store");
+    let store = server.store().raw_keys().open().expect("a store");
     let rule = RedisRule::from(Concurrency::new(5)).with_lease(Duration::from_secs(3));
     store.limiter("jobs", rule).expect("a limit")
 }
@@ -127,7 +144,7 @@ async fn leases_are_renewed_while_they_are_held_and_no_longer() {
     let limiter = live(&server);
     let ends = || {
         let key = "plimsoll:{subject}:jobs:k";
-        let scores = server.cli(&["zrange", key, "1", "-1", "withscores"]);
+        let scores = server.cli(&["zrange", key, "2", "-1", "withscores"]);
         let score = scores.lines().nth(1).map(str::to_owned);
         score.and_then(|score| score.parse::<f64>().ok())
     };

@@ -4,16 +4,21 @@
 mod bad_input;
 mod borrowing;
 mod borrowing_bound;
+mod causes;
 mod circuit;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod engines;
 mod expiry;
 mod face;
 mod face_same;
 mod face_waiting;
 mod leases;
+mod logs;
+mod names;
 mod outage;
 mod quick;
 mod same_answers;
 mod server;
+mod terms;
 mod together;

@@ -71,7 +71,7 @@ impl Way {
         let (mut alone, mut together) = (Vec::new(), Vec::new());
         for clock in clocks {
             let store = server.store().namespace(namespace).clock(clock.clock());
-            let store = store.open().expect("a store");
+            let store = store.raw_keys().open().expect("a store");
             for rule in rules {
                 let limiter = store.limiter("same", rule.clone()).expect("a limit");
                 together.push(store.all([limiter.clone()]).expect("one limit"));
@@ -307,7 +307,8 @@ async fn what_is_kept_expires_at_the_same_time_both_ways() {
     for (letter, rule) in rules {
         let mut expire = Vec::new();
         for namespace in ["quick", "full"] {
-            let store = server.store().namespace(namespace).open().expect("a store");
+            let store = server.store().namespace(namespace).raw_keys();
+            let store = store.open().expect("a store");
             let alone = store.limiter("same", rule.clone()).expect("a limit");
             let together = store.all([alone.clone()]).expect("one limit");
             // The first of a log is decided the full way, and what it says is overwritten.

@@ -1,6 +1,7 @@
 //! A real server for a test, on a port of its own. It ends with the test.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
@@ -24,8 +25,19 @@ impl Server {
         Self::on(free_port(), options)
     }
 
+    /// Starts a program that is one, if there is such a program, in its own environment.
+    pub(crate) fn of(program: &str, environment: &[(&str, &Path)]) -> Option<Self> {
+        let found = Command::new(program).arg("--version").output().is_ok();
+        let mut command = Command::new(program);
+        command.envs(environment.iter().copied());
+        found.then(|| Self::run(command, free_port(), &[]))
+    }
+
     pub(crate) fn on(port: u16, options: &[&str]) -> Self {
-        let mut command = Command::new("redis-server");
+        Self::run(Command::new("redis-server"), port, options)
+    }
+
+    fn run(mut command: Command, port: u16, options: &[&str]) -> Self {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         let file = format!("plimsoll-test-{port}.rdb");
         command.args([

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Members;
 use crate::together::{Left, List, attempt, refuse, unexplained};
-use crate::{Demand, Denied, Grant, Moment, Outcome, Permit, Source};
+use crate::{Demand, Denied, Grant, LeaseState, Moment, Outcome, Permit, Source};
 
 impl Members {
     /// Takes from all that are here, waiting where one refuses, then from those elsewhere, one after the other.
@@ -158,6 +158,14 @@ impl Source for Gathered {
 
     fn undo(&self, grant: Grant, whole: bool) {
         self.each(grant.cost, whole, Permit::undo);
+    }
+
+    fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {
+        let behind = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let leases = behind.iter().flat_map(|one| one.permit.leases());
+        let leases: Vec<_> = leases.collect();
+        drop(behind);
+        leases.iter().for_each(each);
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {

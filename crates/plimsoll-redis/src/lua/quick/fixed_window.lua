@@ -7,8 +7,8 @@ local function quick()
   local used, span = 0, window - passed
   local text = call('GET', KEYS[1])
   if text then
-    local began, count = string.match(text, '^(%S+) (%d+)$')
-    if began ~= start then return nil end
+    local began, count, length = string.match(text, '^(%S+) (%d+) (%w+) %S+$')
+    if began ~= start or length ~= ARGV[6] then return nil end
     used = count + 0
     if used > limit then return nil end
   end
@@ -17,6 +17,7 @@ local function quick()
   end
   used = used + cost
   local millis = hand and 3600000 or (span + -span % 1000000) / 1000000 + 1
-  call('SET', KEYS[1], string.format('%s %.0f', start, used), 'PX', millis)
-  return { 1, limit - used, span, span, string.format('%d.%d', second, nano) }
+  local moment = string.format('%d.%d', second, nano)
+  call('SET', KEYS[1], string.format('%s %.0f %s %s', start, used, ARGV[6], moment), 'PX', millis)
+  return { 1, limit - used, span, span, moment }
 end

@@ -7,8 +7,8 @@ local function quick()
   local used, before = 0, 0
   local text = call('GET', KEYS[1])
   if text then
-    local began, count, previous = string.match(text, '^(%S+) (%d+) (%d+)$')
-    if began ~= start then return nil end
+    local began, count, previous, length = string.match(text, '^(%S+) (%d+) (%d+) (%w+) %S+$')
+    if began ~= start or length ~= ARGV[6] then return nil end
     used, before = count + 0, previous + 0
     if used > limit or before > limit then return nil end
   end
@@ -42,6 +42,7 @@ local function quick()
   left = room(used)
   local full = 2 * window - passed
   local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-  call('SET', KEYS[1], string.format('%s %.0f %.0f', start, used, before), 'PX', millis)
-  return { 1, left, wait(used, left + 1), full, string.format('%d.%d', second, nano) }
+  local moment = string.format('%d.%d', second, nano)
+  call('SET', KEYS[1], string.format('%s %.0f %.0f %s %s', start, used, before, ARGV[6], moment), 'PX', millis)
+  return { 1, left, wait(used, left + 1), full, moment }
 end

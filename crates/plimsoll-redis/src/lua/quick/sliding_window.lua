@@ -7,7 +7,7 @@ local function quick()
   local text = call('GET', KEYS[1])
   if not text then return nil end
   -- The last count is that of the newest segment. All before it stay as they are.
-  local began, division, used, middle, count = string.match(text, '^(%S+) (%S+) (%d+)( .+:)(%d+)$')
+  local began, division, used, middle, count = string.match(text, '^(%S+) (%S+) (%d+) %S+( [^;]+:)(%d+)$')
   if began ~= base or division ~= ARGV[7] .. '/' .. ARGV[6] then return nil end
   local scaled = passed * segments
   local newest = (scaled - scaled % window) / window
@@ -26,7 +26,8 @@ local function quick()
   end
   local full = leaves(newest)
   local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-  text = string.format('%s %s %.0f%s%.0f', base, division, used, middle, count + cost)
+  local moment = string.format('%d.%d', second, nano)
+  text = string.format('%s %s %.0f %s%s%.0f', base, division, used, moment, middle, count + cost)
   call('SET', KEYS[1], text, 'PX', millis)
-  return { 1, limit - used, leaves(oldest), full, string.format('%d.%d', second, nano) }
+  return { 1, limit - used, leaves(oldest), full, moment }
 end

@@ -1,0 +1,80 @@
+//! Lines for a log, of which there are never many.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use plimsoll::{Clock, Moment};
+
+use crate::{StoreErrorKind, StoreFailure};
+
+/// Between two lines of one kind there is at least this time: a store that is asked a million times a second and fails does
+/// not write a million lines.
+const APART: Duration = Duration::from_secs(5);
+
+/// What was logged, and what was not.
+#[derive(Default, Debug)]
+pub(crate) struct Lines {
+    failures: [Line; StoreErrorKind::ALL.len()],
+    opened: Line,
+}
+
+#[derive(Default, Debug)]
+struct Line {
+    /// In nanoseconds, by the system's clock.
+    next: AtomicU64,
+    suppressed: AtomicU64,
+}
+
+impl Lines {
+    pub(crate) fn failed(&self, failure: &StoreFailure) {
+        let line = &self.failures[failure.kind.index()];
+        if let Some(suppressed) = line.due(Clock::system().precise_now()) {
+            tracing::warn!(
+                cause = failure.kind.as_str(),
+                message = failure.message,
+                suppressed,
+                "the store did not decide"
+            );
+        }
+    }
+
+    pub(crate) fn opened(&self) {
+        if let Some(suppressed) = self.opened.due(Clock::system().precise_now()) {
+            tracing::warn!(suppressed, "the store does not answer, and is left alone");
+        }
+    }
+}
+
+impl Line {
+    /// Whether it is time for one, and how many were left out since the last.
+    fn due(&self, now: Moment) -> Option<u64> {
+        let next = self.next.load(Ordering::Relaxed);
+        let later = now.plus(APART).as_nanos();
+        let due = now.as_nanos() >= next
+            && self
+                .next
+                .compare_exchange(next, later, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if due {
+            Some(self.suppressed.swap(0, Ordering::Relaxed))
+        } else {
+            self.suppressed.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_line_in_a_while_and_it_says_how_many_there_were() {
+        let line = Line::default();
+        let at = |millis: u64| Moment::from_nanos(millis * 1_000_000);
+        assert_eq!(line.due(at(0)), Some(0));
+        assert!((1..5000).all(|millis| line.due(at(millis)).is_none()));
+        assert_eq!(line.due(at(5000)), Some(4999));
+        assert_eq!(line.due(at(9999)), None);
+    }
+}

@@ -1,0 +1,228 @@
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::{Clock, Moment};
+
+/// Whether the lease behind a permit still holds, and its fencing number. Clones are the same lease.
+///
+/// A permit that is held elsewhere, in a store that others use too, can be lost: its lease runs out if it cannot be renewed,
+/// and then what it held may be another's. Permits that cannot be lost have none. See
+/// [`Permit::leases`](crate::Permit::leases).
+///
+/// ```
+/// use plimsoll::LeaseState;
+///
+/// let lease = LeaseState::new(41);
+/// assert_eq!((lease.fence(), lease.is_lost()), (41, false));
+/// lease.lose();
+/// assert!(lease.is_lost());
+/// ```
+#[derive(Clone)]
+pub struct LeaseState {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    fence: u64,
+    lost: AtomicBool,
+    clock: Option<Clock>,
+    /// When it runs out, in nanoseconds of that clock.
+    ends: AtomicU64,
+    wakers: Mutex<Wakers>,
+}
+
+#[derive(Default)]
+struct Wakers {
+    next: u64,
+    waiting: Vec<(u64, Waker)>,
+}
+
+impl LeaseState {
+    /// A lease that holds, for those who write a limiter of their own.
+    #[must_use]
+    pub fn new(fence: u64) -> Self {
+        Self::of(fence, None, Moment::from_nanos(u64::MAX))
+    }
+
+    /// A lease that holds until `ends` by this clock, unless it is [renewed](Self::renew): then it is lost, whether anybody
+    /// [says so](Self::lose) or not. Somebody has to, for those who wait.
+    #[must_use]
+    pub fn until(fence: u64, clock: Clock, ends: Moment) -> Self {
+        Self::of(fence, Some(clock), ends)
+    }
+
+    fn of(fence: u64, clock: Option<Clock>, ends: Moment) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                fence,
+                lost: AtomicBool::new(false),
+                clock,
+                ends: AtomicU64::new(ends.as_nanos()),
+                wakers: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Lets it last longer. What is lost stays lost.
+    pub fn renew(&self, ends: Moment) {
+        if !self.is_lost() {
+            self.inner.ends.store(ends.as_nanos(), Ordering::Release);
+        }
+    }
+
+    /// The fencing number: a later lease of the same key has a larger one. Whatever is written under a lease should carry
+    /// it, and whoever is written to should refuse a smaller one than it has seen.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.inner.fence
+    }
+
+    /// Whether the lease has run out. What it held may be another's by now.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        let inner = &*self.inner;
+        inner.lost.load(Ordering::Acquire)
+            || inner.clock.as_ref().is_some_and(|clock| {
+                clock.precise_now().as_nanos() >= inner.ends.load(Ordering::Acquire)
+            })
+    }
+
+    /// Says that it has run out, and wakes those who wait for that.
+    pub fn lose(&self) {
+        self.inner.lost.store(true, Ordering::Release);
+        let waiting = std::mem::take(&mut self.wakers().waiting);
+        for (_, waker) in waiting {
+            waker.wake();
+        }
+    }
+
+    /// Resolves when the lease is lost, and never if it is given back before.
+    pub fn lost(&self) -> Lost {
+        Lost::of([self.clone()])
+    }
+
+    fn wakers(&self) -> MutexGuard<'_, Wakers> {
+        let wakers = self.inner.wakers.lock();
+        wakers.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for LeaseState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseState")
+            .field("fence", &self.fence())
+            .field("lost", &self.is_lost())
+            .finish()
+    }
+}
+
+/// Resolves when one of the leases behind a permit is lost. See [`Permit::lost`](crate::Permit::lost).
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Lost {
+    /// With the place of our waker, if there is one.
+    leases: Vec<(LeaseState, Option<u64>)>,
+}
+
+impl Lost {
+    /// Resolves when the first of these is lost; never, if there are none.
+    pub fn of(leases: impl IntoIterator<Item = LeaseState>) -> Self {
+        Self {
+            leases: leases.into_iter().map(|lease| (lease, None)).collect(),
+        }
+    }
+}
+
+impl Future for Lost {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        for (lease, place) in &mut self.leases {
+            let mut wakers = lease.wakers();
+            let number = *place.get_or_insert_with(|| {
+                wakers.next += 1;
+                wakers.next
+            });
+            match wakers
+                .waiting
+                .iter_mut()
+                .find(|(known, _)| *known == number)
+            {
+                Some((_, waker)) => waker.clone_from(cx.waker()),
+                None => wakers.waiting.push((number, cx.waker().clone())),
+            }
+            // Under the lock: whoever loses it takes the wakers after it has said so.
+            if lease.is_lost() {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        for (lease, place) in &self.leases {
+            if let Some(number) = place {
+                lease.wakers().waiting.retain(|(known, _)| known != number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_runs_out_is_lost_without_anybody_saying_so() {
+        let clock = crate::ManualClock::new();
+        let lease = LeaseState::until(1, clock.clock(), Moment::from_nanos(10));
+        clock.advance(std::time::Duration::from_nanos(9));
+        assert!(!lease.is_lost());
+        lease.renew(Moment::from_nanos(20));
+        clock.advance(std::time::Duration::from_nanos(10));
+        assert!(!lease.is_lost());
+        clock.advance(std::time::Duration::from_nanos(1));
+        assert!(lease.is_lost());
+        lease.renew(Moment::from_nanos(100));
+        assert!(lease.is_lost());
+    }
+
+    #[test]
+    fn whoever_waits_is_woken_once_and_who_gave_up_is_forgotten() {
+        let (lease, woken) = (LeaseState::new(7), Arc::new(Woken::default()));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut cx = Context::from_waker(&waker);
+        let mut waiting = [lease.lost(), Lost::of([LeaseState::new(8), lease.clone()])];
+        for _ in 0..3 {
+            for each in &mut waiting {
+                assert!(Pin::new(each).poll(&mut cx).is_pending());
+            }
+        }
+        for _ in 0..100 {
+            assert!(Pin::new(&mut lease.lost()).poll(&mut cx).is_pending());
+        }
+        assert_eq!(lease.wakers().waiting.len(), 2);
+        lease.lose();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 2);
+        for each in &mut waiting {
+            assert!(Pin::new(each).poll(&mut cx).is_ready());
+        }
+        assert!(Pin::new(&mut lease.lost()).poll(&mut cx).is_ready());
+    }
+}
