@@ -96,7 +96,7 @@ fn what_could_exhaust_memory_or_the_stack_is_refused() {
     }
 }
 
-const TABLE: [Bad; 96] = [
+const TABLE: [Bad; 98] = [
     Bad {
         what: "an unknown field",
         file: "limits.yaml",
@@ -181,7 +181,21 @@ const TABLE: [Bad; 96] = [
         text: "limiters:
   api: { kind: fixed_window, limit: 1, window: 5w }
 ",
-        says: r#"limits.yaml:2:48: limiters.api.window: expected a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds, found "5w""#,
+        says: r#"limits.yaml:2:48: limiters.api.window: expected a duration with its unit such as 250ms, 1s, 5m, 1h or 1d, found "5w""#,
+    },
+    Bad {
+        what: "a number without a unit",
+        file: "limits.yaml",
+        text: "limiters:
+  api: { kind: token_bucket, burst: 1, refill: 1, every: 60 }
+",
+        says: r#"limits.yaml:2:58: limiters.api.every: expected a duration with its unit such as 250ms, 1s, 5m, 1h or 1d, found "60", did you mean `60s`?"#,
+    },
+    Bad {
+        what: "a number of milliseconds without a unit",
+        file: "limits.json",
+        text: r#"{ "limiters": { "api": { "kind": "fixed_window", "limit": 1, "window": 5000 } } }"#,
+        says: r#"limits.json:1:72: limiters.api.window: expected a duration with its unit such as 250ms, 1s, 5m, 1h or 1d, found "5000", did you mean `5000ms`?"#,
     },
     Bad {
         what: "a fraction of a unit",
@@ -189,7 +203,7 @@ const TABLE: [Bad; 96] = [
         text: "limiters:
   api: { kind: fixed_window, limit: 1, window: 1.5s }
 ",
-        says: r#"limits.yaml:2:48: limiters.api.window: expected a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds, found "1.5s""#,
+        says: r#"limits.yaml:2:48: limiters.api.window: expected a duration with its unit such as 250ms, 1s, 5m, 1h or 1d, found "1.5s""#,
     },
     Bad {
         what: "a duration of nothing",
@@ -791,7 +805,7 @@ kind = "fixed_window"
 limit = 5
 window = "5 s"
 "#,
-        says: r#"limits.toml:4:10: limiters.api.window: expected a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds, found the text "5 s""#,
+        says: r#"limits.toml:4:10: limiters.api.window: expected a duration with its unit such as 250ms, 1s, 5m, 1h or 1d, found the text "5 s", did you mean `5s`?"#,
     },
     Bad {
         what: "a missing field",
@@ -817,7 +831,7 @@ api = { kind = "concurrency", limit = 0x0 }
         text: r#"[limiters]
 api = { kind = "fixed_window", limit = 1, window = 2020-01-01 }
 "#,
-        says: r#"limits.toml:2:52: limiters.api.window: expected a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds, found "2020-01-01""#,
+        says: r#"limits.toml:2:52: limiters.api.window: expected a duration with its unit such as 250ms, 1s, 5m, 1h or 1d, found "2020-01-01""#,
     },
     Bad {
         what: "a member that does not exist",
@@ -1033,7 +1047,7 @@ limiters:
         file: "limits.yaml",
         text: "stores: { main: { url: redis://127.0.0.1 } }
 limiters:
-  api: { kind: concurrency, limit: 1, store: main, lease: 5 }
+  api: { kind: concurrency, limit: 1, store: main, lease: 5ns }
 ",
         says: "limits.yaml:3:59: limiters.api.lease: expected 1ms to 146 years, found 5ns",
     },

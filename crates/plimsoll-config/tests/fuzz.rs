@@ -33,7 +33,8 @@ fn read(text: &str, format: Format) {
             assert_eq!(again.to_string(), printed);
         }
         Err(error) => {
-            let lines = text.matches('\n').count() + 1;
+            // YAML has lines that end with a carriage return.
+            let lines = text.matches(['\n', '\r']).count() + 1;
             let (line, column) = (error.line(), error.column());
             // The end of a file may be told as the line after its last.
             assert!(

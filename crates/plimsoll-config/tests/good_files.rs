@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll::Clock;
 use plimsoll::kinds::{Kind, Weight};
 use plimsoll_config::{Config, Format, Part};
-use plimsoll_scenario::reader::{Node, Value as Tree, parse};
+use plimsoll_scenario::reader::{Entry, Node, Value as Tree, parse};
 use serde_json::Value;
 
 fn project() -> PathBuf {
@@ -185,6 +185,27 @@ fn limiters_in(node: &Node, found: &mut BTreeSet<String>) {
     }
 }
 
+/// Durations that a scenario may write as a number of nanoseconds need their unit here.
+fn with_unit(field: &str, value: Value) -> Value {
+    const DURATIONS: [&str; 11] = [
+        "every",
+        "window",
+        "period",
+        "min_gap",
+        "max_wait",
+        "max_burst",
+        "lockout",
+        "soft_window",
+        "timeout",
+        "min_rtt",
+        "min_window",
+    ];
+    match value.as_u64().filter(|_| DURATIONS.contains(&field)) {
+        Some(nanos) => Value::from(format!("{nanos}ns")),
+        None => value,
+    }
+}
+
 fn json(node: &Node) -> Value {
     match &node.value {
         Tree::Scalar { text, quoted: true } => Value::from(text.as_str()),
@@ -194,8 +215,8 @@ fn json(node: &Node) -> Value {
         },
         Tree::List(items) => items.iter().map(json).collect(),
         Tree::Map(entries) => {
-            let fields = entries.iter().map(|it| (it.key.clone(), json(&it.value)));
-            Value::Object(fields.collect())
+            let field = |it: &Entry| (it.key.clone(), with_unit(&it.key, json(&it.value)));
+            Value::Object(entries.iter().map(field).collect())
         }
     }
 }

@@ -47,6 +47,8 @@ fn what_a_schema_can_see_is_refused() {
         "limiters: { a: { kind: concurrency, limit: 1, queue: ~ } }",
         "limiters: { a: { kind: fixed_window, limit: 1, window: 5w } }",
         "limiters: { a: { kind: fixed_window, limit: 1, window: 0s } }",
+        "limiters: { a: { kind: fixed_window, limit: 1, window: 60 } }",
+        "limiters: { a: { kind: sliding_log, limit: 1, window: 1s, min_gap: 5 } }",
         "limiters: { a: { kind: adaptive, algorithm: vegas, intial: 1 } }",
         "limiters: { a: { kind: adaptive, algorithm: windowed, delegate: { algorithm: vega } } }",
         "limiters: { a: { kind: all, of: [{ kind: cpu, threshold: 101% }] } }",
@@ -195,10 +197,10 @@ fn matches(pattern: &str, text: &str) -> bool {
             .find_map(|unit| text.strip_suffix(unit))
             .filter(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
     };
-    const TIMES: [&str; 5] = ["ms", "s", "m", "h", "d"];
+    const TIMES: [&str; 7] = ["ns", "us", "ms", "s", "m", "h", "d"];
     match pattern {
-        "^[0-9]+(ms|s|m|h|d)$" => unit(&TIMES).is_some(),
-        "^0*[1-9][0-9]*(ms|s|m|h|d)$" => {
+        "^[0-9]+(ns|us|ms|s|m|h|d)$" => unit(&TIMES).is_some(),
+        "^0*[1-9][0-9]*(ns|us|ms|s|m|h|d)$" => {
             unit(&TIMES).is_some_and(|number| number.bytes().any(|b| b != b'0'))
         }
         "^[A-Za-z0-9_.-]{1,64}$" => {

@@ -33,6 +33,13 @@ impl Problem {
         }
     }
 
+    /// The same problem, with a hint at what to write instead.
+    #[must_use]
+    pub(crate) fn with_hint(mut self, hint: &str) -> Self {
+        self.message = format!("{}, {hint}", self.message);
+        self
+    }
+
     /// The same problem, seen from the map that holds it in the field `key`.
     #[must_use]
     pub fn under_key(mut self, key: &str) -> Self {

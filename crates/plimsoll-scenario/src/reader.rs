@@ -65,7 +65,8 @@ pub fn document(text: &str, what: &str) -> Read<Node> {
 ///
 /// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows.
 pub fn limit(node: &Node) -> Read<Box<dyn Limit>> {
-    crate::read::algorithm(node).and_then(|algorithm| crate::run::limit(&algorithm))
+    crate::read::algorithm(node, scalar::Bare::Refused)
+        .and_then(|algorithm| crate::run::limit(&algorithm))
 }
 
 /// Reads the queue of a limiter.
@@ -74,7 +75,7 @@ pub fn limit(node: &Node) -> Read<Box<dyn Limit>> {
 ///
 /// If it is none.
 pub fn queue(node: &Node) -> Read<plimsoll::Queue> {
-    crate::read::limiter::queue(node).map(|spec| crate::run::queue(&spec))
+    crate::read::limiter::queue(node, scalar::Bare::Refused).map(|spec| crate::run::queue(&spec))
 }
 
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {

@@ -63,38 +63,32 @@ impl From<Period> for Duration {
 }
 
 /// In the largest unit that says it exactly.
-fn with_unit(nanos: u64) -> Option<String> {
-    const UNITS: [(u64, &str); 5] = [
+fn with_unit(nanos: u64) -> String {
+    const UNITS: [(u64, &str); 6] = [
         (86_400_000_000_000, "d"),
         (3_600_000_000_000, "h"),
         (60_000_000_000, "m"),
         (1_000_000_000, "s"),
         (1_000_000, "ms"),
+        (1000, "us"),
     ];
     let whole = |(size, _): &&(u64, &str)| nanos.is_multiple_of(*size);
     if nanos == 0 {
-        return Some("0s".to_owned());
+        return "0s".to_owned();
     }
-    let (size, unit) = UNITS.iter().find(whole)?;
-    Some(format!("{}{unit}", nanos / size))
-}
-
-fn serialize_nanos<S: Serializer>(nanos: u64, serializer: S) -> Result<S::Ok, S::Error> {
-    match with_unit(nanos) {
-        Some(text) => serializer.serialize_str(&text),
-        None => serializer.serialize_u64(nanos),
-    }
+    let (size, unit) = UNITS.iter().find(whole).unwrap_or(&(1, "ns"));
+    format!("{}{unit}", nanos / size)
 }
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_nanos(self.0, serializer)
+        serializer.serialize_str(&with_unit(self.0))
     }
 }
 
 impl Serialize for Period {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_nanos(self.0, serializer)
+        serializer.serialize_str(&with_unit(self.0))
     }
 }
 
@@ -141,12 +135,12 @@ described! {
         "type": "number", "exclusiveMinimum": 0
     }
     Span => "Duration" {
-        "description": "A duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds.",
-        "anyOf": [{ "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$" }, { "type": "integer", "minimum": 0 }]
+        "description": "A duration with its unit such as 250ms, 1s, 5m, 1h or 1d; also us and ns. 0 needs no unit.",
+        "anyOf": [{ "type": "string", "pattern": "^[0-9]+(ns|us|ms|s|m|h|d)$" }, { "const": 0 }]
     }
     Period => "Period" {
-        "description": "A duration above 0 such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds.",
-        "anyOf": [{ "type": "string", "pattern": "^0*[1-9][0-9]*(ms|s|m|h|d)$" }, { "type": "integer", "minimum": 1 }]
+        "description": "A duration above 0 with its unit such as 250ms, 1s, 5m, 1h or 1d; also us and ns.",
+        "type": "string", "pattern": "^0*[1-9][0-9]*(ns|us|ms|s|m|h|d)$"
     }
     Name => "Name" {
         "description": "A name: letters, digits, `_`, `-` and `.`.",

@@ -1,9 +1,7 @@
 //! Reads limit algorithms and their traces.
 
 use super::fields::{Fields, each};
-use super::scalar::{
-    count, duration, expected, fraction, period, positive, rate, text, total, word,
-};
+use super::scalar::{Bare, count, expected, fraction, positive, rate, text, total, word};
 use crate::error::{Problem, Read};
 use crate::spec::{
     Algorithm, Finished, LatencyGradient, LimitRule, Range, Sample, Samples, Tick, Trace,
@@ -14,7 +12,7 @@ use crate::tree::{Node, Value};
 type AlgorithmRow = (
     &'static str,
     &'static [&'static str],
-    fn(&Fields<'_>) -> Read<LimitRule>,
+    fn(&Fields<'_>, Bare) -> Read<LimitRule>,
 );
 
 const RANGE: [&str; 3] = ["min", "initial", "max"];
@@ -74,7 +72,7 @@ const ALGORITHMS: [AlgorithmRow; 6] = [
         ],
         latency_gradient,
     ),
-    ("verdict", &RANGE, |_| Ok(LimitRule::Verdict)),
+    ("verdict", &RANGE, |_, _| Ok(LimitRule::Verdict)),
 ];
 
 /// The fields of an `adaptive` limiter beside the common ones: those of its algorithm, and the range in any case.
@@ -89,11 +87,11 @@ pub(crate) fn adaptive_fields(fields: &Fields<'_>) -> Read<Vec<&'static str>> {
 }
 
 /// Reads the algorithm of an `adaptive` limiter from the limiter's own fields.
-pub(crate) fn adaptive(fields: &Fields<'_>) -> Read<Algorithm> {
+pub(crate) fn adaptive(fields: &Fields<'_>, bare: Bare) -> Read<Algorithm> {
     let (_, _, read) = row(fields)?;
     Ok(Algorithm {
         place: fields.place,
-        rule: read(fields)?,
+        rule: read(fields, bare)?,
         range: Range {
             min: fields.optional("min", positive)?,
             initial: fields.optional("initial", positive)?,
@@ -113,24 +111,24 @@ fn row(fields: &Fields<'_>) -> Read<AlgorithmRow> {
 }
 
 /// Reads an algorithm that stands alone.
-pub(crate) fn algorithm(node: &Node) -> Read<Algorithm> {
+pub(crate) fn algorithm(node: &Node, bare: Bare) -> Read<Algorithm> {
     let fields = Fields::any(node, "a limit: a map with an `algorithm`")?;
     let (word, own, _) = row(&fields)?;
     fields.only(
         &format!("the algorithm `{word}`"),
         &[["algorithm"].as_slice(), own].concat(),
     )?;
-    adaptive(&fields)
+    adaptive(&fields, bare)
 }
 
-fn aimd(fields: &Fields<'_>) -> Read<LimitRule> {
+fn aimd(fields: &Fields<'_>, bare: Bare) -> Read<LimitRule> {
     Ok(LimitRule::Aimd {
         backoff: fields.optional("backoff", rate)?,
-        timeout: fields.optional("timeout", period)?,
+        timeout: fields.optional("timeout", |node| bare.period(node))?,
     })
 }
 
-fn vegas(fields: &Fields<'_>) -> Read<LimitRule> {
+fn vegas(fields: &Fields<'_>, _: Bare) -> Read<LimitRule> {
     let jitter = |node| each(node, "a list of numbers", rate);
     Ok(LimitRule::Vegas {
         smoothing: fields.optional("smoothing", rate)?,
@@ -139,7 +137,7 @@ fn vegas(fields: &Fields<'_>) -> Read<LimitRule> {
     })
 }
 
-fn gradient2(fields: &Fields<'_>) -> Read<LimitRule> {
+fn gradient2(fields: &Fields<'_>, _: Bare) -> Read<LimitRule> {
     Ok(LimitRule::Gradient2 {
         smoothing: fields.optional("smoothing", rate)?,
         long_window: fields.optional("long_window", positive)?,
@@ -149,17 +147,17 @@ fn gradient2(fields: &Fields<'_>) -> Read<LimitRule> {
     })
 }
 
-fn windowed(fields: &Fields<'_>) -> Read<LimitRule> {
+fn windowed(fields: &Fields<'_>, bare: Bare) -> Read<LimitRule> {
     Ok(LimitRule::Windowed {
-        delegate: Box::new(fields.required("delegate", algorithm)?),
-        min_window: fields.optional("min_window", duration)?,
-        max_window: fields.optional("max_window", duration)?,
+        delegate: Box::new(fields.required("delegate", |node| algorithm(node, bare))?),
+        min_window: fields.optional("min_window", |node| bare.duration(node))?,
+        max_window: fields.optional("max_window", |node| bare.duration(node))?,
         window_size: fields.optional("window_size", positive)?,
-        min_rtt: fields.optional("min_rtt", duration)?,
+        min_rtt: fields.optional("min_rtt", |node| bare.duration(node))?,
     })
 }
 
-fn latency_gradient(fields: &Fields<'_>) -> Read<LimitRule> {
+fn latency_gradient(fields: &Fields<'_>, _: Bare) -> Read<LimitRule> {
     Ok(LimitRule::LatencyGradient(LatencyGradient {
         tolerance: fields.optional("tolerance", rate)?,
         min_queue: fields.optional("min_queue", positive)?,
@@ -169,7 +167,7 @@ fn latency_gradient(fields: &Fields<'_>) -> Read<LimitRule> {
 
 /// Reads a scenario that feeds samples to an algorithm.
 pub(crate) fn trace(fields: &Fields<'_>) -> Read<Trace> {
-    let limit = fields.required("limit", algorithm)?;
+    let limit = fields.required("limit", |node| algorithm(node, Bare::Nanos))?;
     let samples = if matches!(limit.rule, LimitRule::LatencyGradient(_)) {
         if fields.get("columns").is_some() {
             return Err(fields.problem("columns", "the rows of `latency_gradient` have no columns"));

@@ -3,8 +3,9 @@
 //! An expectation that could never be met, or never fail, is a mistake in the file and not a test. So each is
 //! checked against the verb it stands with.
 
+use super::duration;
 use super::fields::Fields;
-use super::scalar::{count, duration, expected, flag, nearest, text, word};
+use super::scalar::{count, expected, flag, nearest, text, word};
 use crate::error::{Problem, Read, quote};
 use crate::spec::{Expect, Hint, LimiterSpec, Outcome, Settled};
 use crate::tree::{Node, Value};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::algorithm;
 use super::fields::{Fields, each};
-use super::scalar::{count, duration, flag, period, positive, rate, text, word};
+use super::scalar::{Bare, count, flag, positive, rate, text, word};
+use super::{algorithm, duration, period};
 use crate::error::Read;
 use crate::spec::{Align, Bandwidth, Counts, Full, Kind, LimiterSpec, Order, QueueSpec, Style};
 use crate::tree::Node;
@@ -61,7 +61,7 @@ const KINDS: [KindRow; 13] = [
         })
     }),
     ("adaptive", &[], |fields| {
-        algorithm::adaptive(fields).map(Kind::Adaptive)
+        algorithm::adaptive(fields, Bare::Nanos).map(Kind::Adaptive)
     }),
     ("penalty_bucket", &PENALTY, penalty_bucket),
     ("all", &["of"], |fields| {
@@ -92,7 +92,7 @@ pub(crate) fn limiter(node: &Node) -> Read<LimiterSpec> {
     Ok(LimiterSpec {
         place: fields.place,
         kind: read(&fields)?,
-        queue: fields.optional("queue", queue)?,
+        queue: fields.optional("queue", |node| queue(node, Bare::Nanos))?,
         keyed,
         max_keys,
         name: fields.optional("name", text)?,
@@ -184,7 +184,7 @@ fn bucket(fields: &Fields<'_>) -> Read<Bandwidth> {
         burst: fields.required("burst", positive)?,
         refill: fields.required("refill", positive)?,
         every: fields.required("every", period)?,
-        style: fields.optional("style", style)?.unwrap_or(Style::Interval),
+        style: fields.optional("style", style)?.unwrap_or(Style::Greedy),
         initial: fields.optional("initial", count)?,
         id: fields.optional("id", text)?,
     })
@@ -199,7 +199,7 @@ pub(crate) fn bandwidths(node: &Node) -> Read<Vec<Bandwidth>> {
 }
 
 /// Reads the queue of a limiter.
-pub(crate) fn queue(node: &Node) -> Read<QueueSpec> {
+pub(crate) fn queue(node: &Node, bare: Bare) -> Read<QueueSpec> {
     let fields = Fields::any(node, "a queue such as { bound: 10 }")?;
     fields.only("a queue", &["bound", "order", "full", "counts", "timeout"])?;
     let order = |node: &Node| word(node, &[("fifo", Order::Fifo), ("lifo", Order::Lifo)]);
@@ -219,6 +219,6 @@ pub(crate) fn queue(node: &Node) -> Read<QueueSpec> {
         order: fields.optional("order", order)?.unwrap_or(Order::Fifo),
         full: fields.optional("full", |node| word(node, &full))?,
         counts: fields.optional("counts", counts)?.unwrap_or(Counts::Excess),
-        timeout: fields.optional("timeout", duration)?,
+        timeout: fields.optional("timeout", |node| bare.duration(node))?,
     })
 }

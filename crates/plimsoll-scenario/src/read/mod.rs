@@ -11,9 +11,11 @@ pub mod scalar;
 mod step;
 mod verb;
 
+use std::time::Duration;
+
 pub(crate) use algorithm::algorithm;
 use fields::{Fields, each};
-use scalar::{nanos, text};
+use scalar::{Bare, text};
 
 use crate::error::{Problem, Read};
 use crate::reader::document;
@@ -40,7 +42,7 @@ pub(crate) fn limit(name: &str, parameters: &str) -> Read<Algorithm> {
     if let Value::Map(entries) = &mut node.value {
         entries.push(Entry::word("algorithm", name, start));
     }
-    algorithm(&node)
+    algorithm(&node, Bare::Refused)
 }
 
 fn read(text: &str) -> Read<Vec<Scenario>> {
@@ -96,6 +98,19 @@ fn read_scenario(node: &Node) -> Read<Scenario> {
         place: fields.place,
         body,
     })
+}
+
+/// A duration as scenarios write it: a number alone is nanoseconds.
+fn duration(node: &Node) -> Read<Duration> {
+    Bare::Nanos.duration(node)
+}
+
+fn period(node: &Node) -> Read<Duration> {
+    Bare::Nanos.period(node)
+}
+
+fn nanos(node: &Node) -> Read<u64> {
+    Bare::Nanos.nanos(node)
 }
 
 fn gate(fields: &Fields<'_>) -> Read<Gate> {

@@ -6,7 +6,9 @@ use crate::error::{Problem, Read, quote};
 use crate::tree::{Node, Value};
 
 const SECOND: u64 = 1_000_000_000;
-const UNITS: [(&str, u64); 5] = [
+const UNITS: [(&str, u64); 7] = [
+    ("ns", 1),
+    ("us", SECOND / 1_000_000),
     ("ms", SECOND / 1000),
     ("s", SECOND),
     ("m", 60 * SECOND),
@@ -15,8 +17,99 @@ const UNITS: [(&str, u64); 5] = [
 ];
 /// More words than this help nobody.
 const FEW: usize = 20;
-const A_DURATION: &str =
+const A_DURATION: &str = "a duration with its unit such as 250ms, 1s, 5m, 1h or 1d";
+const A_DURATION_OR_NANOS: &str =
     "a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds";
+
+/// What a number without a unit means where a duration is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bare {
+    /// A mistake: in a file that people write nobody means nanoseconds by `every: 60`. Only 0 needs no unit.
+    Refused,
+    /// Nanoseconds: scenarios hold traces, which machines write.
+    Nanos,
+}
+
+impl Bare {
+    /// A duration, 0 allowed.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn duration(self, node: &Node) -> Read<Duration> {
+        self.nanos(node).map(Duration::from_nanos)
+    }
+
+    /// A duration of at least a nanosecond.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn period(self, node: &Node) -> Read<Duration> {
+        let period = self.duration(node)?;
+        if period.is_zero() {
+            return Err(expected("a duration above 0", node));
+        }
+        Ok(period)
+    }
+
+    /// A duration or a moment, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn nanos(self, node: &Node) -> Read<u64> {
+        match digits(node) {
+            Some(0) => return Ok(0),
+            Some(nanos) if self == Self::Nanos => return Ok(nanos),
+            _ => {}
+        }
+        let wanted = match self {
+            Self::Refused => A_DURATION,
+            Self::Nanos => A_DURATION_OR_NANOS,
+        };
+        let Value::Scalar { text, .. } = &node.value else {
+            return Err(expected(wanted, node));
+        };
+        let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        let number = &text[..text.len() - unit.len()];
+        let scale = UNITS.iter().find(|(known, _)| *known == unit);
+        let (false, Some((_, scale))) = (number.is_empty(), scale) else {
+            let problem = expected(wanted, node);
+            return Err(match written_with_unit(text) {
+                Some(hint) if self == Self::Refused => problem.with_hint(&hint),
+                _ => problem,
+            });
+        };
+        let longest = || expected("a duration of at most 213503d", node);
+        number
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(*scale))
+            .ok_or_else(longest)
+    }
+}
+
+/// What a duration in another spelling should look like.
+fn written_with_unit(text: &str) -> Option<String> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number: u64 = text[..text.len() - unit.len()].parse().ok()?;
+    let known = match unit.trim().to_ascii_lowercase().as_str() {
+        // A number alone: what people mean by one of this size.
+        "" if number < 1000 => "s",
+        "" if number < 1_000_000 => "ms",
+        "" => "ns",
+        "s" | "sec" | "secs" | "second" | "seconds" => "s",
+        "ns" | "nanos" | "nanoseconds" => "ns",
+        "us" | "µs" | "μs" | "micros" | "microseconds" => "us",
+        "ms" | "msec" | "millis" | "milliseconds" => "ms",
+        "m" | "min" | "mins" | "minute" | "minutes" => "m",
+        "h" | "hr" | "hour" | "hours" => "h",
+        "d" | "day" | "days" => "d",
+        _ => return None,
+    };
+    Some(format!("did you mean `{number}{known}`?"))
+}
 
 /// The problem that `node` is not `what`.
 #[must_use]
@@ -171,54 +264,31 @@ pub fn rate(node: &Node) -> Read<f64> {
         .ok_or_else(|| expected("a number above 0", node))
 }
 
-/// A duration of at least a nanosecond.
+/// A duration of at least a nanosecond, with its unit.
 ///
 /// # Errors
 ///
 /// If it is none.
 pub fn period(node: &Node) -> Read<Duration> {
-    let period = duration(node)?;
-    if period.is_zero() {
-        return Err(expected("a duration above 0", node));
-    }
-    Ok(period)
+    Bare::Refused.period(node)
 }
 
-/// A duration, 0 allowed.
+/// A duration with its unit; 0 is allowed, and needs none.
 ///
 /// # Errors
 ///
 /// If it is none.
 pub fn duration(node: &Node) -> Read<Duration> {
-    nanos(node).map(Duration::from_nanos)
+    Bare::Refused.duration(node)
 }
 
-/// A duration or a moment, in nanoseconds.
+/// A duration or a moment with its unit, in nanoseconds; 0 is allowed, and needs none.
 ///
 /// # Errors
 ///
 /// If it is none.
 pub fn nanos(node: &Node) -> Read<u64> {
-    if let Some(nanos) = digits(node) {
-        return Ok(nanos);
-    }
-    let Value::Scalar { text, .. } = &node.value else {
-        return Err(expected(A_DURATION, node));
-    };
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let number = &text[..text.len() - unit.len()];
-    if number.is_empty() {
-        return Err(expected(A_DURATION, node));
-    }
-    let Some((_, scale)) = UNITS.iter().find(|(known, _)| *known == unit) else {
-        return Err(expected(A_DURATION, node));
-    };
-    let longest = || expected("a duration of at most 213503d", node);
-    number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*scale))
-        .ok_or_else(longest)
+    Bare::Refused.nanos(node)
 }
 
 /// A plain (unquoted) scalar.

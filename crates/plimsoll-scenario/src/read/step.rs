@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::expect;
 use super::fields::{Fields, each};
-use super::scalar::{fraction, nanos, nearest, text, total};
+use super::nanos;
+use super::scalar::{fraction, nearest, text, total};
 use super::verb::{MODIFIERS, VERBS, verb};
 use crate::error::{Problem, Read, label, quote};
 use crate::spec::{Gauge, LimiterSpec, Settled, Step, Verb};

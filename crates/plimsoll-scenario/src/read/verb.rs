@@ -1,9 +1,10 @@
 //! Reads the verb of a step, and says which verbs go with which fields and which limiters.
 
+use super::duration;
 use super::expect;
 use super::fields::{Fields, each};
 use super::limiter::bandwidths;
-use super::scalar::{count, duration, expected, flag, positive, rate, text, word};
+use super::scalar::{count, expected, flag, positive, rate, text, word};
 use crate::error::{Problem, Read};
 use crate::spec::{Ask, Carry, Expect, Kind, LimiterSpec, Priority, Verb};
 use crate::tree::Node;

@@ -108,8 +108,7 @@ fn value(text: &str, node: &Node, unit: Unit) -> Option<f64> {
         },
     };
     let number = |text: &str| scalar::fraction(&scalar(text, false)).ok();
-    // In quotes, so that it must have a unit: nobody means nanoseconds here.
-    let duration = || scalar::duration(&scalar(text, true)).ok();
+    let duration = || scalar::duration(&scalar(text, false)).ok();
     match unit {
         Unit::Share => match text.strip_suffix('%') {
             Some(percent) => Some(number(percent)? / 100.0),
