@@ -92,7 +92,7 @@ limiters:
     burst: 40
     refill: 1
     every: 1s
-    style: interval
+    style: greedy
     initial: 40
     keyed: true
     store: main

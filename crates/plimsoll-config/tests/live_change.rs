@@ -66,7 +66,7 @@ fn defaults_that_are_said_or_not_are_the_same() {
     );
     let changes = replace(
         &limits,
-        "limiters: { a: { kind: token_bucket, burst: 5, refill: 1, every: 1000ms, style: interval, initial: 5, keyed: false } }",
+        "limiters: { a: { kind: token_bucket, burst: 5, refill: 1, every: 1000ms, style: greedy, initial: 5, keyed: false } }",
     );
     assert_eq!(changes.kept, ["a"]);
 }

@@ -26,8 +26,8 @@ const KINDS: [&str; 7] = [
     "sliding_window, window: 10000d, segments: 10, limit: ",
     "sliding_log, window: 1d, limit: ",
     "sliding_counter, window: 10000d, limit: ",
-    "token_bucket, refill: 1, every: 10000d, burst: ",
-    "bandwidths, limits: [{ refill: 1, every: 10000d, burst: ",
+    "token_bucket, refill: 1, every: 10000d, style: interval, burst: ",
+    "bandwidths, limits: [{ refill: 1, every: 10000d, style: interval, burst: ",
     "concurrency, limit: ",
 ];
 

@@ -193,7 +193,7 @@ pub(crate) struct Bucket {
     pub(crate) refill: Positive,
     /// In what time they come back.
     pub(crate) every: Period,
-    /// All at the end of the time, or one by one.
+    /// One by one, or all at the end of the time.
     #[serde(default)]
     pub(crate) style: Style,
     /// Tokens at first: the burst unless set.
@@ -214,7 +214,7 @@ pub(crate) struct Bandwidth {
     pub(crate) refill: Positive,
     /// In what time they come back.
     pub(crate) every: Period,
-    /// All at the end of the time, or one by one.
+    /// One by one, or all at the end of the time.
     #[serde(default)]
     pub(crate) style: Style,
     /// Tokens at first: the burst unless set.
@@ -248,11 +248,11 @@ pub(crate) enum Align {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Style {
-    /// All tokens at the end of the time.
+    /// One by one, evenly over the time.
     #[default]
-    Interval,
-    /// One by one.
     Greedy,
+    /// All tokens at the end of the time.
+    Interval,
 }
 
 /// Who may wait.
