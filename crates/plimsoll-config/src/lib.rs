@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod any_rate;
 mod check;
 mod config;
 mod de;

@@ -9,6 +9,7 @@ use plimsoll::{
     SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 
+use crate::any_rate::AnyRate;
 use crate::place::Step;
 use crate::spec::{Algorithm, Align, Bandwidth, Bucket, Kind, Positive, Style};
 
@@ -48,7 +49,7 @@ pub(crate) trait FromKind: Replenishes + Clone + Sized {
 pub(crate) trait WithRule {
     type Out;
 
-    fn rate<R: FromKind>(self, rule: R) -> Self::Out;
+    fn rate(self, rule: AnyRate) -> Self::Out;
     fn concurrency(self, rule: Concurrency) -> Self::Out;
     fn adaptive(self, rule: Found) -> Self::Out;
     /// A kind that has no rule: `all`, `memory` and `cpu`.
@@ -57,25 +58,13 @@ pub(crate) trait WithRule {
 
 /// Makes the rule of `kind` and does something with it.
 pub(crate) fn with_rule<W: WithRule>(kind: &Kind, with: W) -> Result<W::Out, Unfit> {
-    fn rate<R: FromKind, W: WithRule>(kind: &Kind, with: W) -> Result<W::Out, Unfit> {
-        match R::of(kind) {
-            Some(rule) => rule.map(|rule| with.rate(rule)),
-            None => Ok(with.none()),
-        }
+    if let Some(rule) = AnyRate::of(kind) {
+        return rule.map(|rule| with.rate(rule));
     }
     match kind {
-        Kind::FixedWindow { .. } => rate::<FixedWindow, W>(kind, with),
-        Kind::SlidingWindow { .. } => rate::<SlidingWindow, W>(kind, with),
-        Kind::SlidingLog { .. } => rate::<SlidingLog, W>(kind, with),
-        Kind::SlidingCounter { .. } => rate::<SlidingCounter, W>(kind, with),
-        Kind::TokenBucket(_) => rate::<TokenBucket, W>(kind, with),
-        Kind::Bandwidths { .. } => rate::<Bandwidths, W>(kind, with),
-        Kind::SmoothBursty { .. } | Kind::SmoothWarmup { .. } => rate::<Smooth, W>(kind, with),
-        Kind::Refresh { .. } => rate::<Refresh, W>(kind, with),
-        Kind::PenaltyBucket { .. } => rate::<PenaltyBucket, W>(kind, with),
         Kind::Concurrency { limit, .. } => Ok(with.concurrency(Concurrency::try_new(limit.0)?)),
         Kind::Adaptive(algorithm) => Ok(with.adaptive(Adaptive::new(found_by(algorithm)?))),
-        Kind::All { .. } | Kind::Memory { .. } | Kind::Cpu { .. } => Ok(with.none()),
+        _ => Ok(with.none()),
     }
 }
 

@@ -8,8 +8,9 @@ use plimsoll_scenario::reader::scalar::nearest;
 use plimsoll_scenario::reader::{Place, Problem, Read};
 
 use super::MOST;
+use crate::any_rate::AnyRate;
 use crate::place::{Path, Places, Step, below};
-use crate::rules::{Found, FromKind, Unfit, WithRule, class, with_rule};
+use crate::rules::{Found, Unfit, WithRule, class, with_rule};
 use crate::spec::{File, Kind, Limiter, Member};
 
 /// A limiter that is to be built, with all its defaults.
@@ -190,7 +191,7 @@ struct Nothing;
 impl WithRule for Nothing {
     type Out = ();
 
-    fn rate<R: FromKind>(self, _: R) {}
+    fn rate(self, _: AnyRate) {}
     fn concurrency(self, _: Concurrency) {}
     fn adaptive(self, _: Found) {}
     fn none(self) {}

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Provider, Rate, Resource, Weight};
-use plimsoll::{All, Clock, InvalidLimit};
+use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Provider, Rate, Weight};
+use plimsoll::{All, Clock, InvalidLimit, Limiter};
 use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
 use plimsoll_scenario::reader::{Problem, label};
 
-use super::gates::{Build, Live};
+use super::gates::{Build, Built, Live};
+use super::generation::Inner;
+use super::handle::Handle;
 use super::stores::Stores;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
@@ -27,7 +29,7 @@ pub(super) fn build(
     running: &Running,
     stores: &Stores,
     (clock, sampler): (&Clock, &Sampler),
-) -> Result<Live, ConfigError> {
+) -> Result<Built, ConfigError> {
     let name = definition.name();
     let built = match &definition.limiter.kind {
         _ if definition.limiter.common.store.is_some() => stores.build(definition),
@@ -43,10 +45,7 @@ pub(super) fn build(
                 .iter()
                 .fold(memory, |memory, spike| memory.spike(amount(spike)));
             let memory = memory.build(sampler).map_err(|error| error.to_string());
-            memory.map(|memory| {
-                let basic = Basic::new(name, move || memory.check_saturation());
-                Live::fixed(basic, None)
-            })
+            memory.map(|memory| basic(&Basic::new(name, move || memory.check_saturation())))
         }
         Kind::Cpu {
             threshold,
@@ -58,10 +57,7 @@ pub(super) fn build(
             let cpu = cpu.smoothing((*smoothing).into());
             let cpu = cpu.check_interval((*check_interval).into());
             let cpu = cpu.build(sampler).map_err(|error| error.to_string());
-            cpu.map(|cpu| {
-                let basic = Basic::new(name, move || cpu.check_saturation());
-                Live::fixed(basic, None)
-            })
+            cpu.map(|cpu| basic(&Basic::new(name, move || cpu.check_saturation())))
         }
         kind => {
             let build = Build { definition, clock };
@@ -92,35 +88,35 @@ fn amount(memory: &Memory) -> Amount {
     }
 }
 
-/// Several as one. What closes it is a member that says no: the others are not only its own.
-fn all(definition: &Definition, running: &Running) -> Result<Live, InvalidLimit> {
+/// A limiter that says yes or no.
+fn basic(basic: &Basic) -> Built {
+    let any = AnyLimiter::from(basic.clone());
+    Built::fixed(Inner::One(Arc::clone(any.shared())))
+}
+
+/// Several as one. Its members are names: whatever stands behind them is asked.
+fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit> {
     let name = definition.name();
-    let switch = Basic::when(name, || false);
     let members = definition.members.iter().filter_map(|id| running.get(id));
-    let members = members.filter_map(|live| match &live.part {
-        Part::Limiter(limiter) => Some(limiter.clone()),
-        _ => None,
-    });
-    // The last: time is told by the first.
-    let members = members.chain([switch.clone().into()]);
-    let limiter: AnyLimiter = match definition.class {
+    let members = members.map(|live| Handle(Arc::clone(&live.slot)));
+    let limiter: Arc<dyn Limiter> = match definition.class {
         Class::Basic => {
-            let members: Vec<AnyLimiter> = members.collect();
-            Basic::new(name, move || {
-                members.iter().try_for_each(|it| it.check_saturation())
-            })
-            .into()
+            let members: Vec<Handle> = members.collect();
+            let all = Basic::new(name, move || {
+                members.iter().try_for_each(Limiter::check_saturation)
+            });
+            Arc::clone(AnyLimiter::from(all).shared())
         }
         Class::Rate => {
-            let rates = members.map(Rate::try_from).collect::<Result<Vec<_>, _>>()?;
-            Rate::all(rates)?.into()
+            let all = Rate::all(members.map(Rate::from))?;
+            Arc::clone(AnyLimiter::from(all).shared())
         }
         Class::Resource => {
-            let members = members.map(|member| Arc::clone(member.shared()));
-            Resource::from(All::try_new(members)?.named(name)).into()
+            let members = members.map(|member| Arc::new(member) as Arc<dyn Limiter>);
+            Arc::new(All::try_new(members)?.named(name))
         }
     };
-    Ok(Live::fixed(limiter, Some(switch)))
+    Ok(Built::fixed(Inner::All(limiter)))
 }
 
 /// The providers of a configuration.

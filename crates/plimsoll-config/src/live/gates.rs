@@ -2,102 +2,156 @@
 
 use std::sync::Arc;
 
-use plimsoll::kinds::{AnyLimiter, Basic};
+use plimsoll::kinds::Kind as Class;
 use plimsoll::{
-    Carry, Clock, Concurrency, Counts, Full, Gate, GateBuilder, Keyed, KeyedBuilder, Queue, Rule,
+    Carry, Clock, Concurrency, Counts, Full, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter,
+    Queue, Rule,
 };
 
+use super::generation::{Generation, Inner};
+use super::handle::Handle;
+use super::keyed::InMemory;
+use super::slot::Slot;
 use super::stores::Stores;
 use super::{KeyedLimiter, Part};
+use crate::any_rate::AnyRate;
 use crate::check::Definition;
-use crate::rules::{Found, FromKind, WithRule};
-use crate::spec::{self, Kind};
+use crate::rules::{Found, WithRule};
+use crate::spec::{self, Kind, Store};
 
-/// A limiter that runs.
+/// A limiter that runs: a name that is held, what stands behind it, and how that can be changed.
 pub(crate) struct Live {
+    /// What is handed out.
     pub(crate) part: Part,
-    change: Box<dyn Change>,
-    /// For `all`, which must not close its members when it is closed itself.
-    pub(super) switch: Option<Basic>,
+    pub(super) slot: Arc<Slot>,
+    pub(super) change: Arc<dyn Change>,
+    /// What it was made of.
+    pub(super) definition: Definition,
+    pub(super) store: Option<Store>,
+    /// The members of `all`, and whether each is kept in a store.
+    pub(super) members: Vec<(Arc<Slot>, bool)>,
 }
 
 impl Live {
-    /// One that cannot be changed, only replaced.
-    pub(super) fn fixed(limiter: impl Into<AnyLimiter>, switch: Option<Basic>) -> Self {
-        Self {
-            part: Part::Limiter(limiter.into()),
-            change: Box::new(Fixed),
-            switch,
-        }
+    /// The first limiter of a name.
+    pub(super) fn new(built: Built, to: &Definition, store: Option<&Store>, clock: &Clock) -> Self {
+        let slot = Slot::new(to.name(), built.generation(to), clock);
+        Self::behind(slot, built.change, to, store)
     }
 
-    /// One that is kept in a store, and how it is changed.
-    #[cfg(feature = "redis")]
-    pub(super) fn stored(part: Part, change: impl Change + 'static) -> Self {
-        Self {
-            part,
-            change: Box::new(change),
-            switch: None,
-        }
-    }
-
-    /// Prepares to change it to `to` as far as that can be done, with everything that is in it. What is returned does it, and
-    /// cannot fail.
-    pub(super) fn change(
-        self: &Arc<Self>,
-        from: &Definition,
+    /// What stands behind a name that may be held already.
+    pub(super) fn behind(
+        slot: Arc<Slot>,
+        change: Arc<dyn Change>,
         to: &Definition,
-        stores: &Stores,
-    ) -> Result<Prepared, String> {
-        if let Some(prepared) = self.change.prepare(to, stores)? {
-            return Ok(prepared);
+        store: Option<&Store>,
+    ) -> Self {
+        Self {
+            part: part(&slot, to),
+            slot,
+            change,
+            definition: to.clone(),
+            store: store.cloned(),
+            members: Vec::new(),
         }
-        let (live, kind) = (Arc::clone(self), to.limiter.kind.clone());
-        let queue = |it: &Definition| it.limiter.common.queue.clone();
-        let queue = (queue(from) != queue(to)).then(|| queue(to).as_ref().map(queue_of));
+    }
+
+    /// The same limiter by another description.
+    pub(super) fn described(&self, to: &Definition, store: Option<&Store>) -> Self {
+        let from = &self.definition;
+        let same = (from.class, from.is_keyed()) == (to.class, to.is_keyed());
+        Self {
+            part: if same {
+                self.part.clone()
+            } else {
+                part(&self.slot, to)
+            },
+            slot: Arc::clone(&self.slot),
+            change: Arc::clone(&self.change),
+            definition: to.clone(),
+            store: store.cloned(),
+            members: self.members.clone(),
+        }
+    }
+
+    /// Whether anybody holds it, or could gain if it were forgotten.
+    pub(super) fn matters(&self) -> bool {
+        let held = match &self.part {
+            Part::Limiter(limiter) => Arc::strong_count(limiter.shared()) > 1,
+            _ => false,
+        };
+        // Once here, and once in what is handed out.
+        held || Arc::strong_count(&self.slot) > 2 || self.slot.matters()
+    }
+
+    /// Prepares to change it to `to`, with everything that is in it. What is returned does it, and cannot fail.
+    pub(super) fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Prepared, String> {
+        let stored = self.change.prepare(to, stores)?;
+        let (slot, change) = (Arc::clone(&self.slot), Arc::clone(&self.change));
+        let (from, to) = (self.definition.clone(), to.clone());
         Ok(Box::new(move || {
-            live.change.change(&kind);
-            if let Some(queue) = queue {
-                live.change.set_queue(queue);
+            match stored {
+                Some(stored) => stored(),
+                None => {
+                    change.change(&from, &to);
+                    let (old, new) = (&from.limiter.common.queue, &to.limiter.common.queue);
+                    if old != new {
+                        change.set_queue(new.as_ref().map(queue_of));
+                    }
+                }
             }
+            slot.latest().set_timeout(timeout(&to));
+            slot.rename(to.name());
         }))
     }
+}
 
-    /// Whether `to` is a change that does not need another limiter.
-    pub(super) fn can_change(&self, from: &Definition, to: &Definition) -> bool {
-        let (old, new) = (&from.limiter.common, &to.limiter.common);
-        // A key has its queue only while somebody waits, so there is none to change.
-        let queue = !old.keyed || old.queue == new.queue;
-        let same_kind = from.limiter.kind.word() == to.limiter.kind.word();
-        let max_keys = !old.keyed || old.max_keys == new.max_keys;
-        let same = same_kind && from.name() == to.name() && old.keyed == new.keyed;
-        same && queue && max_keys && self.change.is_possible()
+/// What is handed out for a name.
+fn part(slot: &Arc<Slot>, to: &Definition) -> Part {
+    if to.is_keyed() {
+        return Part::Keyed(KeyedLimiter::new(Arc::clone(slot)));
+    }
+    Part::Limiter(Handle(Arc::clone(slot)).of_class(to.class))
+}
+
+fn timeout(to: &Definition) -> Option<std::time::Duration> {
+    let queue = to.limiter.common.queue.as_ref()?;
+    queue.timeout.map(Into::into)
+}
+
+/// A limiter that has been built, and how it can be changed.
+pub(super) struct Built {
+    pub(super) inner: Inner,
+    pub(super) change: Arc<dyn Change>,
+}
+
+impl Built {
+    /// One that cannot be changed where it is.
+    pub(super) fn fixed(inner: Inner) -> Self {
+        let change = Arc::new(Fixed);
+        Self { inner, change }
     }
 
-    /// Takes as much as `old` had in use, so that a limiter that takes the place of another does not start full.
-    pub(super) fn charge(&self, old: &Self) {
-        if let Some(used) = old.change.used() {
-            self.change.charge(used);
-        }
-    }
-
-    pub(super) fn close(&self) {
-        match (&self.switch, &self.part) {
-            (Some(switch), _) => switch.close(),
-            (None, Part::Limiter(limiter)) => limiter.close(),
-            (None, Part::Keyed(keyed)) => keyed.close(),
-            (None, Part::Provider(_)) => {}
-        }
+    pub(super) fn generation(&self, to: &Definition) -> Arc<Generation> {
+        let class = match to.limiter.kind {
+            // A limiter with keys holds permits or not, whatever it is made of.
+            Kind::Concurrency { .. } => Class::Resource,
+            _ => to.class,
+        };
+        let generation = Generation::new(self.inner.clone(), class);
+        generation.set_timeout(timeout(to));
+        generation
     }
 }
 
 /// A change that is ready to be made.
 pub(super) type Prepared = Box<dyn FnOnce()>;
 
-/// What only the type of a limiter's rule knows.
+/// What only the type of a limiter knows.
 pub(super) trait Change: Send + Sync {
-    /// Whether its limit can be changed at all.
-    fn is_possible(&self) -> bool {
+    /// Whether it can become what `to` says where it is.
+    fn is_possible(&self, to: &Definition) -> bool {
+        let _ = to;
         false
     }
 
@@ -107,23 +161,13 @@ pub(super) trait Change: Send + Sync {
         Ok(None)
     }
 
-    /// Changes its limit, if `to` is of its kind.
-    fn change(&self, to: &Kind) {
-        let _ = to;
+    /// Changes everything but its queue.
+    fn change(&self, from: &Definition, to: &Definition) {
+        let _ = (from, to);
     }
 
     fn set_queue(&self, queue: Option<Queue>) {
         let _ = queue;
-    }
-
-    /// How much is used, of a rate.
-    fn used(&self) -> Option<u32> {
-        None
-    }
-
-    /// Takes what was used, of a rate.
-    fn charge(&self, used: u32) {
-        let _ = used;
     }
 }
 
@@ -131,42 +175,46 @@ struct Fixed;
 
 impl Change for Fixed {}
 
-struct RateGate<R: Rule>(Gate<R>);
+/// Whether `to` is in memory, and has keys or not.
+fn in_memory(to: &Definition, keyed: bool) -> bool {
+    to.is_keyed() == keyed && to.limiter.common.store.is_none()
+}
 
-impl<R: FromKind> Change for RateGate<R> {
-    fn is_possible(&self) -> bool {
-        true
+struct RateGate(Gate<AnyRate>);
+
+impl Change for RateGate {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, false) && AnyRate::of(&to.limiter.kind).is_some()
     }
 
-    fn change(&self, to: &Kind) {
-        if let Some(Ok(rule)) = R::of(to) {
-            self.0.replace(rule, Carry::AsIs);
+    fn change(&self, from: &Definition, to: &Definition) {
+        if let Some(Ok(rule)) = changed(from, to) {
+            self.0.replace(rule, CARRY);
         }
     }
 
     fn set_queue(&self, queue: Option<Queue>) {
         self.0.set_queue(queue);
     }
+}
 
-    fn used(&self) -> Option<u32> {
-        u32::try_from(self.0.snapshot().in_use()).ok()
-    }
+/// What was used stays used.
+const CARRY: Carry = Carry::AsIs;
 
-    fn charge(&self, used: u32) {
-        let now = self.used().unwrap_or(u32::MAX);
-        self.0.take_up_to(used.saturating_sub(now)).forget();
-    }
+/// The rule of `to`, if it is another.
+fn changed(from: &Definition, to: &Definition) -> Option<Result<AnyRate, crate::rules::Unfit>> {
+    (from.limiter.kind != to.limiter.kind).then(|| AnyRate::of(&to.limiter.kind))?
 }
 
 struct Slots(Gate<Concurrency>);
 
 impl Change for Slots {
-    fn is_possible(&self) -> bool {
-        true
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, false) && matches!(to.limiter.kind, Kind::Concurrency { .. })
     }
 
-    fn change(&self, to: &Kind) {
-        if let Kind::Concurrency { limit, .. } = to {
+    fn change(&self, _from: &Definition, to: &Definition) {
+        if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
             // It was checked that it is not 0.
             let _ = self.0.resize(limit.0);
         }
@@ -177,16 +225,16 @@ impl Change for Slots {
     }
 }
 
-struct RateKeys<R: Rule>(Keyed<String, R>);
+struct RateKeys(Keyed<String, AnyRate>);
 
-impl<R: FromKind> Change for RateKeys<R> {
-    fn is_possible(&self) -> bool {
-        true
+impl Change for RateKeys {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, true) && AnyRate::of(&to.limiter.kind).is_some()
     }
 
-    fn change(&self, to: &Kind) {
-        if let Some(Ok(rule)) = R::of(to) {
-            self.0.replace(rule, Carry::AsIs);
+    fn change(&self, from: &Definition, to: &Definition) {
+        if let Some(Ok(rule)) = changed(from, to) {
+            self.0.replace(rule, CARRY);
         }
     }
 }
@@ -220,55 +268,83 @@ impl Build<'_> {
         queue.fold(builder, KeyedBuilder::queue).build()
     }
 
+    fn one(limiter: impl Limiter + 'static, change: impl Change + 'static) -> Built {
+        Built {
+            inner: Inner::One(Arc::new(limiter)),
+            change: Arc::new(change),
+        }
+    }
+
     fn keyed<R: Rule + Clone>(
         &self,
         keyed: Keyed<String, R>,
         change: impl Change + 'static,
-    ) -> Live {
-        Live {
-            part: Part::Keyed(KeyedLimiter::new(self.definition.name(), keyed)),
-            change: Box::new(change),
-            switch: None,
+    ) -> Built {
+        let clock = self.clock.clone();
+        Built {
+            inner: Inner::Keys(Arc::new(InMemory { keyed, clock })),
+            change: Arc::new(change),
         }
     }
 }
 
 impl WithRule for Build<'_> {
-    type Out = Option<Live>;
+    type Out = Option<Built>;
 
-    fn rate<R: FromKind>(self, rule: R) -> Option<Live> {
+    fn rate(self, rule: AnyRate) -> Option<Built> {
         if self.definition.is_keyed() {
             let keys = self.keys(rule);
             return Some(self.keyed(keys.clone(), RateKeys(keys)));
         }
         let gate = self.gate(rule);
-        Some(Live {
-            part: Part::Limiter(gate.clone().into()),
-            change: Box::new(RateGate(gate)),
-            switch: None,
-        })
+        Some(Self::one(gate.clone(), RateGate(gate)))
     }
 
-    fn concurrency(self, rule: Concurrency) -> Option<Live> {
+    fn concurrency(self, rule: Concurrency) -> Option<Built> {
         if self.definition.is_keyed() {
             let keys = self.keys(rule);
-            return Some(self.keyed(keys, Fixed));
+            return Some(self.keyed(keys.clone(), Fixed));
         }
         let gate = self.gate(rule);
-        Some(Live {
-            part: Part::Limiter(gate.clone().into()),
-            change: Box::new(Slots(gate)),
-            switch: None,
-        })
+        Some(Self::one(gate.clone(), Slots(gate)))
     }
 
-    fn adaptive(self, rule: Found) -> Option<Live> {
-        Some(Live::fixed(self.gate(rule), None))
+    fn adaptive(self, rule: Found) -> Option<Built> {
+        let gate = self.gate(rule);
+        let kind = self.definition.limiter.kind.clone();
+        Some(Self::one(gate.clone(), AdaptiveGate(gate, kind)))
     }
 
-    fn none(self) -> Option<Live> {
+    fn none(self) -> Option<Built> {
         None
     }
+}
+
+/// Another algorithm, or other parameters of it, needs another gate; another queue does not.
+struct AdaptiveGate(Gate<Found>, Kind);
+
+impl Change for AdaptiveGate {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, false) && to.limiter.kind == self.1
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+}
+
+/// A queue in which everybody has room, for those who are moved to it.
+pub(super) fn without_bound(spec: Option<&spec::Queue>) -> Queue {
+    spec.map_or_else(
+        || Queue::fifo(u32::MAX),
+        |spec| {
+            queue_of(&spec::Queue {
+                bound: u32::MAX,
+                timeout: None,
+                ..spec.clone()
+            })
+        },
+    )
 }
 
 pub(crate) fn queue_of(spec: &spec::Queue) -> Queue {

@@ -1,11 +1,14 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll::kinds::Kind;
 use plimsoll::{
-    Acquire, Demand, Denied, Keyed, PerKey, Permit, Reason, Rule, Snapshot, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Grant, Keyed, Limiter, Outcome, PerKey, Permit, Reason, Rule,
+    Snapshot, Standing, Terms,
 };
+
+use super::slot::Slot;
+use super::waiting::Wait;
 
 /// A limiter with `keyed: true`: a state for each key. A clone is the same limiter.
 ///
@@ -22,6 +25,9 @@ use plimsoll::{
 /// # Ok::<(), plimsoll_config::ConfigError>(())
 /// ```
 ///
+/// It follows its name through every change of the file, whatever stands behind it then. If that has no keys any more, all
+/// keys share it.
+///
 /// # In a store
 ///
 /// One with a `store` is decided by the store, so it is asked with [`acquire`](Self::acquire), on tokio. The others answer at
@@ -29,31 +35,12 @@ use plimsoll::{
 /// store. Of everything else they say [`Unavailable`](Reason::Unavailable).
 #[derive(Clone)]
 pub struct KeyedLimiter {
-    inside: Arc<Inside>,
-}
-
-struct Inside {
-    name: String,
-    kind: Kind,
-    closed: AtomicBool,
-    keys: Box<dyn Keys>,
+    slot: Arc<Slot>,
 }
 
 impl KeyedLimiter {
-    pub(super) fn new(name: &str, keys: impl Keys + 'static) -> Self {
-        let kind = if keys.terms().gives_back {
-            Kind::Resource
-        } else {
-            Kind::Rate
-        };
-        Self {
-            inside: Arc::new(Inside {
-                name: name.to_owned(),
-                kind,
-                closed: AtomicBool::new(false),
-                keys: Box::new(keys),
-            }),
-        }
+    pub(super) const fn new(slot: Arc<Slot>) -> Self {
+        Self { slot }
     }
 
     /// Takes for `key` now, or is refused.
@@ -62,8 +49,7 @@ impl KeyedLimiter {
     ///
     /// [`Denied`] says why, and when to try again.
     pub fn try_acquire(&self, key: &str, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
-        self.check()?;
-        self.inside.keys.try_acquire(key, demand.into())
+        self.ask_for(demand.into(), |keys, demand| keys.try_acquire(key, demand))
     }
 
     /// Takes for `key`, waiting in the queue of the key if there is one.
@@ -76,8 +62,7 @@ impl KeyedLimiter {
         key: &str,
         demand: impl Into<Demand>,
     ) -> Result<Permit<'static>, Denied> {
-        self.check()?;
-        self.inside.keys.acquire_owned(key, demand.into()).await
+        PerKey::acquire_owned(self, key, demand.into()).await
     }
 
     /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and leaves no key behind.
@@ -86,53 +71,64 @@ impl KeyedLimiter {
     ///
     /// The refusal it would answer.
     pub fn estimate(&self, key: &str, demand: impl Into<Demand>) -> Result<(), Denied> {
-        self.check()?;
-        self.inside.keys.estimate(key, demand.into())
+        let demand = demand.into();
+        self.slot
+            .ask(|generation| generation.keys.estimate(key, demand))
     }
 
     /// All keys together. Of what is kept in a store: the limit of a key, and what this process granted and refused.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.inside.keys.snapshot()
+        self.slot.snapshot(|generation| generation.keys.snapshot())
     }
 
     /// One key; `None` if it is not known, and so as good as new. What is kept in a store is not known here.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
-        self.inside.keys.snapshot_of(key)
+        self.slot.latest().keys.snapshot_of(key)
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.inside.name
+        self.slot.name()
     }
 
     /// Whether it is a rate or a resource.
     #[must_use]
     pub fn kind(&self) -> Kind {
-        self.inside.kind
+        self.slot.latest().class
     }
 
     /// Refuses everybody who waits and everybody who comes.
     pub fn close(&self) {
-        self.inside.closed.store(true, Ordering::Relaxed);
-        self.inside.keys.refuse_waiters();
+        self.slot.close();
     }
 
-    fn check(&self) -> Result<(), Denied> {
-        if self.inside.closed.load(Ordering::Relaxed) {
-            return Err(Denied::new(Reason::Closed).with_limiter(&self.inside.name));
+    fn ask_for(
+        &self,
+        demand: Demand,
+        ask: impl for<'k> Fn(&'k dyn Keys, Demand) -> Result<Permit<'k>, Denied>,
+    ) -> Result<Permit<'_>, Denied> {
+        if let Some(generation) = self.slot.direct() {
+            match ask(&*generation.keys, demand) {
+                Ok(permit) => return Ok(generation.own(permit)),
+                Err(denied) if denied.reason() == Reason::Closed && generation.is_retired() => {}
+                Err(denied) => return Err(denied),
+            }
         }
-        Ok(())
+        self.slot.ask(|generation| {
+            let permit = ask(&*generation.keys, demand)?;
+            Ok(generation.own_shared(permit.into_owned()))
+        })
     }
 }
 
 impl fmt::Debug for KeyedLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLimiter")
-            .field("name", &self.inside.name)
-            .field("kind", &self.inside.kind)
+            .field("name", &self.name())
+            .field("kind", &self.kind())
             .finish_non_exhaustive()
     }
 }
@@ -144,35 +140,47 @@ impl PerKey<str> for KeyedLimiter {
     }
 
     fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.check()?;
-        self.inside.keys.attempt(key, demand)
+        self.ask_for(demand, |keys, demand| keys.attempt(key, demand))
+    }
+
+    fn attempt_owned(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
+        if let Some(generation) = self.slot.direct() {
+            let permit = generation.keys.attempt_owned(key, demand)?;
+            return Some(generation.own_shared(permit));
+        }
+        let generation = self.slot.current().ok()?;
+        let permit = generation.keys.attempt_owned(key, demand)?;
+        Some(generation.own_shared(permit))
     }
 
     fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
-        match self.check() {
-            Ok(()) => self.inside.keys.acquire_owned(key, demand),
-            Err(denied) => Acquire::ready(Err(denied)),
-        }
+        Acquire::from_future(Wait::new(Arc::clone(&self.slot), Some(key), demand))
     }
 
     fn undo(&self, key: &str, permit: Permit<'_>) {
-        self.inside.keys.undo(key, permit);
+        match self.slot.direct() {
+            Some(generation) => generation.keys.undo(key, permit),
+            None => self.slot.latest().keys.undo(key, permit),
+        }
     }
 
     fn charge(&self, key: &str, cost: u32) {
-        self.inside.keys.charge(key, cost);
+        match self.slot.direct() {
+            Some(generation) => generation.keys.charge(key, cost),
+            None => self.slot.latest().keys.charge(key, cost),
+        }
     }
 
     fn standing(&self, key: &str) -> Option<Standing> {
-        self.inside.keys.standing(key)
+        self.slot.latest().keys.standing(key)
     }
 
     fn terms(&self) -> Terms {
-        self.inside.keys.terms()
+        self.slot.latest().keys.terms()
     }
 
     fn is_remote(&self) -> bool {
-        self.inside.keys.is_remote()
+        self.slot.latest().keys.is_remote()
     }
 
     fn name(&self) -> Option<&str> {
@@ -185,30 +193,94 @@ pub(super) trait Keys: PerKey<str> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
     fn snapshot(&self) -> Snapshot;
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
-    fn refuse_waiters(&self);
+    /// Every key of which something is in use, and how much.
+    fn each_used(&self, see: &mut dyn FnMut(&str, u32));
+    /// Gives back what was granted for `key`.
+    fn give_back(&self, key: &str, grant: Grant, outcome: Outcome);
+    /// Refuses everybody from now on: another has taken its place.
+    fn close(&self);
+    fn clock(&self) -> &Clock;
 }
 
-impl<R: Rule + Clone> Keys for Keyed<String, R> {
+/// A keyed limit in memory, and the clock it goes by.
+pub(super) struct InMemory<R: Rule> {
+    pub(super) keyed: Keyed<String, R>,
+    pub(super) clock: Clock,
+}
+
+impl<R: Rule + Clone> PerKey<str> for InMemory<R> {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.keyed.try_acquire(key, demand)
+    }
+
+    fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        PerKey::attempt(&self.keyed, key, demand)
+    }
+
+    fn attempt_owned(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
+        self.keyed.attempt_owned(key, demand)
+    }
+
+    fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
+        self.keyed.acquire_owned(key, demand)
+    }
+
+    fn undo(&self, key: &str, permit: Permit<'_>) {
+        self.keyed.undo(key, permit);
+    }
+
+    fn charge(&self, key: &str, cost: u32) {
+        self.keyed.charge(key, cost);
+    }
+
+    fn standing(&self, key: &str) -> Option<Standing> {
+        Some(self.keyed.standing(key))
+    }
+
+    fn terms(&self) -> Terms {
+        self.keyed.terms()
+    }
+
+    fn standing_and_terms(&self, key: &str) -> Option<(Standing, Terms)> {
+        self.keyed.standing_and_terms(key)
+    }
+
+    fn name(&self) -> Option<&str> {
+        PerKey::<str>::name(&self.keyed)
+    }
+}
+
+impl<R: Rule + Clone> Keys for InMemory<R> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
-        Self::estimate(self, key, demand)
+        self.keyed.estimate(key, demand)
     }
 
     fn snapshot(&self) -> Snapshot {
-        Self::snapshot(self)
+        self.keyed.snapshot()
     }
 
     fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
-        Self::snapshot_of(self, key)
+        self.keyed.snapshot_of(key)
     }
 
-    /// Only a key that somebody waits for is a limiter that can be closed.
-    fn refuse_waiters(&self) {
-        for (key, one) in self.top(usize::MAX) {
-            if one.waiters() > 0
-                && let Ok(gate) = self.gate(key.as_str())
-            {
-                gate.close();
-            }
+    fn each_used(&self, see: &mut dyn FnMut(&str, u32)) {
+        for (key, seen) in self.keyed.top(usize::MAX) {
+            see(&key, u32::try_from(seen.in_use()).unwrap_or(u32::MAX));
         }
+    }
+
+    fn give_back(&self, key: &str, grant: Grant, outcome: Outcome) {
+        if R::GIVES_BACK
+            && let Ok(gate) = self.keyed.gate(key)
+        {
+            Limiter::source(&gate).give_back(grant, outcome);
+        }
+    }
+
+    /// Who waits has been moved by now, and nobody new is sent here.
+    fn close(&self) {}
+
+    fn clock(&self) -> &Clock {
+        &self.clock
     }
 }

@@ -2,10 +2,17 @@
 
 mod build;
 mod gates;
+mod generation;
+mod handle;
 mod keyed;
+mod reserved;
 mod set;
+mod slot;
 #[cfg_attr(not(feature = "redis"), path = "no_stores.rs")]
 mod stores;
+mod views;
+mod waiting;
+mod work;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,8 +24,9 @@ use plimsoll::kinds::{AnyLimiter, Provider};
 use plimsoll_ambient::{Sampler, SamplerThread};
 
 use self::build::Running;
-use self::gates::{Live, Prepared};
+use self::gates::Live;
 use self::stores::Stores;
+use self::work::Work;
 use crate::check::Definition;
 use crate::spec::{Kind, Store};
 use crate::{Config, ConfigError};
@@ -68,8 +76,8 @@ pub struct Limits {
     sampler: Sampler,
     /// While anything is measured.
     sampling: Mutex<Option<SamplerThread>>,
-    /// One at a time.
-    changing: Mutex<()>,
+    /// One change at a time. What the file knows no more, as long as anybody holds it: it may come back.
+    removed: Mutex<HashMap<String, Arc<Live>>>,
     now: RwLock<Arc<LimitSet>>,
 }
 
@@ -95,7 +103,7 @@ impl Config {
             clock: clock.clone(),
             sampler: Sampler::new(clock.clone()),
             sampling: Mutex::default(),
-            changing: Mutex::default(),
+            removed: Mutex::default(),
             now: RwLock::new(Arc::new(empty)),
         };
         limits.replace(self)?;
@@ -174,22 +182,24 @@ impl Limits {
     ///
     /// If memory or processor time is to be limited and cannot be measured here. Nothing has changed then.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
-        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        removed.retain(|_, live| Arc::strong_count(live) > 1 || live.matters());
         let old = self.current();
         let mut changes = Changes::default();
         let mut running = Running::new();
         let mut work = Work::default();
         let stores = Stores::of(config, &old.config, &old.stores)?;
         for definition in &config.plan.definitions {
-            let id = definition.id.clone();
-            let live = Building {
+            let id = definition.id.as_str();
+            let building = Building {
                 config,
-                old: &old,
+                before: old.running.get(id).or_else(|| removed.get(id)),
+                is_new: !old.running.contains_key(id),
                 running: &running,
                 stores: &stores,
             };
-            let live = self.live(&live, definition, &mut changes, &mut work)?;
-            running.insert(id, live);
+            let live = self.live(&building, definition, &mut changes, &mut work)?;
+            running.insert(id.to_owned(), live);
         }
         let providers = build::providers(config, &running)?;
         let mut set = LimitSet {
@@ -202,28 +212,26 @@ impl Limits {
         set.routes = build::routes(config, |name| set.get(name));
         self.measure(config)?;
         // From here on nothing can fail.
+        removed.retain(|id, _| !set.running.contains_key(id));
+        work.run();
+        let set = Arc::new(set);
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&set);
         for definition in &old.config.plan.definitions {
-            let gone = old.running.get(&definition.id);
-            if let Some(gone) = gone.filter(|_| !set.running.contains_key(&definition.id)) {
-                changes.removed.push(definition.id.clone());
-                work.closed.push(Arc::clone(gone));
+            let id = &definition.id;
+            if let Some(gone) = old
+                .running
+                .get(id)
+                .filter(|_| !set.running.contains_key(id))
+            {
+                gone.slot.remove();
+                changes.removed.push(id.clone());
+                removed.insert(id.clone(), Arc::clone(gone));
             }
-        }
-        for change in work.changed {
-            change();
-        }
-        for (old, new) in work.replaced {
-            new.charge(&old);
-            work.closed.push(old);
-        }
-        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-        for gone in work.closed {
-            gone.close();
         }
         Ok(changes)
     }
 
-    /// The limiter of a definition: the one that is there, or a new one.
+    /// The limiter of a definition: the one that is there, as it is or changed, or another behind the same name.
     fn live(
         &self,
         building: &Building<'_>,
@@ -233,44 +241,59 @@ impl Limits {
     ) -> Result<Arc<Live>, ConfigError> {
         let Building {
             config,
-            old,
+            before,
+            is_new,
             running,
             stores,
         } = *building;
-        let before = old.running.get(&to.id).zip(old.config.definition(&to.id));
-        if let Some((live, from)) = before {
-            let kept = |id: &String| match (old.running.get(id), running.get(id)) {
-                (Some(old), Some(new)) => Arc::ptr_eq(old, new),
-                _ => false,
-            };
-            let same = from.limiter == to.limiter || same_members(from, to);
-            let same_store = config.store_of(to) == old.config.store_of(from);
-            if same && same_store && to.members.iter().all(kept) {
-                changes.kept.push(to.id.clone());
-                return Ok(Arc::clone(live));
-            }
-            let same_place = config.store_of(to).map(Store::place)
-                == old.config.store_of(from).map(Store::place);
-            if same_place && live.can_change(from, to) {
-                changes.changed.push(to.id.clone());
-                let change = live.change(from, to, stores);
-                let change = change.map_err(|message| build::wrong(config, to, message))?;
-                work.changed.push(change);
-                return Ok(Arc::clone(live));
-            }
+        let store = config.store_of(to);
+        let members = || work::members(to, running, config);
+        let Some(live) = before else {
+            let built = build::build(config, to, running, stores, (&self.clock, &self.sampler))?;
+            let mut new = Live::new(built, to, store, &self.clock);
+            new.members = members();
+            changes.added.push(to.id.clone());
+            return Ok(Arc::new(new));
+        };
+        let from = &live.definition;
+        if is_new {
+            work.restored.push(Arc::clone(&live.slot));
         }
-        let definition = before.map_or_else(|| to.clone(), |(live, from)| starting(live, from, to));
+        let report = |changes: &mut Changes, what: fn(&mut Changes) -> &mut Vec<String>| {
+            let what = if is_new { added } else { what };
+            what(changes).push(to.id.clone());
+        };
+        let is_all = matches!(to.limiter.kind, Kind::All { .. });
+        let same = if is_all {
+            same_all(live, to, &members())
+        } else {
+            from.limiter == to.limiter && live.store.as_ref() == store
+        };
+        if same {
+            report(changes, |changes| &mut changes.kept);
+            return Ok(Arc::clone(live));
+        }
+        let same_place = live.store.as_ref().map(Store::place) == store.map(Store::place);
+        if same_place && live.change.is_possible(to) {
+            let prepared = live.prepare(to, stores);
+            let prepared = prepared.map_err(|message| build::wrong(config, to, message))?;
+            work.changed.push(prepared);
+            if from.limiter.kind.word() == to.limiter.kind.word() {
+                report(changes, |changes| &mut changes.changed);
+            } else {
+                report(changes, |changes| &mut changes.replaced);
+            }
+            return Ok(Arc::new(live.described(to, store)));
+        }
+        let definition = starting(live, to);
         let time = (&self.clock, &self.sampler);
-        let new = build::build(config, &definition, running, stores, time)?;
-        let new = Arc::new(new);
-        match before {
-            Some((live, _)) => {
-                changes.replaced.push(to.id.clone());
-                work.replaced.push((Arc::clone(live), Arc::clone(&new)));
-            }
-            None => changes.added.push(to.id.clone()),
-        }
-        Ok(new)
+        let built = build::build(config, &definition, running, stores, time)?;
+        let next = built.generation(to);
+        let mut new = Live::behind(Arc::clone(&live.slot), built.change, to, store);
+        new.members = members();
+        work.replace(&new, next, running);
+        report(changes, |changes| &mut changes.replaced);
+        Ok(Arc::new(new))
     }
 
     /// Has somebody measure, if there is anything to be measured.
@@ -297,42 +320,44 @@ impl Limits {
     }
 }
 
+const fn added(changes: &mut Changes) -> &mut Vec<String> {
+    &mut changes.added
+}
+
 /// What a limiter is built from.
 struct Building<'a> {
     config: &'a Config,
-    /// What was there before.
-    old: &'a LimitSet,
+    /// What stands behind its name already.
+    before: Option<&'a Arc<Live>>,
+    /// Whether the file before did not know the name.
+    is_new: bool,
     /// What is there already.
     running: &'a Running,
     stores: &'a Stores,
 }
 
-/// What is done once nothing can fail any more.
-#[derive(Default)]
-struct Work {
-    changed: Vec<Prepared>,
-    replaced: Vec<(Arc<Live>, Arc<Live>)>,
-    closed: Vec<Arc<Live>>,
-}
-
-/// An `all` whose members are described inside of it, and changed there, is still the same.
-fn same_members(from: &Definition, to: &Definition) -> bool {
-    let all = |it: &Definition| matches!(it.limiter.kind, Kind::All { .. });
-    all(from)
-        && all(to)
-        && from.members == to.members
+/// Whether an `all` asks the same names as before, in the same way. What stands behind them is their own business.
+fn same_all(live: &Live, to: &Definition, members: &[(Arc<slot::Slot>, bool)]) -> bool {
+    let from = &live.definition;
+    let same = |(a, b): (&(Arc<slot::Slot>, bool), &(Arc<slot::Slot>, bool))| {
+        Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1
+    };
+    matches!(from.limiter.kind, Kind::All { .. })
         && from.name() == to.name()
         && from.class == to.class
+        && live.members.len() == members.len()
+        && live.members.iter().zip(members).all(same)
 }
 
 /// The definition from which a limiter in the place of another is built: an algorithm goes on from the limit that was
 /// found.
-fn starting(live: &Live, from: &Definition, to: &Definition) -> Definition {
+fn starting(live: &Live, to: &Definition) -> Definition {
     let mut definition = to.clone();
-    if let (Part::Limiter(limiter), Kind::Adaptive(_), Kind::Adaptive(algorithm)) =
-        (&live.part, &from.limiter.kind, &mut definition.limiter.kind)
+    if let (Kind::Adaptive(_), Kind::Adaptive(algorithm)) =
+        (&live.definition.limiter.kind, &mut definition.limiter.kind)
     {
-        let limit = u32::try_from(limiter.snapshot().limit()).unwrap_or(u32::MAX);
+        let limit = live.slot.latest().one.snapshot().limit();
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let [min, initial, max] = algorithm.bounds();
         if let (Some(min), Some(max)) = (min, max) {
             let limit = limit.max(min.0).min(max.0);

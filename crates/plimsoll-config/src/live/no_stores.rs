@@ -1,6 +1,6 @@
 //! Without the feature `redis` there are no stores: a file that names one is refused when it is checked.
 
-use super::gates::Live;
+use super::gates::Built;
 use crate::check::Definition;
 use crate::{Config, ConfigError};
 
@@ -17,7 +17,7 @@ impl Stores {
         Ok(Self {})
     }
 
-    pub(super) fn build(&self, _definition: &Definition) -> Result<Live, String> {
+    pub(super) fn build(&self, _definition: &Definition) -> Result<Built, String> {
         Err("there are no stores".to_owned())
     }
 }

@@ -7,12 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use plimsoll::Snapshot;
-use plimsoll::kinds::{AnyLimiter, Rate, Resource};
 use plimsoll_redis::{Fleet, Store};
 use plimsoll_scenario::reader::{Place, Problem, label};
 
-use super::gates::{Change, Live, Prepared};
-use super::{KeyedLimiter, Part};
+use super::gates::{Built, Change, Prepared};
+use super::generation::Inner;
 use crate::check::Definition;
 use crate::{Config, ConfigError, kept};
 use keys::FleetKeys;
@@ -48,23 +47,21 @@ impl Stores {
     }
 
     /// Builds a limiter in its store.
-    pub(super) fn build(&self, definition: &Definition) -> Result<Live, String> {
+    pub(super) fn build(&self, definition: &Definition) -> Result<Built, String> {
         let name = definition.name();
         let fleet = Arc::new(Current::new(self.fleet(definition)?));
-        let change = InStore(Arc::clone(&fleet));
-        let part = if definition.is_keyed() {
-            Part::Keyed(KeyedLimiter::new(name, FleetKeys(fleet)))
+        let change = Arc::new(InStore {
+            current: Arc::clone(&fleet),
+            name: name.to_owned(),
+            kind: definition.limiter.kind.word(),
+            keyed: definition.is_keyed(),
+        });
+        let inner = if definition.is_keyed() {
+            Inner::Keys(Arc::new(FleetKeys::new(name, fleet)))
         } else {
-            let gives_back = plimsoll::Limiter::terms(&fleet.get().key(name)).gives_back;
-            let one = FleetOne::new(name, fleet);
-            let limiter: AnyLimiter = if gives_back {
-                Resource::from(one).into()
-            } else {
-                Rate::from(one).into()
-            };
-            Part::Limiter(limiter)
+            Inner::Remote(Arc::new(FleetOne::new(name, fleet)))
         };
-        Ok(Live::stored(part, change))
+        Ok(Built { inner, change })
     }
 
     fn fleet(&self, definition: &Definition) -> Result<Fleet, String> {
@@ -114,15 +111,23 @@ impl Current {
 }
 
 /// Changes a limit in a store: another rule for the same names, so that what is kept stays.
-struct InStore(Arc<Current>);
+struct InStore {
+    current: Arc<Current>,
+    name: String,
+    kind: &'static str,
+    keyed: bool,
+}
 
 impl Change for InStore {
-    fn is_possible(&self) -> bool {
-        true
+    /// By its name and its kind the store finds it again.
+    fn is_possible(&self, to: &Definition) -> bool {
+        let kind = to.limiter.kind.word();
+        let fits = (to.name(), kind, to.is_keyed()) == (&self.name, self.kind, self.keyed);
+        fits && to.limiter.common.store.is_some()
     }
 
     fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Option<Prepared>, String> {
-        let (current, fleet) = (Arc::clone(&self.0), stores.fleet(to)?);
+        let (current, fleet) = (Arc::clone(&self.current), stores.fleet(to)?);
         Ok(Some(Box::new(move || current.set(fleet))))
     }
 }

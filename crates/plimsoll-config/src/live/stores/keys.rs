@@ -2,13 +2,23 @@
 
 use std::sync::Arc;
 
-use plimsoll::{Acquire, Demand, Denied, Limiter, PerKey, Permit, Snapshot, Standing, Terms};
+use plimsoll::{
+    Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, PerKey, Permit, Snapshot, Standing,
+    Terms,
+};
 
 use super::super::keyed::Keys;
 use super::Current;
 
 /// All keys of a limit in a store.
-pub(super) struct FleetKeys(pub(super) Arc<Current>);
+pub(super) struct FleetKeys(Arc<Current>, Clock);
+
+impl FleetKeys {
+    pub(super) fn new(name: &str, current: Arc<Current>) -> Self {
+        let clock = current.get().key(name).clock().clone();
+        Self(current, clock)
+    }
+}
 
 impl PerKey<str> for FleetKeys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
@@ -67,6 +77,16 @@ impl Keys for FleetKeys {
         None
     }
 
-    /// Nobody waits.
-    fn refuse_waiters(&self) {}
+    /// What is in a store stays there.
+    fn each_used(&self, _see: &mut dyn FnMut(&str, u32)) {}
+
+    /// Permits have sources of their own.
+    fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}
+
+    /// The store knows nothing of it.
+    fn close(&self) {}
+
+    fn clock(&self) -> &Clock {
+        &self.1
+    }
 }

@@ -1,17 +1,15 @@
 //! A limit without keys, in a store.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
-use plimsoll::kinds::RateLimiter;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, Permit, Reason, Reservation, Snapshot,
     Source, Standing, Terms,
 };
 use plimsoll_redis::FleetKey;
 
+use super::super::reserved::at_once;
 use super::Current;
 
 /// The one state of a limit in a store. A clone is the same limiter.
@@ -44,9 +42,6 @@ impl FleetOne {
     }
 }
 
-/// Only those are made a rate that are not given back.
-impl RateLimiter for FleetOne {}
-
 impl Limiter for FleetOne {
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         let key = self.key()?;
@@ -73,7 +68,7 @@ impl Limiter for FleetOne {
 
     /// Grants what is known here to be free now: the store takes nothing ahead of time.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        Ok(reserved(self.try_acquire(demand)?))
+        Ok(at_once(self.try_acquire(demand)?))
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
@@ -127,32 +122,5 @@ impl Source for FleetOne {
 
     fn to_shared(&self) -> Arc<dyn Source> {
         Arc::new(self.clone())
-    }
-}
-
-/// A reservation of what was granted at once.
-fn reserved(permit: Permit<'_>) -> Reservation<'_> {
-    let now = permit.granted_at();
-    Reservation::from_future(now, Some(now), Ready(Some(permit)))
-}
-
-/// A permit that is not taken after all unless it is asked for.
-struct Ready<'a>(Option<Permit<'a>>);
-
-impl<'a> Future for Ready<'a> {
-    type Output = Result<Permit<'a>, Denied>;
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0
-            .take()
-            .map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit)))
-    }
-}
-
-impl Drop for Ready<'_> {
-    fn drop(&mut self) {
-        if let Some(permit) = self.0.take() {
-            permit.undo();
-        }
     }
 }

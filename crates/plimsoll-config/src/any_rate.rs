@@ -1,0 +1,243 @@
+//! One rule for all kinds of rates, so that a limiter can become of another kind where it is.
+//!
+//! A gate keeps its type for life. If the type said which algorithm it runs, another `kind` in a file would need another
+//! gate, and whoever waits in the old one, holds a reservation of it or has used it up would have to be moved. With this
+//! rule the gate stays, and only its rule and its state are exchanged, behind its lock.
+
+use std::time::Duration;
+
+use plimsoll::kinds::Replenishes;
+use plimsoll::{
+    Bandwidths, Carry, FixedWindow, Moment, PenaltyBucket, Refresh, Refusal, Rule, Short,
+    SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
+};
+
+use crate::rules::{FromKind, Unfit};
+use crate::spec::Kind;
+
+/// Declares the rule and its state, and passes everything on to the rule inside.
+///
+/// Every method of [`Rule`] that a rate can override is passed on: a default here would silently take the place of what
+/// the rule inside does. `tests/same_as_rules.rs` compares the two.
+macro_rules! any_rate {
+    ($($name:ident),+ $(,)?) => {
+        /// The rule of a rate of any kind.
+        #[derive(Clone, Debug)]
+        pub(crate) enum AnyRate {
+            $($name($name)),+
+        }
+
+        /// What it remembers.
+        #[derive(Clone, Debug)]
+        pub(crate) enum AnyState {
+            $($name(<$name as Rule>::State)),+
+        }
+
+        $(impl From<$name> for AnyRate {
+            fn from(rule: $name) -> Self {
+                Self::$name(rule)
+            }
+        })+
+
+        /// Calls the rule inside.
+        macro_rules! rule {
+            ($any:expr, $inside:ident => $call:expr) => {
+                match $any {
+                    $(AnyRate::$name($inside) => $call),+
+                }
+            };
+        }
+
+        /// Makes a state with the rule inside.
+        macro_rules! made {
+            ($any:expr, $inside:ident => $call:expr) => {
+                match $any {
+                    $(AnyRate::$name($inside) => AnyState::$name($call)),+
+                }
+            };
+        }
+
+        /// Calls the rule inside on its state. A state of another rule comes here only if a gate asks its first rule
+        /// about the state of the one that took its place.
+        macro_rules! both {
+            (($any:expr, $state:expr), ($inside:ident, $its:ident) => $call:expr, else $other:expr) => {
+                match ($any, $state) {
+                    $((AnyRate::$name($inside), AnyState::$name($its)) => $call,)+
+                    _ => $other,
+                }
+            };
+        }
+
+        impl AnyRate {
+            /// The state with which it takes over from `old`: its own way from one of its kind, otherwise what was used
+            /// counts as used now.
+            fn take_over(&self, old: &Self, state: &AnyState, now: Moment, carry: Carry) -> AnyState {
+                match (self, old, state) {
+                    $((Self::$name(new), Self::$name(old), AnyState::$name(state)) => {
+                        AnyState::$name(new.adopt(old, state, now, carry))
+                    })+
+                    _ => {
+                        let mut fresh = self.fresh(now);
+                        let used = match carry {
+                            Carry::Reset => 0,
+                            _ => old.in_use(state, now),
+                        };
+                        let used = used.min(u64::from(self.limit()));
+                        let more = used.saturating_sub(self.in_use(&fresh, now));
+                        let more = u32::try_from(more).unwrap_or(u32::MAX);
+                        if more > 0 {
+                            let _ = self.take(&mut fresh, now, more);
+                        }
+                        fresh
+                    }
+                }
+            }
+        }
+    };
+}
+
+any_rate!(
+    Bandwidths,
+    FixedWindow,
+    PenaltyBucket,
+    Refresh,
+    SlidingCounter,
+    SlidingLog,
+    SlidingWindow,
+    Smooth,
+    TokenBucket,
+);
+
+impl AnyRate {
+    /// The rule of a kind that is a rate.
+    pub(crate) fn of(kind: &Kind) -> Option<Result<Self, Unfit>> {
+        fn of<R: FromKind + Into<AnyRate>>(kind: &Kind) -> Option<Result<AnyRate, Unfit>> {
+            R::of(kind).map(|rule| rule.map(Into::into))
+        }
+        match kind {
+            Kind::FixedWindow { .. } => of::<FixedWindow>(kind),
+            Kind::SlidingWindow { .. } => of::<SlidingWindow>(kind),
+            Kind::SlidingLog { .. } => of::<SlidingLog>(kind),
+            Kind::SlidingCounter { .. } => of::<SlidingCounter>(kind),
+            Kind::TokenBucket(_) => of::<TokenBucket>(kind),
+            Kind::Bandwidths { .. } => of::<Bandwidths>(kind),
+            Kind::SmoothBursty { .. } | Kind::SmoothWarmup { .. } => of::<Smooth>(kind),
+            Kind::Refresh { .. } => of::<Refresh>(kind),
+            Kind::PenaltyBucket { .. } => of::<PenaltyBucket>(kind),
+            Kind::Concurrency { .. }
+            | Kind::Adaptive(_)
+            | Kind::All { .. }
+            | Kind::Memory { .. }
+            | Kind::Cpu { .. } => None,
+        }
+    }
+}
+
+impl Replenishes for AnyRate {}
+
+impl Rule for AnyRate {
+    type State = AnyState;
+
+    // Of some of them. A rule inside that does not do nothing when it is asked.
+    const REMEMBERS_REFUSALS: bool = true;
+    const BOOKS: bool = true;
+
+    fn limit(&self) -> u32 {
+        rule!(self, rule => rule.limit())
+    }
+
+    fn begin(&mut self, start: Moment) {
+        rule!(self, rule => rule.begin(start));
+    }
+
+    fn begin_queue(&mut self, bound: u32) -> u32 {
+        rule!(self, rule => rule.begin_queue(bound))
+    }
+
+    fn fresh(&self, now: Moment) -> AnyState {
+        made!(self, rule => rule.fresh(now))
+    }
+
+    fn fresh_key(&self, now: Moment) -> AnyState {
+        made!(self, rule => rule.fresh_key(now))
+    }
+
+    fn forgettable_from(&self, state: &AnyState, now: Moment) -> Option<Moment> {
+        both!((self, state), (rule, state) => rule.forgettable_from(state, now), else None)
+    }
+
+    fn take(&self, state: &mut AnyState, now: Moment, cost: u32) -> Result<(), Refusal> {
+        both!((self, state), (rule, state) => rule.take(state, now, cost), else Err(Refusal::until_given_back()))
+    }
+
+    fn refused(&self, state: &mut AnyState, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
+        both!((self, state), (rule, state) => rule.refused(state, now, cost, refusal), else refusal)
+    }
+
+    fn peek(&self, state: &AnyState, now: Moment, cost: u32) -> Result<(), Refusal> {
+        both!((self, state), (rule, state) => rule.peek(state, now, cost), else Err(Refusal::until_given_back()))
+    }
+
+    fn available(&self, state: &AnyState, now: Moment) -> u32 {
+        both!((self, state), (rule, state) => rule.available(state, now), else 0)
+    }
+
+    fn in_use(&self, state: &AnyState, now: Moment) -> u64 {
+        both!((self, state), (rule, state) => rule.in_use(state, now), else 0)
+    }
+
+    fn put_back(&self, state: &mut AnyState, now: Moment, taken: Moment, cost: u32) {
+        both!((self, state), (rule, state) => rule.put_back(state, now, taken, cost), else ());
+    }
+
+    fn add(&self, state: &mut AnyState, now: Moment, amount: u32) {
+        both!((self, state), (rule, state) => rule.add(state, now, amount), else ());
+    }
+
+    fn full_at(&self, state: &AnyState, now: Moment) -> Option<Moment> {
+        both!((self, state), (rule, state) => rule.full_at(state, now), else None)
+    }
+
+    fn window(&self, now: Moment) -> Option<Duration> {
+        rule!(self, rule => rule.window(now))
+    }
+
+    fn loses_from(&self, state: &AnyState, now: Moment) -> Moment {
+        both!((self, state), (rule, state) => rule.loses_from(state, now), else now)
+    }
+
+    fn book(&self, state: &mut AnyState, now: Moment, cost: u32) -> Option<Moment> {
+        both!((self, state), (rule, state) => rule.book(state, now, cost), else None)
+    }
+
+    fn has_one_limit(&self) -> bool {
+        rule!(self, rule => rule.has_one_limit())
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        rule!(self, rule => rule.longest_wait())
+    }
+
+    fn adopt(&self, old: &Self, state: &AnyState, now: Moment, carry: Carry) -> AnyState {
+        self.take_over(old, state, now, carry)
+    }
+
+    #[inline]
+    fn pack(&self, state: &AnyState, now: Moment) -> Option<u64> {
+        both!((self, state), (rule, state) => rule.pack(state, now), else None)
+    }
+
+    #[inline]
+    fn unpack(&self, word: u64, now: Moment) -> AnyState {
+        made!(self, rule => rule.unpack(word, now))
+    }
+
+    #[inline]
+    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
+        rule!(self, rule => rule.take_short(word, now, cost))
+    }
+
+    fn epoch_bits(&self) -> u32 {
+        rule!(self, rule => rule.epoch_bits())
+    }
+}

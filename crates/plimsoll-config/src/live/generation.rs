@@ -1,0 +1,250 @@
+//! One limiter behind a name, for as long as its kind lasts.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use plimsoll::kinds::Kind as Class;
+use plimsoll::{Grant, Limiter, Moment, Outcome, Permit, Source};
+
+use super::keyed::Keys;
+use super::views::{NoKey, SameForAll};
+
+/// A limiter that stands behind a name until another takes its place.
+///
+/// Permits of a limit that is given back to are its own: it passes them back to the limiter, and tells the one that took
+/// its place, which counts them until then.
+pub(super) struct Generation {
+    me: Weak<Self>,
+    /// For those who have no key. A limiter with keys counts them as one key.
+    pub(super) one: Arc<dyn Limiter>,
+    /// For those who have a key. A limiter without keys is the same for all of them.
+    pub(super) keys: Arc<dyn Keys>,
+    pub(super) class: Class,
+    pub(super) keyed: bool,
+    /// Whether it is `all`: its members are followed by their names, so who waits in it can stay.
+    pub(super) follows_names: bool,
+    /// Whether its permits are counted here: in memory, without keys, and given back.
+    counts_permits: bool,
+    /// How long anybody waits in its queue at most, in nanoseconds.
+    timeout: AtomicU64,
+    /// When it took the place of another, in nanoseconds, plus 1; 0 if it is the first.
+    begun: AtomicU64,
+    /// What is out of that which it granted in that instant.
+    early: AtomicU64,
+    retired: AtomicBool,
+    /// What the one that took its place holds for permits that are still out.
+    stand_in: Mutex<Option<Permit<'static>>>,
+}
+
+/// What a generation is made of.
+#[derive(Clone)]
+pub(super) enum Inner {
+    /// A limiter without keys that is in memory.
+    One(Arc<dyn Limiter>),
+    /// Several by name, as one.
+    All(Arc<dyn Limiter>),
+    /// A limiter without keys, in a store.
+    Remote(Arc<dyn Limiter>),
+    /// A limiter with keys, wherever it is.
+    Keys(Arc<dyn Keys>),
+}
+
+impl Generation {
+    pub(super) fn new(inner: Inner, class: Class) -> Arc<Self> {
+        let keyed = matches!(inner, Inner::Keys(_));
+        let follows_names = matches!(inner, Inner::All(_));
+        let counts_permits = matches!(inner, Inner::One(_)) && class == Class::Resource;
+        let (one, keys): (Arc<dyn Limiter>, Arc<dyn Keys>) = match inner {
+            Inner::One(one) | Inner::All(one) | Inner::Remote(one) => {
+                (Arc::clone(&one), Arc::new(SameForAll(one)))
+            }
+            Inner::Keys(keys) => (NoKey::of(Arc::clone(&keys)), keys),
+        };
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            one,
+            keys,
+            class,
+            keyed,
+            follows_names,
+            counts_permits,
+            timeout: AtomicU64::new(u64::MAX),
+            begun: AtomicU64::new(0),
+            early: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
+            stand_in: Mutex::default(),
+        })
+    }
+
+    /// Says how long its queue lets anybody wait.
+    pub(super) fn set_timeout(&self, timeout: Option<Duration>) {
+        let nanos = timeout.and_then(|timeout| u64::try_from(timeout.as_nanos()).ok());
+        self.timeout
+            .store(nanos.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Until when one that begins to wait at `now` waits at most, whatever it asks for itself.
+    pub(super) fn patience(&self, now: Moment) -> Option<Moment> {
+        let timeout = self.timeout.load(Ordering::Relaxed);
+        (timeout != u64::MAX).then(|| now.plus(Duration::from_nanos(timeout)))
+    }
+
+    /// Whether another has taken its place.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// From now on it stands behind its name, in the place of another.
+    pub(super) fn begin(&self, at: Moment) {
+        self.begun.store(at.as_nanos().saturating_add(1), Ordering::Release);
+    }
+
+    /// Whether something was granted in the instant in which it took the place of another, so that the moment does not tell
+    /// which of the two granted it.
+    #[inline]
+    fn is_early(&self, grant: Grant) -> bool {
+        grant.taken.as_nanos() < self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Whether what was granted is of this generation and not of one before: nobody kept the permit itself.
+    pub(super) fn has_granted(&self, grant: Grant) -> bool {
+        !self.is_early(grant) || self.early.load(Ordering::Acquire) >= u64::from(grant.cost)
+    }
+
+    /// How much is in use, of all keys together.
+    pub(super) fn in_use(&self) -> u64 {
+        if self.keyed {
+            self.keys.snapshot().in_use()
+        } else {
+            self.one.snapshot().in_use()
+        }
+    }
+
+    /// From now on another stands in its place, and nothing more is granted.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        // Whoever was about to ask it is sent on by the refusal. The members of `all` are not only its own.
+        if !self.follows_names {
+            self.one.close();
+        }
+    }
+
+    /// Takes from `next` what is still out here, as far as it has room, so that both together never grant more than one of
+    /// them would.
+    pub(super) fn stand_in(&self, next: &Self) {
+        if !self.counts_permits || !next.counts_permits {
+            return;
+        }
+        let mut held = lock(&self.stand_in);
+        let out = u32::try_from(self.in_use()).unwrap_or(u32::MAX);
+        let covered = held.as_ref().map_or(0, Permit::cost);
+        let room = u32::try_from(next.one.snapshot().available()).unwrap_or(u32::MAX);
+        let more = out.saturating_sub(covered).min(room);
+        if more > 0
+            && let Ok(permit) = next.one.attempt(more.into())
+        {
+            let permit = next.own_shared(permit.into_owned());
+            match &mut *held {
+                Some(held) => {
+                    // Of the same source, so they are one from now on.
+                    if let Err(apart) = held.merge(permit) {
+                        drop(apart);
+                    }
+                }
+                None => *held = Some(permit),
+            }
+        }
+        drop(held);
+        self.release_stand_in();
+    }
+
+    /// Gives back to the next one what it holds for permits that are no longer out.
+    fn release_stand_in(&self) {
+        let released = {
+            let mut held = lock(&self.stand_in);
+            let out = u32::try_from(self.in_use()).unwrap_or(u32::MAX);
+            let excess = held
+                .as_ref()
+                .map_or(0, |held| held.cost().saturating_sub(out));
+            match &mut *held {
+                Some(_) if out == 0 => held.take(),
+                Some(held) if excess > 0 => held.split(excess),
+                _ => None,
+            }
+        };
+        // When it is not locked: it may serve who waits.
+        drop(released);
+    }
+
+    /// Whether anybody could still gain if it were forgotten.
+    pub(super) fn matters(&self) -> bool {
+        !self.follows_names && self.class != Class::Basic && self.in_use() > 0
+    }
+
+    /// Makes a permit of the limiter one of this generation.
+    #[inline]
+    pub(super) fn own<'a>(&'a self, permit: Permit<'a>) -> Permit<'a> {
+        if self.counts_permits && permit.gives_back() {
+            let grant = permit.grant();
+            permit.forget();
+            self.note(grant);
+            return Permit::new(self, grant, true);
+        }
+        permit
+    }
+
+    #[inline]
+    fn note(&self, grant: Grant) {
+        if self.is_early(grant) {
+            self.early.fetch_add(grant.cost.into(), Ordering::AcqRel);
+        }
+    }
+
+    /// The same, independent of the borrow.
+    pub(super) fn own_shared(&self, permit: Permit<'static>) -> Permit<'static> {
+        match self.me.upgrade() {
+            Some(me) if self.counts_permits && permit.gives_back() => {
+                let grant = permit.grant();
+                permit.forget();
+                self.note(grant);
+                Permit::shared(me, grant, true)
+            }
+            _ => permit,
+        }
+    }
+
+    /// What was granted has ended.
+    fn ended(&self, grant: Grant) {
+        if self.is_early(grant) {
+            let less = |early: u64| Some(early.saturating_sub(grant.cost.into()));
+            let _ = self.early.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        }
+        if self.is_retired() {
+            self.release_stand_in();
+        }
+    }
+}
+
+impl Source for Generation {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
+        self.one.source().give_back(grant, outcome);
+        self.ended(grant);
+    }
+
+    fn undo(&self, grant: Grant, whole: bool) {
+        self.one.source().undo(grant, whole);
+        self.ended(grant);
+    }
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("it lives in an Arc"),
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

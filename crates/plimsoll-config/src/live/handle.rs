@@ -1,0 +1,176 @@
+//! The limiter that is handed out for a name without keys.
+
+use std::sync::Arc;
+
+use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Rate, RateLimiter, Resource};
+use plimsoll::{
+    Acquire, Clock, Demand, Denied, Limiter, Permit, Reason, Reservation, Snapshot, Source,
+    Standing, Terms,
+};
+
+use super::generation::Generation;
+use super::reserved;
+use super::slot::Slot;
+use super::waiting::Wait;
+
+/// Whatever limiter stands behind a name. A clone is the same.
+#[derive(Clone)]
+pub(super) struct Handle(pub(super) Arc<Slot>);
+
+impl Handle {
+    /// The handle, as one of the kind that stands behind the name now.
+    pub(super) fn of_class(self, class: Class) -> AnyLimiter {
+        match class {
+            Class::Basic => {
+                let name = self.0.name();
+                Basic::new(name, move || self.check_saturation()).into()
+            }
+            Class::Rate => Rate::from(self).into(),
+            Class::Resource => Resource::from(self).into(),
+        }
+    }
+}
+
+/// It is one of the class that the file says. If the file says otherwise later, whoever holds it as a rate goes on asking: what
+/// is given back is given back at once.
+impl RateLimiter for Handle {}
+
+/// Whether the refusal of a generation only says that another has taken its place.
+fn is_moved(denied: &Denied, generation: &Generation) -> bool {
+    denied.reason() == Reason::Closed && generation.is_retired()
+}
+
+impl Limiter for Handle {
+    #[inline]
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        if let Some(generation) = self.0.direct() {
+            match generation.one.try_acquire(demand) {
+                Ok(permit) => return Ok(generation.own(permit)),
+                Err(denied) if is_moved(&denied, generation) => {}
+                Err(denied) => return Err(denied),
+            }
+        }
+        self.0.ask(|generation| {
+            let permit = generation.one.try_acquire(demand)?;
+            Ok(generation.own_shared(permit.into_owned()))
+        })
+    }
+
+    #[inline]
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        if let Some(generation) = self.0.direct() {
+            match generation.one.attempt(demand) {
+                Ok(permit) => return Ok(generation.own(permit)),
+                Err(denied) if is_moved(&denied, generation) => {}
+                Err(denied) => return Err(denied),
+            }
+        }
+        self.0.ask(|generation| {
+            let permit = generation.one.attempt(demand)?;
+            Ok(generation.own_shared(permit.into_owned()))
+        })
+    }
+
+    #[inline]
+    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
+        if let Some(generation) = self.0.direct() {
+            let permit = generation.one.attempt_owned(demand)?;
+            return Some(generation.own_shared(permit));
+        }
+        let generation = self.0.current().ok()?;
+        let permit = generation.one.attempt_owned(demand)?;
+        Some(generation.own_shared(permit))
+    }
+
+    /// A permit that does not know its limiter is one of a rate: which it was the moment tells.
+    fn undo(&self, permit: Permit<'_>) {
+        match self.0.direct() {
+            Some(generation) => generation.one.undo(permit),
+            None if permit.is_spent() => Source::undo(&*self.0, permit.grant(), true),
+            None => permit.undo(),
+        }
+    }
+
+    fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        let wait = Wait::new(Arc::clone(&self.0), None, demand);
+        Acquire::from_future(async move { Ok(wait.await?) })
+    }
+
+    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        Acquire::from_future(Wait::new(Arc::clone(&self.0), None, demand))
+    }
+
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
+        self.0
+            .ask(|generation| reserved::of_generation(Arc::clone(generation), demand))
+    }
+
+    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        self.0.ask(|generation| generation.one.estimate(demand))
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot(|generation| generation.one.snapshot())
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        match self.0.direct() {
+            Some(generation) => generation.one.standing(),
+            None => self.0.latest().one.standing(),
+        }
+    }
+
+    fn terms(&self) -> Terms {
+        match self.0.direct() {
+            Some(generation) => generation.one.terms(),
+            None => self.0.latest().one.terms(),
+        }
+    }
+
+    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
+        match self.0.direct() {
+            Some(generation) => generation.one.standing_and_terms(),
+            None => self.0.latest().one.standing_and_terms(),
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        match self.0.direct() {
+            Some(generation) => generation.one.is_remote(),
+            None => self.0.latest().one.is_remote(),
+        }
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(self.0.name())
+    }
+
+    fn clock(&self) -> &Clock {
+        self.0.clock()
+    }
+
+    fn source(&self) -> &dyn Source {
+        &*self.0
+    }
+
+    fn charge(&self, cost: u32) {
+        match self.0.direct() {
+            Some(generation) => generation.one.charge(cost),
+            None => self.0.latest().one.charge(cost),
+        }
+    }
+
+    fn check_saturation(&self) -> Result<(), Denied> {
+        if let Some(generation) = self.0.direct() {
+            match generation.one.check_saturation() {
+                Err(denied) if is_moved(&denied, generation) => {}
+                answer => return answer,
+            }
+        }
+        self.0.ask(|generation| generation.one.check_saturation())
+    }
+}

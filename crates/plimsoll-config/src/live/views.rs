@@ -1,0 +1,196 @@
+//! A limiter as those see it who have a key, or have none, when the file says otherwise.
+
+use std::sync::{Arc, Weak};
+
+use plimsoll::{
+    Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, PerKey, Permit, Reservation, Snapshot,
+    Source, Standing, Terms,
+};
+
+use super::keyed::Keys;
+use super::reserved::at_once;
+
+/// The key of those who have none.
+const NO_KEY: &str = "";
+
+/// A limiter without keys, for those who have one: it is the same for all of them.
+pub(super) struct SameForAll(pub(super) Arc<dyn Limiter>);
+
+impl PerKey<str> for SameForAll {
+    fn try_acquire(&self, _key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.0.try_acquire(demand)
+    }
+
+    fn attempt(&self, _key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.0.attempt(demand)
+    }
+
+    fn attempt_owned(&self, _key: &str, demand: Demand) -> Option<Permit<'static>> {
+        self.0.attempt_owned(demand)
+    }
+
+    fn acquire_owned(&self, _key: &str, demand: Demand) -> Acquire<'static> {
+        self.0.acquire_owned(demand)
+    }
+
+    fn undo(&self, _key: &str, permit: Permit<'_>) {
+        self.0.undo(permit);
+    }
+
+    fn charge(&self, _key: &str, cost: u32) {
+        self.0.charge(cost);
+    }
+
+    fn standing(&self, _key: &str) -> Option<Standing> {
+        self.0.standing()
+    }
+
+    fn terms(&self) -> Terms {
+        self.0.terms()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.0.is_remote()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.0.name()
+    }
+}
+
+impl Keys for SameForAll {
+    fn estimate(&self, _key: &str, demand: Demand) -> Result<(), Denied> {
+        self.0.estimate(demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    fn snapshot_of(&self, _key: &str) -> Option<Snapshot> {
+        Some(self.0.snapshot())
+    }
+
+    fn each_used(&self, see: &mut dyn FnMut(&str, u32)) {
+        let used = u32::try_from(self.0.snapshot().in_use()).unwrap_or(u32::MAX);
+        see(NO_KEY, used);
+    }
+
+    fn give_back(&self, _key: &str, grant: Grant, outcome: Outcome) {
+        self.0.source().give_back(grant, outcome);
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn clock(&self) -> &Clock {
+        self.0.clock()
+    }
+}
+
+/// A limiter with keys, for those who have none: they share one.
+pub(super) struct NoKey {
+    me: Weak<Self>,
+    keys: Arc<dyn Keys>,
+}
+
+impl NoKey {
+    pub(super) fn of(keys: Arc<dyn Keys>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            keys,
+        })
+    }
+}
+
+impl Limiter for NoKey {
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.keys.try_acquire(NO_KEY, demand)
+    }
+
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.keys.attempt(NO_KEY, demand)
+    }
+
+    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
+        self.keys.attempt_owned(NO_KEY, demand)
+    }
+
+    fn undo(&self, permit: Permit<'_>) {
+        self.keys.undo(NO_KEY, permit);
+    }
+
+    fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        Acquire::from_future(async move { self.acquire_owned(demand).await })
+    }
+
+    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        self.keys.acquire_owned(NO_KEY, demand)
+    }
+
+    fn charge(&self, cost: u32) {
+        self.keys.charge(NO_KEY, cost);
+    }
+
+    /// Only what can be had at once: a key takes nothing ahead of time.
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
+        self.try_acquire(demand).map(at_once)
+    }
+
+    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        self.keys.estimate(NO_KEY, demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let all = self.keys.snapshot();
+        let one = self.keys.snapshot_of(NO_KEY);
+        one.unwrap_or_else(|| Snapshot::of(all.limit(), all.limit()))
+            .with_totals(all.granted_total(), all.denied_total())
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.keys.standing(NO_KEY)
+    }
+
+    fn terms(&self) -> Terms {
+        self.keys.terms()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.keys.is_remote()
+    }
+
+    fn close(&self) {
+        self.keys.close();
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.keys.name()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.keys.clock()
+    }
+
+    fn source(&self) -> &dyn Source {
+        self
+    }
+}
+
+impl Source for NoKey {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
+        self.keys.give_back(NO_KEY, grant, outcome);
+    }
+
+    fn undo(&self, grant: Grant, _whole: bool) {
+        self.keys.undo(NO_KEY, Permit::spent(grant));
+    }
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("it lives in an Arc"),
+        }
+    }
+}

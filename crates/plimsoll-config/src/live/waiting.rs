@@ -1,0 +1,257 @@
+//! Those who wait for a limiter that another may take the place of.
+//!
+//! A place in a queue belongs to one gate. So whoever waits is also known by name: when another limiter takes the place, it
+//! is asked again for each of them, in the order in which they came, before anybody new can ask it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll, Waker};
+
+use plimsoll::{Acquire, Demand, Denied, Moment, Permit, Reason};
+
+use super::generation::{Generation, lock};
+use super::slot::Slot;
+
+/// Those who wait for one name, in the order in which they came.
+pub(super) type Waiters = Mutex<BTreeMap<u64, Weak<Waiter>>>;
+
+type Answer = Result<Permit<'static>, Denied>;
+
+/// One who waits.
+pub(super) struct Waiter(Mutex<Asking>);
+
+struct Asking {
+    key: Option<String>,
+    demand: Demand,
+    /// Whom it asks.
+    generation: Arc<Generation>,
+    inner: Option<Acquire<'static>>,
+    answer: Option<Answer>,
+    waker: Waker,
+}
+
+impl Asking {
+    fn ask(&mut self, generation: &Arc<Generation>) {
+        if !self.demand.is_at_once() {
+            // A moment of one clock says nothing to another: what is left of the time goes on.
+            let (old, new) = (now(&self.generation), now(generation));
+            if let Some(deadline) = self.demand.deadline(old) {
+                self.demand = self.demand.until(new.plus(deadline.since(old)));
+            }
+        }
+        self.generation = Arc::clone(generation);
+        self.inner = Some(match &self.key {
+            Some(key) => generation.keys.acquire_owned(key, self.demand),
+            None => generation.one.acquire_owned(self.demand),
+        });
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+        let Some(inner) = &mut self.inner else {
+            return Poll::Pending;
+        };
+        let answer = Pin::new(inner).poll(cx);
+        if answer.is_ready() {
+            self.inner = None;
+        }
+        answer.map_ok(|permit| self.generation.own_shared(permit))
+    }
+}
+
+fn now(generation: &Generation) -> Moment {
+    generation.one.clock().precise_now()
+}
+
+impl Waiter {
+    /// Asks `next` in the place of the one that was asked, unless that has an answer already. Returns whom to wake.
+    fn move_to(&self, next: &Arc<Generation>) -> Option<Waker> {
+        let mut asking = lock(&self.0);
+        let waker = asking.waker.clone();
+        let mut cx = Context::from_waker(&waker);
+        if asking.answer.is_some() || asking.inner.is_none() {
+            return None;
+        }
+        // What was granted in the last moment is not asked for again.
+        if let Poll::Ready(answer) = asking.poll(&mut cx) {
+            asking.answer = Some(answer);
+            return Some(waker);
+        }
+        asking.ask(next);
+        // A store is asked by whoever waits, in the runtime it waits in.
+        if next.one.is_remote() {
+            return Some(waker);
+        }
+        let answer = asking.poll(&mut cx);
+        let Poll::Ready(answer) = answer else {
+            return None;
+        };
+        asking.answer = Some(answer);
+        Some(waker)
+    }
+
+    /// Lets it wait no longer.
+    fn refuse(&self, denied: &Denied) -> Option<Waker> {
+        let mut asking = lock(&self.0);
+        if asking.answer.is_some() {
+            return None;
+        }
+        let waker = asking.waker.clone();
+        // It may have been granted already.
+        let answer = asking.poll(&mut Context::from_waker(&waker));
+        asking.answer = Some(match answer {
+            Poll::Ready(Ok(permit)) => Ok(permit),
+            _ => Err(denied.clone()),
+        });
+        asking.inner = None;
+        Some(waker)
+    }
+}
+
+/// Those who wait now, the first to come first.
+fn present(waiters: &Waiters) -> Vec<Arc<Waiter>> {
+    let waiters = lock(waiters);
+    waiters.values().filter_map(Weak::upgrade).collect()
+}
+
+/// Has everybody ask `next`. Returns whom to wake.
+pub(super) fn move_all(waiters: &Waiters, next: &Arc<Generation>) -> Vec<Waker> {
+    let waiters = present(waiters);
+    waiters.iter().filter_map(|it| it.move_to(next)).collect()
+}
+
+/// Refuses everybody. Returns whom to wake.
+pub(super) fn refuse_all(waiters: &Waiters, denied: &Denied) -> Vec<Waker> {
+    let waiters = present(waiters);
+    waiters.iter().filter_map(|it| it.refuse(denied)).collect()
+}
+
+/// Waits for whatever limiter stands behind a name.
+///
+/// The lock of a slot is never waited for while that of a waiter is held: whoever changes a slot locks the waiters in turn.
+pub(super) struct Wait {
+    slot: Arc<Slot>,
+    key: Option<String>,
+    demand: Demand,
+    place: Option<(u64, Arc<Waiter>)>,
+}
+
+impl Wait {
+    pub(super) fn new(slot: Arc<Slot>, key: Option<&str>, demand: Demand) -> Self {
+        Self {
+            slot,
+            key: key.map(str::to_owned),
+            demand,
+            place: None,
+        }
+    }
+
+    /// What needs no waiting. A store has to be asked.
+    fn at_once(&self, generation: &Generation) -> Option<Permit<'static>> {
+        if generation.one.is_remote() {
+            return None;
+        }
+        let permit = match &self.key {
+            Some(key) => generation.keys.attempt_owned(key, self.demand),
+            None => generation.one.attempt_owned(self.demand),
+        };
+        permit.map(|permit| generation.own_shared(permit))
+    }
+
+    /// Begins to wait: from now on a change of the limiter finds it.
+    fn join(&mut self, generation: &Arc<Generation>, cx: &Context<'_>) -> Arc<Waiter> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let waiter = Arc::new(Waiter(Mutex::new(Asking {
+            key: self.key.take(),
+            demand: self.demand,
+            generation: Arc::clone(generation),
+            inner: None,
+            answer: None,
+            waker: cx.waker().clone(),
+        })));
+        let mut waiters = lock(&self.slot.waiters);
+        waiters.insert(number, Arc::downgrade(&waiter));
+        self.place = Some((number, Arc::clone(&waiter)));
+        waiter
+    }
+
+    fn leave(&mut self) {
+        if let Some((number, _)) = self.place.take() {
+            lock(&self.slot.waiters).remove(&number);
+        }
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+        let waiter = match &self.place {
+            Some((_, waiter)) => Arc::clone(waiter),
+            None => {
+                let generation = match self.slot.current() {
+                    Ok(generation) => generation,
+                    Err(denied) => return Poll::Ready(Err(denied)),
+                };
+                if let Some(permit) = self.at_once(&generation) {
+                    return Poll::Ready(Ok(permit));
+                }
+                let now = now(&generation);
+                // Timeouts begin now, whoever is asked in the end.
+                if !self.demand.is_at_once() {
+                    let own = self.demand.deadline(now);
+                    let queue = generation.patience(now);
+                    if let Some(until) = [own, queue].into_iter().flatten().min() {
+                        self.demand = self.demand.until(until);
+                    }
+                }
+                let waiter = self.join(&generation, cx);
+                lock(&waiter.0).ask(&generation);
+                waiter
+            }
+        };
+        loop {
+            let mut asking = lock(&waiter.0);
+            if let Some(answer) = asking.answer.take() {
+                return Poll::Ready(answer);
+            }
+            let asked = Arc::clone(&asking.generation);
+            let denied = match asking.poll(cx) {
+                Poll::Ready(Err(denied)) if asked.is_retired() => denied,
+                Poll::Ready(answer) => return Poll::Ready(answer),
+                Poll::Pending => {
+                    asking.waker.clone_from(cx.waker());
+                    return Poll::Pending;
+                }
+            };
+            drop(asking);
+            // It was asked in the moment in which another took its place.
+            if denied.reason() != Reason::Closed {
+                return Poll::Ready(Err(denied));
+            }
+            match self.slot.current() {
+                Ok(current) if !Arc::ptr_eq(&current, &asked) => lock(&waiter.0).ask(&current),
+                Ok(_) => return Poll::Ready(Err(denied)),
+                Err(denied) => return Poll::Ready(Err(denied)),
+            }
+        }
+    }
+}
+
+impl Future for Wait {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let answer = self.poll_answer(cx);
+        let answer = answer.map_err(|denied| self.slot.named(denied));
+        if answer.is_ready() {
+            self.leave();
+        }
+        answer
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

@@ -1,0 +1,104 @@
+//! What is done once nothing can fail any more.
+
+use std::sync::Arc;
+
+use super::build::Running;
+use super::gates::{Change, Live, Prepared, queue_of, without_bound};
+use super::generation::Generation;
+use super::slot::Slot;
+use crate::Config;
+use crate::check::Definition;
+use crate::spec::Queue;
+
+/// Everything that a new configuration changes, in order.
+#[derive(Default)]
+pub(super) struct Work {
+    /// Limiters that are changed where they are.
+    pub(super) changed: Vec<Prepared>,
+    /// Names behind which another limiter comes to stand.
+    replaced: Vec<Replaced>,
+    /// Names that the file knows again.
+    pub(super) restored: Vec<Arc<Slot>>,
+}
+
+struct Replaced {
+    slot: Arc<Slot>,
+    name: String,
+    next: Arc<Generation>,
+    /// Where those who wait are moved to.
+    queues: Vec<(Arc<dyn Change>, Option<Queue>)>,
+}
+
+impl Work {
+    /// Puts `next` behind the name of `live`.
+    pub(super) fn replace(&mut self, live: &Live, next: Arc<Generation>, running: &Running) {
+        let mut queues = Vec::new();
+        queues_behind(live, running, &mut queues);
+        self.replaced.push(Replaced {
+            slot: Arc::clone(&live.slot),
+            name: live.definition.name().to_owned(),
+            next,
+            queues,
+        });
+    }
+
+    pub(super) fn run(self) {
+        for change in self.changed {
+            change();
+        }
+        for Replaced {
+            slot,
+            name,
+            next,
+            queues,
+        } in self.replaced
+        {
+            let lift = || {
+                for (change, queue) in &queues {
+                    change.set_queue(Some(without_bound(queue.as_ref())));
+                }
+            };
+            let settle = || {
+                for (change, queue) in &queues {
+                    change.set_queue(queue.as_ref().map(queue_of));
+                }
+            };
+            slot.replace(&next, &name, lift, settle);
+        }
+        for slot in self.restored {
+            slot.restore();
+        }
+    }
+}
+
+/// The queues in which those wait who ask a limiter.
+fn queues_behind(
+    live: &Live,
+    running: &Running,
+    found: &mut Vec<(Arc<dyn Change>, Option<Queue>)>,
+) {
+    for member in live
+        .definition
+        .members
+        .iter()
+        .filter_map(|id| running.get(id))
+    {
+        queues_behind(member, running, found);
+    }
+    let queue = live.definition.limiter.common.queue.clone();
+    found.push((Arc::clone(&live.change), queue));
+}
+
+/// The members of `all`, and whether each is kept in a store.
+pub(super) fn members(
+    to: &Definition,
+    running: &Running,
+    config: &Config,
+) -> Vec<(Arc<Slot>, bool)> {
+    let members = to.members.iter();
+    let member = |id: &String| {
+        let stored = config.definition(id).is_some_and(|member| member.stored);
+        Some((Arc::clone(&running.get(id)?.slot), stored))
+    };
+    members.filter_map(member).collect()
+}
