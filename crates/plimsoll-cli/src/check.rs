@@ -10,9 +10,9 @@ use plimsoll_config::{Config, schema};
 ///
 /// Prints each file as YAML with every default filled in; a comment says of each
 /// limiter whether it is a rate, a resource or a basic one. Stores are not
-/// connected to, and the passwords in their addresses are not printed. Of a file
-/// that is wrong it says where, which field, what was expected, and the nearest
-/// name there is.
+/// connected to, and the passwords in their addresses are not printed. Of every
+/// mistake in a file it says where, which field, what was expected, and the
+/// nearest name there is. What is allowed and surely not meant is a warning.
 ///
 /// Exit status: 0 if all files are right, 2 if not.
 #[derive(clap::Args)]
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
             }
             Err(error) => {
                 status = ExitCode::from(2);
-                writeln!(err, "{error}")?;
+                error.lines().try_for_each(|line| writeln!(err, "{line}"))?;
             }
         }
     }

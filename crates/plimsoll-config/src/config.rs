@@ -1,9 +1,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use plimsoll_scenario::reader::{Read, text_of};
+use plimsoll_scenario::reader::{Place, Problem, text_of};
 
-use crate::check::{Definition, Plan, plan};
+use crate::check::{Context, Definition, Plan, plan};
 use crate::place::Places;
 use crate::spec::{File, Limiter, Store};
 use crate::{ConfigError, Format, de, effective};
@@ -48,20 +48,25 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong in it, with its place.
+    /// Everything that is wrong in it, each with its place: see [`ConfigError::lines`].
     pub fn from_str(
         path: impl AsRef<Path>,
         text: &str,
         format: Format,
     ) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let (spec, plan) =
-            read(text, format).map_err(|problem| ConfigError::problem(path, problem))?;
-        Ok(Self {
-            file: path.to_owned(),
-            spec,
-            plan,
-        })
+        let (read, problems) = read(text, format);
+        match (ConfigError::problems(path, problems), read) {
+            (None, Some((spec, plan))) => Ok(Self {
+                file: path.to_owned(),
+                spec,
+                plan,
+            }),
+            (error, _) => Err(error.unwrap_or_else(|| {
+                let place = Place { line: 1, column: 1 };
+                ConfigError::problem(path, Problem::new(place, "nothing can be read"))
+            })),
+        }
     }
 
     /// The names of the limiters, in the order of the file.
@@ -92,12 +97,22 @@ impl Config {
     }
 }
 
-fn read(text: &str, format: Format) -> Read<(File, Plan)> {
-    let root = format.tree(text)?;
-    let mut file: File = de::read(&root)?;
+/// What the text says, as far as it can be read, and everything that is wrong with it.
+fn read(text: &str, format: Format) -> (Option<(File, Plan)>, Vec<Problem>) {
+    let root = match format.tree(text) {
+        Ok(root) => root,
+        Err(problem) => return (None, vec![problem]),
+    };
+    let read = de::read::<File>(&root);
+    let Some(mut file) = read.value else {
+        return (None, read.problems);
+    };
     file.limiters.values_mut().for_each(Limiter::fill);
-    let plan = plan(&file, &Places::of(&root))?;
-    Ok((file, plan))
+    let places = Places::of(&root);
+    let context = Context::new(&file, &places, &read.broken, read.problems);
+    let plan = plan(&context);
+    let problems = context.into_problems();
+    (Some((file, plan)), problems)
 }
 
 impl fmt::Display for Config {

@@ -795,7 +795,7 @@ limiters: {}
 kind = "token_bucket"
 brust = 20
 "#,
-        says: "limits.toml:3:1: limiters.api.brust: unknown field of the limiter `token_bucket`, did you mean `burst`?",
+        says: "limits.toml:1:1: limiters.api.refill: this field is missing; limits.toml:1:1: limiters.api.every: this field is missing; limits.toml:3:1: limiters.api.brust: unknown field of the limiter `token_bucket`, did you mean `burst`?",
     },
     Bad {
         what: "a wrong unit",

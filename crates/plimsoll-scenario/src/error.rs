@@ -95,7 +95,8 @@ pub fn quote(text: &str) -> String {
 
 /// A file that could not be read, or that says something that has no meaning.
 ///
-/// Its message is one line: `limits.yaml:7:34: scenarios[0].steps[2].expect.retry_after: expected …, found …`.
+/// Its message is one line: `limits.yaml:7:34: scenarios[0].steps[2].expect.retry_after: expected …, found …`. Where a
+/// reader looks for all mistakes, each has such a line: see [`lines`](Self::lines).
 /// Indices count from 0, lines and columns from 1.
 #[derive(Debug)]
 pub struct FileError {
@@ -106,7 +107,8 @@ pub struct FileError {
 #[derive(Debug)]
 enum Cause {
     Io(io::Error),
-    Problem(Problem),
+    /// At least one, in the order of the file.
+    Problems(Vec<Problem>),
 }
 
 impl FileError {
@@ -122,8 +124,33 @@ impl FileError {
     pub fn problem(path: &Path, problem: Problem) -> Self {
         Self {
             path: path.to_owned(),
-            cause: Cause::Problem(problem),
+            cause: Cause::Problems(vec![problem]),
         }
+    }
+
+    /// A file in which several things are wrong, in the order of the file. `None` if there are none.
+    #[must_use]
+    pub fn problems(path: &Path, mut problems: Vec<Problem>) -> Option<Self> {
+        problems.sort_by_key(|problem| (problem.place.line, problem.place.column));
+        problems.dedup();
+        let path = path.to_owned();
+        let cause = Cause::Problems(problems);
+        let some = matches!(&cause, Cause::Problems(problems) if !problems.is_empty());
+        some.then_some(Self { path, cause })
+    }
+
+    /// Everything that is wrong, one line each: `limits.yaml:7:34: limiters.api.every: expected …, found …`.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let path = self.path.display();
+        let (io, problems) = match &self.cause {
+            Cause::Io(error) => (Some(error), &[][..]),
+            Cause::Problems(problems) => (None, problems.as_slice()),
+        };
+        let io = io.map(|error| format!("{path}: cannot be read: {error}"));
+        let problems = problems
+            .iter()
+            .map(|problem| format!("{}:{problem}", self.path.display()));
+        io.into_iter().chain(problems)
     }
 
     /// The file.
@@ -152,36 +179,46 @@ impl FileError {
             .filter(|field| !field.is_empty())
     }
 
+    /// The first.
     fn as_problem(&self) -> Option<&Problem> {
         match &self.cause {
             Cause::Io(_) => None,
-            Cause::Problem(problem) => Some(problem),
+            Cause::Problems(problems) => problems.first(),
         }
     }
 }
 
+/// Place, field and message, without the file.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            place,
+            field,
+            scenario,
+            message,
+        } = self;
+        write!(f, "{}:{}: ", place.line, place.column)?;
+        if !field.is_empty() {
+            write!(f, "{field}: ")?;
+        }
+        f.write_str(message)?;
+        match scenario {
+            Some(name) => write!(f, " (in the scenario {name:?})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All [lines](Self::lines) as one: a record of a log.
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        match &self.cause {
-            Cause::Io(error) => write!(f, ": cannot be read: {error}"),
-            Cause::Problem(Problem {
-                place,
-                field,
-                scenario,
-                message,
-            }) => {
-                write!(f, ":{}:{}: ", place.line, place.column)?;
-                if !field.is_empty() {
-                    write!(f, "{field}: ")?;
-                }
-                f.write_str(message)?;
-                match scenario {
-                    Some(name) => write!(f, " (in the scenario {name:?})"),
-                    None => Ok(()),
-                }
+        for (index, line) in self.lines().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
             }
+            f.write_str(&line)?;
         }
+        Ok(())
     }
 }
 
@@ -189,7 +226,7 @@ impl std::error::Error for FileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
             Cause::Io(error) => Some(error),
-            Cause::Problem(_) => None,
+            Cause::Problems(_) => None,
         }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use plimsoll::kinds::Kind as Class;
 use plimsoll::{Concurrency, InvalidLimit};
 use plimsoll_scenario::reader::scalar::nearest;
-use plimsoll_scenario::reader::{Place, Problem, Read};
+use plimsoll_scenario::reader::{Place, Problem};
 
-use super::MOST;
+use super::{Context, MOST};
 use crate::any_rate::AnyRate;
 use crate::place::{Path, Places, Step, below};
 use crate::rules::{Found, Unfit, WithRule, class, with_rule};
-use crate::spec::{File, Kind, Limiter, Member};
+use crate::spec::{Kind, Limiter, Member};
 
 /// A limiter that is to be built, with all its defaults.
 #[derive(Clone, Debug)]
@@ -41,18 +41,17 @@ impl Definition {
 }
 
 /// All limiters of a file, members before those that they are members of.
-pub(crate) fn definitions(file: &File, places: &Places<'_>) -> Read<Vec<Definition>> {
+pub(crate) fn definitions(context: &Context<'_>) -> Vec<Definition> {
     let mut drafts = Vec::new();
-    for (name, limiter) in file.limiters.iter() {
+    for (name, limiter) in context.file.limiters.iter() {
         let path = vec![Step::Key("limiters"), Step::Key(name)];
-        draft(name.to_owned(), limiter, path, (file, places), &mut drafts)?;
+        draft(name.to_owned(), limiter, path, context, &mut drafts);
     }
-    names_are_unique(&drafts, places)?;
+    names_are_unique(&drafts, context);
     let by_id = drafts.iter().enumerate();
     let by_id = by_id.map(|(index, draft)| (draft.id.as_str(), index));
     let mut sorter = Sorter {
-        file,
-        places,
+        context,
         by_id: by_id.collect(),
         state: vec![State::New; drafts.len()],
         drafts: &drafts,
@@ -60,9 +59,9 @@ pub(crate) fn definitions(file: &File, places: &Places<'_>) -> Read<Vec<Definiti
         sorted: Vec::new(),
     };
     for index in 0..drafts.len() {
-        sorter.visit(index)?;
+        sorter.visit(index);
     }
-    Ok(sorter.sorted)
+    sorter.sorted
 }
 
 /// A limiter with its path, before its members are known.
@@ -76,26 +75,29 @@ fn draft<'a>(
     id: String,
     limiter: &'a Limiter,
     path: Path<'a>,
-    (file, places): (&File, &Places<'_>),
+    context: &Context<'_>,
     drafts: &mut Vec<Draft<'a>>,
-) -> Read<()> {
-    super::stores::kept(limiter, &path, file, places)?;
-    goes_together(limiter, &path, places)?;
+) {
+    if context.is_full() {
+        return;
+    }
+    let kept = context.check(super::stores::kept(limiter, &path, context));
+    goes_together(limiter, &path, kept.is_some(), context);
     if let Kind::All { of } = &limiter.kind {
         for (index, member) in of.iter().enumerate() {
             if let Member::Inline(inline) = member {
                 let path = below(&below(&path, Step::Key("of")), Step::Index(index));
                 let id = format!("{id}.of[{index}]");
-                draft(id, inline, path, (file, places), drafts)?;
+                draft(id, inline, path, context, drafts);
             }
         }
     }
     drafts.push(Draft { id, path, limiter });
-    Ok(())
 }
 
 /// Fields that are right by themselves, and wrong beside others.
-fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Context<'_>) {
+    let places = context.places;
     let (common, word) = (&limiter.common, limiter.kind.word());
     let field = |name| below(path, Step::Key(name));
     let no_rule = matches!(
@@ -104,7 +106,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: &Places<'_>) -> R
     );
     if common.keyed && (no_rule || matches!(limiter.kind, Kind::Adaptive(_))) {
         let message = format!("`{word}` has no keys: expected a limiter of another kind, or false");
-        return Err(places.name(&field("keyed"), message));
+        context.note(places.name(&field("keyed"), message));
     }
     if common.queue.is_some() && no_rule {
         let message = format!("`{word}` has no queue: who waits does so in the queue of a member");
@@ -112,35 +114,36 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], places: &Places<'_>) -> R
             Kind::All { .. } => message,
             _ => format!("`{word}` has no queue: it says yes or no at once"),
         };
-        return Err(places.name(&field("queue"), message));
+        context.note(places.name(&field("queue"), message));
     }
     let bucket = matches!(limiter.kind, Kind::PenaltyBucket { .. });
     // One that was filled in says nothing.
     if common.max_keys.is_some() && !common.keyed && !bucket && places.has(&field("max_keys")) {
         let message = "only a limiter with `keyed: true` has keys";
-        return Err(places.name(&field("max_keys"), message));
+        context.note(places.name(&field("max_keys"), message));
     }
     let empty = |name, what: &str| {
         let message = format!("expected {what}, found an empty list");
-        Err(places.value(&field(name), message))
+        context.note(places.value(&field(name), message));
     };
     match &limiter.kind {
-        Kind::All { of } if of.is_empty() => return empty("of", "a list of limiters"),
+        Kind::All { of } if of.is_empty() => empty("of", "a list of limiters"),
         Kind::Bandwidths { limits } if limits.is_empty() => {
             return empty("limits", "a list of bandwidths");
         }
         Kind::Bandwidths { limits } if limits.len() > MOST => {
             let message = format!("expected at most {MOST} bandwidths, found {}", limits.len());
-            return Err(places.value(&field("limits"), message));
+            return context.note(places.value(&field("limits"), message));
         }
         _ => {}
     }
-    let fits = with_rule(&limiter.kind, Nothing).and_then(|()| in_store(limiter));
-    fits.map_err(|unfit| {
+    let fits = with_rule(&limiter.kind, Nothing);
+    let fits = fits.and_then(|()| if kept { in_store(limiter) } else { Ok(()) });
+    if let Err(unfit) = fits {
         let said = Step::Key(said(&limiter.kind, &unfit));
         let path = [path, unfit.path.as_slice(), &[said]].concat();
-        invalid_at(&path, &unfit.invalid, places)
-    })
+        context.note(invalid_at(&path, &unfit.invalid, places));
+    }
 }
 
 /// Whether a store can keep it, if it is to be kept in one. Any store will do.
@@ -198,7 +201,8 @@ impl WithRule for Nothing {
 }
 
 /// Refusals and metrics carry names: two of the same cannot be told apart.
-fn names_are_unique(drafts: &[Draft<'_>], places: &Places<'_>) -> Read<()> {
+fn names_are_unique(drafts: &[Draft<'_>], context: &Context<'_>) {
+    let places = context.places;
     let mut seen: HashMap<&str, &Draft<'_>> = HashMap::new();
     // Names of entries go before: it is the one that was given another name that is wrong.
     let (given, own): (Vec<&Draft<'_>>, Vec<_>) =
@@ -209,10 +213,9 @@ fn names_are_unique(drafts: &[Draft<'_>], places: &Places<'_>) -> Read<()> {
         if let Some(first) = seen.insert(name, draft) {
             let line = places.find(&first.path).0.line;
             let message = format!("the name `{name}` is here twice: first in line {line}");
-            return Err(places.value(&below(&draft.path, Step::Key("name")), message));
+            context.note(places.value(&below(&draft.path, Step::Key("name")), message));
         }
     }
-    Ok(())
 }
 
 #[derive(Clone, PartialEq)]
@@ -225,8 +228,7 @@ enum State {
 
 /// Puts members before those that they are members of.
 struct Sorter<'a, 'd> {
-    file: &'a File,
-    places: &'a Places<'a>,
+    context: &'a Context<'a>,
     by_id: HashMap<&'d str, usize>,
     drafts: &'d [Draft<'a>],
     state: Vec<State>,
@@ -235,9 +237,9 @@ struct Sorter<'a, 'd> {
 }
 
 impl Sorter<'_, '_> {
-    fn visit(&mut self, index: usize) -> Read<()> {
+    fn visit(&mut self, index: usize) {
         if self.state[index] != State::New {
-            return Ok(());
+            return;
         }
         self.state[index] = State::Open;
         self.trail.push(index);
@@ -253,21 +255,26 @@ impl Sorter<'_, '_> {
                     Member::Name(name) => name.0.clone(),
                     Member::Inline(_) => format!("{}.of[{at}]", draft.id),
                 };
-                let member = self.member(&id, &path)?;
+                let Some(member) = self.member(&id, &path) else {
+                    continue;
+                };
                 let State::Done(leaves, kind, in_store) = &self.state[member] else {
                     continue;
                 };
                 stored |= in_store;
                 class = class.max(Some(*kind));
+                let places = self.context.places;
                 if let Some(twice) = leaves.iter().find(|leaf| behind.contains(leaf)) {
                     let twice = &self.drafts[*twice].id;
                     let message = format!("`{twice}` would be charged twice");
-                    return Err(self.places.value(&path, message));
+                    self.context.note(places.value(&path, message));
+                    continue;
                 }
                 behind.extend(leaves);
                 if behind.len() > MOST {
                     let message = format!("more than {MOST} limiters behind one `all`");
-                    return Err(self.places.value(&path, message));
+                    self.context.note(places.value(&path, message));
+                    break;
                 }
                 members.push(id);
             }
@@ -277,25 +284,29 @@ impl Sorter<'_, '_> {
         self.state[index] = State::Done(behind, class, stored);
         self.sorted.push(Definition {
             id: draft.id.clone(),
-            place: self.places.find(&draft.path).0,
+            place: self.context.places.find(&draft.path).0,
             limiter: draft.limiter.clone(),
             members,
             class,
             stored,
         });
-        Ok(())
     }
 
-    /// Finds a member of `all` and visits it.
-    fn member(&mut self, id: &str, path: &[Step<'_>]) -> Read<usize> {
+    /// Finds a member of `all` and visits it. `None` if it cannot be one, which has been noted.
+    fn member(&mut self, id: &str, path: &[Step<'_>]) -> Option<usize> {
+        let (context, places) = (self.context, self.context.places);
         let Some(index) = self.by_id.get(id).copied() else {
-            return Err(self.no_limiter(id, path));
+            if !context.broken.has(id) && !context.is_full() {
+                context.note(self.no_limiter(id, path));
+            }
+            return None;
         };
         if self.drafts[index].limiter.common.keyed {
             let message = format!(
                 "`{id}` has keys, and `all` knows none: expected a limiter without `keyed`"
             );
-            return Err(self.places.value(path, message));
+            context.note(places.value(path, message));
+            return None;
         }
         if self.state[index] == State::Open {
             let from = self.trail.iter().position(|open| *open == index);
@@ -303,29 +314,30 @@ impl Sorter<'_, '_> {
             let mut round: Vec<&str> = round.map(|at| self.drafts[*at].id.as_str()).collect();
             round.push(id);
             let message = format!("a cycle: {}", round.join(" -> "));
-            return Err(self.places.value(path, message));
+            context.note(places.value(path, message));
+            return None;
         }
         if self.trail.len() >= MOST {
             let message = format!("`all` nested more than {MOST} deep");
-            return Err(self.places.value(path, message));
+            context.note(places.value(path, message));
+            return None;
         }
-        self.visit(index)?;
-        Ok(index)
+        self.visit(index);
+        Some(index)
     }
 
     fn no_limiter(&self, name: &str, path: &[Step<'_>]) -> Problem {
-        let what = if self.file.providers.get(name).is_some() {
+        let (file, places) = (self.context.file, self.context.places);
+        let what = if file.providers.get(name).is_some() {
             "is a provider: expected a limiter"
-        } else if self.file.middleware.get(name).is_some() {
+        } else if file.middleware.get(name).is_some() {
             "is a list of middleware: expected a limiter"
         } else {
-            let known = self.file.limiters.iter().map(|(name, _)| name);
+            let known = file.limiters.iter().map(|(name, _)| name);
             let known: Vec<&str> = known.collect();
             let hint = nearest(name, known.iter().copied());
-            return self
-                .places
-                .value(path, format!("there is no limiter `{name}`{hint}"));
+            return places.value(path, format!("there is no limiter `{name}`{hint}"));
         };
-        self.places.value(path, format!("`{name}` {what}"))
+        places.value(path, format!("`{name}` {what}"))
     }
 }

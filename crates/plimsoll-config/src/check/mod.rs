@@ -3,6 +3,7 @@
 //! The types have no places in them, so that two descriptions can be compared. Whatever is wrong here is found by its path,
 //! and the path is looked up in the tree.
 
+mod context;
 mod limiters;
 mod stores;
 
@@ -10,12 +11,13 @@ use std::collections::{HashMap, HashSet};
 
 use plimsoll::kinds::{Kind as Class, Weight};
 use plimsoll_scenario::reader::scalar::nearest;
-use plimsoll_scenario::reader::{Problem, Read, quote};
+use plimsoll_scenario::reader::{Problem, quote};
 
-use crate::place::{Path, Places, Step, below, keys};
+use crate::place::{Path, Step, below, keys};
 use crate::route::Pattern;
-use crate::spec::{File, Name, Words};
+use crate::spec::{Name, Words};
 
+pub(crate) use context::Context;
 pub(crate) use limiters::Definition;
 
 /// More limiters than this behind one name are a mistake, and could be used to make a small file cost much.
@@ -42,38 +44,36 @@ pub(crate) struct RoutePlan {
     pub(crate) parts: Vec<String>,
 }
 
-/// Checks a file whose defaults are filled in.
-pub(crate) fn plan(file: &File, places: &Places<'_>) -> Read<Plan> {
-    stores::stores(file, places)?;
-    let definitions = limiters::definitions(file, places)?;
+/// Checks a file whose defaults are filled in. What comes of it counts only if nothing was found wrong.
+pub(crate) fn plan(context: &Context<'_>) -> Plan {
+    stores::stores(context);
+    let definitions = limiters::definitions(context);
     let by_id = definitions.iter().map(|it| (it.id.as_str(), it));
     let mut checker = Checker {
-        file,
-        places,
+        context,
         limiters: by_id.collect(),
         lists: HashMap::new(),
     };
-    checker.names()?;
-    checker.weights()?;
-    checker.providers()?;
-    for (name, _) in file.middleware.iter() {
-        checker.list(name, &mut Vec::new())?;
+    checker.names();
+    checker.weights();
+    checker.providers();
+    for (name, _) in context.file.middleware.iter() {
+        checker.list(name, &mut Vec::new());
     }
-    let routes = checker.routes()?;
+    let routes = checker.routes();
     let lists = checker.lists;
     let by_id = definitions.iter().enumerate();
     let by_id = by_id.map(|(index, it)| (it.id.clone(), index));
-    Ok(Plan {
+    Plan {
         by_id: by_id.collect(),
         definitions,
         lists,
         routes,
-    })
+    }
 }
 
 struct Checker<'a> {
-    file: &'a File,
-    places: &'a Places<'a>,
+    context: &'a Context<'a>,
     limiters: HashMap<&'a str, &'a Definition>,
     /// The lists of middleware, once they are checked, without lists in them.
     lists: HashMap<String, Vec<String>>,
@@ -81,46 +81,35 @@ struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     /// Limiters, providers and lists are called by name in the same places.
-    fn names(&self) -> Read<()> {
-        let limiters = self
-            .file
-            .limiters
-            .iter()
-            .map(|(name, _)| ("limiters", name));
-        let providers = self
-            .file
-            .providers
-            .iter()
-            .map(|(name, _)| ("providers", name));
-        let lists = self
-            .file
-            .middleware
-            .iter()
-            .map(|(name, _)| ("middleware", name));
+    fn names(&self) {
+        let Context { file, places, .. } = self.context;
+        let limiters = file.limiters.iter().map(|(name, _)| ("limiters", name));
+        let providers = file.providers.iter().map(|(name, _)| ("providers", name));
+        let lists = file.middleware.iter().map(|(name, _)| ("middleware", name));
         let mut seen = HashMap::new();
         for (section, name) in limiters.chain(providers).chain(lists) {
             let path = keys(&[section, name]);
             if !crate::de::is_name(name) {
                 let found = quote(name);
                 let wanted = "a name of at most 64 letters, digits, `_`, `-` and `.`";
-                return Err(self
-                    .places
-                    .name(&path, format!("expected {wanted}, found {found}")));
+                let message = format!("expected {wanted}, found {found}");
+                self.context.note(places.name(&path, message));
             }
             if let Some(first) = seen.insert(name, section) {
-                let line = self.places.find(&keys(&[first, name])).0.line;
+                let line = places.find(&keys(&[first, name])).0.line;
                 let message =
                     format!("the name `{name}` is here twice: first in line {line}, in `{first}`");
-                return Err(self.places.name(&path, message));
+                self.context.note(places.name(&path, message));
             }
         }
-        Ok(())
     }
 
-    fn weights(&self) -> Read<()> {
+    fn weights(&self) {
+        let Context { file, places, .. } = self.context;
         let known = Weight::KNOWN.map(Weight::as_str);
         let mut seen = HashSet::new();
-        for (index, weight) in self.file.weights.iter().enumerate() {
+        let at = self.context.broken.places("weights");
+        for (index, weight) in at.zip(&file.weights) {
             let path = [Step::Key("weights"), Step::Index(index)];
             let message = if known.contains(&weight.0.as_str()) || weight.0 == BASIC {
                 format!("`{weight}` is known without being named here")
@@ -129,76 +118,89 @@ impl<'a> Checker<'a> {
             } else {
                 continue;
             };
-            return Err(self.places.value(&path, message));
+            self.context.note(places.value(&path, message));
         }
-        Ok(())
     }
 
-    fn providers(&self) -> Read<()> {
+    fn providers(&self) {
+        let Context { file, places, .. } = self.context;
         let known = Weight::KNOWN.into_iter().map(Weight::as_str);
-        let more = self.file.weights.iter().map(|weight| weight.0.as_str());
+        let more = file.weights.iter().map(|weight| weight.0.as_str());
         let mut known: Vec<&str> = [BASIC].into_iter().chain(known).collect();
         known.extend(more);
-        for (name, provider) in self.file.providers.iter() {
+        for (name, provider) in file.providers.iter() {
             let path = keys(&["providers", name]);
             if provider.0.is_empty() {
-                return Err(self
-                    .places
-                    .value(&path, "expected at least one limiter, found none"));
+                let message = "expected at least one limiter, found none";
+                self.context.note(places.value(&path, message));
             }
             for (weight, words) in provider.0.iter() {
                 let path = below(&path, Step::Key(weight));
                 if !known.contains(&weight) {
                     let hint = nearest(weight, known.iter().copied());
                     let message = format!("unknown weight{hint} (others are named in `weights`)");
-                    return Err(self.places.name(&path, message));
+                    self.context.note(places.name(&path, message));
+                    continue;
                 }
                 if weight != BASIC && matches!(words, Words::Many(_)) {
                     let wanted = "the name of one limiter; several go together as `kind: all`";
-                    return Err(self
-                        .places
-                        .value(&path, format!("expected {wanted}, found a list")));
+                    let message = format!("expected {wanted}, found a list");
+                    self.context.note(places.value(&path, message));
+                    continue;
                 }
                 for (path, limiter) in each(words, &path) {
-                    let limiter = self.limiter(limiter, &path)?;
-                    if limiter.stored {
-                        let message = format!(
-                            "`{}` is kept in a store, and all weights are taken at once: expected a limiter in memory",
-                            limiter.id
-                        );
-                        return Err(self.places.value(&path, message));
-                    }
-                    if weight == BASIC && limiter.class != Class::Basic {
-                        return Err(self.wrong_class(limiter, "a basic one", &path));
-                    }
+                    self.provided(limiter, weight, &path);
                 }
             }
         }
-        Ok(())
+    }
+
+    /// A limiter of a provider.
+    fn provided(&self, limiter: &Name, weight: &str, path: &[Step<'_>]) {
+        let Some(limiter) = self.limiter(limiter, path) else {
+            return;
+        };
+        if limiter.stored {
+            let message = format!(
+                "`{}` is kept in a store, and all weights are taken at once: expected a limiter in memory",
+                limiter.id
+            );
+            self.context.note(self.context.places.value(path, message));
+        } else if weight == BASIC && limiter.class != Class::Basic {
+            self.context
+                .note(self.wrong_class(limiter, "a basic one", path));
+        }
     }
 
     /// A limiter without keys.
-    fn limiter(&self, name: &Name, path: &[Step<'_>]) -> Read<&'a Definition> {
+    fn limiter(&self, name: &Name, path: &[Step<'_>]) -> Option<&'a Definition> {
         let Some(limiter) = self.limiters.get(name.0.as_str()) else {
-            return Err(self.unknown(name, path, false));
+            self.unknown(name, path, false);
+            return None;
         };
         if limiter.is_keyed() {
             let message = format!(
                 "`{name}` has keys, and nobody knows one here: expected a limiter without `keyed`"
             );
-            return Err(self.places.value(path, message));
+            self.context.note(self.context.places.value(path, message));
+            return None;
         }
-        Ok(limiter)
+        Some(limiter)
     }
 
-    fn unknown(&self, name: &Name, path: &[Step<'_>], any: bool) -> Problem {
-        let limiters = self.file.limiters.iter().map(|(name, _)| name);
-        let providers = self.file.providers.iter().map(|(name, _)| name);
-        let lists = self.file.middleware.iter().map(|(name, _)| name);
+    /// Notes that nothing has this name, unless it is something that could not be read.
+    fn unknown(&self, name: &Name, path: &[Step<'_>], any: bool) {
+        let Context { file, places, .. } = self.context;
+        if self.context.broken.has(&name.0) || self.context.is_full() {
+            return;
+        }
+        let limiters = file.limiters.iter().map(|(name, _)| name);
+        let providers = file.providers.iter().map(|(name, _)| name);
+        let lists = file.middleware.iter().map(|(name, _)| name);
         let others: Vec<&str> = providers.chain(lists).collect();
         if !any && others.contains(&name.0.as_str()) {
             let message = format!("`{name}` is no limiter: expected the name of one");
-            return self.places.value(path, message);
+            return self.context.note(places.value(path, message));
         }
         let known = limiters.chain(others.iter().copied().filter(|_| any));
         let known: Vec<&str> = known.collect();
@@ -208,30 +210,29 @@ impl<'a> Checker<'a> {
             "limiter"
         };
         let hint = nearest(&name.0, known.iter().copied());
-        self.places
-            .value(path, format!("there is no {what} `{name}`{hint}"))
+        let message = format!("there is no {what} `{name}`{hint}");
+        self.context.note(places.value(path, message));
     }
 
     fn wrong_class(&self, limiter: &Definition, wanted: &str, path: &[Step<'_>]) -> Problem {
         let Definition { id, class, .. } = limiter;
         let word = limiter.limiter.kind.word();
         let message = format!("`{id}` ({word}) is a {class} limiter: expected {wanted}");
-        self.places.value(path, message)
+        self.context.places.value(path, message)
     }
 
     /// Checks a list of middleware, and those that are in it.
-    fn list(&mut self, name: &'a str, trail: &mut Vec<&'a str>) -> Read<()> {
+    fn list(&mut self, name: &'a str, trail: &mut Vec<&'a str>) {
         if self.lists.contains_key(name) {
-            return Ok(());
+            return;
         }
-        let Some(names) = self.file.middleware.get(name) else {
-            return Ok(());
+        let Some(names) = self.context.file.middleware.get(name) else {
+            return;
         };
         trail.push(name);
-        let parts = self.parts(names, &keys(&["middleware", name]), true, trail)?;
+        let parts = self.parts(names, &keys(&["middleware", name]), true, trail);
         trail.pop();
         self.lists.insert(name.to_owned(), parts);
-        Ok(())
     }
 
     /// The limiters and providers that `names` come to.
@@ -241,10 +242,11 @@ impl<'a> Checker<'a> {
         path: &[Step<'a>],
         several: bool,
         trail: &mut Vec<&'a str>,
-    ) -> Read<Vec<String>> {
+    ) -> Vec<String> {
+        let (context, places) = (self.context, self.context.places);
         if names.is_empty() {
             let message = "expected a list of names, found an empty list";
-            return Err(self.places.value(path, message));
+            context.note(places.value(path, message));
         }
         let mut parts: Vec<String> = Vec::new();
         for (index, name) in names.iter().enumerate() {
@@ -252,90 +254,95 @@ impl<'a> Checker<'a> {
                 true => below(path, Step::Index(index)),
                 false => path.to_vec(),
             };
-            let more = self.part(name, &path, trail)?;
+            let more = self.part(name, &path, trail);
             if let Some(twice) = more.iter().find(|part| parts.contains(part)) {
                 let message = format!("`{twice}` would be asked twice");
-                return Err(self.places.value(&path, message));
+                context.note(places.value(&path, message));
+                continue;
             }
             parts.extend(more);
             if parts.len() > MOST {
                 let message = format!("more than {MOST} limiters in one list");
-                return Err(self.places.value(&path, message));
+                context.note(places.value(&path, message));
+                break;
             }
         }
-        Ok(parts)
+        parts
     }
 
-    fn part(
-        &mut self,
-        name: &'a Name,
-        path: &[Step<'a>],
-        trail: &mut Vec<&'a str>,
-    ) -> Read<Vec<String>> {
+    fn part(&mut self, name: &'a Name, path: &[Step<'a>], trail: &mut Vec<&'a str>) -> Vec<String> {
+        let Context { file, places, .. } = self.context;
         let word = name.0.as_str();
-        if self.limiters.contains_key(word) || self.file.providers.get(word).is_some() {
-            return Ok(vec![word.to_owned()]);
+        if self.limiters.contains_key(word) || file.providers.get(word).is_some() {
+            return vec![word.to_owned()];
         }
-        if self.file.middleware.get(word).is_none() {
-            return Err(self.unknown(name, path, true));
+        if file.middleware.get(word).is_none() {
+            self.unknown(name, path, true);
+            return Vec::new();
         }
         if let Some(from) = trail.iter().position(|open| *open == word) {
             let round = [&trail[from..], &[word]].concat();
             let message = format!("a cycle: {}", round.join(" -> "));
-            return Err(self.places.value(path, message));
+            self.context.note(places.value(path, message));
+            return Vec::new();
         }
         if trail.len() >= MOST {
             let message = format!("lists nested more than {MOST} deep");
-            return Err(self.places.value(path, message));
+            self.context.note(places.value(path, message));
+            return Vec::new();
         }
-        self.list(word, trail)?;
-        Ok(self.lists.get(word).cloned().unwrap_or_default())
+        self.list(word, trail);
+        self.lists.get(word).cloned().unwrap_or_default()
     }
 
-    fn routes(&mut self) -> Read<Vec<RoutePlan>> {
-        let file = self.file;
+    fn routes(&mut self) -> Vec<RoutePlan> {
+        let (context, file) = (self.context, self.context.file);
         let mut plans = Vec::new();
         let mut seen = HashMap::new();
-        for (index, route) in file.routes.iter().enumerate() {
+        let at = context.broken.places("routes");
+        for (index, route) in at.zip(&file.routes) {
             let path = vec![Step::Key("routes"), Step::Index(index)];
             let field = |name| below(&path, Step::Key(name));
             let pattern = Pattern::parse(&route.pattern).map_err(|wanted| {
                 let found = quote(&route.pattern);
                 let message = format!("expected {wanted}, found {found}");
-                self.places.value(&field("match"), message)
-            })?;
-            if let Some(first) = seen.insert(pattern.clone(), index) {
+                context.places.value(&field("match"), message)
+            });
+            let pattern = context.check(pattern);
+            if let Some(pattern) = &pattern
+                && let Some(first) = seen.insert(pattern.clone(), index)
+            {
                 let message = format!("this is matched before, by routes[{first}]");
-                return Err(self.places.value(&field("match"), message));
+                context.note(context.places.value(&field("match"), message));
             }
             if route.middleware.is_none() && route.bytes.is_none() {
                 let message = "nothing hangs here: expected `middleware` or `bytes`";
-                return Err(self.places.value(&path, message));
+                context.note(context.places.value(&path, message));
             }
-            if let Some(bytes) = &route.bytes {
-                let limiter = self.limiter(bytes, &field("bytes"))?;
-                if limiter.class == Class::Resource {
-                    let wanted = "a rate or basic one, because bytes are counted and not held";
-                    return Err(self.wrong_class(limiter, wanted, &field("bytes")));
-                }
+            if let Some(bytes) = &route.bytes
+                && let Some(limiter) = self.limiter(bytes, &field("bytes"))
+                && limiter.class == Class::Resource
+            {
+                let wanted = "a rate or basic one, because bytes are counted and not held";
+                context.note(self.wrong_class(limiter, wanted, &field("bytes")));
             }
             let mut parts = Vec::new();
             if let Some(words) = &route.middleware {
                 let (path, several) = (field("middleware"), matches!(words, Words::Many(_)));
-                parts = self.parts(words.as_slice(), &path, several, &mut Vec::new())?;
+                parts = self.parts(words.as_slice(), &path, several, &mut Vec::new());
                 if !route.holds {
-                    self.holds_nothing(&parts, &path)?;
+                    self.holds_nothing(&parts, &path);
                 }
             }
-            plans.push(RoutePlan { pattern, parts });
+            plans.extend(pattern.map(|pattern| RoutePlan { pattern, parts }));
         }
-        Ok(plans)
+        plans
     }
 
     /// A place that cannot hold a permit: no limiter there may need it to.
-    fn holds_nothing(&self, parts: &[String], path: &[Step<'_>]) -> Read<()> {
+    fn holds_nothing(&self, parts: &[String], path: &[Step<'_>]) {
         for part in parts {
-            let limiters: Vec<&str> = match self.file.providers.get(part) {
+            let limiters: Vec<&str> = match self.context.file.providers.get(part) {
                 Some(provider) => {
                     let words = provider.0.iter().flat_map(|(_, words)| words.as_slice());
                     words.map(|name| name.0.as_str()).collect()
@@ -346,11 +353,11 @@ impl<'a> Checker<'a> {
                 let limiter = self.limiters.get(limiter);
                 if let Some(limiter) = limiter.filter(|it| it.class == Class::Resource) {
                     let wanted = "a rate or basic one, because this route holds no permits";
-                    return Err(self.wrong_class(limiter, wanted, path));
+                    self.context.note(self.wrong_class(limiter, wanted, path));
+                    return;
                 }
             }
         }
-        Ok(())
     }
 }
 

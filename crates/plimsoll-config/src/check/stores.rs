@@ -3,46 +3,53 @@
 use plimsoll_scenario::reader::scalar::nearest;
 use plimsoll_scenario::reader::{Read, quote};
 
+use super::Context;
 use crate::place::{Places, Step, below, keys};
-use crate::spec::{Common, File, KEPT, Kind, Limiter, Store, Url};
+use crate::spec::{Common, KEPT, Kind, Limiter, Store, Url};
 
 /// The section of the file.
 const STORES: &str = "stores";
 
 /// Checks the stores of a file.
-pub(super) fn stores(file: &File, places: &Places<'_>) -> Read<()> {
+pub(super) fn stores(context: &Context<'_>) {
+    let (file, places) = (context.file, context.places);
     if cfg!(not(feature = "redis")) && !file.stores.is_empty() {
         let message = "stores need the feature `redis` of plimsoll-config, and this program was built without it";
-        return Err(places.name(&keys(&[STORES]), message));
+        context.note(places.name(&keys(&[STORES]), message));
+        return;
     }
     for (name, store) in file.stores.iter() {
         let path = keys(&[STORES, name]);
         if !crate::de::is_name(name) {
             let wanted = "a name of at most 64 letters, digits, `_`, `-` and `.`";
             let found = quote(name);
-            return Err(places.name(&path, format!("expected {wanted}, found {found}")));
+            context.note(places.name(&path, format!("expected {wanted}, found {found}")));
         }
-        match (&store.url, &store.cluster) {
-            (Some(url), None) => address(url, &below(&path, Step::Key("url")), places)?,
-            (None, Some(nodes)) => {
-                let path = below(&path, Step::Key("cluster"));
-                if nodes.is_empty() {
-                    let message = "expected the addresses of some nodes, found an empty list";
-                    return Err(places.value(&path, message));
-                }
-                for (index, node) in nodes.iter().enumerate() {
-                    address(node, &below(&path, Step::Index(index)), places)?;
-                }
-                go_together(store, &path, places)?;
-            }
-            (None, None) => {
-                let message = "expected a `url`, or a `cluster`, found neither";
+        context.check(one(store, &path, places));
+    }
+}
+
+fn one(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+    match (&store.url, &store.cluster) {
+        (Some(url), None) => address(url, &below(path, Step::Key("url")), places)?,
+        (None, Some(nodes)) => {
+            let path = below(path, Step::Key("cluster"));
+            if nodes.is_empty() {
+                let message = "expected the addresses of some nodes, found an empty list";
                 return Err(places.value(&path, message));
             }
-            (Some(_), Some(_)) => {
-                let message = "a store is one server or a cluster: expected no `url` beside it";
-                return Err(places.name(&below(&path, Step::Key("cluster")), message));
+            for (index, node) in nodes.iter().enumerate() {
+                address(node, &below(&path, Step::Index(index)), places)?;
             }
+            go_together(store, &path, places)?;
+        }
+        (None, None) => {
+            let message = "expected a `url`, or a `cluster`, found neither";
+            return Err(places.value(path, message));
+        }
+        (Some(_), Some(_)) => {
+            let message = "a store is one server or a cluster: expected no `url` beside it";
+            return Err(places.name(&below(path, Step::Key("cluster")), message));
         }
     }
     Ok(())
@@ -82,12 +89,8 @@ fn address(_url: &Url, _path: &[Step<'_>], _places: &Places<'_>) -> Read<()> {
 }
 
 /// Fields of a limiter that go together with its store, or with none.
-pub(super) fn kept(
-    limiter: &Limiter,
-    path: &[Step<'_>],
-    file: &File,
-    places: &Places<'_>,
-) -> Read<()> {
+pub(super) fn kept(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) -> Read<()> {
+    let (file, places) = (context.file, context.places);
     let (common, word) = (&limiter.common, limiter.kind.word());
     let field = |name| below(path, Step::Key(name));
     let Some(store) = &common.store else {
@@ -102,7 +105,7 @@ pub(super) fn kept(
         let message = format!("`{word}` cannot be kept in a store: expected one of {kinds}");
         return Err(places.name(&field("store"), message));
     }
-    if file.stores.get(&store.0).is_none() {
+    if file.stores.get(&store.0).is_none() && !context.broken.has(&store.0) {
         let known: Vec<&str> = file.stores.iter().map(|(name, _)| name).collect();
         let hint = nearest(&store.0, known.iter().copied());
         let message = format!("there is no store `{store}`{hint}");

@@ -9,11 +9,18 @@ use serde::de::{
     DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
+use super::recover::Aside;
 use super::{Error, Part, Tree};
 
 /// The fields of a map, one after the other.
-pub(super) struct Map<'t> {
+pub(super) struct Map<'t, 'a> {
+    node: &'t Node,
+    aside: &'a Aside<'t>,
     entries: std::slice::Iter<'t, Entry>,
+    /// Fields that are not there, and are made up.
+    made_up: Vec<&'static str>,
+    /// Whether every field is a name of somebody's choice, so that what is put aside can be left out.
+    names: bool,
     /// Looks only at these.
     only: Option<&'static [&'static str]>,
     /// Were read already.
@@ -22,15 +29,30 @@ pub(super) struct Map<'t> {
     value: Option<&'t Entry>,
 }
 
-impl<'t> Map<'t> {
-    pub(super) fn new(entries: &'t [Entry], what: String) -> Self {
+impl<'t, 'a> Map<'t, 'a> {
+    pub(super) fn new(
+        node: &'t Node,
+        entries: &'t [Entry],
+        what: String,
+        aside: &'a Aside<'t>,
+    ) -> Self {
         Self {
+            node,
+            aside,
             entries: entries.iter(),
+            made_up: aside.missing(node),
+            names: false,
             only: None,
             read: Vec::new(),
             what,
             value: None,
         }
+    }
+
+    /// A map of names.
+    pub(super) fn of_names(mut self) -> Self {
+        self.names = true;
+        self
     }
 
     /// Looks only at these fields.
@@ -50,57 +72,70 @@ impl<'t> Map<'t> {
     }
 }
 
-impl<'t> MapAccess<'t> for Map<'t> {
-    type Error = Error;
+impl<'t> MapAccess<'t> for Map<'t, '_> {
+    type Error = Error<'t>;
 
     fn next_key_seed<K: DeserializeSeed<'t>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    ) -> Result<Option<K::Value>, Error<'t>> {
         let entry = loop {
             match self.entries.next() {
-                None => return Ok(None),
-                Some(entry) if self.looks_at(&entry.key) => break entry,
+                None => break None,
+                Some(entry) if self.aside.has_entry(entry) => {}
+                Some(entry) if self.names && self.aside.has_value(&entry.value) => {}
+                Some(entry) if self.looks_at(&entry.key) => break Some(entry),
                 Some(_) => {}
             }
+        };
+        let Some(entry) = entry else {
+            self.value = None;
+            while let Some(field) = self.made_up.pop() {
+                if self.looks_at(field) {
+                    return seed.deserialize(StrDeserializer::new(field)).map(Some);
+                }
+            }
+            return Ok(None);
         };
         self.value = Some(entry);
         let what = self.what.split(" such as ").next().unwrap_or_default();
         let what = what.split(": ").next().unwrap_or_default();
         seed.deserialize(StrDeserializer::new(&entry.key))
             .map(Some)
-            .map_err(|error: Error| error.at_key(entry.place, what, &self.read))
+            .map_err(|error: Error<'t>| error.at_key(entry, what, &self.read))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'t>>(&mut self, seed: V) -> Result<V::Value, Error> {
+    fn next_value_seed<V: DeserializeSeed<'t>>(&mut self, seed: V) -> Result<V::Value, Error<'t>> {
         let Some(entry) = self.value.take() else {
-            return Err(Error::Other("a value without a name".to_owned()));
+            return seed.deserialize(Tree::made_up(self.node, self.aside));
         };
-        seed.deserialize(Tree::whole(&entry.value))
+        seed.deserialize(Tree::whole(&entry.value, self.aside))
             .map_err(|error| error.at(&entry.value))
             .map_err(|error| error.under(|problem| problem.under_key(&label(&entry.key))))
     }
 }
 
 /// The items of a list.
-pub(super) struct Items<'t> {
+pub(super) struct Items<'t, 'a> {
     pub(super) items: &'t [Node],
     pub(super) next: usize,
+    pub(super) aside: &'a Aside<'t>,
 }
 
-impl<'t> SeqAccess<'t> for Items<'t> {
-    type Error = Error;
+impl<'t> SeqAccess<'t> for Items<'t, '_> {
+    type Error = Error<'t>;
 
     fn next_element_seed<T: DeserializeSeed<'t>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Error> {
-        let Some(item) = self.items.get(self.next) else {
+    ) -> Result<Option<T::Value>, Error<'t>> {
+        let left = self.items.iter().enumerate().skip(self.next);
+        let mut left = left.filter(|(_, item)| !self.aside.has_value(item));
+        let Some((index, item)) = left.next() else {
             return Ok(None);
         };
-        let index = self.next;
-        self.next += 1;
-        seed.deserialize(Tree::whole(item))
+        self.next = index + 1;
+        seed.deserialize(Tree::whole(item, self.aside))
             .map(Some)
             .map_err(|error| error.at(item))
             .map_err(|error| error.under(|problem| problem.under_index(index)))
@@ -108,54 +143,62 @@ impl<'t> SeqAccess<'t> for Items<'t> {
 }
 
 /// The two parts of a struct that share a map: first the fields that the first part knows, then the rest.
-pub(super) struct Halves<'t> {
+pub(super) struct Halves<'t, 'a> {
     node: &'t Node,
+    aside: &'a Aside<'t>,
     known: Rc<Cell<&'static [&'static str]>>,
     first: bool,
 }
 
-impl<'t> Halves<'t> {
-    pub(super) fn of(node: &'t Node) -> Self {
+impl<'t, 'a> Halves<'t, 'a> {
+    pub(super) fn of(node: &'t Node, aside: &'a Aside<'t>) -> Self {
         Self {
             node,
+            aside,
             known: Rc::default(),
             first: true,
         }
     }
 }
 
-impl<'t> SeqAccess<'t> for Halves<'t> {
-    type Error = Error;
+impl<'t> SeqAccess<'t> for Halves<'t, '_> {
+    type Error = Error<'t>;
 
     fn next_element_seed<T: DeserializeSeed<'t>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Error> {
+    ) -> Result<Option<T::Value>, Error<'t>> {
         let part = if std::mem::replace(&mut self.first, false) {
             Part::Known(Rc::clone(&self.known))
         } else {
             Part::Rest(self.known.get().to_vec(), String::new())
         };
-        let node = self.node;
-        seed.deserialize(Tree { node, part }).map(Some)
+        let tree = Tree {
+            part,
+            ..Tree::whole(self.node, self.aside)
+        };
+        seed.deserialize(tree).map(Some)
     }
 }
 
 /// One of several, by a word.
-pub(super) struct Choice<'t> {
+pub(super) struct Choice<'t, 'a> {
     /// The field that holds the word.
     pub(super) tag: Option<&'static str>,
     pub(super) word: String,
     pub(super) at: &'t Node,
-    pub(super) content: Tree<'t>,
+    pub(super) content: Tree<'t, 'a>,
 }
 
-impl<'t> EnumAccess<'t> for Choice<'t> {
-    type Error = Error;
-    type Variant = Tree<'t>;
+impl<'t, 'a> EnumAccess<'t> for Choice<'t, 'a> {
+    type Error = Error<'t>;
+    type Variant = Tree<'t, 'a>;
 
-    fn variant_seed<V: DeserializeSeed<'t>>(self, seed: V) -> Result<(V::Value, Tree<'t>), Error> {
-        let word: StringDeserializer<Error> = self.word.into_deserializer();
+    fn variant_seed<V: DeserializeSeed<'t>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Tree<'t, 'a>), Error<'t>> {
+        let word: StringDeserializer<Error<'t>> = self.word.into_deserializer();
         let chosen = seed.deserialize(word).map_err(|error| {
             let error = error.at(self.at);
             match self.tag {
@@ -167,18 +210,18 @@ impl<'t> EnumAccess<'t> for Choice<'t> {
     }
 }
 
-impl<'t> VariantAccess<'t> for Tree<'t> {
-    type Error = Error;
+impl<'t> VariantAccess<'t> for Tree<'t, '_> {
+    type Error = Error<'t>;
 
-    fn unit_variant(self) -> Result<(), Error> {
+    fn unit_variant(self) -> Result<(), Error<'t>> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'t>>(self, seed: T) -> Result<T::Value, Error> {
+    fn newtype_variant_seed<T: DeserializeSeed<'t>>(self, seed: T) -> Result<T::Value, Error<'t>> {
         seed.deserialize(self)
     }
 
-    fn tuple_variant<V: Visitor<'t>>(self, _len: usize, visitor: V) -> Result<V::Value, Error> {
+    fn tuple_variant<V: Visitor<'t>>(self, _len: usize, visitor: V) -> Result<V::Value, Error<'t>> {
         serde::Deserializer::deserialize_seq(self, visitor)
     }
 
@@ -186,7 +229,7 @@ impl<'t> VariantAccess<'t> for Tree<'t> {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
-        self.fields(String::new(), fields, visitor)
+    ) -> Result<V::Value, Error<'t>> {
+        self.fields(String::new(), fields, false, visitor)
     }
 }

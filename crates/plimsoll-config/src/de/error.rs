@@ -3,71 +3,87 @@
 use std::fmt;
 
 use plimsoll_scenario::reader::scalar::{expected, nearest};
-use plimsoll_scenario::reader::{Node, Place, Problem, label, quote};
+use plimsoll_scenario::reader::{Entry, Node, Problem, label, quote};
 use serde::de::{Expected, Unexpected};
+
+use super::names::instead;
+use super::recover::Blame;
 
 /// An error on its way up. It begins without a place, and gets the one of the innermost value around it.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub(crate) enum Error<'t> {
     /// The value is not this.
     Expected(String),
     UnknownField(String, &'static [&'static str]),
     UnknownWord(String, &'static [&'static str]),
     Missing(&'static str),
     Other(String),
-    Placed(Problem),
+    /// With its place, and what is to blame once that is known.
+    Placed(Problem, Option<Blame<'t>>),
 }
 
-impl Error {
+impl<'t> Error<'t> {
     /// The error, seen from the value in which it happened.
-    pub(super) fn at(self, node: &Node) -> Self {
+    pub(super) fn at(self, node: &'t Node) -> Self {
         let place = node.place;
-        Self::Placed(match self {
+        let mut blame = Blame::Value(node);
+        let problem = match self {
             Self::Expected(what) => expected(&what, node),
             Self::UnknownWord(word, known) => {
-                let hint = nearest(&word, known.iter().copied());
+                let hint = instead(&word).unwrap_or_else(|| nearest(&word, known.iter().copied()));
                 Problem::new(place, format!("unknown word {}{hint}", quote(&word)))
             }
-            Self::Missing(field) => Problem::new(place, "this field is missing").under_key(field),
+            Self::Missing(field) => {
+                blame = Blame::Missing(node, field);
+                Problem::new(place, "this field is missing").under_key(field)
+            }
             Self::UnknownField(field, _) => Problem::new(place, "unknown field").under_key(&field),
             Self::Other(message) => Problem::new(place, message),
-            Self::Placed(problem) => problem,
-        })
+            Self::Placed(problem, known) => {
+                blame = known.unwrap_or(blame);
+                problem
+            }
+        };
+        Self::Placed(problem, Some(blame))
     }
 
     /// The error, seen from the name of a field of `what`, of which `more` are read elsewhere.
-    pub(super) fn at_key(self, place: Place, what: &str, more: &[&'static str]) -> Self {
+    pub(super) fn at_key(self, entry: &'t Entry, what: &str, more: &[&'static str]) -> Self {
         let Self::UnknownField(field, known) = self else {
             return self;
         };
         let hint = nearest(&field, known.iter().chain(more).copied());
-        let problem = Problem::new(place, format!("unknown field of {what}{hint}"));
-        Self::Placed(problem.under_key(&label(&field)))
+        let problem = Problem::new(entry.place, format!("unknown field of {what}{hint}"));
+        let problem = problem.under_key(&label(&field));
+        Self::Placed(problem, Some(Blame::Unknown(entry)))
     }
 
     pub(super) fn under(self, step: impl FnOnce(Problem) -> Problem) -> Self {
         match self {
-            Self::Placed(problem) => Self::Placed(step(problem)),
+            Self::Placed(problem, blame) => Self::Placed(step(problem), blame),
             other => other,
         }
     }
 
-    /// The problem, in `root` if nobody knows better.
-    pub(super) fn into_problem(self, root: &Node) -> Problem {
+    /// The problem and what is to blame, `root` if nobody knows better.
+    pub(super) fn into_problem(self, root: &'t Node) -> (Problem, Blame<'t>) {
         match self.at(root) {
-            Self::Placed(problem) => problem,
-            other => Problem::new(root.place, other.to_string()),
+            Self::Placed(problem, blame) => (problem, blame.unwrap_or(Blame::Value(root))),
+            other => (
+                Problem::new(root.place, other.to_string()),
+                Blame::Value(root),
+            ),
         }
     }
 }
 
-impl From<Problem> for Error {
+impl From<Problem> for Error<'_> {
     fn from(problem: Problem) -> Self {
-        Self::Placed(problem)
+        Self::Placed(problem, None)
     }
 }
 
-impl serde::de::Error for Error {
+impl serde::de::Error for Error<'_> {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::Other(message.to_string())
     }
@@ -93,10 +109,10 @@ impl serde::de::Error for Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for Error<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error<'_> {}

@@ -12,18 +12,22 @@
 
 mod access;
 mod error;
+mod names;
+mod recover;
 mod scalar;
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use plimsoll_scenario::reader::scalar::{expected, text};
-use plimsoll_scenario::reader::{Fields, Node, Read, Value};
+use plimsoll_scenario::reader::{Fields, Node, Value};
 use serde::de::{Deserializer, Expected, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
 use access::{Choice, Halves, Items, Map};
 pub(crate) use error::Error;
+use recover::Aside;
+pub(crate) use recover::{Broken, MOST_PROBLEMS, Recovered};
 pub(crate) use scalar::{bytes, is_name};
 
 /// Enums that a field of the same name chooses from, and what the map around it is called.
@@ -33,16 +37,46 @@ const SPLIT: &str = "split";
 /// An enum of a word, or something larger.
 const EITHER: &str = "either";
 
-/// Reads a value of type `T` from `root`.
-pub(crate) fn read<'t, T: Deserialize<'t>>(root: &'t Node) -> Read<T> {
-    T::deserialize(Tree::whole(root)).map_err(|error| error.into_problem(root))
+/// Reads a value of type `T` from `root`, or as much of it as is right, and says everything that is wrong.
+pub(crate) fn read<'t, T: Deserialize<'t>>(root: &'t Node) -> Recovered<'t, T> {
+    let aside = Aside::default();
+    let mut problems = Vec::new();
+    loop {
+        let (problem, blame) = match T::deserialize(Tree::whole(root, &aside)) {
+            Ok(value) if problems.is_empty() => {
+                return Recovered {
+                    value: Some(value),
+                    problems,
+                    broken: Broken::default(),
+                };
+            }
+            Ok(_) => break,
+            Err(error) => error.into_problem(root),
+        };
+        let worth_telling = aside.put(root, blame);
+        if worth_telling.unwrap_or(true) {
+            problems.push(problem);
+        }
+        if worth_telling.is_none() || problems.len() >= MOST_PROBLEMS {
+            break;
+        }
+    }
+    let whole = aside.whole(root);
+    Recovered {
+        value: T::deserialize(Tree::whole(root, &whole)).ok(),
+        problems,
+        broken: Broken::of(root, &whole),
+    }
 }
 
 /// A value, or what is left of it.
 #[derive(Clone)]
-struct Tree<'t> {
+struct Tree<'t, 'a> {
     node: &'t Node,
     part: Part,
+    aside: &'a Aside<'t>,
+    /// Whether something harmless stands in its place.
+    made_up: bool,
 }
 
 /// Which fields of a map are looked at.
@@ -56,28 +90,56 @@ enum Part {
     Rest(Vec<&'static str>, String),
 }
 
-impl<'t> Tree<'t> {
-    const fn whole(node: &'t Node) -> Self {
-        let part = Part::Whole;
-        Self { node, part }
+impl<'t, 'a> Tree<'t, 'a> {
+    fn whole(node: &'t Node, aside: &'a Aside<'t>) -> Self {
+        Self {
+            node,
+            part: Part::Whole,
+            aside,
+            made_up: aside.has_value(node),
+        }
+    }
+
+    /// What is not there, in `node`.
+    const fn made_up(node: &'t Node, aside: &'a Aside<'t>) -> Self {
+        Self {
+            node,
+            part: Part::Whole,
+            aside,
+            made_up: true,
+        }
+    }
+
+    /// That there is nothing harmless of this type.
+    fn cannot_make_up(&self) -> Error<'t> {
+        Error::Other("nothing can be made up".to_owned()).at(self.node)
     }
 
     fn fields<V: Visitor<'t>>(
         self,
         what: String,
         known: &'static [&'static str],
+        names: bool,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, Error<'t>> {
+        if self.made_up && !names {
+            return Err(self.cannot_make_up());
+        }
+        if self.made_up {
+            return visitor.visit_map(Map::new(self.node, &[], what, self.aside).of_names());
+        }
         let Value::Map(entries) = &self.node.value else {
             return Err(Error::Expected(what).at(self.node));
         };
+        let map = |what| Map::new(self.node, entries, what, self.aside);
         let map = match self.part {
-            Part::Whole => Map::new(entries, what),
+            Part::Whole if names => map(what).of_names(),
+            Part::Whole => map(what),
             Part::Known(tell) => {
                 tell.set(known);
-                Map::new(entries, what).only(known)
+                map(what).only(known)
             }
-            Part::Rest(read, what) => Map::new(entries, what).without(read),
+            Part::Rest(read, what) => map(what).without(read),
         };
         visitor.visit_map(map).map_err(|error| error.at(self.node))
     }
@@ -88,14 +150,19 @@ impl<'t> Tree<'t> {
         tag: &'static str,
         noun: &str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, Error<'t>> {
+        if self.made_up {
+            return Err(self.cannot_make_up());
+        }
         let what = format!("a {noun}: a map with a `{tag}`");
         let what = what.replace("a algorithm", "an algorithm");
         let fields = Fields::any(self.node, &what)?;
-        let word = fields.required(tag, |node| {
-            text(node)?;
-            Ok(node)
-        })?;
+        let word = fields
+            .required(tag, |node| {
+                text(node)?;
+                Ok(node)
+            })
+            .map_err(|problem| Error::from(problem).at(self.node))?;
         let mut read = match self.part {
             Part::Rest(read, _) => read,
             _ => Vec::new(),
@@ -107,8 +174,8 @@ impl<'t> Tree<'t> {
             word: text(word)?,
             at: word,
             content: Self {
-                node: self.node,
                 part: Part::Rest(read, what),
+                ..Self::whole(self.node, self.aside)
             },
         };
         visitor
@@ -123,36 +190,49 @@ fn wanted<'t, V: Visitor<'t>>(visitor: &V) -> String {
     wanted.replace("a sequence", "a list")
 }
 
-impl<'de> Deserializer<'de> for Tree<'de> {
-    type Error = Error;
+impl<'de> Deserializer<'de> for Tree<'de, '_> {
+    type Error = Error<'de>;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
         match &self.node.value {
+            _ if self.made_up => self.deserialize_str(visitor),
             Value::List(_) => self.deserialize_seq(visitor),
             Value::Map(_) => self.deserialize_map(visitor),
             Value::Scalar { .. } => self.deserialize_str(visitor),
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
+        if self.made_up {
+            return visitor.visit_bool(false);
+        }
         visitor.visit_bool(plimsoll_scenario::reader::scalar::flag(self.node)?)
     }
 
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
+        if self.made_up {
+            return visitor.visit_u32(1);
+        }
         visitor.visit_u32(plimsoll_scenario::reader::scalar::count(self.node)?)
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let read: Result<_, Error> = visitor.visit_string(text(self.node)?);
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
+        if self.made_up {
+            return visitor.visit_string("x".to_owned());
+        }
+        let read: Result<_, Error<'de>> = visitor.visit_string(text(self.node)?);
         read.map_err(|error| error.at(self.node))
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
         self.deserialize_str(visitor)
     }
 
     /// A field that is there has a value: `queue:` with nothing after it is a mistake.
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
+        if self.made_up {
+            return visitor.visit_none();
+        }
         visitor.visit_some(self)
     }
 
@@ -160,25 +240,32 @@ impl<'de> Deserializer<'de> for Tree<'de> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, Error<'de>> {
         match scalar::reader(name) {
+            Some(read) if self.made_up => read.make_up(visitor),
             Some(read) => read.visit(self.node, visitor),
             None => visitor.visit_newtype_struct(self),
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let Value::List(items) = &self.node.value else {
-            return Err(expected(&wanted(&visitor), self.node).into());
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
+        let items: &'de [Node] = match &self.node.value {
+            _ if self.made_up => &[],
+            Value::List(items) => items,
+            _ => return Err(expected(&wanted(&visitor), self.node).into()),
         };
         visitor
-            .visit_seq(Items { items, next: 0 })
+            .visit_seq(Items {
+                items,
+                next: 0,
+                aside: self.aside,
+            })
             .map_err(|error| error.at(self.node))
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
         let what = wanted(&visitor);
-        self.fields(what, &[], visitor)
+        self.fields(what, &[], true, visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -186,14 +273,14 @@ impl<'de> Deserializer<'de> for Tree<'de> {
         name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, Error<'de>> {
         let what = wanted(&visitor);
-        if name == SPLIT {
+        if name == SPLIT && !self.made_up {
             return visitor
-                .visit_seq(Halves::of(self.node))
+                .visit_seq(Halves::of(self.node, self.aside))
                 .map_err(|error| error.at(self.node));
         }
-        self.fields(what, fields, visitor)
+        self.fields(what, fields, false, visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -201,11 +288,12 @@ impl<'de> Deserializer<'de> for Tree<'de> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, Error<'de>> {
         if let Some((tag, noun)) = TAGS.into_iter().find(|(tag, _)| *tag == name) {
             return self.tagged(tag, noun, visitor);
         }
         let word = match (name, &self.node.value) {
+            _ if self.made_up => variants[0].to_owned(),
             (EITHER, Value::Scalar { .. }) => variants[0].to_owned(),
             (EITHER, _) => variants[1].to_owned(),
             _ => text(self.node)?,
@@ -214,7 +302,7 @@ impl<'de> Deserializer<'de> for Tree<'de> {
             tag: None,
             word,
             at: self.node,
-            content: Self::whole(self.node),
+            content: self.clone(),
         };
         visitor
             .visit_enum(choice)

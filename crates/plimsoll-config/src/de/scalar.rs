@@ -106,28 +106,50 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 impl Reader {
+    /// Something harmless in the place of a value that cannot be read.
+    pub(super) fn make_up<'t, V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Error<'t>> {
+        match self {
+            Self::Count(_) => {
+                let value: U32Deserializer<Error<'t>> = 1_u32.into_deserializer();
+                visitor.visit_newtype_struct(value)
+            }
+            Self::Nanos(_) => {
+                let value: U64Deserializer<Error<'t>> = 1_000_000_000_u64.into_deserializer();
+                visitor.visit_newtype_struct(value)
+            }
+            Self::Number(_) => {
+                let value: F64Deserializer<Error<'t>> = 1.0_f64.into_deserializer();
+                visitor.visit_newtype_struct(value)
+            }
+            Self::Text(_) => {
+                let value: StringDeserializer<Error<'t>> = "x".to_owned().into_deserializer();
+                visitor.visit_newtype_struct(value)
+            }
+        }
+    }
+
     pub(super) fn visit<'t, V: Visitor<'t>>(
         self,
-        node: &Node,
+        node: &'t Node,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, Error<'t>> {
         match self {
             Self::Count(read) => {
-                let value: U32Deserializer<Error> = read(node)?.into_deserializer();
+                let value: U32Deserializer<Error<'t>> = read(node)?.into_deserializer();
                 visitor.visit_newtype_struct(value)
             }
             Self::Nanos(read) => {
                 let nanos = u64::try_from(read(node)?.as_nanos());
                 let nanos = nanos.map_err(|_| Problem::new(node.place, "too long a duration"))?;
-                let value: U64Deserializer<Error> = nanos.into_deserializer();
+                let value: U64Deserializer<Error<'t>> = nanos.into_deserializer();
                 visitor.visit_newtype_struct(value)
             }
             Self::Number(read) => {
-                let value: F64Deserializer<Error> = read(node)?.into_deserializer();
+                let value: F64Deserializer<Error<'t>> = read(node)?.into_deserializer();
                 visitor.visit_newtype_struct(value)
             }
             Self::Text(read) => {
-                let value: StringDeserializer<Error> = read(node)?.into_deserializer();
+                let value: StringDeserializer<Error<'t>> = read(node)?.into_deserializer();
                 visitor.visit_newtype_struct(value)
             }
         }

@@ -97,7 +97,8 @@ impl Generation {
 
     /// From now on it stands behind its name, in the place of another.
     pub(super) fn begin(&self, at: Moment) {
-        self.begun.store(at.as_nanos().saturating_add(1), Ordering::Release);
+        self.begun
+            .store(at.as_nanos().saturating_add(1), Ordering::Release);
     }
 
     /// Whether something was granted in the instant in which it took the place of another, so that the moment does not tell
@@ -218,7 +219,9 @@ impl Generation {
     fn ended(&self, grant: Grant) {
         if self.is_early(grant) {
             let less = |early: u64| Some(early.saturating_sub(grant.cost.into()));
-            let _ = self.early.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+            let _ = self
+                .early
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }
         if self.is_retired() {
             self.release_stand_in();

@@ -1,0 +1,53 @@
+//! What is checked, and what was found wrong.
+
+use std::cell::RefCell;
+
+use plimsoll_scenario::reader::{Problem, Read};
+
+use crate::de::{Broken, MOST_PROBLEMS};
+use crate::place::Places;
+use crate::spec::File;
+
+/// A file that is checked, and what has been found wrong with it so far.
+pub(crate) struct Context<'a> {
+    pub(super) file: &'a File,
+    pub(super) places: &'a Places<'a>,
+    /// What could not even be read: it is not here, but others may call it by its name.
+    pub(super) broken: &'a Broken<'a>,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) const fn new(
+        file: &'a File,
+        places: &'a Places<'a>,
+        broken: &'a Broken<'a>,
+        problems: Vec<Problem>,
+    ) -> Self {
+        Self {
+            file,
+            places,
+            broken,
+            problems: RefCell::new(problems),
+        }
+    }
+
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        self.problems.into_inner()
+    }
+
+    pub(super) fn note(&self, problem: Problem) {
+        if !self.is_full() {
+            self.problems.borrow_mut().push(problem);
+        }
+    }
+
+    /// Whether nobody wants to hear of more. Finding the nearest name takes time, for each.
+    pub(super) fn is_full(&self) -> bool {
+        self.problems.borrow().len() >= MOST_PROBLEMS
+    }
+
+    pub(super) fn check<T>(&self, read: Read<T>) -> Option<T> {
+        read.map_err(|problem| self.note(problem)).ok()
+    }
+}

@@ -1,0 +1,211 @@
+//! All mistakes of a file, not only the first.
+//!
+//! Serde stops at the first value that is wrong: it has nothing to go on with. So the file is read again, with something
+//! harmless in the place of what was wrong, until nothing is. At last everything that has a name and a mistake in it is left
+//! out, so that the rest can be checked as a whole and nobody hears of mistakes that are only made up.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::ptr::from_ref;
+
+use plimsoll_scenario::reader::scalar::nearest;
+use plimsoll_scenario::reader::{Entry, Node, Problem, Value};
+
+/// More help nobody, and reading a file as often takes time.
+pub(crate) const MOST_PROBLEMS: usize = 30;
+
+/// What a problem is about, so that it can be put aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Blame<'t> {
+    /// This value.
+    Value(&'t Node),
+    /// A field that nobody knows.
+    Unknown(&'t Entry),
+    /// A field that is not in this map.
+    Missing(&'t Node, &'static str),
+}
+
+/// What is put aside.
+#[derive(Default)]
+pub(super) struct Aside<'t> {
+    values: RefCell<HashSet<*const Node>>,
+    unknown: RefCell<HashSet<*const Entry>>,
+    missing: RefCell<HashMap<*const Node, Vec<&'static str>>>,
+    /// Unknown fields of a map, by their names.
+    misspelt: RefCell<HashMap<*const Node, Vec<&'t str>>>,
+    parents: RefCell<HashMap<*const Node, &'t Node>>,
+    owners: RefCell<HashMap<*const Entry, &'t Node>>,
+}
+
+impl<'t> Aside<'t> {
+    pub(super) fn has_value(&self, node: &Node) -> bool {
+        self.values.borrow().contains(&from_ref(node))
+    }
+
+    pub(super) fn has_entry(&self, entry: &Entry) -> bool {
+        self.unknown.borrow().contains(&from_ref(entry))
+    }
+
+    pub(super) fn missing(&self, node: &Node) -> Vec<&'static str> {
+        let missing = self.missing.borrow();
+        missing.get(&from_ref(node)).cloned().unwrap_or_default()
+    }
+
+    /// Puts aside what `blame` says. Returns whether it is worth telling, or `None` if nothing more can be put aside.
+    pub(super) fn put(&self, root: &'t Node, blame: Blame<'t>) -> Option<bool> {
+        if self.parents.borrow().is_empty() {
+            self.learn(root);
+        }
+        match blame {
+            Blame::Unknown(entry) => {
+                self.unknown.borrow_mut().insert(from_ref(entry));
+                if let Some(owner) = self.owners.borrow().get(&from_ref(entry)) {
+                    let mut misspelt = self.misspelt.borrow_mut();
+                    let fields = misspelt.entry(from_ref(*owner)).or_default();
+                    fields.push(&entry.key);
+                }
+                Some(true)
+            }
+            Blame::Missing(node, field) => {
+                let mut missing = self.missing.borrow_mut();
+                let fields = missing.entry(from_ref(node)).or_default();
+                if fields.contains(&field) {
+                    drop(missing);
+                    return self.put_around(root, node);
+                }
+                fields.push(field);
+                // Whoever misspelt it has heard of it.
+                let misspelt = self.misspelt.borrow();
+                let written = misspelt.get(&from_ref(node)).into_iter().flatten();
+                let meant =
+                    |word: &&str| nearest(word, [field].into_iter()).contains("did you mean");
+                Some(!written.copied().any(|word| meant(&word)))
+            }
+            Blame::Value(node) if self.has_value(node) => self.put_around(root, node),
+            Blame::Value(node) if std::ptr::eq(node, root) => None,
+            Blame::Value(node) => {
+                self.values.borrow_mut().insert(from_ref(node));
+                Some(true)
+            }
+        }
+    }
+
+    /// There is nothing harmless for it: what is around it is put aside.
+    fn put_around(&self, root: &'t Node, node: &'t Node) -> Option<bool> {
+        let around = self.parents.borrow().get(&from_ref(node)).copied()?;
+        if std::ptr::eq(around, root) {
+            return None;
+        }
+        self.put(root, Blame::Value(around)).map(|_| false)
+    }
+
+    fn learn(&self, root: &'t Node) {
+        let (mut parents, mut owners) = (self.parents.borrow_mut(), self.owners.borrow_mut());
+        let mut open = vec![root];
+        while let Some(node) = open.pop() {
+            match &node.value {
+                Value::Scalar { .. } => {}
+                Value::List(items) => {
+                    for item in items {
+                        parents.insert(from_ref(item), node);
+                        open.push(item);
+                    }
+                }
+                Value::Map(entries) => {
+                    for entry in entries {
+                        owners.insert(from_ref(entry), node);
+                        parents.insert(from_ref(&entry.value), node);
+                        open.push(&entry.value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Leaves out everything that has a name or a number in a section, and a mistake in it.
+    pub(super) fn whole(&self, root: &'t Node) -> Self {
+        let parents = self.parents.borrow();
+        let owners = self.owners.borrow();
+        let mut wrong: Vec<*const Node> = self.values.borrow().iter().copied().collect();
+        wrong.extend(self.missing.borrow().keys());
+        for entry in self.unknown.borrow().iter() {
+            wrong.extend(owners.get(entry).map(|owner| from_ref(*owner)));
+        }
+        let whole = Self::default();
+        for mut node in wrong {
+            // Up to what a section holds: its parent's parent is the root.
+            while let Some(parent) = parents.get(&node) {
+                let is_section = std::ptr::eq(*parent, root);
+                let in_section = parents
+                    .get(&from_ref(*parent))
+                    .is_some_and(|section| std::ptr::eq(*section, root));
+                if is_section || in_section {
+                    break;
+                }
+                node = from_ref(*parent);
+            }
+            if !std::ptr::eq(node, root) {
+                whole.values.borrow_mut().insert(node);
+            }
+        }
+        *whole.unknown.borrow_mut() = self.unknown.borrow().clone();
+        *whole.missing.borrow_mut() = HashMap::new();
+        whole
+    }
+}
+
+/// What could be read of a file, and what could not.
+pub(crate) struct Recovered<'t, T> {
+    /// Everything without mistakes of its own; `None` if that is nothing.
+    pub(crate) value: Option<T>,
+    pub(crate) problems: Vec<Problem>,
+    /// What was left out.
+    pub(crate) broken: Broken<'t>,
+}
+
+/// What was left out because of its own mistakes: others may still call it by its name.
+#[derive(Default)]
+pub(crate) struct Broken<'t> {
+    names: HashSet<&'t str>,
+    /// Which items of a list were left out.
+    items: HashSet<(&'t str, usize)>,
+    /// Whether nobody knows which names there would be.
+    any_name: bool,
+}
+
+impl<'t> Broken<'t> {
+    /// What is left out of the sections of `root`.
+    pub(super) fn of(root: &'t Node, aside: &Aside<'t>) -> Self {
+        let mut broken = Self::default();
+        let Value::Map(sections) = &root.value else {
+            return broken;
+        };
+        for section in sections {
+            broken.any_name |= aside.has_entry(section) || aside.has_value(&section.value);
+            match &section.value.value {
+                Value::Map(named) => {
+                    let wrong = named.iter().filter(|entry| aside.has_value(&entry.value));
+                    broken.names.extend(wrong.map(|entry| entry.key.as_str()));
+                }
+                Value::List(items) => {
+                    let items = items.iter().enumerate();
+                    let wrong = items.filter(|(_, item)| aside.has_value(item));
+                    let key = section.key.as_str();
+                    broken.items.extend(wrong.map(|(at, _)| (key, at)));
+                }
+                Value::Scalar { .. } => {}
+            }
+        }
+        broken
+    }
+
+    /// Whether there may be something of this name that could not be read.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.any_name || self.names.contains(name)
+    }
+
+    /// The places in a list of those that could be read.
+    pub(crate) fn places(&self, section: &'static str) -> impl Iterator<Item = usize> {
+        (0..).filter(move |at| !self.items.contains(&(section, *at)))
+    }
+}
