@@ -40,7 +40,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     let mut status = ExitCode::SUCCESS;
     let mut first = true;
     for file in &args.files {
-        match Config::from_file(file) {
+        let config = Config::from_file(file);
+        if let Ok(config) = &config {
+            for warning in config.warnings() {
+                writeln!(err, "{warning} (warning)")?;
+            }
+        }
+        match config {
             Ok(_) if args.quiet => {}
             Ok(config) => {
                 // Several files are several documents.

@@ -8,6 +8,9 @@ const BAD: &str = "limiters: { api: { kind: concurrency, limt: 4 } }\n";
 const EFFECTIVE: &str =
     "limiters:\n  api: # resource\n    kind: concurrency\n    limit: 4\n    keyed: false\n";
 
+const ODD: &str =
+    "limiters: { api: { kind: token_bucket, burst: 1, refill: 2, every: 1s, style: interval } }\n";
+
 /// A directory of its own for each test, with the files in it.
 struct Dir(PathBuf);
 
@@ -124,4 +127,44 @@ fn the_schema() {
     let dir = Dir::with("schema", &[]);
     check(&dir.run(&["--schema"]), 0, &plimsoll_config::schema(), "");
     assert_eq!(dir.run(&[]).status.code(), Some(2), "a file or the schema");
+}
+
+#[test]
+fn every_mistake_has_a_line_of_its_own() {
+    let text = "limiters:\n  a: { kind: concurrency, limit: 0 }\n  b: { kind: leaky_bucket }\nroutes: [{ match: x, middleware: c }]\n";
+    let dir = Dir::with("all", &[("all.yaml", text)]);
+    let output = dir.run(&["all.yaml"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    let starts: Vec<&str> = said
+        .lines()
+        .map(|line| line.split(": ").next().unwrap_or(line))
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            "all.yaml:2:34",
+            "all.yaml:3:14",
+            "all.yaml:4:19",
+            "all.yaml:4:34"
+        ],
+        "{said}"
+    );
+}
+
+#[test]
+fn a_warning_is_no_mistake() {
+    let dir = Dir::with("odd", &[("odd.yaml", ODD)]);
+    let output = dir.run(&["-q", "odd.yaml"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        (output.status.code(), said.lines().count()),
+        (Some(0), 1),
+        "{said}"
+    );
+    assert!(
+        said.starts_with("odd.yaml:1:47: limiters.api.burst: with `style: interval`"),
+        "{said}"
+    );
+    assert!(said.ends_with("(warning)\n"), "{said}");
 }

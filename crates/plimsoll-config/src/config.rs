@@ -31,6 +31,7 @@ pub struct Config {
     pub(crate) file: PathBuf,
     pub(crate) spec: File,
     pub(crate) plan: Plan,
+    warnings: Vec<Problem>,
 }
 
 impl Config {
@@ -57,16 +58,34 @@ impl Config {
         let path = path.as_ref();
         let (read, problems) = read(text, format);
         match (ConfigError::problems(path, problems), read) {
-            (None, Some((spec, plan))) => Ok(Self {
+            (None, Some((spec, plan, warnings))) => Ok(Self {
                 file: path.to_owned(),
                 spec,
                 plan,
+                warnings,
             }),
             (error, _) => Err(error.unwrap_or_else(|| {
                 let place = Place { line: 1, column: 1 };
                 ConfigError::problem(path, Problem::new(place, "nothing can be read"))
             })),
         }
+    }
+
+    /// What is allowed and surely not meant, one line each, as those of an [error](ConfigError::lines).
+    ///
+    /// ```
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let text = "limiters: { a: { kind: token_bucket, burst: 5, refill: 100, every: 1s, style: interval } }";
+    /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+    /// let warning = config.warnings().next().unwrap();
+    /// assert!(warning.starts_with("limits.yaml:1:45: limiters.a.burst: with `style: interval` 100 tokens come at once and 5 fit"));
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let file = self.file.display();
+        let line = move |problem: &Problem| format!("{file}:{problem}");
+        self.warnings.iter().map(line)
     }
 
     /// The names of the limiters, in the order of the file.
@@ -98,7 +117,7 @@ impl Config {
 }
 
 /// What the text says, as far as it can be read, and everything that is wrong with it.
-fn read(text: &str, format: Format) -> (Option<(File, Plan)>, Vec<Problem>) {
+fn read(text: &str, format: Format) -> (Option<(File, Plan, Vec<Problem>)>, Vec<Problem>) {
     let root = match format.tree(text) {
         Ok(root) => root,
         Err(problem) => return (None, vec![problem]),
@@ -111,8 +130,8 @@ fn read(text: &str, format: Format) -> (Option<(File, Plan)>, Vec<Problem>) {
     let places = Places::of(&root);
     let context = Context::new(&file, &places, &read.broken, read.problems);
     let plan = plan(&context);
-    let problems = context.into_problems();
-    (Some((file, plan)), problems)
+    let (problems, warnings) = context.into_problems();
+    (Some((file, plan, warnings)), problems)
 }
 
 impl fmt::Display for Config {

@@ -184,7 +184,7 @@ impl Bucket {
 }
 
 impl Bandwidth {
-    fn bucket(&self) -> Bucket {
+    pub(crate) fn bucket(&self) -> Bucket {
         Bucket {
             burst: self.burst,
             refill: self.refill,

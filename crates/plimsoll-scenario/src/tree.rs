@@ -18,6 +18,9 @@ use crate::error::{Problem, Read, label};
 const MAX_DEPTH: usize = 64;
 /// More than ten times what the largest file of the project's own suite holds.
 const MAX_NODES: usize = 1_000_000;
+/// As much text as a whole file may hold, copied once more by aliases. A long text is one value, and an alias of it four
+/// characters.
+const MAX_ALIASED_BYTES: usize = 16 << 20;
 
 /// A position in a file, both numbers counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,18 +89,36 @@ impl Node {
         matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
-    /// Number of nodes and depth of this subtree.
-    fn extent(&self) -> (usize, usize) {
-        let fold = |(nodes, depth): (usize, usize), child: &Self| {
-            let (n, d) = child.extent();
-            (nodes + n, depth.max(d + 1))
+    /// How large this subtree is.
+    fn extent(&self) -> Extent {
+        let one = |bytes| Extent {
+            nodes: 1,
+            depth: 1,
+            bytes,
+        };
+        let fold = |sum: Extent, child: Extent| Extent {
+            nodes: sum.nodes + child.nodes,
+            depth: sum.depth.max(child.depth + 1),
+            bytes: sum.bytes + child.bytes,
         };
         match &self.value {
-            Value::Scalar { .. } => (1, 1),
-            Value::List(items) => items.iter().fold((1, 1), fold),
-            Value::Map(entries) => entries.iter().map(|entry| &entry.value).fold((1, 1), fold),
+            Value::Scalar { text, .. } => one(text.len()),
+            Value::List(items) => items.iter().map(Self::extent).fold(one(0), fold),
+            Value::Map(entries) => {
+                let keys = entries.iter().map(|entry| entry.key.len()).sum();
+                let values = entries.iter().map(|entry| entry.value.extent());
+                values.fold(one(keys), fold)
+            }
         }
     }
+}
+
+/// How large a subtree is.
+struct Extent {
+    nodes: usize,
+    depth: usize,
+    /// Of its text.
+    bytes: usize,
 }
 
 /// Reads the one document of `text`; `None` if there is nothing in it.
@@ -148,6 +169,7 @@ struct Builder {
     root: Option<Node>,
     anchored: HashMap<usize, Node>,
     nodes: usize,
+    aliased_bytes: usize,
     documents: usize,
 }
 
@@ -254,15 +276,21 @@ impl Builder {
     }
 
     fn alias(&mut self, id: usize, place: Place) -> Read<()> {
-        let Some(node) = self.anchored.get(&id).cloned() else {
+        let Some(node) = self.anchored.get(&id) else {
             return Err(Problem::new(
                 place,
                 "this alias is inside the value it stands for",
             ));
         };
-        let (nodes, depth) = node.extent();
-        self.check_depth(depth, place)?;
-        self.count(nodes, place)?;
+        let (extent, node) = (node.extent(), node.clone());
+        self.check_depth(extent.depth, place)?;
+        self.count(extent.nodes, place)?;
+        self.aliased_bytes += extent.bytes;
+        if self.aliased_bytes > MAX_ALIASED_BYTES {
+            let most = MAX_ALIASED_BYTES >> 20;
+            let message = format!("aliases come to more than {most} MiB of text");
+            return Err(Problem::new(place, message));
+        }
         self.add(node, 0)
     }
 
@@ -270,7 +298,7 @@ impl Builder {
     fn add(&mut self, node: Node, anchor: usize) -> Read<()> {
         self.count(1, node.place)?;
         if anchor != 0 {
-            self.count(node.extent().0, node.place)?;
+            self.count(node.extent().nodes, node.place)?;
             self.anchored.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.inside) {

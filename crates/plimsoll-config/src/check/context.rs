@@ -15,6 +15,7 @@ pub(crate) struct Context<'a> {
     /// What could not even be read: it is not here, but others may call it by its name.
     pub(super) broken: &'a Broken<'a>,
     problems: RefCell<Vec<Problem>>,
+    warnings: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Context<'a> {
@@ -29,11 +30,21 @@ impl<'a> Context<'a> {
             places,
             broken,
             problems: RefCell::new(problems),
+            warnings: RefCell::new(Vec::new()),
         }
     }
 
-    pub(crate) fn into_problems(self) -> Vec<Problem> {
-        self.problems.into_inner()
+    /// What is wrong, and what is odd.
+    pub(crate) fn into_problems(self) -> (Vec<Problem>, Vec<Problem>) {
+        (self.problems.into_inner(), self.warnings.into_inner())
+    }
+
+    /// Notes what is allowed and surely not meant.
+    pub(super) fn warn(&self, problem: Problem) {
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < MOST_PROBLEMS {
+            warnings.push(problem);
+        }
     }
 
     pub(super) fn note(&self, problem: Problem) {

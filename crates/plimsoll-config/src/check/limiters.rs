@@ -83,6 +83,7 @@ fn draft<'a>(
     }
     let kept = context.check(super::stores::kept(limiter, &path, context));
     goes_together(limiter, &path, kept.is_some(), context);
+    super::warnings::odd(limiter, &path, context);
     if let Kind::All { of } = &limiter.kind {
         for (index, member) in of.iter().enumerate() {
             if let Member::Inline(inline) = member {

@@ -6,6 +6,7 @@
 mod context;
 mod limiters;
 mod stores;
+mod warnings;
 
 use std::collections::{HashMap, HashSet};
 
