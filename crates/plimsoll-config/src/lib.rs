@@ -20,6 +20,6 @@ mod toml_tree;
 
 pub use config::Config;
 pub use format::Format;
-pub use live::{Changes, KeyedLimiter, LimitSet, Limits, Part, Route};
+pub use live::{Changes, FileWatch, FileWatcher, KeyedLimiter, LimitSet, Limits, Part, Route};
 pub use plimsoll_scenario::FileError as ConfigError;
 pub use schema::schema;

@@ -160,6 +160,11 @@ impl Generation {
         self.release_stand_in();
     }
 
+    /// Whether a later one counts what is out here.
+    pub(super) fn has_stand_in(&self) -> bool {
+        lock(&self.stand_in).is_some()
+    }
+
     /// Gives back to the next one what it holds for permits that are no longer out.
     fn release_stand_in(&self) {
         let released = {

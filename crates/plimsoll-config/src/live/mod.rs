@@ -12,6 +12,7 @@ mod slot;
 mod stores;
 mod views;
 mod waiting;
+mod watch;
 mod work;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ use crate::{Config, ConfigError};
 pub(crate) use gates::queue_of;
 pub use keyed::KeyedLimiter;
 pub use set::{LimitSet, Part, Route};
+pub use watch::{FileWatch, FileWatcher};
 
 /// What [`Limits::replace`] did, by the names of limiters. A limiter that is described inside of another is called by
 /// its path, as `both.of[1]`.

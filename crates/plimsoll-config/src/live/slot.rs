@@ -191,6 +191,10 @@ impl Slot {
         let old = Arc::clone(&now.generation);
         next.begin(self.clock.precise_now());
         carry(&old, &now.retired, next);
+        // Permits of an earlier one count nowhere if a rate stood here meanwhile.
+        for earlier in now.retired.iter().filter(|it| !it.has_stand_in()) {
+            earlier.stand_in(next);
+        }
         old.stand_in(next);
         let carried = next.one.snapshot();
         lift();
