@@ -116,8 +116,11 @@ impl Config {
     }
 }
 
+/// A file, how to build it, and what is odd about it.
+type Checked = (File, Plan, Vec<Problem>);
+
 /// What the text says, as far as it can be read, and everything that is wrong with it.
-fn read(text: &str, format: Format) -> (Option<(File, Plan, Vec<Problem>)>, Vec<Problem>) {
+fn read(text: &str, format: Format) -> (Option<Checked>, Vec<Problem>) {
     let root = match format.tree(text) {
         Ok(root) => root,
         Err(problem) => return (None, vec![problem]),

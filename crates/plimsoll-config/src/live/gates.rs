@@ -29,8 +29,11 @@ pub(crate) struct Live {
     pub(super) definition: Definition,
     pub(super) store: Option<Store>,
     /// The members of `all`, and whether each is kept in a store.
-    pub(super) members: Vec<(Arc<Slot>, bool)>,
+    pub(super) members: Vec<Member>,
 }
+
+/// A member of `all`, and whether it is kept in a store.
+pub(super) type Member = (Arc<Slot>, bool);
 
 impl Live {
     /// The first limiter of a name.

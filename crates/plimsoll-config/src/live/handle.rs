@@ -86,14 +86,16 @@ impl Limiter for Handle {
     fn undo(&self, permit: Permit<'_>) {
         match self.0.direct() {
             Some(generation) => generation.one.undo(permit),
-            None if permit.is_spent() => Source::undo(&*self.0, permit.grant(), true),
-            None => permit.undo(),
+            None => permit.undo_by(|grant, whole| Source::undo(&*self.0, grant, whole)),
         }
     }
 
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         let wait = Wait::new(Arc::clone(&self.0), None, demand);
-        Acquire::from_future(async move { Ok(wait.await?) })
+        Acquire::from_future(async move {
+            let permit = wait.await?;
+            Ok(permit)
+        })
     }
 
     fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {

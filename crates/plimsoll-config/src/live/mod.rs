@@ -25,7 +25,7 @@ use plimsoll::kinds::{AnyLimiter, Provider};
 use plimsoll_ambient::{Sampler, SamplerThread};
 
 use self::build::Running;
-use self::gates::Live;
+use self::gates::{Live, Member};
 use self::stores::Stores;
 use self::work::Work;
 use crate::check::Definition;
@@ -339,11 +339,9 @@ struct Building<'a> {
 }
 
 /// Whether an `all` asks the same names as before, in the same way. What stands behind them is their own business.
-fn same_all(live: &Live, to: &Definition, members: &[(Arc<slot::Slot>, bool)]) -> bool {
+fn same_all(live: &Live, to: &Definition, members: &[Member]) -> bool {
     let from = &live.definition;
-    let same = |(a, b): (&(Arc<slot::Slot>, bool), &(Arc<slot::Slot>, bool))| {
-        Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1
-    };
+    let same = |(a, b): (&Member, &Member)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
     matches!(from.limiter.kind, Kind::All { .. })
         && from.name() == to.name()
         && from.class == to.class

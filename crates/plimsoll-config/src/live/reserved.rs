@@ -1,6 +1,6 @@
 //! Reservations of limiters that another may take the place of.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -51,20 +51,37 @@ pub(super) fn of_generation<'a>(
     let tell = Arc::clone(&made);
     let mut future = Box::pin(async move {
         let reservation = generation.one.reserve(demand)?;
-        let made_at = generation.one.clock().precise_now();
-        let wait = reservation.wait();
-        *lock(&tell) = Some((made_at, wait.map(|wait| made_at.plus(wait))));
+        *lock(&tell) = Some(times(&reservation, &generation));
+        // Until somebody waits for it, it can still be cancelled.
+        let mut made = false;
+        poll_fn(|_| match std::mem::replace(&mut made, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
         let permit = reservation.await?;
         Ok::<Permit<'a>, Denied>(generation.own_shared(permit.into_owned()))
     });
     let first = future
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()));
-    let (made_at, ready_at) = match (first, lock(&made).take()) {
-        (Poll::Ready(Ok(permit)), _) => return Ok(at_once(permit)),
-        (Poll::Ready(Err(denied)), _) => return Err(denied),
-        (Poll::Pending, Some(times)) => times,
-        (Poll::Pending, None) => (Moment::ORIGIN, None),
-    };
-    Ok(Reservation::from_future(made_at, ready_at, future))
+    let times = lock(&made).take();
+    match (first, times) {
+        (Poll::Ready(Err(denied)), _) => Err(denied),
+        (Poll::Ready(Ok(permit)), _) => Ok(at_once(permit)),
+        (Poll::Pending, times) => {
+            let (made_at, ready_at) = times.unwrap_or((Moment::ORIGIN, None));
+            Ok(Reservation::from_future(made_at, ready_at, future))
+        }
+    }
+}
+
+fn times(reservation: &Reservation<'_>, generation: &Generation) -> Times {
+    let ready_at = reservation.ready_at();
+    let made_at = ready_at.zip(reservation.wait()).map(|(ready_at, wait)| {
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Moment::from_nanos(ready_at.as_nanos().saturating_sub(wait))
+    });
+    let now = || generation.one.clock().precise_now();
+    (made_at.unwrap_or_else(now), ready_at)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::build::Running;
-use super::gates::{Change, Live, Prepared, queue_of, without_bound};
+use super::gates::{Change, Live, Member, Prepared, queue_of, without_bound};
 use super::generation::Generation;
 use super::slot::Slot;
 use crate::Config;
@@ -90,11 +90,7 @@ fn queues_behind(
 }
 
 /// The members of `all`, and whether each is kept in a store.
-pub(super) fn members(
-    to: &Definition,
-    running: &Running,
-    config: &Config,
-) -> Vec<(Arc<Slot>, bool)> {
+pub(super) fn members(to: &Definition, running: &Running, config: &Config) -> Vec<Member> {
     let members = to.members.iter();
     let member = |id: &String| {
         let stored = config.definition(id).is_some_and(|member| member.stored);
