@@ -86,7 +86,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             gates.totals.granted();
             return Ok(Ok(Permit::spent(demand.granted(now))));
         }
-        let how = if gates.queue.is_none() || demand.is_at_once() {
+        let how = if gates.queue().is_none() || demand.is_at_once() {
             How::Try
         } else {
             How::Wait

@@ -1,8 +1,8 @@
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Mutex, RwLock};
 
 use super::held::{Gates, Room};
 use super::shared::{Shard, Shared};
@@ -140,12 +140,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
                 hasher: self.hasher,
                 gates: Gates {
                     clock: self.clock,
-                    queue: self.queue,
+                    queue: RwLock::new(self.queue),
                     name: self.name,
                     totals: Totals::new(self.totals),
                     room: Arc::new(Room::new(shards)),
                 },
-                max_keys: self.max_keys,
+                max_keys: AtomicUsize::new(self.max_keys),
                 when_full: self.when_full,
                 changing: Mutex::new(()),
                 len: AtomicUsize::new(0),

@@ -134,6 +134,11 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     pub(super) fn close(&mut self) -> Vec<Lease<R>> {
         self.closed = true;
         self.short_lasts = 0;
+        self.gates()
+    }
+
+    /// The gates of all keys that have one.
+    pub(super) fn gates(&self) -> Vec<Lease<R>> {
         let gates = self
             .wide
             .iter()

@@ -6,7 +6,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use crate::gate::Counted;
 use crate::name::Name;
@@ -90,13 +90,23 @@ impl Room {
 /// What a gate needs to be made.
 pub(super) struct Gates {
     pub(super) clock: Clock,
-    pub(super) queue: Option<Queue>,
+    /// How callers wait. Only those who do not get what they ask for at once look.
+    pub(super) queue: RwLock<Option<Queue>>,
     pub(super) name: Option<Name>,
     pub(super) totals: Totals,
     pub(super) room: Arc<Room>,
 }
 
 impl Gates {
+    /// How callers wait, if they may.
+    pub(super) fn queue(&self) -> Option<Queue> {
+        *self.queue.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_queue(&self, queue: Option<Queue>) {
+        *self.queue.write().unwrap_or_else(PoisonError::into_inner) = queue;
+    }
+
     /// A gate that goes on from a state.
     pub(super) fn make<R: Rule + Clone>(
         &self,
@@ -112,7 +122,7 @@ impl Gates {
             self.totals.share()
         };
         let (own, clock) = (R::clone(rule), self.clock.clone());
-        let gate = Gate::resumed(own, state, now, clock, self.queue, self.name, totals);
+        let gate = Gate::resumed(own, state, now, clock, self.queue(), self.name, totals);
         Arc::new_cyclic(|me| Held {
             me: Weak::clone(me),
             gate,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Keyed;
-use crate::{Carry, Concurrency, Denied, Gate, InvalidLimit, Moment, Rule};
+use crate::{Carry, Concurrency, Denied, Gate, InvalidLimit, Moment, Queue, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Gives `key` a limit of its own, which it keeps until it is [forgotten](Self::forget) by name. What it has used
@@ -112,6 +112,42 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         shared
             .forgettable_from
             .fetch_min(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Lets callers wait in another way, each key in a queue of its own, or not at all. Whoever already waits may stay, and
+    /// is served in the new order.
+    ///
+    /// ```
+    /// use plimsoll::{Keyed, Queue, TokenBucket};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(2));
+    /// per_tenant.set_queue(Some(Queue::fifo(10)));
+    /// ```
+    pub fn set_queue(&self, queue: Option<Queue>) {
+        let shared = &*self.shared;
+        // A gate that is made from now on has it; those that were made before are found below.
+        shared.gates.set_queue(queue);
+        for shard in &shared.shards {
+            let gates = shard.lock().gates();
+            // When the lock of the shard is free: that may wake tasks.
+            for gate in gates {
+                gate.set_queue(queue);
+            }
+        }
+    }
+
+    /// Keeps at most so many keys from now on. Keys that are known stay known, so there may be more of them until
+    /// enough can be forgotten.
+    ///
+    /// # Errors
+    ///
+    /// If `max_keys` is 0.
+    pub fn set_max_keys(&self, max_keys: usize) -> Result<(), InvalidLimit> {
+        if max_keys == 0 {
+            return Err(InvalidLimit::new("max_keys", max_keys, "at least 1"));
+        }
+        self.shared.max_keys.store(max_keys, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Refuses every demand of every key from now on, and whoever waits. Permits that are out may still be dropped.

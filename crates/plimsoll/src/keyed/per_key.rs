@@ -146,7 +146,7 @@ where
     }
 
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
-        if self.shared.gates.queue.is_none() || demand.is_at_once() {
+        if self.shared.gates.queue().is_none() || demand.is_at_once() {
             let answer = Self::try_acquire(self, key, demand);
             return Acquire::ready(answer.map(Permit::into_owned));
         }

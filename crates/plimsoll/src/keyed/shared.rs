@@ -14,7 +14,8 @@ pub(super) struct Shared<K, R: Rule, S> {
     pub(super) shards: Box<[Shard<K, R>]>,
     pub(super) hasher: S,
     pub(super) gates: Gates,
-    pub(super) max_keys: usize,
+    /// May change, so keys may be known that would no longer be let in.
+    pub(super) max_keys: AtomicUsize,
     pub(super) when_full: WhenFull,
     /// Held while the rule of all keys changes.
     pub(super) changing: Mutex<()>,
@@ -130,16 +131,20 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     /// Takes one of the places, unless others have taken the last one meanwhile.
     fn claim_place(&self) -> bool {
-        claim(&self.len, self.max_keys)
+        claim(&self.len, self.max_keys())
     }
 
     /// Takes one of the places for rules of single keys.
     pub(super) fn claim_own(&self) -> bool {
-        claim(&self.own, self.max_keys)
+        claim(&self.own, self.max_keys())
     }
 
     fn has_free_place(&self) -> bool {
-        self.len.load(Ordering::Relaxed) < self.max_keys
+        self.len.load(Ordering::Relaxed) < self.max_keys()
+    }
+
+    fn max_keys(&self) -> usize {
+        self.max_keys.load(Ordering::Relaxed)
     }
 
     /// Whether there is room for another key, if need be by forgetting one of this shard.
