@@ -239,6 +239,38 @@ impl Change for RateKeys {
         if let Some(Ok(rule)) = changed(from, to) {
             self.0.replace(rule, CARRY);
         }
+        set_max_keys(&self.0, to);
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+}
+
+fn set_max_keys<R: Rule + Clone>(keys: &Keyed<String, R>, to: &Definition) {
+    if let Some(most) = to.limiter.common.max_keys {
+        // It was checked that it is not 0.
+        let _ = keys.set_max_keys(usize::try_from(most.0).unwrap_or(usize::MAX));
+    }
+}
+
+struct SlotKeys(Keyed<String, Concurrency>);
+
+impl Change for SlotKeys {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, true) && matches!(to.limiter.kind, Kind::Concurrency { .. })
+    }
+
+    fn change(&self, _from: &Definition, to: &Definition) {
+        if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
+            // It was checked that it is not 0.
+            let _ = self.0.resize(limit.0);
+        }
+        set_max_keys(&self.0, to);
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
     }
 }
 
@@ -306,7 +338,7 @@ impl WithRule for Build<'_> {
     fn concurrency(self, rule: Concurrency) -> Option<Built> {
         if self.definition.is_keyed() {
             let keys = self.keys(rule);
-            return Some(self.keyed(keys.clone(), Fixed));
+            return Some(self.keyed(keys.clone(), SlotKeys(keys)));
         }
         let gate = self.gate(rule);
         Some(Self::one(gate.clone(), Slots(gate)))

@@ -277,8 +277,9 @@ impl<R: Rule + Clone> Keys for InMemory<R> {
         }
     }
 
-    /// Who waits has been moved by now, and nobody new is sent here.
-    fn close(&self) {}
+    fn close(&self) {
+        self.keyed.close();
+    }
 
     fn clock(&self) -> &Clock {
         &self.clock
