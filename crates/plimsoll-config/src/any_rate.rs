@@ -141,6 +141,8 @@ impl Rule for AnyRate {
     // Of some of them. A rule inside that does not do nothing when it is asked.
     const REMEMBERS_REFUSALS: bool = true;
     const BOOKS: bool = true;
+    // Of some it is not. Those who ask several at once then look before they take.
+    const UNDO_IS_EXACT: bool = false;
 
     fn limit(&self) -> u32 {
         rule!(self, rule => rule.limit())
@@ -170,6 +172,11 @@ impl Rule for AnyRate {
         both!((self, state), (rule, state) => rule.take(state, now, cost), else Err(Refusal::until_given_back()))
     }
 
+    #[inline]
+    fn recorded_at(&self, state: &AnyState, now: Moment) -> Moment {
+        both!((self, state), (rule, state) => rule.recorded_at(state, now), else now)
+    }
+
     fn refused(&self, state: &mut AnyState, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
         both!((self, state), (rule, state) => rule.refused(state, now, cost, refusal), else refusal)
     }
@@ -180,6 +187,10 @@ impl Rule for AnyRate {
 
     fn available(&self, state: &AnyState, now: Moment) -> u32 {
         both!((self, state), (rule, state) => rule.available(state, now), else 0)
+    }
+
+    fn remaining(&self, state: &AnyState, now: Moment) -> u32 {
+        both!((self, state), (rule, state) => rule.remaining(state, now), else 0)
     }
 
     fn in_use(&self, state: &AnyState, now: Moment) -> u64 {
@@ -210,6 +221,10 @@ impl Rule for AnyRate {
         both!((self, state), (rule, state) => rule.book(state, now, cost), else None)
     }
 
+    fn charge(&self, state: &mut AnyState, now: Moment, cost: u32) {
+        both!((self, state), (rule, state) => rule.charge(state, now, cost), else ());
+    }
+
     fn has_one_limit(&self) -> bool {
         rule!(self, rule => rule.has_one_limit())
     }
@@ -220,6 +235,11 @@ impl Rule for AnyRate {
 
     fn adopt(&self, old: &Self, state: &AnyState, now: Moment, carry: Carry) -> AnyState {
         self.take_over(old, state, now, carry)
+    }
+
+    /// The rule before may have been of another kind, of which only a sum was carried over.
+    fn keeps_grants(&self, _carry: Carry) -> bool {
+        false
     }
 
     #[inline]

@@ -144,3 +144,18 @@ fn smooth_limits() {
         )
     );
 }
+
+/// In files buckets used to be refilled at intervals unless told otherwise, in Rust one by one.
+#[test]
+fn buckets() {
+    let limiter = limiter("kind: token_bucket, burst: 5, refill: 100, every: 1s");
+    let Kind::TokenBucket(_) = &limiter.kind else {
+        panic!("not a bucket");
+    };
+    let said = TokenBucket::of(&limiter.kind).expect("a bucket");
+    let wanted = TokenBucket::per_second(100).with_burst(5);
+    assert_eq!(
+        format!("{:?}", said.expect("a rule")),
+        format!("{wanted:?}")
+    );
+}

@@ -72,7 +72,7 @@ fn defaults_that_are_said_or_not_are_the_same() {
 }
 
 #[test]
-fn a_bucket_carries_its_tokens_over_and_serves_who_waits() {
+fn what_was_used_of_a_bucket_stays_used_and_who_waits_is_served() {
     let time = ManualClock::new();
     let text = |burst, refill| {
         format!(
@@ -84,8 +84,19 @@ fn a_bucket_carries_its_tokens_over_and_serves_who_waits() {
     assert!(bucket.try_acquire(7.into()).is_ok());
     let changes = replace(&limits, &text(20, 10));
     assert_eq!(changes.changed, ["a"]);
-    assert_eq!(bucket.snapshot().available(), 3, "no more than there was");
+    assert_eq!(bucket.snapshot().available(), 13, "7 were used");
     assert_eq!(bucket.snapshot().limit(), 20);
+    // It used to keep its tokens, so that 7 used of 10 became 2 used of 5.
+    replace(&limits, &text(5, 1));
+    assert_eq!(bucket.snapshot().available(), 0, "7 were used");
+    replace(&limits, &text(10, 1));
+    assert_eq!(
+        bucket.snapshot().available(),
+        3,
+        "as if nothing had happened"
+    );
+    replace(&limits, &text(20, 10));
+    assert!(bucket.try_acquire(10.into()).is_ok());
 
     let mut waiting = pin!(bucket.acquire(13.into()));
     assert!(now(waiting.as_mut()).is_pending());
@@ -163,9 +174,11 @@ fn keys_carry_over_what_they_used() {
     let users = limits.keyed("u").expect("there");
     assert!(users.try_acquire("anna", 4).is_ok());
     assert_eq!(replace(&limits, &text(50)).changed, ["u"]);
-    assert!(users.try_acquire("anna", 1).is_ok());
-    assert!(users.try_acquire("anna", 1).is_err());
+    assert!(users.try_acquire("anna", 47).is_err());
+    assert!(users.try_acquire("anna", 46).is_ok());
     assert!(users.try_acquire("bert", 50).is_ok());
+    replace(&limits, &text(5));
+    assert!(users.try_acquire("anna", 1).is_err());
 }
 
 #[test]

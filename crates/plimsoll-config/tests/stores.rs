@@ -153,7 +153,7 @@ async fn all_asks_each_and_keeps_nothing_if_one_refuses() {
     let text = format!(
         "stores: {{ main: {{ {} }} }}
 limiters:
-  here: {{ kind: token_bucket, burst: 5, refill: 1, every: 1h }}
+  here: {{ kind: token_bucket, burst: 5, refill: 1, every: 1h, style: interval }}
   slots: {{ kind: concurrency, limit: 2, store: main }}
   rate: {}
   rates: {{ kind: all, of: [rate, here] }}

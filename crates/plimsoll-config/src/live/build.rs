@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Provider, Rate, Weight};
+use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Provider, Rate, Resource, Weight};
 use plimsoll::{All, Clock, InvalidLimit, Limiter};
 use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
 use plimsoll_scenario::reader::{Problem, label};
@@ -11,6 +11,7 @@ use plimsoll_scenario::reader::{Problem, label};
 use super::gates::{Build, Built, Live};
 use super::generation::Inner;
 use super::handle::Handle;
+use super::member::Member;
 use super::stores::Stores;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
@@ -99,9 +100,10 @@ fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit
     let name = definition.name();
     let members = definition.members.iter().filter_map(|id| running.get(id));
     let members = members.map(|live| Handle(Arc::clone(&live.slot)));
+    let members = members.map(Member);
     let limiter: Arc<dyn Limiter> = match definition.class {
         Class::Basic => {
-            let members: Vec<Handle> = members.collect();
+            let members: Vec<Member> = members.collect();
             let all = Basic::new(name, move || {
                 members.iter().try_for_each(Limiter::check_saturation)
             });
@@ -124,9 +126,17 @@ pub(super) fn providers(
     config: &Config,
     running: &Running,
 ) -> Result<HashMap<String, Provider>, ConfigError> {
-    let limiter = |name: &str| match running.get(name).map(|live| &live.part) {
-        Some(Part::Limiter(limiter)) => Some(limiter.clone()),
-        _ => None,
+    let limiter = |name: &str| {
+        let live = running.get(name)?;
+        match &live.part {
+            // Several of them are asked as one.
+            Part::Limiter(AnyLimiter::Resource(_)) => {
+                let member = Member(Handle(Arc::clone(&live.slot)));
+                Some(Resource::from(member).into())
+            }
+            Part::Limiter(limiter) => Some(limiter.clone()),
+            _ => None,
+        }
     };
     let provider = |(name, spec): (&str, &crate::spec::Provider)| {
         let mut builder = Provider::builder();

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use plimsoll::kinds::Kind as Class;
 use plimsoll::{
-    Carry, Clock, Concurrency, Counts, Full, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter,
-    Queue, Rule,
+    Clock, Concurrency, Counts, Full, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Queue, Rule,
 };
 
+use super::change::{AdaptiveGate, Change, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots};
 use super::generation::{Generation, Inner};
 use super::handle::Handle;
 use super::keyed::InMemory;
-use super::slot::Slot;
+use super::slot::{Past, Slot};
 use super::stores::Stores;
 use super::{KeyedLimiter, Part};
 use crate::any_rate::AnyRate;
@@ -90,22 +90,35 @@ impl Live {
     /// Prepares to change it to `to`, with everything that is in it. What is returned does it, and cannot fail.
     pub(super) fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Prepared, String> {
         let stored = self.change.prepare(to, stores)?;
-        let (slot, change) = (Arc::clone(&self.slot), Arc::clone(&self.change));
-        let (from, to) = (self.definition.clone(), to.clone());
+        let (slot, name) = (Arc::clone(&self.slot), to.name().to_owned());
+        let change = stored.unwrap_or_else(|| {
+            let present = Past {
+                generation: self.slot.latest(),
+                change: Arc::clone(&self.change),
+                definition: self.definition.clone(),
+            };
+            present.prepare(to)
+        });
         Ok(Box::new(move || {
-            match stored {
-                Some(stored) => stored(),
-                None => {
-                    change.change(&from, &to);
-                    let (old, new) = (&from.limiter.common.queue, &to.limiter.common.queue);
-                    if old != new {
-                        change.set_queue(new.as_ref().map(queue_of));
-                    }
-                }
-            }
-            slot.latest().set_timeout(timeout(&to));
-            slot.rename(to.name());
+            change();
+            slot.rename(&name);
         }))
+    }
+}
+
+impl Past {
+    /// Changes it to what `to` says, with everything that is in it.
+    pub(super) fn prepare(&self, to: &Definition) -> Prepared {
+        let (past, to) = (self.clone(), to.clone());
+        Box::new(move || {
+            past.change.change(&past.definition, &to);
+            let old = &past.definition.limiter.common.queue;
+            let new = &to.limiter.common.queue;
+            if old != new {
+                past.change.set_queue(new.as_ref().map(queue_of));
+            }
+            past.generation.set_timeout(timeout(&to));
+        })
     }
 }
 
@@ -144,133 +157,6 @@ impl Built {
         let generation = Generation::new(self.inner.clone(), class);
         generation.set_timeout(timeout(to));
         generation
-    }
-}
-
-/// A change that is ready to be made.
-pub(super) type Prepared = Box<dyn FnOnce()>;
-
-/// What only the type of a limiter knows.
-pub(super) trait Change: Send + Sync {
-    /// Whether it can become what `to` says where it is.
-    fn is_possible(&self, to: &Definition) -> bool {
-        let _ = to;
-        false
-    }
-
-    /// For limits in a store: the change to `to`. `None` for others, which [change](Self::change) by themselves.
-    fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Option<Prepared>, String> {
-        let _ = (to, stores);
-        Ok(None)
-    }
-
-    /// Changes everything but its queue.
-    fn change(&self, from: &Definition, to: &Definition) {
-        let _ = (from, to);
-    }
-
-    fn set_queue(&self, queue: Option<Queue>) {
-        let _ = queue;
-    }
-}
-
-struct Fixed;
-
-impl Change for Fixed {}
-
-/// Whether `to` is in memory, and has keys or not.
-fn in_memory(to: &Definition, keyed: bool) -> bool {
-    to.is_keyed() == keyed && to.limiter.common.store.is_none()
-}
-
-struct RateGate(Gate<AnyRate>);
-
-impl Change for RateGate {
-    fn is_possible(&self, to: &Definition) -> bool {
-        in_memory(to, false) && AnyRate::of(&to.limiter.kind).is_some()
-    }
-
-    fn change(&self, from: &Definition, to: &Definition) {
-        if let Some(Ok(rule)) = changed(from, to) {
-            self.0.replace(rule, CARRY);
-        }
-    }
-
-    fn set_queue(&self, queue: Option<Queue>) {
-        self.0.set_queue(queue);
-    }
-}
-
-/// What was used stays used.
-const CARRY: Carry = Carry::AsIs;
-
-/// The rule of `to`, if it is another.
-fn changed(from: &Definition, to: &Definition) -> Option<Result<AnyRate, crate::rules::Unfit>> {
-    (from.limiter.kind != to.limiter.kind).then(|| AnyRate::of(&to.limiter.kind))?
-}
-
-struct Slots(Gate<Concurrency>);
-
-impl Change for Slots {
-    fn is_possible(&self, to: &Definition) -> bool {
-        in_memory(to, false) && matches!(to.limiter.kind, Kind::Concurrency { .. })
-    }
-
-    fn change(&self, _from: &Definition, to: &Definition) {
-        if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
-            // It was checked that it is not 0.
-            let _ = self.0.resize(limit.0);
-        }
-    }
-
-    fn set_queue(&self, queue: Option<Queue>) {
-        self.0.set_queue(queue);
-    }
-}
-
-struct RateKeys(Keyed<String, AnyRate>);
-
-impl Change for RateKeys {
-    fn is_possible(&self, to: &Definition) -> bool {
-        in_memory(to, true) && AnyRate::of(&to.limiter.kind).is_some()
-    }
-
-    fn change(&self, from: &Definition, to: &Definition) {
-        if let Some(Ok(rule)) = changed(from, to) {
-            self.0.replace(rule, CARRY);
-        }
-        set_max_keys(&self.0, to);
-    }
-
-    fn set_queue(&self, queue: Option<Queue>) {
-        self.0.set_queue(queue);
-    }
-}
-
-fn set_max_keys<R: Rule + Clone>(keys: &Keyed<String, R>, to: &Definition) {
-    if let Some(most) = to.limiter.common.max_keys {
-        // It was checked that it is not 0.
-        let _ = keys.set_max_keys(usize::try_from(most.0).unwrap_or(usize::MAX));
-    }
-}
-
-struct SlotKeys(Keyed<String, Concurrency>);
-
-impl Change for SlotKeys {
-    fn is_possible(&self, to: &Definition) -> bool {
-        in_memory(to, true) && matches!(to.limiter.kind, Kind::Concurrency { .. })
-    }
-
-    fn change(&self, _from: &Definition, to: &Definition) {
-        if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
-            // It was checked that it is not 0.
-            let _ = self.0.resize(limit.0);
-        }
-        set_max_keys(&self.0, to);
-    }
-
-    fn set_queue(&self, queue: Option<Queue>) {
-        self.0.set_queue(queue);
     }
 }
 
@@ -352,19 +238,6 @@ impl WithRule for Build<'_> {
 
     fn none(self) -> Option<Built> {
         None
-    }
-}
-
-/// Another algorithm, or other parameters of it, needs another gate; another queue does not.
-struct AdaptiveGate(Gate<Found>, Kind);
-
-impl Change for AdaptiveGate {
-    fn is_possible(&self, to: &Definition) -> bool {
-        in_memory(to, false) && to.limiter.kind == self.1
-    }
-
-    fn set_queue(&self, queue: Option<Queue>) {
-        self.0.set_queue(queue);
     }
 }
 

@@ -1,19 +1,20 @@
 //! One limiter behind a name, for as long as its kind lasts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use plimsoll::kinds::Kind as Class;
 use plimsoll::{Grant, Limiter, Moment, Outcome, Permit, Source};
 
 use super::keyed::Keys;
+use super::slot::Slot;
 use super::views::{NoKey, SameForAll};
 
 /// A limiter that stands behind a name until another takes its place.
 ///
-/// Permits of a limit that is given back to are its own: it passes them back to the limiter, and tells the one that took
-/// its place, which counts them until then.
+/// Permits of a limit that is given back to are its own: it passes them back to the limiter, and tells the slot, where the one
+/// that took its place counts them until then.
 pub(super) struct Generation {
     me: Weak<Self>,
     /// For those who have no key. A limiter with keys counts them as one key.
@@ -30,11 +31,11 @@ pub(super) struct Generation {
     timeout: AtomicU64,
     /// When it took the place of another, in nanoseconds, plus 1; 0 if it is the first.
     begun: AtomicU64,
-    /// What is out of that which it granted in that instant.
+    /// What is out of that which it granted in that instant or before.
     early: AtomicU64,
     retired: AtomicBool,
-    /// What the one that took its place holds for permits that are still out.
-    stand_in: Mutex<Option<Permit<'static>>>,
+    /// Whose permits they are.
+    pub(super) slot: OnceLock<Weak<Slot>>,
 }
 
 /// What a generation is made of.
@@ -73,7 +74,7 @@ impl Generation {
             begun: AtomicU64::new(0),
             early: AtomicU64::new(0),
             retired: AtomicBool::new(false),
-            stand_in: Mutex::default(),
+            slot: OnceLock::new(),
         })
     }
 
@@ -95,10 +96,14 @@ impl Generation {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// From now on it stands behind its name, in the place of another.
+    /// From now on it stands behind its name, in the place of another, perhaps not for the first time.
     pub(super) fn begin(&self, at: Moment) {
-        self.begun
-            .store(at.as_nanos().saturating_add(1), Ordering::Release);
+        if self.counts_permits {
+            self.early.store(self.in_use(), Ordering::Release);
+        }
+        let begun = at.as_nanos().saturating_add(1);
+        self.begun.store(begun, Ordering::Release);
+        self.retired.store(false, Ordering::Release);
     }
 
     /// Whether something was granted in the instant in which it took the place of another, so that the moment does not tell
@@ -122,65 +127,36 @@ impl Generation {
         }
     }
 
-    /// From now on another stands in its place, and nothing more is granted.
+    /// From now on another stands in its place. Whoever asks it all the same is sent on.
     pub(super) fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
-        // Whoever was about to ask it is sent on by the refusal. The members of `all` are not only its own.
-        if !self.follows_names {
-            self.one.close();
-        }
+        self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// Takes from `next` what is still out here, as far as it has room, so that both together never grant more than one of
-    /// them would.
-    pub(super) fn stand_in(&self, next: &Self) {
-        if !self.counts_permits || !next.counts_permits {
-            return;
+    /// How many permits are out here, if they come back and are counted.
+    pub(super) fn out(&self) -> u32 {
+        if !self.counts_permits {
+            return 0;
         }
-        let mut held = lock(&self.stand_in);
-        let out = u32::try_from(self.in_use()).unwrap_or(u32::MAX);
-        let covered = held.as_ref().map_or(0, Permit::cost);
-        let room = u32::try_from(next.one.snapshot().available()).unwrap_or(u32::MAX);
-        let more = out.saturating_sub(covered).min(room);
-        if more > 0
-            && let Ok(permit) = next.one.attempt(more.into())
-        {
-            let permit = next.own_shared(permit.into_owned());
-            match &mut *held {
-                Some(held) => {
-                    // Of the same source, so they are one from now on.
-                    if let Err(apart) = held.merge(permit) {
-                        drop(apart);
-                    }
-                }
-                None => *held = Some(permit),
-            }
-        }
-        drop(held);
-        self.release_stand_in();
+        u32::try_from(self.in_use()).unwrap_or(u32::MAX)
     }
 
-    /// Whether a later one counts what is out here.
-    pub(super) fn has_stand_in(&self) -> bool {
-        lock(&self.stand_in).is_some()
-    }
-
-    /// Gives back to the next one what it holds for permits that are no longer out.
-    fn release_stand_in(&self) {
-        let released = {
-            let mut held = lock(&self.stand_in);
-            let out = u32::try_from(self.in_use()).unwrap_or(u32::MAX);
-            let excess = held
-                .as_ref()
-                .map_or(0, |held| held.cost().saturating_sub(out));
-            match &mut *held {
-                Some(_) if out == 0 => held.take(),
-                Some(held) if excess > 0 => held.split(excess),
-                _ => None,
-            }
+    /// Takes so much, as far as there is room, for permits of earlier ones that are still out.
+    pub(super) fn stand_in(&self, out: u32) -> Option<Permit<'static>> {
+        let room = u32::try_from(self.one.snapshot().available()).unwrap_or(u32::MAX);
+        let cost = out.min(room);
+        if cost == 0 || !self.counts_permits {
+            return None;
+        }
+        let permit = self.one.attempt(cost.into()).ok()?.into_owned();
+        // It counts as granted after all that the moment does not tell apart.
+        let begun = Moment::from_nanos(self.begun.load(Ordering::Relaxed));
+        let taken = permit.granted_at().max(begun);
+        let grant = Grant {
+            taken,
+            ..permit.grant()
         };
-        // When it is not locked: it may serve who waits.
-        drop(released);
+        permit.forget();
+        Some(Permit::shared(self.to_shared(), grant, true))
     }
 
     /// Whether anybody could still gain if it were forgotten.
@@ -228,8 +204,10 @@ impl Generation {
                 .early
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }
-        if self.is_retired() {
-            self.release_stand_in();
+        if self.is_retired()
+            && let Some(slot) = self.slot.get().and_then(Weak::upgrade)
+        {
+            slot.release_stand_in();
         }
     }
 }
@@ -243,6 +221,10 @@ impl Source for Generation {
     fn undo(&self, grant: Grant, whole: bool) {
         self.one.source().undo(grant, whole);
         self.ended(grant);
+    }
+
+    fn now(&self) -> Option<Moment> {
+        Some(self.one.clock().now())
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {

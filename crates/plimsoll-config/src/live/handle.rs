@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Rate, RateLimiter, Resource};
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Limiter, Permit, Reason, Reservation, Snapshot, Source,
-    Standing, Terms,
+    Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing, Terms,
 };
 
 use super::generation::Generation;
@@ -35,19 +34,28 @@ impl Handle {
 /// is given back is given back at once.
 impl RateLimiter for Handle {}
 
-/// Whether the refusal of a generation only says that another has taken its place.
-fn is_moved(denied: &Denied, generation: &Generation) -> bool {
-    denied.reason() == Reason::Closed && generation.is_retired()
+/// The answer of a generation, unless another has taken its place in this moment: then it was not asked.
+#[inline]
+fn settled<'a>(
+    generation: &'a Generation,
+    answer: Result<Permit<'a>, Denied>,
+) -> Option<Result<Permit<'a>, Denied>> {
+    if !generation.is_retired() {
+        return Some(answer.map(|permit| generation.own(permit)));
+    }
+    if let Ok(permit) = answer {
+        generation.one.undo(permit);
+    }
+    None
 }
 
 impl Limiter for Handle {
     #[inline]
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         if let Some(generation) = self.0.direct() {
-            match generation.one.try_acquire(demand) {
-                Ok(permit) => return Ok(generation.own(permit)),
-                Err(denied) if is_moved(&denied, generation) => {}
-                Err(denied) => return Err(denied),
+            let answer = generation.one.try_acquire(demand);
+            if let Some(answer) = settled(generation, answer) {
+                return answer;
             }
         }
         self.0.ask(|generation| {
@@ -59,10 +67,9 @@ impl Limiter for Handle {
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         if let Some(generation) = self.0.direct() {
-            match generation.one.attempt(demand) {
-                Ok(permit) => return Ok(generation.own(permit)),
-                Err(denied) if is_moved(&denied, generation) => {}
-                Err(denied) => return Err(denied),
+            let answer = generation.one.attempt(demand);
+            if let Some(answer) = settled(generation, answer) {
+                return answer;
             }
         }
         self.0.ask(|generation| {
@@ -168,10 +175,7 @@ impl Limiter for Handle {
 
     fn check_saturation(&self) -> Result<(), Denied> {
         if let Some(generation) = self.0.direct() {
-            match generation.one.check_saturation() {
-                Err(denied) if is_moved(&denied, generation) => {}
-                answer => return answer,
-            }
+            return generation.one.check_saturation();
         }
         self.0.ask(|generation| generation.one.check_saturation())
     }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use plimsoll::kinds::Kind;
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Keyed, Limiter, Outcome, PerKey, Permit, Reason, Rule,
-    Snapshot, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Grant, Keyed, Limiter, Outcome, PerKey, Permit, Rule, Snapshot,
+    Standing, Terms,
 };
 
 use super::slot::Slot;
@@ -49,7 +49,9 @@ impl KeyedLimiter {
     ///
     /// [`Denied`] says why, and when to try again.
     pub fn try_acquire(&self, key: &str, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
-        self.ask_for(demand.into(), |keys, demand| keys.try_acquire(key, demand))
+        self.ask_for(key, demand.into(), |keys, demand| {
+            keys.try_acquire(key, demand)
+        })
     }
 
     /// Takes for `key`, waiting in the queue of the key if there is one.
@@ -107,14 +109,18 @@ impl KeyedLimiter {
 
     fn ask_for(
         &self,
+        key: &str,
         demand: Demand,
         ask: impl for<'k> Fn(&'k dyn Keys, Demand) -> Result<Permit<'k>, Denied>,
     ) -> Result<Permit<'_>, Denied> {
         if let Some(generation) = self.slot.direct() {
-            match ask(&*generation.keys, demand) {
-                Ok(permit) => return Ok(generation.own(permit)),
-                Err(denied) if denied.reason() == Reason::Closed && generation.is_retired() => {}
-                Err(denied) => return Err(denied),
+            let answer = ask(&*generation.keys, demand);
+            if !generation.is_retired() {
+                return answer.map(|permit| generation.own(permit));
+            }
+            // Another has taken its place in this moment.
+            if let Ok(permit) = answer {
+                generation.keys.undo(key, permit);
             }
         }
         self.slot.ask(|generation| {
@@ -140,7 +146,7 @@ impl PerKey<str> for KeyedLimiter {
     }
 
     fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.ask_for(demand, |keys, demand| keys.attempt(key, demand))
+        self.ask_for(key, demand, |keys, demand| keys.attempt(key, demand))
     }
 
     fn attempt_owned(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
@@ -197,8 +203,6 @@ pub(super) trait Keys: PerKey<str> {
     fn each_used(&self, see: &mut dyn FnMut(&str, u32));
     /// Gives back what was granted for `key`.
     fn give_back(&self, key: &str, grant: Grant, outcome: Outcome);
-    /// Refuses everybody from now on: another has taken its place.
-    fn close(&self);
     fn clock(&self) -> &Clock;
 }
 
@@ -275,10 +279,6 @@ impl<R: Rule + Clone> Keys for InMemory<R> {
         {
             Limiter::source(&gate).give_back(grant, outcome);
         }
-    }
-
-    fn close(&self) {
-        self.keyed.close();
     }
 
     fn clock(&self) -> &Clock {

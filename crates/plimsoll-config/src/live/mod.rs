@@ -1,10 +1,13 @@
 //! Limits that run, and how a new configuration takes the place of the old one.
 
 mod build;
+mod carry;
+mod change;
 mod gates;
 mod generation;
 mod handle;
 mod keyed;
+mod member;
 mod reserved;
 mod set;
 mod slot;
@@ -44,18 +47,20 @@ pub use watch::{FileWatch, FileWatcher};
 pub struct Changes {
     /// The same limiters, with their state and who waits: their descriptions are the same.
     pub kept: Vec<String>,
-    /// The same limiters with other limits: what was in them was carried over, and who waits still does.
+    /// The same limiters with other limits: what was used of them stays used, and who waits still does.
     pub changed: Vec<String>,
-    /// Others in their place, because a limiter cannot become of another kind, have another queue, or move to or from a
-    /// store. The old ones are closed.
+    /// Of another kind, with or without keys, or moved to or from a store. Whoever holds one holds its name, and goes on with
+    /// what stands behind it now.
     pub replaced: Vec<String>,
-    /// New ones.
+    /// New ones, or back again.
     pub added: Vec<String>,
-    /// Closed.
+    /// No longer in the file. Whoever asks one is refused as closed, until the file knows it again.
     pub removed: Vec<String>,
 }
 
 /// The limits of a configuration, by name, and the way to change them while they are used.
+///
+/// Everything that is handed out follows its name through every change, so a limiter can be looked up once and kept.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -173,12 +178,14 @@ impl Limits {
 
     /// Changes everything to `config`.
     ///
-    /// Names, providers and routes change at once: whoever looks sees the old ones or the new ones. Limiters that are
-    /// described as before are the same, with their state and who waits for them. Those of the same kind with other
-    /// limits stay the same too, and carry over what was used; each changes at once, one after the other. What is in a
-    /// store stays there, and is read by the new rule; other processes go by theirs until they are changed too. Where that
-    /// cannot be done another one takes the place of the old, which is closed, as are those that are gone: who holds one
-    /// of these is refused as closed, and should look up the name again.
+    /// Names, providers and routes change at once: whoever looks sees the old ones or the new ones. Limiters change one after
+    /// the other, and whoever holds one goes on with it: what is held is a name. What was used stays used, permits that are out
+    /// count until they come back, and who waits goes on waiting, whatever the limiter becomes. What is in a
+    /// store stays there, and is read by the new rule; other processes go by theirs until they are changed too. A name that the
+    /// file no longer knows is refused as closed, until it comes back.
+    ///
+    /// A limiter that is held as a [`Rate`](plimsoll::kinds::Rate) and becomes one that is given back to is given back to at
+    /// once: such a place cannot hold a permit.
     ///
     /// # Errors
     ///
@@ -287,13 +294,21 @@ impl Limits {
             }
             return Ok(Arc::new(live.described(to, store)));
         }
+        if let Some(past) = live.slot.past(to) {
+            // It stood here before, and what is in it still matters.
+            work.changed.push(past.prepare(to));
+            let new = Live::behind(Arc::clone(&live.slot), past.change, to, store);
+            work.replace(live, &new, past.generation, running);
+            report(changes, |changes| &mut changes.replaced);
+            return Ok(Arc::new(new));
+        }
         let definition = starting(live, to);
         let time = (&self.clock, &self.sampler);
         let built = build::build(config, &definition, running, stores, time)?;
         let next = built.generation(to);
         let mut new = Live::behind(Arc::clone(&live.slot), built.change, to, store);
         new.members = members();
-        work.replace(&new, next, running);
+        work.replace(live, &new, next, running);
         report(changes, |changes| &mut changes.replaced);
         Ok(Arc::new(new))
     }

@@ -1,15 +1,18 @@
 //! What is held by whoever holds a limiter of a file: a name, and whatever limiter stands behind it.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::task::Waker;
 
 use plimsoll::kinds::Kind as Class;
-use plimsoll::{Clock, Denied, Grant, Outcome, Reason, Snapshot, Source};
+use plimsoll::{Clock, Denied, Grant, Moment, Outcome, Permit, Reason, Snapshot, Source};
 
+use super::carry::{carry, kept};
+use super::change::Change;
 use super::generation::{Generation, lock};
+use super::member::Kept;
 use super::waiting::{self, Waiters};
+use crate::check::Definition;
 
 /// A name, and the limiter behind it. It outlives every change of the file.
 ///
@@ -24,6 +27,17 @@ pub(super) struct Slot {
     indirect: AtomicBool,
     now: RwLock<Now>,
     pub(super) waiters: Waiters,
+    /// Permits of those who ask several names at once.
+    pub(super) kept: Arc<Kept>,
+    outs: Mutex<Outs>,
+}
+
+/// Permits of earlier ones that are still out.
+#[derive(Default)]
+struct Outs {
+    past: Vec<Arc<Generation>>,
+    /// What the present one holds for them.
+    stand_in: Option<Permit<'static>>,
 }
 
 struct Now {
@@ -35,15 +49,40 @@ struct Now {
     /// The program has closed it.
     closed: bool,
     /// Those before it, as long as anything of them matters.
-    retired: Vec<Arc<Generation>>,
+    retired: Vec<Past>,
     /// What those before it have granted and refused.
     before: (u64, u64),
+}
+
+impl Now {
+    /// Totals go on: the next one has counted this before, and this much was only carried over to it.
+    fn count(&mut self, next: Snapshot, carried: u64) {
+        let old = self.generation.one.snapshot();
+        let (granted, denied) = self.before;
+        let (granted, denied) = (
+            granted.wrapping_add(old.granted_total()),
+            denied.wrapping_add(old.denied_total()),
+        );
+        self.before = (
+            granted.wrapping_sub(next.granted_total() + carried),
+            denied.wrapping_sub(next.denied_total()),
+        );
+    }
+}
+
+/// A limiter that stood behind a name before, and may again.
+#[derive(Clone)]
+pub(super) struct Past {
+    pub(super) generation: Arc<Generation>,
+    pub(super) change: Arc<dyn Change>,
+    pub(super) definition: Definition,
 }
 
 impl Slot {
     pub(super) fn new(name: &str, generation: Arc<Generation>, clock: &Clock) -> Arc<Self> {
         let name = kept(name);
-        Arc::new_cyclic(|me| Self {
+        let first = Arc::clone(&generation);
+        let slot = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             clock: clock.clone(),
             first: Arc::clone(&generation),
@@ -58,7 +97,11 @@ impl Slot {
                 before: (0, 0),
             }),
             waiters: Waiters::default(),
-        })
+            kept: Kept::of(me),
+            outs: Mutex::default(),
+        });
+        let _ = first.slot.set(Arc::downgrade(&slot));
+        slot
     }
 
     /// The one to ask, if that needs no lock.
@@ -89,7 +132,8 @@ impl Slot {
         loop {
             let generation = self.current()?;
             match ask(&generation) {
-                Err(denied) if denied.reason() == Reason::Closed && generation.is_retired() => {}
+                // Another has taken its place in this moment.
+                Err(_) if generation.is_retired() => {}
                 answer => return answer.map_err(|denied| self.named(denied)),
             }
         }
@@ -102,7 +146,10 @@ impl Slot {
         }
         let now = self.read();
         match denied.limiter() {
-            Some(old) if old != now.name && old == self.first_name => denied.with_limiter(now.name),
+            // An `all` says which of its members refused.
+            Some(old) if old != now.name && !now.generation.follows_names => {
+                denied.with_limiter(now.name)
+            }
             _ => denied,
         }
     }
@@ -134,8 +181,8 @@ impl Slot {
         drop(now);
         let seen = of(&generation);
         let (granted, denied) = (
-            seen.granted_total().saturating_add(granted),
-            seen.denied_total().saturating_add(denied),
+            seen.granted_total().wrapping_add(granted),
+            seen.denied_total().wrapping_add(denied),
         );
         seen.with_totals(granted, denied)
     }
@@ -169,55 +216,100 @@ impl Slot {
     /// Whether anybody could gain if it were forgotten.
     pub(super) fn matters(&self) -> bool {
         let now = self.read();
-        let mut all = now.retired.iter().chain([&now.generation]);
+        let retired = now.retired.iter().map(|past| &past.generation);
+        let mut all = retired.chain([&now.generation]);
         all.any(|generation| generation.matters())
     }
 
-    /// Puts `next` in the place of the one that is there.
+    /// One that stood here before and can become what `to` says, with everything that is still in it.
+    pub(super) fn past(&self, to: &Definition) -> Option<Past> {
+        let now = self.read();
+        let mut retired = now.retired.iter().rev();
+        retired
+            .find(|past| past.change.is_possible(to) && !past.generation.one.is_remote())
+            .cloned()
+    }
+
+    /// Puts `next` in the place of the one that is there, which is `old` with its description.
     ///
     /// What was used stays used, as far as that means anything to the next one; permits that are out count in it
     /// until they come back; who waits is asked for again, in order. `lift` and `settle` take the bounds of its queues
     /// away meanwhile: nobody who waited already is refused because a queue has become shorter.
     pub(super) fn replace(
         &self,
-        next: &Arc<Generation>,
+        (old, next, change): (Past, &Arc<Generation>, &dyn Change),
         name: &str,
         lift: impl FnOnce(),
         settle: impl FnOnce(),
     ) {
         // Before the lock: whoever comes now waits for it.
-        self.indirect.store(true, Ordering::Release);
+        self.indirect.store(true, Ordering::SeqCst);
         let mut now = self.write();
-        let old = Arc::clone(&now.generation);
+        let _ = next.slot.set(Weak::clone(&self.me));
+        old.generation.retire();
         next.begin(self.clock.precise_now());
-        carry(&old, &now.retired, next);
-        // Permits of an earlier one count nowhere if a rate stood here meanwhile.
-        for earlier in now.retired.iter().filter(|it| !it.has_stand_in()) {
-            earlier.stand_in(next);
-        }
-        old.stand_in(next);
-        let carried = next.one.snapshot();
+        now.retired.push(old);
+        now.retired
+            .retain(|past| !Arc::ptr_eq(&past.generation, next));
+        let before = next.one.snapshot();
+        carry(&now.retired, next);
+        // All of them: permits of an earlier one count nowhere if a rate stood here meanwhile.
+        let past = now.retired.iter().map(|past| Arc::clone(&past.generation));
+        let held = self.hold_for(past.collect(), next, change);
+        let carried = next.one.snapshot().granted_total() - before.granted_total();
         lift();
-        let woken = if old.follows_names {
+        let stay = now.generation.follows_names;
+        let woken = if stay {
             Vec::new()
         } else {
             waiting::move_all(&self.waiters, next)
         };
-        old.retire();
-        // What was granted while this went on.
-        old.stand_in(next);
-        let seen = old.one.snapshot();
-        let (granted, denied) = (seen.granted_total(), seen.denied_total());
-        // What was only carried over was not granted.
-        now.before.0 = (now.before.0 + granted).saturating_sub(carried.granted_total());
-        now.before.1 = (now.before.1 + denied).saturating_sub(carried.denied_total());
-        now.retired.push(old);
-        now.retired.retain(|generation| generation.matters());
+        // Not before those who wait have left the old one: it would serve them.
+        drop(held);
+        self.release_stand_in();
+        now.count(before, carried);
+        now.retired.retain(|past| past.generation.matters());
         now.generation = Arc::clone(next);
         now.name = kept(name);
+        self.look_up(&now);
         drop(now);
         settle();
         wake(woken);
+    }
+
+    /// Has `next` count what is out of those before it. Returns what the one before it held for that.
+    fn hold_for(
+        &self,
+        past: Vec<Arc<Generation>>,
+        next: &Generation,
+        change: &dyn Change,
+    ) -> Option<Permit<'static>> {
+        let mut outs = lock(&self.outs);
+        let held = outs.stand_in.take();
+        let out: u32 = past.iter().map(|past| past.out()).sum();
+        let out = out.saturating_sub(held.as_ref().map_or(0, Permit::cost));
+        let settle = change.make_room(out);
+        outs.stand_in = next.stand_in(out);
+        outs.past = past;
+        drop(outs);
+        settle();
+        held
+    }
+
+    /// Gives back what the present one holds for permits that are no longer out.
+    pub(super) fn release_stand_in(&self) {
+        let released = {
+            let mut outs = lock(&self.outs);
+            outs.past.retain(|past| past.out() > 0);
+            let out: u32 = outs.past.iter().map(|past| past.out()).sum();
+            match &mut outs.stand_in {
+                Some(_) if out == 0 => outs.stand_in.take(),
+                Some(held) => held.split(held.cost().saturating_sub(out)),
+                None => None,
+            }
+        };
+        // When it is not locked: it may serve who waits.
+        drop(released);
     }
 
     /// Sets the flag by which everybody sees whether the lock is needed.
@@ -238,28 +330,45 @@ impl Slot {
     }
 
     /// Ends a grant whose permit nobody kept, as those of the members of `all`: by the generation that granted it.
-    fn end(&self, grant: Grant, mut end: impl FnMut(&dyn Source)) {
-        if let Some(generation) = self.direct() {
-            return end(generation);
-        }
-        let now = self.read();
-        let (generation, retired) = (Arc::clone(&now.generation), now.retired.clone());
-        drop(now);
-        // The latest first. What is of none of them is of one of which nothing is out any more.
-        let mut all = [&generation].into_iter().chain(retired.iter().rev());
-        if let Some(of) = all.find(|it| it.has_granted(grant)) {
-            end(&**of);
+    fn end(
+        &self,
+        grant: Grant,
+        may_be: impl Fn(&Generation) -> bool,
+        end: impl FnOnce(&dyn Source),
+    ) {
+        let of = {
+            let now = self.read();
+            let past = now.retired.iter().rev().map(|past| &past.generation);
+            let mut all = [&now.generation].into_iter().chain(past);
+            // The latest first. What is of none of them is of one of which nothing is out any more.
+            all.find(|it| it.has_granted(grant) && may_be(it)).cloned()
+        };
+        if let Some(of) = of {
+            end(&*of);
         }
     }
 }
 
+impl Slot {
+    /// As if a rate had not granted it.
+    pub(super) fn undo_rate(&self, grant: Grant, whole: bool) {
+        let is_rate = |it: &Generation| it.class == Class::Rate;
+        self.end(grant, is_rate, |source| source.undo(grant, whole));
+    }
+}
+
+/// For those who forget the permits that they got. Where several names are asked as one they are kept: see `member`.
 impl Source for Slot {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        self.end(grant, |source| source.give_back(grant, outcome));
+        self.end(grant, |_| true, |source| source.give_back(grant, outcome));
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
-        self.end(grant, |source| source.undo(grant, whole));
+        self.end(grant, |_| true, |source| source.undo(grant, whole));
+    }
+
+    fn now(&self) -> Option<Moment> {
+        Some(self.clock().now())
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
@@ -270,42 +379,6 @@ impl Source for Slot {
     }
 }
 
-/// Has `next` begin with as much used as there was: of the one before it, or of the last that was a rate.
-fn carry(old: &Arc<Generation>, retired: &[Arc<Generation>], next: &Generation) {
-    let is_rate =
-        |it: &Generation| it.class == Class::Rate && !it.one.is_remote() && !it.follows_names;
-    let mut before = [old].into_iter().chain(retired.iter().rev());
-    let Some(from) = before.find(|it| is_rate(it)).filter(|_| is_rate(next)) else {
-        return;
-    };
-    if next.keyed {
-        from.keys.each_used(&mut |key, used| {
-            let now = next.keys.snapshot_of(key).map_or(0, |seen| seen.in_use());
-            let now = u32::try_from(now).unwrap_or(u32::MAX);
-            next.keys.charge(key, used.saturating_sub(now));
-        });
-    } else {
-        let seen = next.one.snapshot();
-        let more = from
-            .in_use()
-            .min(seen.limit())
-            .saturating_sub(seen.in_use());
-        next.one.charge(u32::try_from(more).unwrap_or(u32::MAX));
-    }
-}
-
 fn wake(woken: Vec<Waker>) {
     woken.into_iter().for_each(Waker::wake);
-}
-
-/// The one copy of a name, kept for good: refusals keep theirs as well.
-fn kept(name: &str) -> &'static str {
-    static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
-    let mut names = lock(&NAMES);
-    if let Some(known) = names.get(name) {
-        return known;
-    }
-    let name: &'static str = Box::leak(name.into());
-    names.insert(name);
-    name
 }

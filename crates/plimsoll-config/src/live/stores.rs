@@ -10,7 +10,8 @@ use plimsoll::Snapshot;
 use plimsoll_redis::{Fleet, Store};
 use plimsoll_scenario::reader::{Place, Problem, label};
 
-use super::gates::{Built, Change, Prepared};
+use super::change::{Change, Prepared};
+use super::gates::Built;
 use super::generation::Inner;
 use crate::check::Definition;
 use crate::{Config, ConfigError, kept};

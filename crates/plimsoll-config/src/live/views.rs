@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, PerKey, Permit, Reservation, Snapshot,
-    Source, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Outcome, PerKey, Permit, Reservation,
+    Snapshot, Source, Standing, Terms,
 };
 
 use super::keyed::Keys;
@@ -78,10 +78,6 @@ impl Keys for SameForAll {
 
     fn give_back(&self, _key: &str, grant: Grant, outcome: Outcome) {
         self.0.source().give_back(grant, outcome);
-    }
-
-    fn close(&self) {
-        self.0.close();
     }
 
     fn clock(&self) -> &Clock {
@@ -161,9 +157,8 @@ impl Limiter for NoKey {
         self.keys.is_remote()
     }
 
-    fn close(&self) {
-        self.keys.close();
-    }
+    /// It is the name that is closed, not what stands behind it.
+    fn close(&self) {}
 
     fn name(&self) -> Option<&str> {
         self.keys.name()
@@ -185,6 +180,10 @@ impl Source for NoKey {
 
     fn undo(&self, grant: Grant, _whole: bool) {
         self.keys.undo(NO_KEY, Permit::spent(grant));
+    }
+
+    fn now(&self) -> Option<Moment> {
+        Some(self.keys.clock().now())
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {

@@ -67,7 +67,7 @@ fn now(generation: &Generation) -> Moment {
 
 impl Waiter {
     /// Asks `next` in the place of the one that was asked, unless that has an answer already. Returns whom to wake.
-    fn move_to(&self, next: &Arc<Generation>) -> Option<Waker> {
+    fn move_to(&self, next: &Arc<Generation>, left: &mut Vec<Acquire<'static>>) -> Option<Waker> {
         let mut asking = lock(&self.0);
         let waker = asking.waker.clone();
         let mut cx = Context::from_waker(&waker);
@@ -79,6 +79,7 @@ impl Waiter {
             asking.answer = Some(answer);
             return Some(waker);
         }
+        left.extend(asking.inner.take());
         asking.ask(next);
         // A store is asked by whoever waits, in the runtime it waits in.
         if next.one.is_remote() {
@@ -119,7 +120,14 @@ fn present(waiters: &Waiters) -> Vec<Arc<Waiter>> {
 /// Has everybody ask `next`. Returns whom to wake.
 pub(super) fn move_all(waiters: &Waiters, next: &Arc<Generation>) -> Vec<Waker> {
     let waiters = present(waiters);
-    waiters.iter().filter_map(|it| it.move_to(next)).collect()
+    let mut left = Vec::new();
+    let woken = waiters.iter().filter_map(|it| it.move_to(next, &mut left));
+    let woken = woken.collect();
+    // The last place first, when all have been asked for again: or the old one would serve whoever comes to the front.
+    while let Some(place) = left.pop() {
+        drop(place);
+    }
+    woken
 }
 
 /// Refuses everybody. Returns whom to wake.
@@ -215,23 +223,29 @@ impl Wait {
                 return Poll::Ready(answer);
             }
             let asked = Arc::clone(&asking.generation);
-            let denied = match asking.poll(cx) {
-                Poll::Ready(Err(denied)) if asked.is_retired() => denied,
-                Poll::Ready(answer) => return Poll::Ready(answer),
-                Poll::Pending => {
-                    asking.waker.clone_from(cx.waker());
-                    return Poll::Pending;
-                }
-            };
+            let answer = asking.poll(cx);
+            if let Poll::Ready(Ok(_)) = answer {
+                return answer;
+            }
+            asking.waker.clone_from(cx.waker());
+            // A member of an `all` may be gone for good; the next `all` may do without it.
+            let gone =
+                matches!(&answer, Poll::Ready(Err(denied)) if denied.reason() == Reason::Closed);
+            if !asked.is_retired() || (asked.follows_names && !gone) {
+                return answer;
+            }
             drop(asking);
             // It was asked in the moment in which another took its place.
-            if denied.reason() != Reason::Closed {
-                return Poll::Ready(Err(denied));
-            }
-            match self.slot.current() {
-                Ok(current) if !Arc::ptr_eq(&current, &asked) => lock(&waiter.0).ask(&current),
-                Ok(_) => return Poll::Ready(Err(denied)),
+            let current = match self.slot.current() {
+                Ok(current) => current,
                 Err(denied) => return Poll::Ready(Err(denied)),
+            };
+            if Arc::ptr_eq(&current, &asked) {
+                return answer;
+            }
+            let mut asking = lock(&waiter.0);
+            if Arc::ptr_eq(&asking.generation, &asked) && asking.answer.is_none() {
+                asking.ask(&current);
             }
         }
     }

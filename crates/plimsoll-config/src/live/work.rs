@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::build::Running;
-use super::gates::{Change, Live, Member, Prepared, queue_of, without_bound};
+use super::change::{Change, Prepared};
+use super::gates::{Live, Member, queue_of, without_bound};
 use super::generation::Generation;
-use super::slot::Slot;
+use super::slot::{Past, Slot};
 use crate::Config;
 use crate::check::Definition;
 use crate::spec::Queue;
@@ -23,21 +24,35 @@ pub(super) struct Work {
 
 struct Replaced {
     slot: Arc<Slot>,
+    old: Past,
     name: String,
     next: Arc<Generation>,
+    change: Arc<dyn Change>,
     /// Where those who wait are moved to.
     queues: Vec<(Arc<dyn Change>, Option<Queue>)>,
 }
 
 impl Work {
     /// Puts `next` behind the name of `live`.
-    pub(super) fn replace(&mut self, live: &Live, next: Arc<Generation>, running: &Running) {
+    pub(super) fn replace(
+        &mut self,
+        old: &Live,
+        live: &Live,
+        next: Arc<Generation>,
+        running: &Running,
+    ) {
         let mut queues = Vec::new();
         queues_behind(live, running, &mut queues);
         self.replaced.push(Replaced {
             slot: Arc::clone(&live.slot),
+            old: Past {
+                generation: old.slot.latest(),
+                change: Arc::clone(&old.change),
+                definition: old.definition.clone(),
+            },
             name: live.definition.name().to_owned(),
             next,
+            change: Arc::clone(&live.change),
             queues,
         });
     }
@@ -48,8 +63,10 @@ impl Work {
         }
         for Replaced {
             slot,
+            old,
             name,
             next,
+            change,
             queues,
         } in self.replaced
         {
@@ -63,7 +80,7 @@ impl Work {
                     change.set_queue(queue.as_ref().map(queue_of));
                 }
             };
-            slot.replace(&next, &name, lift, settle);
+            slot.replace((old, &next, &*change), &name, lift, settle);
         }
         for slot in self.restored {
             slot.restore();

@@ -83,9 +83,6 @@ impl Keys for FleetKeys {
     /// Permits have sources of their own.
     fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}
 
-    /// The store knows nothing of it.
-    fn close(&self) {}
-
     fn clock(&self) -> &Clock {
         &self.1
     }

@@ -1,0 +1,45 @@
+//! What goes from one limiter behind a name to the next.
+
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex};
+
+use plimsoll::kinds::Kind as Class;
+
+use super::generation::{Generation, lock};
+use super::slot::Past;
+
+/// Has `next` begin with as much used as there was: of the one before it, or of the last that was a rate.
+pub(super) fn carry(retired: &[Past], next: &Generation) {
+    let is_rate =
+        |it: &Generation| it.class == Class::Rate && !it.one.is_remote() && !it.follows_names;
+    let mut before = retired.iter().rev().map(|past| &past.generation);
+    let Some(from) = before.find(|it| is_rate(it)).filter(|_| is_rate(next)) else {
+        return;
+    };
+    if next.keyed {
+        from.keys.each_used(&mut |key, used| {
+            let now = next.keys.snapshot_of(key).map_or(0, |seen| seen.in_use());
+            let now = u32::try_from(now).unwrap_or(u32::MAX);
+            next.keys.charge(key, used.saturating_sub(now));
+        });
+    } else {
+        let seen = next.one.snapshot();
+        let more = from
+            .in_use()
+            .min(seen.limit())
+            .saturating_sub(seen.in_use());
+        next.one.charge(u32::try_from(more).unwrap_or(u32::MAX));
+    }
+}
+
+/// The one copy of a name, kept for good: refusals keep theirs as well.
+pub(super) fn kept(name: &str) -> &'static str {
+    static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+    let mut names = lock(&NAMES);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into());
+    names.insert(name);
+    name
+}

@@ -1,0 +1,170 @@
+//! How each limiter can be changed where it is.
+
+use plimsoll::{Carry, Concurrency, Gate, Keyed, Queue, Rule};
+
+use super::stores::Stores;
+use crate::any_rate::AnyRate;
+use crate::check::Definition;
+use crate::rules::{Found, Unfit};
+use crate::spec::Kind;
+
+/// A change that is ready to be made.
+pub(super) type Prepared = Box<dyn FnOnce()>;
+
+/// What only the type of a limiter knows.
+pub(super) trait Change: Send + Sync {
+    /// Whether it can become what `to` says where it is.
+    fn is_possible(&self, to: &Definition) -> bool {
+        let _ = to;
+        false
+    }
+
+    /// For limits in a store: the change to `to`. `None` for others, which [change](Self::change) by themselves.
+    fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Option<Prepared>, String> {
+        let _ = (to, stores);
+        Ok(None)
+    }
+
+    /// Changes everything but its queue.
+    fn change(&self, from: &Definition, to: &Definition) {
+        let _ = (from, to);
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        let _ = queue;
+    }
+
+    /// Has room for so much more until what is returned is called, for permits that are out already. A limit that finds
+    /// itself has none: what does not fit is not counted.
+    fn make_room(&self, more: u32) -> Box<dyn FnOnce()> {
+        let _ = more;
+        Box::new(|| {})
+    }
+}
+
+pub(super) struct Fixed;
+
+impl Change for Fixed {}
+
+/// Whether `to` is in memory, and has keys or not.
+fn in_memory(to: &Definition, keyed: bool) -> bool {
+    to.is_keyed() == keyed && to.limiter.common.store.is_none()
+}
+
+pub(super) struct RateGate(pub(super) Gate<AnyRate>);
+
+impl Change for RateGate {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, false) && AnyRate::of(&to.limiter.kind).is_some()
+    }
+
+    fn change(&self, from: &Definition, to: &Definition) {
+        if let Some(Ok(rule)) = changed(from, to) {
+            self.0.replace(rule, CARRY);
+        }
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+}
+
+/// What was used stays used, debts too. A larger limit leaves room, a smaller one does not forget.
+const CARRY: Carry = Carry::Used;
+
+/// The rule of `to`, if it is another.
+fn changed(from: &Definition, to: &Definition) -> Option<Result<AnyRate, Unfit>> {
+    (from.limiter.kind != to.limiter.kind).then(|| AnyRate::of(&to.limiter.kind))?
+}
+
+pub(super) struct Slots(pub(super) Gate<Concurrency>);
+
+impl Change for Slots {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, false) && matches!(to.limiter.kind, Kind::Concurrency { .. })
+    }
+
+    fn change(&self, _from: &Definition, to: &Definition) {
+        if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
+            // It was checked that it is not 0.
+            let _ = self.0.resize(limit.0);
+        }
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+
+    fn make_room(&self, more: u32) -> Box<dyn FnOnce()> {
+        let gate = self.0.clone();
+        let seen = gate.snapshot();
+        let limit = u32::try_from(seen.limit()).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(seen.in_use())
+            .unwrap_or(u32::MAX)
+            .saturating_add(more);
+        // Nobody asks it yet, so nobody takes the room.
+        let _ = gate.resize(limit.max(wanted));
+        Box::new(move || {
+            let _ = gate.resize(limit);
+        })
+    }
+}
+
+pub(super) struct RateKeys(pub(super) Keyed<String, AnyRate>);
+
+impl Change for RateKeys {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, true) && AnyRate::of(&to.limiter.kind).is_some()
+    }
+
+    fn change(&self, from: &Definition, to: &Definition) {
+        if let Some(Ok(rule)) = changed(from, to) {
+            self.0.replace(rule, CARRY);
+        }
+        set_max_keys(&self.0, to);
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+}
+
+fn set_max_keys<R: Rule + Clone>(keys: &Keyed<String, R>, to: &Definition) {
+    if let Some(most) = to.limiter.common.max_keys {
+        // It was checked that it is not 0.
+        let _ = keys.set_max_keys(usize::try_from(most.0).unwrap_or(usize::MAX));
+    }
+}
+
+pub(super) struct SlotKeys(pub(super) Keyed<String, Concurrency>);
+
+impl Change for SlotKeys {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, true) && matches!(to.limiter.kind, Kind::Concurrency { .. })
+    }
+
+    fn change(&self, _from: &Definition, to: &Definition) {
+        if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
+            // It was checked that it is not 0.
+            let _ = self.0.resize(limit.0);
+        }
+        set_max_keys(&self.0, to);
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+}
+
+/// Another algorithm, or other parameters of it, needs another gate; another queue does not.
+pub(super) struct AdaptiveGate(pub(super) Gate<Found>, pub(super) Kind);
+
+impl Change for AdaptiveGate {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, false) && to.limiter.kind == self.1
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+}
