@@ -3,6 +3,7 @@
 use plimsoll_config::{Config, Format};
 
 /// Every field that holds a duration, in a limiter that is right but for it.
+#[cfg(feature = "redis")]
 const FIELDS: [(&str, &str); 22] = [
     ("window", "kind: fixed_window, limit: 1"),
     ("window", "kind: sliding_window, limit: 1, segments: 1"),
@@ -40,6 +41,7 @@ const FIELDS: [(&str, &str); 22] = [
     ),
 ];
 
+#[cfg(feature = "redis")]
 fn read(limiter: &str) -> Result<Config, plimsoll_config::ConfigError> {
     let text = format!(
         "stores: {{ main: {{ url: redis://127.0.0.1 }} }}\nlimiters: {{ a: {{ {limiter} }} }}\n"

@@ -46,6 +46,7 @@ pub(super) enum Inner {
     /// Several by name, as one.
     All(Arc<dyn Limiter>),
     /// A limiter without keys, in a store.
+    #[cfg(feature = "redis")]
     Remote(Arc<dyn Limiter>),
     /// A limiter with keys, wherever it is.
     Keys(Arc<dyn Keys>),
@@ -57,9 +58,9 @@ impl Generation {
         let follows_names = matches!(inner, Inner::All(_));
         let counts_permits = matches!(inner, Inner::One(_)) && class == Class::Resource;
         let (one, keys): (Arc<dyn Limiter>, Arc<dyn Keys>) = match inner {
-            Inner::One(one) | Inner::All(one) | Inner::Remote(one) => {
-                (Arc::clone(&one), Arc::new(SameForAll(one)))
-            }
+            Inner::One(one) | Inner::All(one) => (Arc::clone(&one), Arc::new(SameForAll(one))),
+            #[cfg(feature = "redis")]
+            Inner::Remote(one) => (Arc::clone(&one), Arc::new(SameForAll(one))),
             Inner::Keys(keys) => (NoKey::of(Arc::clone(&keys)), keys),
         };
         Arc::new_cyclic(|me| Self {
