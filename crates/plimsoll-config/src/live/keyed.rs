@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll::kinds::Kind;
 use plimsoll::{
-    Acquire, Demand, Denied, Keyed, PerKey, Permit, Reason, Rule, Snapshot, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Keyed, PerKey, Permit, Reason, Rule, Snapshot, Standing, Terms,
 };
+
+use super::written::written;
 
 /// A limiter with `keyed: true`: a state for each key. A clone is the same limiter.
 ///
@@ -137,34 +139,56 @@ impl fmt::Debug for KeyedLimiter {
     }
 }
 
-/// So it can stand in a layer.
-impl PerKey<str> for KeyedLimiter {
-    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        Self::try_acquire(self, key, demand)
+/// So it can stand in a layer, by any key that can be written as text: a name, a number, an
+/// [`Address`](plimsoll::Address). Two keys that are written the same share a limit.
+///
+/// ```
+/// use plimsoll::{Address, Clock, PerKey};
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limiters: { client: { kind: token_bucket, burst: 1, refill: 1, every: 1s, keyed: true } }";
+/// let limits = Config::from_str("limits.yaml", text, Format::Yaml)?.build(&Clock::system())?;
+/// let per_client = limits.keyed("client").unwrap();
+/// let client = Address::from(std::net::IpAddr::from([192, 0, 2, 1]));
+/// assert!(PerKey::try_acquire(&per_client, &client, 1.into()).is_ok());
+/// assert!(per_client.try_acquire("192.0.2.1", 1).is_err());
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
+impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
+    fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        written(key, |key| Self::try_acquire(self, key, demand))
     }
 
-    fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+    fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.check()?;
-        self.inside.keys.attempt(key, demand)
+        written(key, |key| self.inside.keys.attempt(key, demand))
     }
 
-    fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
+    fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
         match self.check() {
-            Ok(()) => self.inside.keys.acquire_owned(key, demand),
+            Ok(()) => written(key, |key| self.inside.keys.acquire_owned(key, demand)),
             Err(denied) => Acquire::ready(Err(denied)),
         }
     }
 
-    fn undo(&self, key: &str, permit: Permit<'_>) {
-        self.inside.keys.undo(key, permit);
+    fn undo(&self, key: &Q, permit: Permit<'_>) {
+        written(key, |key| self.inside.keys.undo(key, permit));
     }
 
-    fn charge(&self, key: &str, cost: u32) {
-        self.inside.keys.charge(key, cost);
+    fn charge(&self, key: &Q, cost: u32) {
+        written(key, |key| self.inside.keys.charge(key, cost));
     }
 
-    fn standing(&self, key: &str) -> Option<Standing> {
-        self.inside.keys.standing(key)
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
+        written(key, |key| self.inside.keys.settle(key, permit, cost));
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        self.inside.keys.clock()
+    }
+
+    fn standing(&self, key: &Q) -> Option<Standing> {
+        written(key, |key| self.inside.keys.standing(key))
     }
 
     fn terms(&self) -> Terms {

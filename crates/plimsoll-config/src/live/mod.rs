@@ -6,6 +6,7 @@ mod keyed;
 mod set;
 #[cfg_attr(not(feature = "redis"), path = "no_stores.rs")]
 mod stores;
+mod written;
 
 use std::collections::HashMap;
 use std::fmt;
