@@ -200,7 +200,14 @@ impl Whose<Policies> for ByPolicy {
         // A policy takes nothing back: who asks for what is refused has asked all the same.
     }
 
-    fn charge(&self, _policies: &Policies, _key: Option<&()>, _cost: u32) {}
+    fn settle(
+        &self,
+        _policies: &Policies,
+        _key: Option<&()>,
+        _permit: &mut Permit<'static>,
+        _cost: u32,
+    ) {
+    }
 
     fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<(Standing, Terms)> {
         None

@@ -16,7 +16,7 @@ use crate::observe::Counted;
 
 /// In the extensions of a response that is a refusal: why.
 ///
-/// Layers further out find it there, and take back what they have charged; a handler of errors, to log it.
+/// Layers further out find it there, and give back what the request holds; a handler of errors, to log it.
 #[derive(Clone, Debug)]
 pub struct Refused(pub Denied);
 

@@ -86,7 +86,10 @@ where
                 outcome,
                 ..
             } = *lasting;
-            holding.end(outcome.unwrap_or(Outcome::Ignore));
+            // What failed is cut short: dropping it says so.
+            if !matches!(frame, Some(Err(_))) {
+                holding.end(outcome.unwrap_or(Outcome::Ignore));
+            }
         }
         Poll::Ready(frame)
     }
@@ -118,11 +121,7 @@ impl<L: Limits> Lasting<L> {
     ) -> bool {
         let frame = match frame {
             Some(Ok(frame)) => frame,
-            Some(Err(_)) => {
-                self.outcome = Some(Outcome::Ignore);
-                return true;
-            }
-            None => return true,
+            Some(Err(_)) | None => return true,
         };
         if let Some(trailers) = frame.trailers_ref() {
             self.outcome = self.outcome.or(Some(outcome_of_trailers(trailers)));

@@ -73,15 +73,20 @@ where
         if matches!(self.options.settle, Settle::Never) {
             return;
         }
-        let (Some(cost), Some(permit)) = (self.options.settle.cost(done), &mut held.permit) else {
+        let Some(permit) = &mut held.permit else {
             return;
         };
-        let taken = permit.cost();
-        let key = held.key.as_ref();
-        if cost > taken {
-            self.whose.charge(&self.limiter, key, cost - taken);
-        } else if let Some(rest) = permit.split(taken - cost) {
-            self.whose.undo(&self.limiter, key, rest);
+        if let Some(cost) = self.options.settle.cost(done, permit.cost()) {
+            let key = held.key.as_ref();
+            self.whose.settle(&self.limiter, key, permit, cost);
+        }
+    }
+
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
+        if self.options.refunds_refused {
+            self.undo(held);
+        } else {
+            self.settle(done, held);
         }
     }
 

@@ -7,8 +7,9 @@ use plimsoll::{Denied, Outcome, Permit, Priority};
 
 use super::answering::Refused;
 use super::limits::{Admission, Limits};
-use super::settle::{Done, ResponseHead, Usage};
+use super::settle::{Done, ResponseHead};
 use super::shared::Shared;
+use super::usage::Usage;
 use crate::Head;
 
 /// What a request holds of its limits, from the moment it is admitted until its response has ended, whichever way.
@@ -81,8 +82,7 @@ impl<L: Limits> Holding<L> {
         response: &mut Response<R>,
     ) -> Option<(Option<Outcome>, u64)> {
         if response.extensions().get::<Refused>().is_some() {
-            // A limit further in has refused: all or none.
-            self.undo();
+            self.refused_inside(response);
             return None;
         }
         let shared = &*self.shared;
@@ -106,6 +106,20 @@ impl<L: Limits> Holding<L> {
         Some((outcome, length(response)))
     }
 
+    /// A limit further in has refused. What is to be given back goes at once, not when the refusal has been sent, and
+    /// nothing is learned from it: the work was not done.
+    #[cold]
+    fn refused_inside<R>(&mut self, response: &Response<R>) {
+        self.ended = true;
+        let done = Done::RefusedInside {
+            head: ResponseHead::of(response),
+            usage: self.usage.as_ref(),
+        };
+        let limits = &self.shared.limits;
+        limits.refused_inside(&done, &mut self.held);
+        limits.finish(&mut self.held, Outcome::Ignore);
+    }
+
     /// Tells the caller what is left.
     pub(super) fn tell(&self, headers: &mut HeaderMap) {
         let Shared {
@@ -120,20 +134,21 @@ impl<L: Limits> Holding<L> {
         self.shared.limits.undo(&mut self.held);
     }
 
-    /// Gives everything back, and charges what is known only now.
+    /// The body has ended: gives everything back, and charges what is known only now.
     #[inline]
     pub(super) fn end(&mut self, outcome: Outcome) {
-        self.give_back(outcome);
+        self.give_back(outcome, true);
     }
 
     #[inline]
-    fn give_back(&mut self, outcome: Outcome) {
+    fn give_back(&mut self, outcome: Outcome, complete: bool) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
         let done = Done::Sent {
             bytes: self.bytes,
             usage: self.usage.as_ref(),
+            complete,
         };
         self.shared.limits.settle(&done, &mut self.held);
         self.shared.limits.finish(&mut self.held, outcome);
@@ -144,7 +159,7 @@ impl<L: Limits> Holding<L> {
 impl<L: Limits> Drop for Holding<L> {
     #[inline]
     fn drop(&mut self) {
-        self.give_back(Outcome::Ignore);
+        self.give_back(Outcome::Ignore, false);
     }
 }
 

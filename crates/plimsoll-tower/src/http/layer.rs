@@ -35,9 +35,10 @@ use crate::{Head, PriorityFrom};
 ///
 /// # Layers inside of layers
 ///
-/// If a layer further in refuses, this one takes back what it has charged: to the limiters it is as if the request had
-/// never come. A limit that hangs in both charges twice, unless it charges
-/// [once](crate::RequestLimit::once).
+/// If a layer further in refuses, this one gives back the slots that the request holds, and keeps what it has charged:
+/// the work between the two layers was done. A limit that is to be
+/// [refunded](crate::RequestLimit::refund_refused) takes that back as well. A limit that hangs in both charges twice,
+/// unless it charges [once](crate::RequestLimit::once).
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct HttpLimitLayer<L> {
     limits: L,

@@ -40,6 +40,7 @@ pub(super) struct Options {
     within: Option<Duration>,
     sheds: bool,
     pub(super) once: Option<Once>,
+    pub(super) refunds_refused: bool,
 }
 
 impl<L: Limiter + 'static> RequestLimit<L> {
@@ -154,7 +155,11 @@ impl<L, W> RequestLimit<L, W> {
     }
 
     /// What a request really cost, by what its handler says: it finds a [`Usage`](crate::Usage) in the extensions of
-    /// the request, and what that says when the body has ended is charged.
+    /// the request, and what that says when the body has ended is charged, as if it had been taken when the request
+    /// was let in.
+    ///
+    /// A caller that hangs up before that pays the [cost](Self::cost) that was taken for the request, or what was reported
+    /// so far if that is more, unless the handler has said that its report is [complete](crate::Usage::finish).
     pub fn charge_usage(mut self) -> Self {
         self.options.settle = Settle::ByUsage;
         self
@@ -169,6 +174,17 @@ impl<L, W> RequestLimit<L, W> {
     /// How long a request may wait in the queue of the limiter.
     pub const fn within(mut self, longest: Duration) -> Self {
         self.options.within = Some(longest);
+        self
+    }
+
+    /// Takes nothing for a request that a layer further in refuses.
+    ///
+    /// Unless told, the charge stays: between this layer and the one that refuses, work was done for the request, such as
+    /// looking up an account, and whoever has used up the inner limit would have that work for nothing, as often as it
+    /// likes. Say this where nothing of value is done between the two, and callers should not pay here for what another
+    /// limit does not let them do. Slots are given back in any case.
+    pub const fn refund_refused(mut self) -> Self {
+        self.options.refunds_refused = true;
         self
     }
 

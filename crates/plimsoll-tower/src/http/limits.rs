@@ -40,6 +40,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held);
 
+    /// A limit further in has refused the request: charges what that came to, or nothing.
+    #[doc(hidden)]
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held);
+
     /// Whether anything is left to do when the head of the response is there.
     #[doc(hidden)]
     fn outlasts_head(&self, held: &Self::Held) -> bool;
@@ -148,6 +152,11 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
         self.0.settle(done, &mut held.0);
         self.1.settle(done, &mut held.1);
+    }
+
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
+        self.0.refused_inside(done, &mut held.0);
+        self.1.refused_inside(done, &mut held.1);
     }
 
     #[inline]

@@ -13,6 +13,7 @@ mod outcome;
 mod service;
 mod settle;
 mod shared;
+mod usage;
 mod whose;
 
 pub use answering::{Refused, Told};
@@ -31,7 +32,8 @@ pub use outcome::outcome_of;
 pub use service::HttpLimit;
 #[cfg(feature = "metrics")]
 pub(crate) use settle::Done;
-pub use settle::{ResponseHead, Usage};
+pub use settle::ResponseHead;
+pub use usage::Usage;
 #[cfg(feature = "axum")]
 pub(crate) use whose::Whose;
 pub use whose::{ByKey, ByKeyLater, Everyone, WithoutKey};

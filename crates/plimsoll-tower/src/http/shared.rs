@@ -7,7 +7,8 @@ use super::answering::{Answering, Told};
 use super::body::LimitBody;
 use super::limits::{Admission, Limits, ask_all};
 use super::outcome::outcome_of;
-use super::settle::{ResponseHead, Usage};
+use super::settle::ResponseHead;
+use super::usage::Usage;
 use crate::{Head, PriorityFrom};
 
 /// What all services made by one layer share.
@@ -49,7 +50,7 @@ impl<L: Limits> Shared<L> {
     pub(super) fn prepare(&self, held: &L::Held, extensions: &mut Extensions) -> Option<Usage> {
         self.limits.mark(held, extensions);
         self.limits.reads_usage().then(|| {
-            let usage = Usage::default();
+            let usage = Usage::inside(extensions);
             extensions.insert(usage.clone());
             usage
         })

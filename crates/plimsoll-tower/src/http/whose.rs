@@ -40,7 +40,14 @@ pub trait Whose<L>: Send + Sync + 'static {
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>);
 
-    fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32);
+    /// Charges what the request really cost.
+    fn settle(
+        &self,
+        limiter: &L,
+        key: Option<&Self::Kept>,
+        permit: &mut Permit<'static>,
+        cost: u32,
+    );
 
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)>;
 
@@ -91,8 +98,8 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
         limiter.undo(permit);
     }
 
-    fn charge(&self, limiter: &L, _key: Option<&()>, cost: u32) {
-        limiter.charge(cost);
+    fn settle(&self, limiter: &L, _key: Option<&()>, permit: &mut Permit<'static>, cost: u32) {
+        limiter.settle(permit, cost);
     }
 
     fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<(Standing, Terms)> {
@@ -162,9 +169,15 @@ where
         }
     }
 
-    fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32) {
+    fn settle(
+        &self,
+        limiter: &L,
+        key: Option<&Self::Kept>,
+        permit: &mut Permit<'static>,
+        cost: u32,
+    ) {
         if let Some(key) = key {
-            limiter.charge(Borrow::borrow(key), cost);
+            limiter.settle(Borrow::borrow(key), permit, cost);
         }
     }
 
@@ -247,9 +260,15 @@ where
         }
     }
 
-    fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32) {
+    fn settle(
+        &self,
+        limiter: &L,
+        key: Option<&Self::Kept>,
+        permit: &mut Permit<'static>,
+        cost: u32,
+    ) {
         if let Some(key) = found(key) {
-            limiter.charge(key, cost);
+            limiter.settle(key, permit, cost);
         }
     }
 

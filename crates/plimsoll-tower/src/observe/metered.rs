@@ -126,6 +126,10 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.settle(done, &mut held.held);
     }
 
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
+        self.limits.refused_inside(done, &mut held.held);
+    }
+
     fn outlasts_head(&self, _held: &Self::Held) -> bool {
         // It is counted until the body has ended.
         true

@@ -14,7 +14,11 @@ mod recorder;
 mod bodies;
 mod clients;
 mod hang_ups;
+mod nested;
 mod shutdown;
+mod statuses;
+mod upgrades;
+mod usage;
 mod wire;
 
 use std::net::SocketAddr;
