@@ -254,13 +254,12 @@ async fn a_router_nested_as_a_service_keeps_the_fallback_too() {
     assert_eq!(answer(&app, BOB, "/service/not").await.0, 429);
 }
 
-/// All or none: what the outer limit took goes back when a handler refuses.
 #[tokio::test]
-async fn a_limit_further_out_is_not_charged_for_what_a_handler_refuses() {
+async fn a_limit_further_out_is_not_charged_for_what_a_handler_refuses_if_told() {
     let app: Router = Router::new()
         .route("/", post(hello).limited(1.0, 1.0))
         .route("/free", get(hello))
-        .layer(per_address(1, 3));
+        .layer(per_address(1, 3).refund_refused());
     assert_eq!(ask(&app, from(ANN, "POST", "/")).await.status(), 200);
     for _ in 0..10 {
         assert_eq!(ask(&app, from(ANN, "POST", "/")).await.status(), 429);

@@ -1,6 +1,6 @@
 //! How callers are told: of a refusal, and of what is left.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
@@ -9,10 +9,10 @@ use plimsoll::{Denied, Standing};
 use super::limits::Limits;
 use crate::Head;
 use crate::answer::{
-    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal, is_grpc, problem, retry_after,
+    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal_of, is_grpc, problem_of, retry_after,
     retry_seconds,
 };
-use crate::observe::Counted;
+use crate::observe::{Counted, log_misconfigured};
 
 /// In the extensions of a response that is a refusal: why.
 ///
@@ -51,6 +51,8 @@ pub(super) struct Answering {
     pub(super) counted: Counted,
     /// What is promised is mostly the same in all responses.
     pub(super) policy: Arc<OnceLock<Policy>>,
+    /// Whether it was said that the program does not keep what a key is made of.
+    logged: Arc<Once>,
 }
 
 impl Default for Answering {
@@ -65,6 +67,7 @@ impl Default for Answering {
             on_admitted: None,
             counted: Counted::default(),
             policy: Arc::default(),
+            logged: Arc::new(Once::new()),
         }
     }
 }
@@ -121,9 +124,13 @@ impl Answering {
             .with_reset(denied.reset());
         let notices = [limits.notice(index, standing)];
         let seconds = retry_seconds(&denied, &notices);
+        let class = limits.class(index, head, &denied);
+        if class == Class::Misconfigured {
+            self.misconfigured(limits.missing(index, head));
+        }
         let mut response = match &self.respond {
             Some(respond) => respond(head, &denied),
-            None => self.usual(head, &denied, seconds),
+            None => self.usual(head, class, &denied, seconds),
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
@@ -140,16 +147,30 @@ impl Answering {
         response
     }
 
-    fn usual(&self, head: &Head<'_>, denied: &Denied, seconds: Option<u64>) -> Response<Bytes> {
+    /// Tells whoever runs the program what is missing: once, because every request is refused.
+    #[cold]
+    pub(super) fn misconfigured(&self, remedy: Option<&'static str>) {
+        if let Some(remedy) = remedy {
+            self.logged.call_once(|| log_misconfigured(remedy));
+        }
+    }
+
+    fn usual(
+        &self,
+        head: &Head<'_>,
+        class: Class,
+        denied: &Denied,
+        seconds: Option<u64>,
+    ) -> Response<Bytes> {
         if is_grpc(head) {
             let mut response = Response::new(Bytes::new());
-            *response.headers_mut() = grpc_refusal(denied);
+            *response.headers_mut() = grpc_refusal_of(class, denied);
             return response;
         }
         let mut response = Response::new(Bytes::new());
-        *response.status_mut() = Class::of(denied).status();
+        *response.status_mut() = class.status();
         let (content_type, body) = if self.problem {
-            (PROBLEM_JSON, problem(denied, seconds))
+            (PROBLEM_JSON, problem_of(class, denied, seconds))
         } else {
             let phrase = Bytes::from_static(denied.reason().phrase().as_bytes());
             (

@@ -1,13 +1,13 @@
 //! What is held of one limit, and what is done with it.
 
-use plimsoll::{Outcome, Permit, Priority, Standing, Terms};
+use plimsoll::{Denied, Outcome, Permit, Priority, Standing, Terms};
 
 use super::limit::RequestLimit;
 use super::limits::{Ask, Limits, sealed};
 use super::settle::{Done, Settle};
 use super::whose::Whose;
 use crate::Head;
-use crate::answer::{Notice, Unit};
+use crate::answer::{Class, Notice, Unit};
 
 /// What is held of a limit while a request is worked on.
 #[doc(hidden)]
@@ -126,6 +126,14 @@ where
 
     fn notice(&self, _index: usize, standing: Standing) -> Notice<'_> {
         self.notice_of(self.whose.terms(&self.limiter), standing)
+    }
+
+    fn class(&self, _index: usize, head: &Head<'_>, denied: &Denied) -> Class {
+        self.whose.class(head, denied)
+    }
+
+    fn missing(&self, _index: usize, head: &Head<'_>) -> Option<&'static str> {
+        self.whose.missing(head)
     }
 
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {

@@ -7,6 +7,7 @@ use plimsoll::{Denied, Outcome};
 use tower_layer::Layer;
 
 use super::answering::{Answering, Told};
+use super::limit::RequestLimit;
 use super::limits::Limits;
 use super::service::HttpLimit;
 use super::settle::ResponseHead;
@@ -69,6 +70,14 @@ impl<L: Limits> HttpLimitLayer<L> {
     #[cfg(feature = "axum")]
     pub(crate) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
         self.answering.refuse(&self.limits, 0, head, denied)
+    }
+}
+
+impl<L, W> HttpLimitLayer<RequestLimit<L, W>> {
+    /// Takes nothing for a request that a layer further in refuses. See
+    /// [`RequestLimit::refund_refused`](crate::RequestLimit::refund_refused).
+    pub fn refund_refused(self) -> Self {
+        self.map_limits(RequestLimit::refund_refused)
     }
 }
 

@@ -4,7 +4,7 @@ use plimsoll::{Acquire, Denied, Outcome, Permit, Priority, Standing};
 
 use super::settle::Done;
 use crate::Head;
-use crate::answer::Notice;
+use crate::answer::{Class, Notice};
 
 /// The limits on a request: a [`RequestLimit`](crate::RequestLimit), or a pair of limits, which may be pairs again.
 ///
@@ -63,6 +63,14 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     /// What the caller is told of one that stands like this.
     #[doc(hidden)]
     fn notice(&self, index: usize, standing: Standing) -> Notice<'_>;
+
+    /// What kind of refusal this is, of one of them.
+    #[doc(hidden)]
+    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class;
+
+    /// What to do about a key that the program does not keep.
+    #[doc(hidden)]
+    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str>;
 
     /// Marks a request as charged by those that charge it once.
     #[doc(hidden)]
@@ -185,6 +193,22 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
             self.0.notice(index, standing)
         } else {
             self.1.notice(index - A::COUNT, standing)
+        }
+    }
+
+    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class {
+        if index < A::COUNT {
+            self.0.class(index, head, denied)
+        } else {
+            self.1.class(index - A::COUNT, head, denied)
+        }
+    }
+
+    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str> {
+        if index < A::COUNT {
+            self.0.missing(index, head)
+        } else {
+            self.1.missing(index - A::COUNT, head)
         }
     }
 

@@ -13,6 +13,8 @@ use plimsoll::{
 
 use super::held::Held;
 use super::limits::Ask;
+use crate::answer::Class;
+use crate::keys::Missing;
 use crate::{Head, KeyFrom};
 
 /// What becomes of a request that has no key.
@@ -48,6 +50,18 @@ pub trait Whose<L>: Send + Sync + 'static {
         permit: &mut Permit<'static>,
         cost: u32,
     );
+
+    /// What kind of refusal this is.
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
+        let _ = head;
+        Class::of(denied)
+    }
+
+    /// What to do about a key that the program does not keep.
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        let _ = head;
+        None
+    }
 
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)>;
 
@@ -122,6 +136,16 @@ pub struct ByKey<K: KeyFrom> {
     pub(super) without: WithoutKey<Owned<K>>,
 }
 
+impl<K: KeyFrom> ByKey<K> {
+    /// What to do about a key that the program does not keep.
+    fn remedy(&self, head: &Head<'_>) -> Option<&'static str> {
+        match self.key.missing(head) {
+            Missing::InProgram(remedy) => Some(remedy),
+            Missing::InRequest => None,
+        }
+    }
+}
+
 pub(super) type Owned<K> = <<K as KeyFrom>::Key as ToOwned>::Owned;
 
 impl<L, K> Whose<L> for ByKey<K>
@@ -179,6 +203,18 @@ where
         if let Some(key) = key {
             limiter.settle(Borrow::borrow(key), permit, cost);
         }
+    }
+
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
+        match denied.reason() {
+            Reason::NoKey if self.remedy(head).is_some() => Class::Misconfigured,
+            _ if self.key.is_of_caller() => Class::of_caller(denied),
+            _ => Class::of(denied),
+        }
+    }
+
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        self.remedy(head)
     }
 
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
@@ -270,6 +306,10 @@ where
         if let Some(key) = found(key) {
             limiter.settle(key, permit, cost);
         }
+    }
+
+    fn class(&self, _head: &Head<'_>, denied: &Denied) -> Class {
+        Class::of_caller(denied)
     }
 
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {

@@ -8,8 +8,8 @@ use http::header::FORWARDED;
 
 use super::address::Prefixes;
 use super::hops::{Hops, address, for_parameter, unquoted};
-use super::peer::peer_of;
-use super::{Address, KeyFrom, TrustedProxies};
+use super::peer::{NO_PEER, peer_of};
+use super::{Address, KeyFrom, Missing, TrustedProxies};
 use crate::Head;
 
 /// The key is the client's address, as trusted proxies tell it.
@@ -165,5 +165,9 @@ impl KeyFrom for Forwarded {
 
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
         Some(Cow::Owned(self.address(self.client(head)?)))
+    }
+
+    fn missing(&self, _head: &Head<'_>) -> Missing {
+        NO_PEER
     }
 }

@@ -83,4 +83,26 @@ pub trait KeyFrom: Send + Sync + 'static {
 
     /// The key of this request, or none if it has none.
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Self::Key>>;
+
+    /// Whether the key says who is asking, so that its limit is the caller's own; it does unless told. A key that says what
+    /// is asked for, such as a route, does not.
+    fn is_of_caller(&self) -> bool {
+        true
+    }
+
+    /// Whose fault it is that this request has no key; the caller's unless told.
+    fn missing(&self, head: &Head<'_>) -> Missing {
+        let _ = head;
+        Missing::InRequest
+    }
+}
+
+/// Why a request has no key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// The caller left it out: the answer is 400.
+    InRequest,
+    /// The program does not keep it, and this is what to do about it: the answer is 500, and the text is logged once
+    /// (feature `tracing`).
+    InProgram(&'static str),
 }

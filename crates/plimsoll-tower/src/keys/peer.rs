@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use super::address::Prefixes;
-use super::{Address, KeyFrom};
+use super::{Address, KeyFrom, Missing};
 use crate::Head;
 
 /// The address of the peer, put into the extensions of a request by whoever accepted the connection.
@@ -78,7 +78,17 @@ impl KeyFrom for Peer {
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
         Some(Cow::Owned(self.address(peer_of(head)?)))
     }
+
+    fn missing(&self, _head: &Head<'_>) -> Missing {
+        NO_PEER
+    }
 }
+
+/// A server that does not keep addresses.
+pub(super) const NO_PEER: Missing = Missing::InProgram(
+    "requests do not have the address of their peer: serve the router with \
+     `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddr` into the extensions of requests",
+);
 
 /// The address the connection comes from.
 pub(super) fn peer_of(head: &Head<'_>) -> Option<IpAddr> {

@@ -4,7 +4,7 @@ use plimsoll::{Denied, Limiter, Outcome, Permit, Priority, Standing};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
 use super::Counted;
-use crate::answer::Notice;
+use crate::answer::{Class, Notice};
 use crate::http::{Ask, Done, sealed};
 use crate::{Head, HttpLimitLayer, Limits};
 
@@ -153,6 +153,14 @@ impl<L: Limits> Limits for MeteredLimits<L> {
 
     fn notice(&self, index: usize, standing: Standing) -> Notice<'_> {
         self.limits.notice(index, standing)
+    }
+
+    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class {
+        self.limits.class(index, head, denied)
+    }
+
+    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str> {
+        self.limits.missing(index, head)
     }
 
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
