@@ -218,6 +218,11 @@ impl Whose<Policies> for ByPolicy {
         Terms::default()
     }
 
+    fn now(&self, _policies: &Policies) -> Moment {
+        // Nobody waits for a policy.
+        Moment::ORIGIN
+    }
+
     fn name<'l>(&self, _policies: &'l Policies) -> Option<&'l str> {
         Some(FALLBACK)
     }

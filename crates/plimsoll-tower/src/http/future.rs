@@ -8,13 +8,14 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use plimsoll::{Acquire, Denied, Priority};
+use plimsoll::{Acquire, Denied, Moment, Priority};
 use tower_service::Service;
 
 use super::body::{Lasting, LimitBody};
 use super::holding::Holding;
 use super::limits::{Admission, Limits};
 use super::shared::Shared;
+use super::waited;
 use crate::Head;
 
 pin_project! {
@@ -63,8 +64,8 @@ struct Refusal<B, L> {
 
 /// A request whose turn has not come yet. Apart, because those that do not wait should be small.
 struct Waiting<S, B, L: Limits> {
-    /// For which of the limits, and how; `None` when only the service is not ready yet.
-    acquire: Option<(usize, Acquire<'static>)>,
+    /// For which of the limits, how, and since when by its clock; `None` when only the service is not ready yet.
+    acquire: Option<(usize, Acquire<'static>, Moment)>,
     priority: Priority,
     /// Until it is called.
     holding: Option<Holding<L>>,
@@ -111,8 +112,10 @@ where
         holding: Holding<L>,
         call: (S, Request<B>),
     ) -> Self {
+        let (index, acquire) = acquire;
+        let since = holding.shared().limits.now(index);
         let waiting = Some(Box::new(Waiting {
-            acquire: Some(acquire),
+            acquire: Some((index, acquire, since)),
             priority,
             holding: Some(holding),
             call: Some(call),
@@ -199,12 +202,14 @@ type Called<S, R, L> = Result<(<S as Service<R>>::Future, Holding<L>), <S as Ser
 impl<S, B, L: Limits> Waiting<S, B, L> {
     /// Waits until all limits have granted, or one has refused: then this is the answer.
     fn poll<R>(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response<LimitBody<R, L>>>> {
-        let (Some((_, request)), Some(holding)) = (&self.call, &mut self.holding) else {
+        let (Some((_, request)), Some(holding)) = (&mut self.call, &mut self.holding) else {
             unreachable!("it is not called before it is its turn")
         };
-        while let Some((index, acquire)) = &mut self.acquire {
+        while let Some((index, acquire, since)) = &mut self.acquire {
             let index = *index;
             let answer = ready!(Pin::new(acquire).poll(cx));
+            let waited = holding.shared().limits.now(index).since(*since);
+            waited::add(request.extensions_mut(), waited);
             let head = Head::of(request);
             let admission = match answer {
                 Ok(permit) => holding.granted(index, permit, &head, self.priority),
@@ -215,7 +220,10 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
             };
             self.acquire = match admission {
                 Admission::Admitted => None,
-                Admission::Wait(index, acquire) => Some((index, acquire)),
+                Admission::Wait(index, acquire) => {
+                    let since = holding.shared().limits.now(index);
+                    Some((index, acquire, since))
+                }
                 Admission::Refused(index, denied) => {
                     return Poll::Ready(Some(holding.shared().refuse(index, &head, denied)));
                 }

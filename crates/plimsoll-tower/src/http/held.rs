@@ -1,6 +1,6 @@
 //! What is held of one limit, and what is done with it.
 
-use plimsoll::{Denied, Outcome, Permit, Priority, Standing, Terms};
+use plimsoll::{Denied, Moment, Outcome, Permit, Priority, Standing, Terms};
 
 use super::limit::RequestLimit;
 use super::limits::{Ask, Limits, sealed};
@@ -134,6 +134,10 @@ where
 
     fn missing(&self, _index: usize, head: &Head<'_>) -> Option<&'static str> {
         self.whose.missing(head)
+    }
+
+    fn now(&self, _index: usize) -> Moment {
+        self.whose.now(&self.limiter)
     }
 
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {

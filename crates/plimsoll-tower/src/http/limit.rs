@@ -8,6 +8,7 @@ use plimsoll::{Demand, Limiter, PerKey};
 
 use super::once::Once;
 use super::settle::{ResponseHead, Settle};
+use super::waited::waited;
 use super::whose::{ByKey, ByKeyLater, Everyone, Owned, WithoutKey};
 use crate::{Head, KeyFrom};
 
@@ -171,7 +172,10 @@ impl<L, W> RequestLimit<L, W> {
         self
     }
 
-    /// How long a request may wait in the queue of the limiter.
+    /// How long a request may wait, for this limit and for all that it has waited for before.
+    ///
+    /// Time that a request has spent waiting, in this layer and in layers further out, counts: a request that passes
+    /// several limits has one deadline, not one for each of them.
     pub const fn within(mut self, longest: Duration) -> Self {
         self.options.within = Some(longest);
         self
@@ -201,7 +205,7 @@ impl Options {
         let demand = Demand::of(self.cost.as_ref().map_or(1, |cost| cost(head)));
         match self.within {
             _ if self.sheds => demand.at_once(),
-            Some(longest) => demand.within(longest),
+            Some(longest) => demand.within(longest.saturating_sub(waited(head))),
             None => demand,
         }
     }

@@ -1,6 +1,6 @@
 //! Several limits on one request, in order, all or none.
 
-use plimsoll::{Acquire, Denied, Outcome, Permit, Priority, Standing};
+use plimsoll::{Acquire, Denied, Moment, Outcome, Permit, Priority, Standing};
 
 use super::settle::Done;
 use crate::Head;
@@ -43,6 +43,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     /// A limit further in has refused the request: charges what that came to, or nothing.
     #[doc(hidden)]
     fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held);
+
+    /// What time it is for one of them.
+    #[doc(hidden)]
+    fn now(&self, index: usize) -> Moment;
 
     /// Whether anything is left to do when the head of the response is there.
     #[doc(hidden)]
@@ -165,6 +169,14 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
         self.0.refused_inside(done, &mut held.0);
         self.1.refused_inside(done, &mut held.1);
+    }
+
+    fn now(&self, index: usize) -> Moment {
+        if index < A::COUNT {
+            self.0.now(index)
+        } else {
+            self.1.now(index - A::COUNT)
+        }
     }
 
     #[inline]

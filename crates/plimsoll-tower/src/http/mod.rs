@@ -14,6 +14,7 @@ mod service;
 mod settle;
 mod shared;
 mod usage;
+mod waited;
 mod whose;
 
 pub use answering::{Refused, Told};

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use plimsoll::{
-    Acquire, Demand, Denied, Grant, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
 };
 
 use super::held::Held;
@@ -67,6 +67,9 @@ pub trait Whose<L>: Send + Sync + 'static {
 
     fn terms(&self, limiter: &L) -> Terms;
 
+    /// What time it is for the limiter.
+    fn now(&self, limiter: &L) -> Moment;
+
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 }
 
@@ -122,6 +125,10 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
+    }
+
+    fn now(&self, limiter: &L) -> Moment {
+        limiter.clock().precise_now()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -225,6 +232,10 @@ where
         limiter.terms()
     }
 
+    fn now(&self, limiter: &L) -> Moment {
+        now_by(limiter.clock())
+    }
+
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
         limiter.name()
     }
@@ -320,6 +331,10 @@ where
         limiter.terms()
     }
 
+    fn now(&self, limiter: &L) -> Moment {
+        now_by(limiter.clock())
+    }
+
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
         limiter.name()
     }
@@ -338,6 +353,10 @@ impl<K, F> ByKeyLater<K, F> {
 /// The key that was found, if it was looked up already.
 fn found<K>(kept: Option<&Arc<OnceLock<Option<K>>>>) -> Option<&K> {
     kept?.get()?.as_ref()
+}
+
+fn now_by(clock: Option<&Clock>) -> Moment {
+    clock.map_or_else(|| Clock::system().precise_now(), Clock::precise_now)
 }
 
 fn no_key(limiter: Option<&str>) -> Denied {

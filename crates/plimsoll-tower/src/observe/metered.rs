@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use plimsoll::{Denied, Limiter, Outcome, Permit, Priority, Standing};
+use plimsoll::{Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
 use super::Counted;
@@ -161,6 +161,10 @@ impl<L: Limits> Limits for MeteredLimits<L> {
 
     fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str> {
         self.limits.missing(index, head)
+    }
+
+    fn now(&self, index: usize) -> Moment {
+        self.limits.now(index)
     }
 
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
