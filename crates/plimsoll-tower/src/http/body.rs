@@ -7,6 +7,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use plimsoll::Outcome;
 
+use super::grpc_web::Reader;
 use super::holding::Holding;
 use super::limits::Limits;
 use super::outcome::outcome_of_trailers;
@@ -29,6 +30,8 @@ pub(super) struct Lasting<L: Limits> {
     pub(super) outcome: Option<Outcome>,
     /// How long the body is; endless if that is not known.
     pub(super) length: u64,
+    /// Reads the body for what it says about the load, if it does.
+    pub(super) web: Option<Box<Reader>>,
 }
 
 pin_project! {
@@ -129,8 +132,11 @@ impl<L: Limits> Lasting<L> {
         }
         let sent = frame.data_ref().map_or(0, |data| data.remaining() as u64);
         let complete = self.holding.sent(sent) >= self.length;
-        // Where the head says nothing about the load, trailers will.
-        (complete && self.outcome.is_some()) || body.is_end_stream()
+        if let (Some(web), Some(data)) = (&mut self.web, frame.data_ref()) {
+            self.outcome = self.outcome.or(web.read(data));
+        }
+        // Where the head says nothing about the load, trailers will, unless they are in the body.
+        (complete && (self.outcome.is_some() || self.web.is_some())) || body.is_end_stream()
     }
 }
 

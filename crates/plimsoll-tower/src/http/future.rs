@@ -12,7 +12,7 @@ use plimsoll::{Acquire, Denied, Moment, Priority};
 use tower_service::Service;
 
 use super::body::{Lasting, LimitBody};
-use super::holding::Holding;
+use super::holding::{Ahead, Holding};
 use super::limits::{Admission, Limits};
 use super::shared::Shared;
 use super::waited;
@@ -245,7 +245,7 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
         else {
             unreachable!("it is called once")
         };
-        holding.prepare(request.extensions_mut());
+        holding.prepare(&mut request);
         Poll::Ready(Ok((service.call(request), holding)))
     }
 }
@@ -267,7 +267,7 @@ fn called<R: Body, E, L: Limits>(
     holding: &mut Option<Holding<L>>,
 ) -> Result<Response<LimitBody<R, L>>, E> {
     // Looked at where it is, and moved once: it is large.
-    let lasting = match &mut result {
+    let ahead = match &mut result {
         Ok(response) => {
             let Some(here) = holding else {
                 unreachable!("a future is not polled after it is done")
@@ -280,13 +280,26 @@ fn called<R: Body, E, L: Limits>(
             None
         }
     };
-    let lasting = lasting.zip(holding.take_if(|_| lasting.is_some()));
-    let lasting = lasting.map(|((outcome, length), holding)| {
-        Box::new(Lasting {
-            holding,
-            outcome,
-            length,
-        })
+    let lasting = ahead.and_then(|ahead| {
+        let holding = holding.take()?;
+        match ahead {
+            Ahead::Body {
+                outcome,
+                length,
+                web,
+            } => Some(Box::new(Lasting {
+                holding,
+                outcome,
+                length,
+                web,
+            })),
+            Ahead::Connection => {
+                if let Ok(response) = &mut result {
+                    holding.upgraded(response);
+                }
+                None
+            }
+        }
     });
     result.map(|response| response.map(|body| LimitBody::new(body, lasting)))
 }

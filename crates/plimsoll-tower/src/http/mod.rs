@@ -3,6 +3,7 @@
 mod answering;
 mod body;
 mod future;
+mod grpc_web;
 mod held;
 mod holding;
 mod layer;
@@ -13,6 +14,8 @@ mod outcome;
 mod service;
 mod settle;
 mod shared;
+#[cfg_attr(not(feature = "upgrade"), path = "no_upgrade.rs")]
+mod upgrade;
 mod usage;
 mod waited;
 mod whose;

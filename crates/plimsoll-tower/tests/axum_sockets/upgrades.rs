@@ -1,5 +1,7 @@
 //! Connections that are upgraded.
 
+use std::net::SocketAddr;
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -11,10 +13,12 @@ use http_body_util::Empty;
 use hyper::client::conn::http2::handshake;
 use hyper::ext::Protocol;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use plimsoll::{Concurrency, Gate};
 use plimsoll_tower::{HttpLimitLayer, RequestLimit};
-use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::TcpStream;
+use tower_layer::Layer;
+use tower_service::Service;
 
 use crate::eventually::{eventually, soon};
 use crate::{is_idle, serve, slots};
@@ -142,4 +146,68 @@ async fn a_caller_that_hangs_up_during_the_upgrade_frees_its_slot() {
     drop(stream);
     eventually("it came", || gate.snapshot().granted_total() == 1).await;
     eventually("the slot is free", || is_idle(&gate)).await;
+}
+
+#[tokio::test]
+async fn every_layer_holds_its_slot_until_the_connection_ends() {
+    let (outer, inner) = (slots(2, 0), slots(2, 0));
+    let layer = |gate: &Gate<Concurrency>| HttpLimitLayer::new(RequestLimit::new(gate.clone()));
+    let router = Router::new().route("/", any(echo));
+    let address = serve(router.layer(layer(&inner)).layer(layer(&outer))).await;
+    let (_, mut stream) = upgrade(address).await;
+    stream.write_all(b"ping").await.unwrap();
+    let mut echoed = [0; 4];
+    soon(stream.read_exact(&mut echoed)).await.unwrap();
+    for gate in [&outer, &inner] {
+        assert_eq!(gate.snapshot().in_use(), 1);
+    }
+    drop(stream);
+    for gate in [&outer, &inner] {
+        eventually("the slot is free", || is_idle(gate)).await;
+    }
+}
+
+/// Whoever waits for an upgrade learns that there is none.
+#[tokio::test]
+async fn an_upgrade_that_fails_fails_behind_a_layer_too() {
+    let gate = slots(1, 0);
+    let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()));
+    let (failed, mut fails) = tokio::sync::mpsc::unbounded_channel();
+    let handler = async move |mut request: Request| {
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move { failed.send(upgrade.await.is_err()) });
+        std::future::pending::<StatusCode>().await
+    };
+    let address = serve(Router::new().route("/", any(handler)).layer(layer)).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(UPGRADE).await.unwrap();
+    eventually("it is called", || gate.snapshot().in_use() == 1).await;
+    drop(stream);
+    assert_eq!(soon(fails.recv()).await, Some(true));
+    assert!(is_idle(&gate));
+}
+
+/// A client's slot is held as well while the connection lasts that came of its request.
+#[tokio::test]
+async fn a_client_holds_its_slot_until_the_upgraded_connection_ends() {
+    let address = serve(Router::new().route("/", any(echo))).await;
+    let gate = slots(1, 0);
+    let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()));
+    let connector = hyper_util::client::legacy::connect::HttpConnector::new();
+    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
+    let client = client.build::<_, Empty<Bytes>>(connector);
+    let mut client = layer.layer(client);
+    let request = http::Request::get(format!("http://{address}/"))
+        .header("connection", "upgrade")
+        .header("upgrade", "echo")
+        .body(Empty::new());
+    let response = soon(client.call(request.unwrap())).await.unwrap();
+    assert_eq!(response.status(), 101);
+    let mut upgraded = TokioIo::new(soon(hyper::upgrade::on(response)).await.unwrap());
+    upgraded.write_all(b"ping").await.unwrap();
+    let mut echoed = [0; 4];
+    soon(upgraded.read_exact(&mut echoed)).await.unwrap();
+    assert_eq!((&echoed, gate.snapshot().in_use()), (b"ping", 1));
+    drop(upgraded);
+    assert!(is_idle(&gate));
 }
