@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,6 +12,7 @@ use super::grpc_web::Reader;
 use super::holding::Holding;
 use super::limits::Limits;
 use super::outcome::outcome_of_trailers;
+use super::stall::Watched;
 
 pin_project! {
     /// The body of a response behind a limit. What the request holds is given back when it has ended, failed, or is
@@ -19,9 +21,18 @@ pin_project! {
         #[pin]
         body: Kind<B>,
         // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
-        lasting: Option<Box<Lasting<L>>>,
+        lasting: Option<Held<L>>,
     }
 }
+
+/// What a body holds.
+enum Held<L: Limits> {
+    Here(Box<Lasting<L>>),
+    /// Until it stalls.
+    Watched(Box<Watched<L>>),
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What is held until a body has ended, and what is known of it.
 pub(super) struct Lasting<L: Limits> {
@@ -54,21 +65,22 @@ impl<B, L: Limits> LimitBody<B, L> {
 
     /// A body that holds what the request holds until it has ended, if anything is to be held.
     #[inline(always)]
-    pub(super) const fn new(body: B, lasting: Option<Box<Lasting<L>>>) -> Self {
+    pub(super) fn new(body: B, lasting: Option<Box<Lasting<L>>>) -> Self {
         Self {
             body: Kind::Service { body },
-            lasting,
+            lasting: lasting.map(Held::new),
         }
     }
 }
 
 impl<B, L> Body for LimitBody<B, L>
 where
-    B: Body<Data: From<Bytes>>,
+    B: Body<Data: From<Bytes>, Error: Into<BoxError>>,
     L: Limits,
 {
     type Data = B::Data;
-    type Error = B::Error;
+    /// The error of the body, or [`Stalled`].
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
@@ -82,19 +94,25 @@ where
                 return Poll::Ready(frame);
             }
         };
+        if let Some(Held::Watched(watched)) = this.lasting
+            && let Err(stalled) = watched.begin()
+        {
+            return Poll::Ready(Some(Err(stalled.into())));
+        }
         let frame = ready!(body.as_mut().poll_frame(cx));
-        if let Some(lasting) = this.lasting.take_if(|lasting| lasting.sees(&frame, &body)) {
-            let Lasting {
-                mut holding,
-                outcome,
-                ..
-            } = *lasting;
+        let is_last = |lasting: &mut Lasting<L>| lasting.sees(&frame, &body);
+        if let Some(Lasting {
+            mut holding,
+            outcome,
+            ..
+        }) = Held::sent(this.lasting, is_last)
+        {
             // What failed is cut short: dropping it says so.
             if !matches!(frame, Some(Err(_))) {
                 holding.end(outcome.unwrap_or(Outcome::Ignore));
             }
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -110,6 +128,37 @@ where
             Kind::Refusal { body } => {
                 SizeHint::with_exact(body.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
+        }
+    }
+}
+
+impl<L: Limits> Held<L> {
+    #[inline]
+    fn new(lasting: Box<Lasting<L>>) -> Self {
+        match lasting.holding.shared().settings.stall {
+            Some(longest) => Self::Watched(Box::new(Watched::new(lasting, longest))),
+            None => Self::Here(lasting),
+        }
+    }
+
+    /// Something was sent. Returns what is held if it was the last.
+    #[inline]
+    fn sent(
+        here: &mut Option<Self>,
+        is_last: impl FnOnce(&mut Lasting<L>) -> bool,
+    ) -> Option<Lasting<L>> {
+        let last = match here.as_mut()? {
+            Self::Watched(watched) => Some(*watched.sent(is_last)?),
+            Self::Here(lasting) => {
+                if !is_last(lasting) {
+                    return None;
+                }
+                None
+            }
+        };
+        match here.take() {
+            Some(Self::Here(lasting)) => Some(*lasting),
+            _ => last,
         }
     }
 }

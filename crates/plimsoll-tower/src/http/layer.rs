@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
@@ -118,6 +119,29 @@ impl<L> HttpLimitLayer<L> {
     /// as long as the caller likes. What is charged by the body is charged when it has ended all the same.
     pub const fn until_head(mut self) -> Self {
         self.settings.until_head = true;
+        self
+    }
+
+    /// How long a caller may go without reading on. Off unless set: a body holds what its request holds for as long as
+    /// the connection lasts, and clients that never read hold slots until somebody closes their connections.
+    ///
+    /// Counted is the time between a part of the body that the server took and the next one it asks for. It takes the next
+    /// one when its buffers have room, that is, when the client has read from a full connection; time in which the handler has
+    /// nothing to send does not count. When it has passed, what the request holds is given back at once and the body is
+    /// over: if it is read on after all, it fails with [`Stalled`](crate::Stalled), which ends the connection, or the stream
+    /// of HTTP/2. Choose many times what the slowest honest client needs for one part of a body, some ten seconds or more.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    /// use std::time::Duration;
+    ///
+    /// let downloads = RequestLimit::new(Gate::new(Concurrency::new(100)));
+    /// let layer = HttpLimitLayer::new(downloads).stall_timeout(Duration::from_secs(30));
+    /// # let _ = layer;
+    /// ```
+    pub const fn stall_timeout(mut self, longest: Duration) -> Self {
+        self.settings.stall = Some(longest);
         self
     }
 

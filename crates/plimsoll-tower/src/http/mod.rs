@@ -14,6 +14,7 @@ mod outcome;
 mod service;
 mod settle;
 mod shared;
+mod stall;
 #[cfg_attr(not(feature = "upgrade"), path = "no_upgrade.rs")]
 mod upgrade;
 mod usage;
@@ -37,6 +38,7 @@ pub use service::HttpLimit;
 #[cfg(feature = "metrics")]
 pub(crate) use settle::Done;
 pub use settle::ResponseHead;
+pub use stall::Stalled;
 pub use usage::Usage;
 #[cfg(feature = "axum")]
 pub(crate) use whose::Whose;

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Extensions, Response};
 use plimsoll::{Denied, Outcome, Priority};
@@ -27,6 +28,8 @@ pub(super) struct Settings {
     pub(super) classify: Option<OutcomeOf>,
     /// Whether permits go back with the head of the response.
     pub(super) until_head: bool,
+    /// How long a body may go unread.
+    pub(super) stall: Option<Duration>,
 }
 
 impl<L: Limits> Shared<L> {

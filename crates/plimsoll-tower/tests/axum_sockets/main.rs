@@ -16,6 +16,7 @@ mod clients;
 mod hang_ups;
 mod nested;
 mod shutdown;
+mod stalls;
 mod statuses;
 mod upgrades;
 mod usage;
