@@ -62,9 +62,9 @@ impl PolicyLayer {
         }
     }
 
-    /// Goes by the address that these proxies tell in `X-Forwarded-For`.
-    pub fn behind(self, proxies: TrustedProxies) -> Self {
-        self.client(Forwarded::x_forwarded_for(proxies))
+    /// Goes by the address that these proxies tell: in `X-Forwarded-For`, or as a [`Forwarded`] says.
+    pub fn behind(self, proxies: impl Into<Forwarded>) -> Self {
+        self.client(proxies.into())
     }
 
     /// Goes by the address that is found like this. How many bits of it count, the policies say.

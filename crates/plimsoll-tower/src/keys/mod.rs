@@ -2,8 +2,8 @@
 //!
 //! | key | read from | who decides what it is |
 //! |---|---|---|
-//! | [`Peer`] | the address the connection comes from | the network |
-//! | [`Forwarded`] | what trusted proxies say of the client's address | the proxies |
+//! | [`Peer`] | the address the connection comes from, or the [user](UnixPeer) of a Unix socket | the network, the system |
+//! | [`Forwarded`] | what trusted proxies say of the client's address: `X-Forwarded-For`, `Forwarded`, a field of theirs | the proxies |
 //! | [`MethodKey`], `MatchedRoute` (feature `axum`) | the route, the method | the server: there are only so many |
 //! | [`HeaderKey`], [`CookieKey`], [`QueryKey`], [`PathKey`] | the request's own words | **the client** |
 //! | [`by`] | a closure | you |
@@ -17,6 +17,7 @@
 //! Keys of text are [bounded]: what is longer than [`LONGEST`] bytes becomes shorter, but stays different from
 //! all others.
 
+mod add_peer;
 mod address;
 mod by;
 mod cookie;
@@ -32,12 +33,14 @@ mod query;
 mod route;
 mod text;
 mod trusted;
+mod unix;
 
 use std::borrow::Cow;
 use std::hash::Hash;
 
 use crate::Head;
 
+pub use add_peer::AddPeer;
 pub use address::Address;
 pub use by::{By, by};
 pub use cookie::CookieKey;
@@ -53,6 +56,7 @@ pub use query::QueryKey;
 pub use route::MatchedRoute;
 pub use text::{LONGEST, bounded};
 pub use trusted::TrustedProxies;
+pub use unix::UnixPeer;
 
 /// Finds the key of a request.
 ///

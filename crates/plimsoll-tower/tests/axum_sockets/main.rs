@@ -15,6 +15,8 @@ mod bodies;
 mod clients;
 mod hang_ups;
 mod nested;
+#[cfg(unix)]
+mod peers;
 mod shutdown;
 mod stalls;
 mod statuses;
