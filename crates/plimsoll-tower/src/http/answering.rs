@@ -1,10 +1,12 @@
 //! How callers are told: of a refusal, and of what is left.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Once, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
-use plimsoll::{Denied, Standing};
+use plimsoll::{Denied, Moment, Standing};
 
 use super::limits::Limits;
 use crate::Head;
@@ -44,6 +46,8 @@ pub(super) struct Answering {
     pub(super) fields: Fields,
     pub(super) told: Told,
     pub(super) retry_after: bool,
+    /// Told where nobody knows.
+    pub(super) retry_full_after: Option<Duration>,
     pub(super) problem: bool,
     pub(super) respond: Option<Respond>,
     pub(super) on_refused: Option<OnRefused>,
@@ -61,6 +65,7 @@ impl Default for Answering {
             fields: Fields::STANDARD,
             told: Told::WhenRefused,
             retry_after: true,
+            retry_full_after: None,
             problem: true,
             respond: None,
             on_refused: None,
@@ -123,14 +128,15 @@ impl Answering {
             .with_more_after(denied.retry_after())
             .with_reset(denied.reset());
         let notices = [limits.notice(index, standing)];
-        let seconds = retry_seconds(&denied, &notices);
         let class = limits.class(index, head, &denied);
+        let told = self.when_full(class, &denied);
+        let seconds = retry_seconds(&told, &notices);
         if class == Class::Misconfigured {
             self.misconfigured(limits.missing(index, head));
         }
         let mut response = match &self.respond {
             Some(respond) => respond(head, &denied),
-            None => self.usual(head, class, &denied, seconds),
+            None => self.usual(head, class, &told, seconds),
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
@@ -145,6 +151,19 @@ impl Answering {
         }
         response.extensions_mut().insert(Refused(denied));
         response
+    }
+
+    /// A refusal that says when to come back, if that was set for those of which nobody knows.
+    fn when_full<'d>(&self, class: Class, denied: &'d Denied) -> Cow<'d, Denied> {
+        let is_full = matches!(class, Class::Capacity | Class::Quota);
+        match self.retry_full_after {
+            Some(wait) if is_full && denied.retry_after().is_none() => {
+                let now = Moment::ORIGIN;
+                let told = denied.clone().with_ready_at(now, Some(now.plus(wait)));
+                Cow::Owned(told)
+            }
+            _ => Cow::Borrowed(denied),
+        }
     }
 
     /// Tells whoever runs the program what is missing: once, because every request is refused.

@@ -163,6 +163,13 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
+    /// When callers are told to come back where nobody knows when there is room: if the server is full (503), or as many
+    /// requests of a caller are under way as it may have (429). Not told unless set. gRPC is told as well.
+    pub const fn retry_full_after(mut self, wait: Duration) -> Self {
+        self.answering.retry_full_after = Some(wait);
+        self
+    }
+
     /// Whether the body of a refusal is `application/problem+json`, which it is unless told otherwise, or a phrase.
     pub const fn problem(mut self, wanted: bool) -> Self {
         self.answering.problem = wanted;

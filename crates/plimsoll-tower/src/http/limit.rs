@@ -176,6 +176,9 @@ impl<L, W> RequestLimit<L, W> {
     ///
     /// Time that a request has spent waiting, in this layer and in layers further out, counts: a request that passes
     /// several limits has one deadline, not one for each of them.
+    ///
+    /// A rate knows when a turn comes, and refuses at once what would come too late. A limit on what is under way cannot
+    /// know when others end, and refuses when the time is up.
     pub const fn within(mut self, longest: Duration) -> Self {
         self.options.within = Some(longest);
         self
