@@ -21,12 +21,12 @@ pin_project! {
         #[pin]
         body: Kind<B>,
         // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
-        lasting: Option<Held<L>>,
+        lasting: Option<Hold<L>>,
     }
 }
 
 /// What a body holds.
-enum Held<L: Limits> {
+enum Hold<L: Limits> {
     Here(Box<Lasting<L>>),
     /// Until it stalls.
     Watched(Box<Watched<L>>),
@@ -68,7 +68,7 @@ impl<B, L: Limits> LimitBody<B, L> {
     pub(super) fn new(body: B, lasting: Option<Box<Lasting<L>>>) -> Self {
         Self {
             body: Kind::Service { body },
-            lasting: lasting.map(Held::new),
+            lasting: lasting.map(Hold::new),
         }
     }
 }
@@ -94,7 +94,7 @@ where
                 return Poll::Ready(frame);
             }
         };
-        if let Some(Held::Watched(watched)) = this.lasting
+        if let Some(Hold::Watched(watched)) = this.lasting
             && let Err(stalled) = watched.begin()
         {
             return Poll::Ready(Some(Err(stalled.into())));
@@ -105,7 +105,7 @@ where
             mut holding,
             outcome,
             ..
-        }) = Held::sent(this.lasting, is_last)
+        }) = Hold::sent(this.lasting, is_last)
         {
             // What failed is cut short: dropping it says so.
             if !matches!(frame, Some(Err(_))) {
@@ -132,7 +132,7 @@ where
     }
 }
 
-impl<L: Limits> Held<L> {
+impl<L: Limits> Hold<L> {
     #[inline]
     fn new(lasting: Box<Lasting<L>>) -> Self {
         match lasting.holding.shared().settings.stall {
@@ -171,9 +171,8 @@ impl<L: Limits> Lasting<L> {
         frame: &Option<Result<Frame<B::Data>, B::Error>>,
         body: &Pin<&mut B>,
     ) -> bool {
-        let frame = match frame {
-            Some(Ok(frame)) => frame,
-            Some(Err(_)) | None => return true,
+        let Some(Ok(frame)) = frame else {
+            return true;
         };
         if let Some(trailers) = frame.trailers_ref() {
             self.outcome = self.outcome.or(Some(outcome_of_trailers(trailers)));
