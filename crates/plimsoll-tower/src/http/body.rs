@@ -79,7 +79,7 @@ where
     L: Limits,
 {
     type Data = B::Data;
-    /// The error of the body, or [`Stalled`].
+    /// The error of the body, or [`Stalled`](crate::Stalled).
     type Error = BoxError;
 
     fn poll_frame(
