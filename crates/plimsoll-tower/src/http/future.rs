@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use plimsoll::{Acquire, Denied, Moment, Priority};
+use plimsoll::{Acquire, Denied, Moment, Priority, Reason, Standing};
 use tower_service::Service;
 
 use super::body::{Lasting, LimitBody};
@@ -196,6 +196,10 @@ where
     }
 }
 
+/// How often in a row a request is granted what it waited for and then has to wait for another limit, without any waiting
+/// in between. Only limits that share a limiter whose permits do not suffice for both do that to a request, for ever.
+const MOST_ROUNDS: usize = 64;
+
 /// The call of a service, with what its request holds.
 type Called<S, R, L> = Result<(<S as Service<R>>::Future, Holding<L>), <S as Service<R>>::Error>;
 
@@ -205,7 +209,10 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
         let (Some((_, request)), Some(holding)) = (&mut self.call, &mut self.holding) else {
             unreachable!("it is not called before it is its turn")
         };
-        while let Some((index, acquire, since)) = &mut self.acquire {
+        for _ in 0..MOST_ROUNDS {
+            let Some((index, acquire, since)) = &mut self.acquire else {
+                return Poll::Ready(None);
+            };
             let index = *index;
             let answer = ready!(Pin::new(acquire).poll(cx));
             let waited = holding.shared().limits.now(index).since(*since);
@@ -229,7 +236,16 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
                 }
             };
         }
-        Poll::Ready(None)
+        let Some((index, ..)) = self.acquire.take() else {
+            return Poll::Ready(None);
+        };
+        // It is granted one limit after the other at once, and never all of them.
+        let limits = &holding.shared().limits;
+        let name = limits.notice(index, Standing::new(0, 0)).name();
+        let denied = Denied::new(Reason::Saturated).with_limiter(name);
+        holding.refused(&denied);
+        let refusal = holding.shared().refuse(index, &Head::of(request), denied);
+        Poll::Ready(Some(refusal))
     }
 
     /// Calls the service when it is ready.

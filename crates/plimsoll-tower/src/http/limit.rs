@@ -208,7 +208,10 @@ impl Options {
         let demand = Demand::of(self.cost.as_ref().map_or(1, |cost| cost(head)));
         match self.within {
             _ if self.sheds => demand.at_once(),
-            Some(longest) => demand.within(longest.saturating_sub(waited(head))),
+            Some(longest) => match longest.saturating_sub(waited(head)) {
+                Duration::ZERO => demand.at_once(),
+                left => demand.within(left),
+            },
             None => demand,
         }
     }
