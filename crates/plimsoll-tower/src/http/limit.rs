@@ -6,10 +6,11 @@ use std::time::Duration;
 use http::header::CONTENT_LENGTH;
 use plimsoll::{Demand, Limiter, PerKey};
 
+use super::later::ByKeyLater;
 use super::once::Once;
 use super::settle::{ResponseHead, Settle};
 use super::waited::waited;
-use super::whose::{ByKey, ByKeyLater, Everyone, Owned, WithoutKey};
+use super::whose::{ByKey, Everyone, Owned, WithoutKey};
 use crate::{Head, KeyFrom};
 
 /// One limit on requests: which limiter, whose requests, and at what cost.

@@ -6,6 +6,7 @@ mod future;
 mod grpc_web;
 mod held;
 mod holding;
+mod later;
 mod layer;
 mod limit;
 mod limits;
@@ -26,6 +27,7 @@ pub use body::LimitBody;
 pub use future::ResponseFuture;
 #[cfg(feature = "axum")]
 pub(crate) use held::Held;
+pub use later::ByKeyLater;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
 #[cfg(any(feature = "axum", feature = "metrics"))]
@@ -42,4 +44,4 @@ pub use stall::Stalled;
 pub use usage::Usage;
 #[cfg(feature = "axum")]
 pub(crate) use whose::Whose;
-pub use whose::{ByKey, ByKeyLater, Everyone, WithoutKey};
+pub use whose::{ByKey, Everyone, WithoutKey};
