@@ -21,15 +21,15 @@ pin_project! {
         #[pin]
         body: Kind<B>,
         // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
-        lasting: Option<Hold<L>>,
+        lasting: Option<Box<Hold<L>>>,
     }
 }
 
 /// What a body holds.
-enum Hold<L: Limits> {
-    Here(Box<Lasting<L>>),
+pub(super) enum Hold<L: Limits> {
+    Here(Lasting<L>),
     /// Until it stalls.
-    Watched(Box<Watched<L>>),
+    Watched(Watched<L>),
 }
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -65,10 +65,10 @@ impl<B, L: Limits> LimitBody<B, L> {
 
     /// A body that holds what the request holds until it has ended, if anything is to be held.
     #[inline(always)]
-    pub(super) fn new(body: B, lasting: Option<Box<Lasting<L>>>) -> Self {
+    pub(super) const fn new(body: B, lasting: Option<Box<Hold<L>>>) -> Self {
         Self {
             body: Kind::Service { body },
-            lasting: lasting.map(Hold::new),
+            lasting,
         }
     }
 }
@@ -94,7 +94,7 @@ where
                 return Poll::Ready(frame);
             }
         };
-        if let Some(Hold::Watched(watched)) = this.lasting
+        if let Some(Hold::Watched(watched)) = this.lasting.as_deref_mut()
             && let Err(stalled) = watched.begin()
         {
             return Poll::Ready(Some(Err(stalled.into())));
@@ -134,9 +134,9 @@ where
 
 impl<L: Limits> Hold<L> {
     #[inline]
-    fn new(lasting: Box<Lasting<L>>) -> Self {
+    pub(super) fn new(lasting: Lasting<L>) -> Self {
         match lasting.holding.shared().settings.stall {
-            Some(longest) => Self::Watched(Box::new(Watched::new(lasting, longest))),
+            Some(longest) => Self::Watched(Watched::new(lasting, longest)),
             None => Self::Here(lasting),
         }
     }
@@ -144,11 +144,11 @@ impl<L: Limits> Hold<L> {
     /// Something was sent. Returns what is held if it was the last.
     #[inline]
     fn sent(
-        here: &mut Option<Self>,
+        here: &mut Option<Box<Self>>,
         is_last: impl FnOnce(&mut Lasting<L>) -> bool,
     ) -> Option<Lasting<L>> {
-        let last = match here.as_mut()? {
-            Self::Watched(watched) => Some(*watched.sent(is_last)?),
+        let last = match &mut **here.as_mut()? {
+            Self::Watched(watched) => Some(watched.sent(is_last)?),
             Self::Here(lasting) => {
                 if !is_last(lasting) {
                     return None;
@@ -156,9 +156,9 @@ impl<L: Limits> Hold<L> {
                 None
             }
         };
-        match here.take() {
-            Some(Self::Here(lasting)) => Some(*lasting),
-            _ => last,
+        match *here.take()? {
+            Self::Here(lasting) => Some(lasting),
+            Self::Watched(_) => last,
         }
     }
 }

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use plimsoll::{Acquire, Denied, Moment, Priority, Reason, Standing};
 use tower_service::Service;
 
-use super::body::{Lasting, LimitBody};
+use super::body::{Hold, Lasting, LimitBody};
 use super::holding::{Ahead, Holding};
 use super::limits::{Admission, Limits};
 use super::shared::Shared;
@@ -303,12 +303,12 @@ fn called<R: Body, E, L: Limits>(
                 outcome,
                 length,
                 web,
-            } => Some(Box::new(Lasting {
+            } => Some(Box::new(Hold::new(Lasting {
                 holding,
                 outcome,
                 length,
                 web,
-            })),
+            }))),
             Ahead::Connection => {
                 if let Ok(response) = &mut result {
                     holding.upgraded(response);

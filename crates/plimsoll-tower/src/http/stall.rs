@@ -42,7 +42,7 @@ struct Inside<L: Limits> {
     /// Whether it is the reader's turn.
     unread: bool,
     stalled: bool,
-    lasting: Option<Box<Lasting<L>>>,
+    lasting: Option<Lasting<L>>,
 }
 
 impl<L: Limits> Cell<L> {
@@ -69,7 +69,7 @@ impl<L: Limits> Wake for Cell<L> {
 }
 
 impl<L: Limits> Watched<L> {
-    pub(super) fn new(lasting: Box<Lasting<L>>, longest: Duration) -> Self {
+    pub(super) fn new(lasting: Lasting<L>, longest: Duration) -> Self {
         let inside = Inside {
             unread: true,
             stalled: false,
@@ -104,9 +104,9 @@ impl<L: Limits> Watched<L> {
     pub(super) fn sent(
         &mut self,
         is_last: impl FnOnce(&mut Lasting<L>) -> bool,
-    ) -> Option<Box<Lasting<L>>> {
+    ) -> Option<Lasting<L>> {
         let mut inside = self.cell.lock();
-        if inside.lasting.as_mut().is_none_or(|here| is_last(here)) {
+        if inside.lasting.as_mut().is_none_or(is_last) {
             return inside.lasting.take();
         }
         inside.unread = true;
