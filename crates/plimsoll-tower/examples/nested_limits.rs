@@ -1,7 +1,8 @@
 //! Run with: `cargo run -p plimsoll-tower --example nested_limits --features axum`
 //!
 //! Limits inside of limits: one for each address on everything, a smaller one on the route that is dear, and few at once
-//! there. They are asked from the outside in, all or none: what the inner ones refuse, the outer one does not charge.
+//! there. They are asked from the outside in. Nothing is done between them, so the outer one refunds what the inner ones
+//! refuse.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,10 +31,9 @@ pub(crate) fn app() -> Router {
     Router::new()
         .route("/report", get(|| async { "a report\n" }).layer(dear))
         .route("/", get(|| async { "hello\n" }))
-        .layer(HttpLimitLayer::new(RequestLimit::by_key(
-            everything,
-            Peer::new(),
-        )))
+        .layer(HttpLimitLayer::new(
+            RequestLimit::by_key(everything, Peer::new()).refund_refused(),
+        ))
 }
 
 pub(crate) async fn run(listener: TcpListener) -> io::Result<()> {

@@ -17,7 +17,7 @@ pub mod shedding;
 
 pub use self::http::{
     ByKey, ByKeyLater, Everyone, HttpLimit, HttpLimitLayer, LimitBody, Limits, Refused,
-    RequestLimit, ResponseFuture, ResponseHead, Told, Usage, WithoutKey, outcome_of,
+    RequestLimit, ResponseFuture, ResponseHead, Stalled, Told, Usage, WithoutKey, outcome_of,
 };
 pub use declare::{per_address, try_per_address};
 pub use error::LimitError;

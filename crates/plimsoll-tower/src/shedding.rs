@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use plimsoll::adaptive::{
-    Adaptive, Aimd, Gradient2, LatencyGradient, Limit, Settings, Vegas, Verdict, Windowed,
+    Adaptive, Aimd, Gradient2, Insight, LatencyGradient, Limit, Load, Sample, Settings, Vegas,
+    Verdict, Windowed,
 };
 use plimsoll::{Clock, Gate, InvalidLimit};
 
@@ -33,10 +34,12 @@ pub fn load_shedding() -> SheddingLayer {
 
 /// Lets in as much at once as the server can bear, lets a few wait, and turns the rest away.
 ///
-/// How much that is, an adaptive limit finds out from how long requests take. Who cannot be let in waits, by class:
-/// critical requests first, as the header `x-priority` says ([`PriorityHeader`]), then normal ones. If the queue is full, the
-/// lowest class goes, whoever came last. Both that and waiting too long are answered with 503, without
-/// `Retry-After`: nobody knows when there is room.
+/// How much that is, an adaptive limit finds out from how long requests take and how many come through. Who cannot be let
+/// in waits, by class: critical requests first, as the header `x-priority` says ([`PriorityHeader`]), then normal ones. If the
+/// queue is full, the lowest class goes, whoever came last. Nobody waits longer than half a second unless told: callers that
+/// give up after a second or more then have as much left for the work itself, and a server that has become slow does not
+/// work for callers that are gone. Both are answered with 503, without `Retry-After` unless it is
+/// [set](Self::retry_after): nobody knows when there is room.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,12 +57,13 @@ pub fn load_shedding() -> SheddingLayer {
 /// | [`minimum`](Self::minimum) | 5 | at least 1 |
 /// | [`initial`](Self::initial) | 5 | from the minimum to the maximum |
 /// | [`maximum`](Self::maximum) | 500 | more than the minimum |
-/// | [`tolerance`](Self::tolerance) | 1.5 | more than 1 |
+/// | [`tolerance`](Self::tolerance) | 1.5, for algorithms that have one | more than 1 |
 /// | [`min_queue`](Self::min_queue) | 20 | at least 1 |
 /// | [`initial_queue`](Self::initial_queue) | 20 | at least the minimum of the queue |
-/// | [`queue_timeout`](Self::queue_timeout) | none: they wait for ever | |
+/// | [`queue_timeout`](Self::queue_timeout) | 500 ms | |
 /// | [`queue_size`](Self::queue_size) | the root of the limit, rounded up | |
-/// | [`algorithm`](Self::algorithm) | [`LatencyGradient`] | |
+/// | [`algorithm`](Self::algorithm) | [`Verdict`] | |
+/// | [`retry_after`](Self::retry_after) | none | |
 /// | [`clock`](Self::clock) | [`Clock::precise`] | |
 #[must_use = "settings do nothing until they are built"]
 pub struct LoadShed {
@@ -67,17 +71,25 @@ pub struct LoadShed {
     queue_size: Option<fn(u32) -> u32>,
     algorithm: Option<Algorithm>,
     name: String,
+    retry_after: Option<Duration>,
     clock: Clock,
 }
+
+/// How long anybody waits at most.
+const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl LoadShed {
     /// The usual settings.
     pub fn new() -> Self {
         Self {
-            settings: Settings::default(),
+            settings: Settings {
+                queue_timeout: Some(QUEUE_TIMEOUT),
+                ..Settings::default()
+            },
             queue_size: None,
             algorithm: None,
             name: "load-shedding".to_owned(),
+            retry_after: None,
             clock: Clock::precise(),
         }
     }
@@ -119,9 +131,23 @@ impl LoadShed {
         self
     }
 
-    /// How long anybody waits at most.
+    /// How long anybody waits at most. Well below what callers wait for an answer: who waits longer than its caller is
+    /// worked for in vain.
     pub const fn queue_timeout(mut self, timeout: Duration) -> Self {
         self.settings.queue_timeout = Some(timeout);
+        self
+    }
+
+    /// Lets requests wait for as long as it takes.
+    pub const fn without_queue_timeout(mut self) -> Self {
+        self.settings.queue_timeout = None;
+        self
+    }
+
+    /// When those who are turned away are told to come back. Callers that obey it come back together, so that what a
+    /// short overload turned away comes again as one.
+    pub const fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
         self
     }
 
@@ -131,13 +157,13 @@ impl LoadShed {
         self
     }
 
-    /// Finds the limit in another way: by [`verdict`], which needs no tuning, by another function of this module, or by
-    /// a closure that makes an algorithm of the settings.
+    /// Finds the limit in another way than by [`verdict`], which needs no tuning: by another function of this module, or
+    /// by a closure that makes an algorithm of the settings.
     ///
     /// ```
     /// use plimsoll_tower::{LoadShed, shedding};
     ///
-    /// let (layer, gate) = LoadShed::new().algorithm(shedding::verdict).build()?;
+    /// let (layer, gate) = LoadShed::new().algorithm(shedding::gradient2).build()?;
     /// # let _ = (layer, gate);
     /// # Ok::<(), plimsoll::InvalidLimit>(())
     /// ```
@@ -175,7 +201,11 @@ impl LoadShed {
         self.settings.check()?;
         let algorithm = match self.algorithm {
             Some(algorithm) => algorithm(&self.settings)?,
-            None => Box::new(gradient(&self.settings, self.queue_size)?),
+            None => Box::new(verdict(&self.settings)?),
+        };
+        let algorithm = match self.queue_size {
+            Some(_) => Box::new(WithoutQueue(algorithm)),
+            None => algorithm,
         };
         let mut gate = self.settings.builder(|_| algorithm)?;
         if let Some(size) = self.queue_size {
@@ -186,7 +216,37 @@ impl LoadShed {
         let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()))
             .priority(PriorityHeader::default())
             .told(Told::Never);
+        let layer = match self.retry_after {
+            Some(wait) => layer.retry_full_after(wait),
+            None => layer,
+        };
         Ok((layer, gate))
+    }
+}
+
+/// An algorithm whose own idea of the queue does not count.
+#[derive(Debug)]
+struct WithoutQueue(Box<dyn Limit>);
+
+impl Limit for WithoutQueue {
+    fn limit(&self) -> u32 {
+        self.0.limit()
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        self.0.sample(sample);
+    }
+
+    fn tick_every(&self) -> Option<Duration> {
+        self.0.tick_every()
+    }
+
+    fn tick(&mut self, load: Load) {
+        self.0.tick(load);
+    }
+
+    fn insight(&self) -> Insight {
+        self.0.insight()
     }
 }
 
@@ -205,22 +265,20 @@ impl fmt::Debug for LoadShed {
     }
 }
 
-fn gradient(
-    settings: &Settings,
-    queue_size: Option<fn(u32) -> u32>,
-) -> Result<LatencyGradient, InvalidLimit> {
-    let gradient = LatencyGradient::builder()
+/// [`LatencyGradient`] within these settings.
+///
+/// # Errors
+///
+/// If they do not go together.
+pub fn latency_gradient(settings: &Settings) -> Result<LatencyGradient, InvalidLimit> {
+    LatencyGradient::builder()
         .min(settings.minimum)
         .initial(settings.initial)
         .max(settings.maximum)
         .tolerance(settings.tolerance)
         .min_queue(settings.min_queue)
-        .initial_queue(settings.initial_queue);
-    match queue_size {
-        Some(size) => gradient.queue_size(size),
-        None => gradient,
-    }
-    .build()
+        .initial_queue(settings.initial_queue)
+        .build()
 }
 
 /// [`Verdict`] within these settings.

@@ -8,10 +8,10 @@ use axum::extract::{Query, State};
 use axum::routing::{any, get, post};
 use http::{Request, Response, StatusCode};
 use plimsoll::policy::{OpCode, PoliciesBuilder};
-use plimsoll::{ManualClock, Policies, Policy, Reason, TokenBucket};
+use plimsoll::{Keyed, ManualClock, Policies, Policy, Reason, TokenBucket};
 use plimsoll_tower::declare::{Declaration, LimitHandlers, LimitRoutes, PolicyLayer};
-use plimsoll_tower::keys::{PeerAddr, TrustedProxies};
-use plimsoll_tower::{Refused, limit, per_address, try_per_address};
+use plimsoll_tower::keys::{Address, Peer, PeerAddr, TrustedProxies};
+use plimsoll_tower::{HttpLimitLayer, Refused, RequestLimit, limit, per_address, try_per_address};
 use tower::ServiceExt;
 
 #[limit(rps = 5, burst = 2.5)]
@@ -254,13 +254,15 @@ async fn a_router_nested_as_a_service_keeps_the_fallback_too() {
     assert_eq!(answer(&app, BOB, "/service/not").await.0, 429);
 }
 
-/// All or none: what the outer limit took goes back when a handler refuses.
 #[tokio::test]
-async fn a_limit_further_out_is_not_charged_for_what_a_handler_refuses() {
+async fn a_limit_further_out_is_not_charged_for_what_a_handler_refuses_if_told() {
+    let rate = Keyed::<Address, _>::builder(TokenBucket::per_second(1).with_burst(3));
+    let rate = rate.clock(ManualClock::new().clock()).build();
+    let outer = HttpLimitLayer::new(RequestLimit::by_key(rate, Peer::new()));
     let app: Router = Router::new()
         .route("/", post(hello).limited(1.0, 1.0))
         .route("/free", get(hello))
-        .layer(per_address(1, 3));
+        .layer(outer.refund_refused());
     assert_eq!(ask(&app, from(ANN, "POST", "/")).await.status(), 200);
     for _ in 0..10 {
         assert_eq!(ask(&app, from(ANN, "POST", "/")).await.status(), 429);

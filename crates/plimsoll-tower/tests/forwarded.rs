@@ -367,3 +367,30 @@ fn well_known_networks() {
         assert!(!ours.contains(outside.parse().unwrap()), "{outside}");
     }
 }
+
+/// Only `X-Forwarded-For` could be chosen where a layer is put behind proxies.
+#[test]
+fn a_single_header_is_one_line_with_one_address_from_a_trusted_proxy() {
+    let key = Forwarded::single_header(proxies(), "cf-connecting-ip".parse().unwrap());
+    let read = |peer: &str, lines: &[&[u8]]| client(&key, "cf-connecting-ip", peer, lines);
+    assert_eq!(read("10.0.0.1", &[b"192.0.2.1"]), "192.0.2.1");
+    assert_eq!(read("10.0.0.1", &[b" 2001:db8::1 "]), "2001:db8::1");
+    assert_eq!(read("198.51.100.1", &[b"192.0.2.1"]), "198.51.100.1");
+    let not_believed: [&[&[u8]]; 7] = [
+        &[],
+        &[b""],
+        &[b"192.0.2.1, 192.0.2.2"],
+        &[b"192.0.2.1", b"192.0.2.1"],
+        &[b"unknown"],
+        &[b"192.0.2.1 192.0.2.2"],
+        &[b"192.0.2.256"],
+    ];
+    for lines in not_believed {
+        assert_eq!(read("10.0.0.1", lines), "10.0.0.1", "{lines:?}");
+    }
+    // Other fields are not read.
+    assert_eq!(
+        client(&key, "x-forwarded-for", "10.0.0.1", &[b"192.0.2.1"]),
+        "10.0.0.1"
+    );
+}

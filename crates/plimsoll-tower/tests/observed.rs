@@ -363,3 +363,23 @@ fn every_refusal_is_one_event() {
         ]
     );
 }
+
+/// A program that forgets to keep the addresses of its peers had to find that out by itself.
+#[test]
+fn a_missing_peer_address_is_logged_once_with_what_to_write() {
+    let keyed = plimsoll::Keyed::<plimsoll::Address, _>::new(TokenBucket::per_second(5));
+    let limit = RequestLimit::by_key(keyed, plimsoll_tower::keys::Peer::new());
+    let mut server = server(&HttpLimitLayer::new(limit), false);
+    let notes = Notes::default();
+    with_default(notes.clone(), || {
+        for _ in 0..3 {
+            let mut sent: Sent = Box::pin(server.call(request("GET", "normal")));
+            assert_eq!(answer(&mut sent), Some(500));
+        }
+    });
+    let notes = notes.0.lock().unwrap();
+    let remedies = notes.iter().filter_map(|fields| fields.get("message"));
+    let remedies = remedies
+        .filter(|text| text.contains("into_make_service_with_connect_info::<SocketAddr>()"));
+    assert_eq!(remedies.count(), 1);
+}

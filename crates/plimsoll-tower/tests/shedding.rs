@@ -125,6 +125,7 @@ fn options_that_do_not_go_together_are_named() {
 fn every_algorithm_can_be_chosen_and_keeps_to_the_bounds() {
     let sheds = [
         LoadShed::new().algorithm(shedding::verdict),
+        LoadShed::new().algorithm(shedding::latency_gradient),
         LoadShed::new().algorithm(shedding::gradient2),
         LoadShed::new().algorithm(shedding::vegas),
         LoadShed::new().algorithm(shedding::aimd),
@@ -189,6 +190,39 @@ fn who_waits_too_long_is_sent_away_like_one_who_finds_the_queue_full() {
     assert_eq!(gate.snapshot().queued(), 0);
 }
 
+/// The line that everybody copies let requests wait for ever.
+#[test]
+fn nobody_waits_for_longer_than_half_a_second_unless_told() {
+    for (told, refused) in [(true, false), (false, true)] {
+        let time = ManualClock::new();
+        let mut shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+        if told {
+            shed = shed.without_queue_timeout();
+        }
+        let (layer, _gate) = shed.build().unwrap();
+        let mut server = Server::new(&layer);
+        let _inside = server.occupy("normal");
+        let mut waiting = server.occupy("normal");
+        time.advance(Duration::from_millis(499));
+        assert!(waiting.answer().is_none());
+        time.advance(Duration::from_millis(2));
+        assert_eq!(waiting.answer().is_some(), refused);
+    }
+}
+
+#[test]
+fn those_who_are_turned_away_can_be_told_when_to_come_back() {
+    let time = ManualClock::new();
+    let shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+    let shed = shed.retry_after(Duration::from_millis(1500));
+    let (layer, _gate) = shed.min_queue(1).initial_queue(1).build().unwrap();
+    let mut server = Server::new(&layer);
+    let _inside = (server.occupy("normal"), server.occupy("normal"));
+    let refusal = server.send("/slow", "normal").answer().unwrap();
+    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refusal.headers()[header::RETRY_AFTER], "2");
+}
+
 /// One slot, and a queue that is full: the limit grows by what waits, and the queue by its root.
 #[test]
 fn the_queue_follows_the_limit() {
@@ -197,6 +231,9 @@ fn the_queue_follows_the_limit() {
     for (set, size) in [(None, root), (Some(double), double)] {
         let time = ManualClock::new();
         let mut shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+        shed = shed
+            .algorithm(shedding::latency_gradient)
+            .without_queue_timeout();
         if let Some(set) = set {
             shed = shed.queue_size(set);
         }

@@ -21,7 +21,7 @@ use plimsoll_tower::{HttpLimitLayer, LimitError, LimitLayer, Limits, RequestLimi
 use recorder::Recorder;
 use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Channel, Server};
+use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use tonic_health::pb::HealthCheckRequest;
@@ -295,4 +295,25 @@ async fn each_tenant_has_its_limit_by_metadata() {
         );
     }
     assert_eq!(codes, [Code::Ok, Code::ResourceExhausted, Code::Ok]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn users_of_a_unix_socket_have_limits_too() {
+    let path = std::env::temp_dir().join(format!("plimsoll-tonic-{}", std::process::id()));
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let rate = Keyed::<Address, _>::builder(TokenBucket::per_second(2));
+    let rate = rate.clock(ManualClock::new().clock()).build();
+    let layer = HttpLimitLayer::new(RequestLimit::by_key(rate, Peer::new()));
+    let (_reporter, health) = tonic_health::server::health_reporter();
+    let server = Server::builder().layer(layer).add_service(health);
+    let incoming = tokio_stream::wrappers::UnixListenerStream::new(listener);
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let endpoint = Endpoint::try_from(format!("unix://{}", path.display())).unwrap();
+    let mut client = HealthClient::new(soon(endpoint.connect()).await.unwrap());
+    assert!(check(&mut client).await.is_ok());
+    assert!(check(&mut client).await.is_ok());
+    let denied = check(&mut client).await.unwrap_err();
+    assert_eq!(denied.code(), Code::ResourceExhausted);
+    std::fs::remove_file(&path).unwrap();
 }

@@ -123,6 +123,21 @@ pub trait Limiter: Send + Sync {
         let _ = cost;
     }
 
+    /// Corrects a permit of this limiter whose work turned out to cost `cost`, more or less than was taken for it: as
+    /// if that had been taken when the permit was granted.
+    ///
+    /// A limiter that cannot tell what came since then charges the difference now, or undoes it.
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        if let Some(rest) = permit.split(permit.cost().saturating_sub(cost)) {
+            self.undo(rest);
+        }
+        if !permit.gives_back()
+            && let Some((before, _)) = permit.settle(cost)
+        {
+            self.charge(cost - before.cost);
+        }
+    }
+
     /// Whether there is room for anything new: for callers who do not start what will be refused anyway. Takes nothing
     /// and counts nothing.
     ///

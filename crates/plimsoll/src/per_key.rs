@@ -1,4 +1,4 @@
-use crate::{Acquire, Demand, Denied, Permit, Standing, Terms};
+use crate::{Acquire, Clock, Demand, Denied, Permit, Standing, Terms};
 
 /// A limit for each key, wherever its states are kept.
 ///
@@ -36,6 +36,24 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
 
     /// Takes after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
     fn charge(&self, key: &Q, cost: u32);
+
+    /// Corrects a permit of `key` whose work turned out to cost `cost`. See
+    /// [`Limiter::settle`](crate::Limiter::settle).
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
+        if let Some(rest) = permit.split(permit.cost().saturating_sub(cost)) {
+            self.undo(key, rest);
+        }
+        if !permit.gives_back()
+            && let Some((before, _)) = permit.settle(cost)
+        {
+            self.charge(key, cost - before.cost);
+        }
+    }
+
+    /// The clock it goes by, if it has one here.
+    fn clock(&self) -> Option<&Clock> {
+        None
+    }
 
     /// How much `key` has left, if that can be told here and now.
     fn standing(&self, key: &Q) -> Option<Standing>;

@@ -293,6 +293,17 @@ impl<'a> Permit<'a> {
         self.flags.end().then_some(grant)
     }
 
+    /// Makes it a permit for `cost`, for a limit that is not given back to. Returns what it was a permit for before, unless
+    /// it has ended.
+    pub(crate) fn settle(&mut self, cost: u32) -> Option<(Grant, Era)> {
+        let before = (self.grant(), self.era);
+        let alive = self.flags.has(Flags::ALIVE);
+        if alive {
+            self.cost = cost;
+        }
+        alive.then_some(before)
+    }
+
     /// Never gives the permit back.
     pub fn forget(mut self) {
         self.end();

@@ -142,6 +142,29 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// since is not freed again.
     fn put_back(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32);
 
+    /// Corrects, now, a take of `estimate` at `taken` that turned out to cost `actual`: as if `actual` had been taken
+    /// at `taken`.
+    ///
+    /// What has come back since then counts against the actual cost, not against the estimate.
+    fn settle(
+        &self,
+        state: &mut Self::State,
+        now: Moment,
+        taken: Moment,
+        (estimate, actual): (u32, u32),
+    ) {
+        let mut alone = self.fresh_key(taken);
+        self.charge(&mut alone, taken, estimate.abs_diff(actual));
+        if self.full_at(&alone, now).is_some_and(|full| full <= now) {
+            // It has come back, or left its window: what is in use now was taken by others.
+            return;
+        }
+        match actual.checked_sub(estimate) {
+            Some(more) => self.charge(state, taken.min(now), more),
+            None => self.put_back(state, now, taken, estimate - actual),
+        }
+    }
+
     /// Makes up to `amount` more available, never more than the limit.
     fn add(&self, state: &mut Self::State, now: Moment, amount: u32) {
         self.put_back(state, now, now, amount);

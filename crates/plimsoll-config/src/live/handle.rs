@@ -173,6 +173,13 @@ impl Limiter for Handle {
         }
     }
 
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        match self.0.direct() {
+            Some(generation) => generation.one.settle(permit, cost),
+            None => self.0.latest().one.settle(permit, cost),
+        }
+    }
+
     fn check_saturation(&self) -> Result<(), Denied> {
         if let Some(generation) = self.0.direct() {
             return generation.one.check_saturation();

@@ -9,6 +9,7 @@ use plimsoll::{
 
 use super::slot::Slot;
 use super::waiting::Wait;
+use super::written::written;
 
 /// A limiter with `keyed: true`: a state for each key. A clone is the same limiter.
 ///
@@ -139,46 +140,71 @@ impl fmt::Debug for KeyedLimiter {
     }
 }
 
-/// So it can stand in a layer.
-impl PerKey<str> for KeyedLimiter {
-    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        Self::try_acquire(self, key, demand)
+/// So it can stand in a layer, by any key that can be written as text: a name, a number, an
+/// [`Address`](plimsoll::Address). Two keys that are written the same share a limit.
+///
+/// ```
+/// use plimsoll::{Address, Clock, PerKey};
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limiters: { client: { kind: token_bucket, burst: 1, refill: 1, every: 1s, keyed: true } }";
+/// let limits = Config::from_str("limits.yaml", text, Format::Yaml)?.build(&Clock::system())?;
+/// let per_client = limits.keyed("client").unwrap();
+/// let client = Address::from(std::net::IpAddr::from([192, 0, 2, 1]));
+/// assert!(PerKey::try_acquire(&per_client, &client, 1.into()).is_ok());
+/// assert!(per_client.try_acquire("192.0.2.1", 1).is_err());
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
+impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
+    fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        written(key, |key| Self::try_acquire(self, key, demand))
     }
 
-    fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.ask_for(key, demand, |keys, demand| keys.attempt(key, demand))
+    fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        written(key, |key| {
+            self.ask_for(key, demand, |keys, demand| keys.attempt(key, demand))
+        })
     }
 
-    fn attempt_owned(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
-        if let Some(generation) = self.slot.direct() {
+    fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
+        written(key, |key| {
+            if let Some(generation) = self.slot.direct() {
+                let permit = generation.keys.attempt_owned(key, demand)?;
+                return Some(generation.own_shared(permit));
+            }
+            let generation = self.slot.current().ok()?;
             let permit = generation.keys.attempt_owned(key, demand)?;
-            return Some(generation.own_shared(permit));
-        }
-        let generation = self.slot.current().ok()?;
-        let permit = generation.keys.attempt_owned(key, demand)?;
-        Some(generation.own_shared(permit))
+            Some(generation.own_shared(permit))
+        })
     }
 
-    fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
-        Acquire::from_future(Wait::new(Arc::clone(&self.slot), Some(key), demand))
+    fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
+        let wait = written(key, |key| {
+            Wait::new(Arc::clone(&self.slot), Some(key), demand)
+        });
+        Acquire::from_future(wait)
     }
 
-    fn undo(&self, key: &str, permit: Permit<'_>) {
-        match self.slot.direct() {
-            Some(generation) => generation.keys.undo(key, permit),
-            None => self.slot.latest().keys.undo(key, permit),
-        }
+    fn undo(&self, key: &Q, permit: Permit<'_>) {
+        written(key, |key| self.slot.latest().keys.undo(key, permit));
     }
 
-    fn charge(&self, key: &str, cost: u32) {
-        match self.slot.direct() {
-            Some(generation) => generation.keys.charge(key, cost),
-            None => self.slot.latest().keys.charge(key, cost),
-        }
+    fn charge(&self, key: &Q, cost: u32) {
+        written(key, |key| self.slot.latest().keys.charge(key, cost));
     }
 
-    fn standing(&self, key: &str) -> Option<Standing> {
-        self.slot.latest().keys.standing(key)
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
+        written(key, |key| {
+            self.slot.latest().keys.settle(key, permit, cost);
+        });
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        Some(self.slot.clock())
+    }
+
+    fn standing(&self, key: &Q) -> Option<Standing> {
+        written(key, |key| self.slot.latest().keys.standing(key))
     }
 
     fn terms(&self) -> Terms {
@@ -203,7 +229,7 @@ pub(super) trait Keys: PerKey<str> {
     fn each_used(&self, see: &mut dyn FnMut(&str, u32));
     /// Gives back what was granted for `key`.
     fn give_back(&self, key: &str, grant: Grant, outcome: Outcome);
-    fn clock(&self) -> &Clock;
+    fn its_clock(&self) -> &Clock;
 }
 
 /// A keyed limit in memory, and the clock it goes by.
@@ -235,6 +261,14 @@ impl<R: Rule + Clone> PerKey<str> for InMemory<R> {
 
     fn charge(&self, key: &str, cost: u32) {
         self.keyed.charge(key, cost);
+    }
+
+    fn settle(&self, key: &str, permit: &mut Permit<'_>, cost: u32) {
+        PerKey::settle(&self.keyed, key, permit, cost);
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        Some(&self.clock)
     }
 
     fn standing(&self, key: &str) -> Option<Standing> {
@@ -281,7 +315,7 @@ impl<R: Rule + Clone> Keys for InMemory<R> {
         }
     }
 
-    fn clock(&self) -> &Clock {
+    fn its_clock(&self) -> &Clock {
         &self.clock
     }
 }

@@ -17,6 +17,7 @@ mod views;
 mod waiting;
 mod watch;
 mod work;
+mod written;
 
 use std::collections::HashMap;
 use std::fmt;

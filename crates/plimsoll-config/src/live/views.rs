@@ -41,6 +41,14 @@ impl PerKey<str> for SameForAll {
         self.0.charge(cost);
     }
 
+    fn settle(&self, _key: &str, permit: &mut Permit<'_>, cost: u32) {
+        self.0.settle(permit, cost);
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        Some(self.0.clock())
+    }
+
     fn standing(&self, _key: &str) -> Option<Standing> {
         self.0.standing()
     }
@@ -80,7 +88,7 @@ impl Keys for SameForAll {
         self.0.source().give_back(grant, outcome);
     }
 
-    fn clock(&self) -> &Clock {
+    fn its_clock(&self) -> &Clock {
         self.0.clock()
     }
 }
@@ -129,6 +137,10 @@ impl Limiter for NoKey {
         self.keys.charge(NO_KEY, cost);
     }
 
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        self.keys.settle(NO_KEY, permit, cost);
+    }
+
     /// Only what can be had at once: a key takes nothing ahead of time.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         self.try_acquire(demand).map(at_once)
@@ -165,7 +177,7 @@ impl Limiter for NoKey {
     }
 
     fn clock(&self) -> &Clock {
-        self.keys.clock()
+        self.keys.its_clock()
     }
 
     fn source(&self) -> &dyn Source {
@@ -183,7 +195,7 @@ impl Source for NoKey {
     }
 
     fn now(&self) -> Option<Moment> {
-        Some(self.keys.clock().now())
+        Some(self.keys.its_clock().now())
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {

@@ -29,7 +29,7 @@ where
 }
 
 /// Where a request comes from, for handlers behind a [`LimitedListener`]: axum can tell the `SocketAddr` of its own
-/// listeners only.
+/// listeners only. Limits by address of `plimsoll-tower` find it too.
 ///
 /// ```
 /// use axum::Router;

@@ -50,7 +50,12 @@ pub fn is_grpc(head: &Head<'_>) -> bool {
 /// ```
 #[must_use]
 pub fn grpc_refusal(denied: &Denied) -> HeaderMap {
-    let class = Class::of(denied);
+    grpc_refusal_of(Class::of(denied), denied)
+}
+
+/// A [`grpc_refusal`] of this class, where more is known of the limit than the refusal says.
+#[must_use]
+pub fn grpc_refusal_of(class: Class, denied: &Denied) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(5);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(&GRPC_STATUS, fields::integer(class.grpc_code().into()));

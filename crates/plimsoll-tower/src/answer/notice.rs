@@ -72,6 +72,12 @@ impl<'a> Notice<'a> {
         }
     }
 
+    /// The name of the limit.
+    #[must_use]
+    pub const fn name(&self) -> &'a str {
+        self.name
+    }
+
     /// What a refusal says of the limit it came from.
     #[must_use]
     pub fn of(denied: &'a Denied) -> Self {

@@ -25,7 +25,12 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 /// ```
 #[must_use]
 pub fn problem(denied: &Denied, retry_seconds: Option<u64>) -> Bytes {
-    let class = Class::of(denied);
+    problem_of(Class::of(denied), denied, retry_seconds)
+}
+
+/// A [`problem`] of this class, where more is known of the limit than the refusal says.
+#[must_use]
+pub fn problem_of(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Bytes {
     written(|out| {
         out.put(br#"{"type":"#);
         out.string(class.problem_type());

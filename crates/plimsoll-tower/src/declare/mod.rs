@@ -42,7 +42,7 @@
 //! |---|---|
 //! | over the limit | 429, `Retry-After` until the next token |
 //! | locked out | 429, `Retry-After` until the lockout ends |
-//! | no address | 429, `Retry-After: 1` |
+//! | no address, because the program does not keep it: see [`per_address`](crate::per_address) | 429, `Retry-After: 1` |
 //! | the policies are closed | 503 |
 //!
 //! # Who has declared something

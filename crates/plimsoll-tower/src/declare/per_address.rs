@@ -23,8 +23,8 @@ pub type PerAddressLayer =
 /// # }
 /// ```
 ///
-/// Without `into_make_service_with_connect_info` nobody knows whose limit counts, and everything is refused. What
-/// counts as one address is told at [`Peer`](crate::keys::Peer); behind proxies, say so with
+/// Without `into_make_service_with_connect_info` nobody knows whose limit counts, and everything is answered with 500;
+/// with the feature `tracing` the first one is logged. What counts as one address is told at [`Peer`](crate::keys::Peer); behind proxies, say so with
 /// [`behind`](HttpLimitLayer::behind). The limiter is called `per-address`. For other rules, names or clocks, put a limit
 /// [together](RequestLimit::by_key).
 ///
@@ -62,16 +62,21 @@ impl<L> HttpLimitLayer<RequestLimit<L, ByKey<Forwarded>>>
 where
     L: plimsoll::PerKey<Address> + 'static,
 {
-    /// Believes these proxies when they say in `X-Forwarded-For` whom they forward for. See [`Forwarded`].
+    /// Believes these proxies when they say whom they forward for: in `X-Forwarded-For`, or as a [`Forwarded`] says.
+    /// Nobody else is believed.
     ///
     /// ```
-    /// use plimsoll_tower::{keys::TrustedProxies, per_address};
+    /// use plimsoll_tower::{keys::{Forwarded, TrustedProxies}, per_address};
     ///
-    /// let layer = per_address(5, 10).behind(TrustedProxies::parse(["192.0.2.0/28"])?);
+    /// let proxies = TrustedProxies::parse(["192.0.2.0/28"])?;
+    /// let layer = per_address(5, 10).behind(proxies.clone());
+    /// // They write the field that RFC 7239 defines, or one of their own.
+    /// let layer = per_address(5, 10).behind(Forwarded::rfc_7239(proxies.clone()));
+    /// let layer = per_address(5, 10).behind(Forwarded::single_header(proxies, "cf-connecting-ip".parse()?));
     /// # let _ = layer;
-    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn behind(self, proxies: TrustedProxies) -> Self {
-        self.map_limits(|limit| limit.with_key(Forwarded::x_forwarded_for(proxies)))
+    pub fn behind(self, proxies: impl Into<Forwarded>) -> Self {
+        self.map_limits(|limit| limit.with_key(proxies.into()))
     }
 }

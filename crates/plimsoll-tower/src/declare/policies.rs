@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -12,8 +12,9 @@ use tower_service::Service;
 use super::declaration::{UNDECLARED, refusal};
 use super::learned::Learned;
 use crate::http::{Ask, Held, Whose};
-use crate::keys::{Forwarded, TrustedProxies};
-use crate::{Head, HttpLimit, HttpLimitLayer, RequestLimit};
+use crate::keys::{Forwarded, Missing, TrustedProxies};
+use crate::observe::log_misconfigured;
+use crate::{Head, HttpLimit, HttpLimitLayer, KeyFrom, RequestLimit};
 
 /// The layer before everything that declares nothing.
 pub type FallbackLayer = HttpLimitLayer<RequestLimit<Policies, ByPolicy>>;
@@ -61,9 +62,9 @@ impl PolicyLayer {
         }
     }
 
-    /// Goes by the address that these proxies tell in `X-Forwarded-For`.
-    pub fn behind(self, proxies: TrustedProxies) -> Self {
-        self.client(Forwarded::x_forwarded_for(proxies))
+    /// Goes by the address that these proxies tell: in `X-Forwarded-For`, or as a [`Forwarded`] says.
+    pub fn behind(self, proxies: impl Into<Forwarded>) -> Self {
+        self.client(proxies.into())
     }
 
     /// Goes by the address that is found like this. How many bits of it count, the policies say.
@@ -121,7 +122,7 @@ impl Provided {
     }
 
     pub(super) fn client(&self, head: &Head<'_>) -> Option<IpAddr> {
-        self.0.client.client(head)
+        client_of(&self.0.client, head)
     }
 
     pub(super) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
@@ -183,7 +184,7 @@ impl Whose<Policies> for ByPolicy {
         if self.learned.declares(head) {
             return Ask::Pass;
         }
-        let decision = policies.evaluate(UNDECLARED, self.client.client(head));
+        let decision = policies.evaluate(UNDECLARED, client_of(&self.client, head));
         if let Some(denied) = refusal(decision, FALLBACK) {
             return Ask::Refused(denied);
         }
@@ -200,7 +201,14 @@ impl Whose<Policies> for ByPolicy {
         // A policy takes nothing back: who asks for what is refused has asked all the same.
     }
 
-    fn charge(&self, _policies: &Policies, _key: Option<&()>, _cost: u32) {}
+    fn settle(
+        &self,
+        _policies: &Policies,
+        _key: Option<&()>,
+        _permit: &mut Permit<'static>,
+        _cost: u32,
+    ) {
+    }
 
     fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<(Standing, Terms)> {
         None
@@ -210,9 +218,26 @@ impl Whose<Policies> for ByPolicy {
         Terms::default()
     }
 
+    fn now(&self, _policies: &Policies) -> Moment {
+        // Nobody waits for a policy.
+        Moment::ORIGIN
+    }
+
     fn name<'l>(&self, _policies: &'l Policies) -> Option<&'l str> {
         Some(FALLBACK)
     }
+}
+
+/// The address of the client. That there is none is said once.
+fn client_of(client: &Forwarded, head: &Head<'_>) -> Option<IpAddr> {
+    static LOGGED: Once = Once::new();
+    let address = client.client(head);
+    if address.is_none()
+        && let Missing::InProgram(remedy) = client.missing(head)
+    {
+        LOGGED.call_once(|| log_misconfigured(remedy));
+    }
+    address
 }
 
 const FALLBACK: &str = "fallback";

@@ -1,22 +1,24 @@
 //! How callers are told: of a refusal, and of what is left.
 
-use std::sync::{Arc, OnceLock};
+use std::borrow::Cow;
+use std::sync::{Arc, Once, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
-use plimsoll::{Denied, Standing};
+use plimsoll::{Denied, Moment, Standing};
 
 use super::limits::Limits;
 use crate::Head;
 use crate::answer::{
-    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal, is_grpc, problem, retry_after,
+    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal_of, is_grpc, problem_of, retry_after,
     retry_seconds,
 };
-use crate::observe::Counted;
+use crate::observe::{Counted, log_misconfigured};
 
 /// In the extensions of a response that is a refusal: why.
 ///
-/// Layers further out find it there, and take back what they have charged; a handler of errors, to log it.
+/// Layers further out find it there, and give back what the request holds; a handler of errors, to log it.
 #[derive(Clone, Debug)]
 pub struct Refused(pub Denied);
 
@@ -44,6 +46,8 @@ pub(super) struct Answering {
     pub(super) fields: Fields,
     pub(super) told: Told,
     pub(super) retry_after: bool,
+    /// Told where nobody knows.
+    pub(super) retry_full_after: Option<Duration>,
     pub(super) problem: bool,
     pub(super) respond: Option<Respond>,
     pub(super) on_refused: Option<OnRefused>,
@@ -51,6 +55,8 @@ pub(super) struct Answering {
     pub(super) counted: Counted,
     /// What is promised is mostly the same in all responses.
     pub(super) policy: Arc<OnceLock<Policy>>,
+    /// Whether it was said that the program does not keep what a key is made of.
+    logged: Arc<Once>,
 }
 
 impl Default for Answering {
@@ -59,12 +65,14 @@ impl Default for Answering {
             fields: Fields::STANDARD,
             told: Told::WhenRefused,
             retry_after: true,
+            retry_full_after: None,
             problem: true,
             respond: None,
             on_refused: None,
             on_admitted: None,
             counted: Counted::default(),
             policy: Arc::default(),
+            logged: Arc::new(Once::new()),
         }
     }
 }
@@ -120,10 +128,15 @@ impl Answering {
             .with_more_after(denied.retry_after())
             .with_reset(denied.reset());
         let notices = [limits.notice(index, standing)];
-        let seconds = retry_seconds(&denied, &notices);
+        let class = limits.class(index, head, &denied);
+        let told = self.when_full(class, &denied);
+        let seconds = retry_seconds(&told, &notices);
+        if class == Class::Misconfigured {
+            self.misconfigured(limits.missing(index, head));
+        }
         let mut response = match &self.respond {
             Some(respond) => respond(head, &denied),
-            None => self.usual(head, &denied, seconds),
+            None => self.usual(head, class, &told, seconds),
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
@@ -140,16 +153,43 @@ impl Answering {
         response
     }
 
-    fn usual(&self, head: &Head<'_>, denied: &Denied, seconds: Option<u64>) -> Response<Bytes> {
+    /// A refusal that says when to come back, if that was set for those of which nobody knows.
+    fn when_full<'d>(&self, class: Class, denied: &'d Denied) -> Cow<'d, Denied> {
+        let is_full = matches!(class, Class::Capacity | Class::Quota);
+        match self.retry_full_after {
+            Some(wait) if is_full && denied.retry_after().is_none() => {
+                let now = Moment::ORIGIN;
+                let told = denied.clone().with_ready_at(now, Some(now.plus(wait)));
+                Cow::Owned(told)
+            }
+            _ => Cow::Borrowed(denied),
+        }
+    }
+
+    /// Tells whoever runs the program what is missing: once, because every request is refused.
+    #[cold]
+    pub(super) fn misconfigured(&self, remedy: Option<&'static str>) {
+        if let Some(remedy) = remedy {
+            self.logged.call_once(|| log_misconfigured(remedy));
+        }
+    }
+
+    fn usual(
+        &self,
+        head: &Head<'_>,
+        class: Class,
+        denied: &Denied,
+        seconds: Option<u64>,
+    ) -> Response<Bytes> {
         if is_grpc(head) {
             let mut response = Response::new(Bytes::new());
-            *response.headers_mut() = grpc_refusal(denied);
+            *response.headers_mut() = grpc_refusal_of(class, denied);
             return response;
         }
         let mut response = Response::new(Bytes::new());
-        *response.status_mut() = Class::of(denied).status();
+        *response.status_mut() = class.status();
         let (content_type, body) = if self.problem {
-            (PROBLEM_JSON, problem(denied, seconds))
+            (PROBLEM_JSON, problem_of(class, denied, seconds))
         } else {
             let phrase = Bytes::from_static(denied.reason().phrase().as_bytes());
             (

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,9 +8,11 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use plimsoll::Outcome;
 
+use super::grpc_web::Reader;
 use super::holding::Holding;
 use super::limits::Limits;
 use super::outcome::outcome_of_trailers;
+use super::stall::Watched;
 
 pin_project! {
     /// The body of a response behind a limit. What the request holds is given back when it has ended, failed, or is
@@ -18,9 +21,18 @@ pin_project! {
         #[pin]
         body: Kind<B>,
         // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
-        lasting: Option<Box<Lasting<L>>>,
+        lasting: Option<Box<Hold<L>>>,
     }
 }
+
+/// What a body holds.
+pub(super) enum Hold<L: Limits> {
+    Here(Lasting<L>),
+    /// Until it stalls.
+    Watched(Watched<L>),
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What is held until a body has ended, and what is known of it.
 pub(super) struct Lasting<L: Limits> {
@@ -29,6 +41,8 @@ pub(super) struct Lasting<L: Limits> {
     pub(super) outcome: Option<Outcome>,
     /// How long the body is; endless if that is not known.
     pub(super) length: u64,
+    /// Reads the body for what it says about the load, if it does.
+    pub(super) web: Option<Box<Reader>>,
 }
 
 pin_project! {
@@ -51,7 +65,7 @@ impl<B, L: Limits> LimitBody<B, L> {
 
     /// A body that holds what the request holds until it has ended, if anything is to be held.
     #[inline(always)]
-    pub(super) const fn new(body: B, lasting: Option<Box<Lasting<L>>>) -> Self {
+    pub(super) const fn new(body: B, lasting: Option<Box<Hold<L>>>) -> Self {
         Self {
             body: Kind::Service { body },
             lasting,
@@ -61,11 +75,12 @@ impl<B, L: Limits> LimitBody<B, L> {
 
 impl<B, L> Body for LimitBody<B, L>
 where
-    B: Body<Data: From<Bytes>>,
+    B: Body<Data: From<Bytes>, Error: Into<BoxError>>,
     L: Limits,
 {
     type Data = B::Data;
-    type Error = B::Error;
+    /// The error of the body, or [`Stalled`](crate::Stalled).
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
@@ -79,16 +94,25 @@ where
                 return Poll::Ready(frame);
             }
         };
-        let frame = ready!(body.as_mut().poll_frame(cx));
-        if let Some(lasting) = this.lasting.take_if(|lasting| lasting.sees(&frame, &body)) {
-            let Lasting {
-                mut holding,
-                outcome,
-                ..
-            } = *lasting;
-            holding.end(outcome.unwrap_or(Outcome::Ignore));
+        if let Some(Hold::Watched(watched)) = this.lasting.as_deref_mut()
+            && let Err(stalled) = watched.begin()
+        {
+            return Poll::Ready(Some(Err(stalled.into())));
         }
-        Poll::Ready(frame)
+        let frame = ready!(body.as_mut().poll_frame(cx));
+        let is_last = |lasting: &mut Lasting<L>| lasting.sees(&frame, &body);
+        if let Some(Lasting {
+            mut holding,
+            outcome,
+            ..
+        }) = Hold::sent(this.lasting, is_last)
+        {
+            // What failed is cut short: dropping it says so.
+            if !matches!(frame, Some(Err(_))) {
+                holding.end(outcome.unwrap_or(Outcome::Ignore));
+            }
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -108,6 +132,37 @@ where
     }
 }
 
+impl<L: Limits> Hold<L> {
+    #[inline]
+    pub(super) fn new(lasting: Lasting<L>) -> Self {
+        match lasting.holding.shared().settings.stall {
+            Some(longest) => Self::Watched(Watched::new(lasting, longest)),
+            None => Self::Here(lasting),
+        }
+    }
+
+    /// Something was sent. Returns what is held if it was the last.
+    #[inline]
+    fn sent(
+        here: &mut Option<Box<Self>>,
+        is_last: impl FnOnce(&mut Lasting<L>) -> bool,
+    ) -> Option<Lasting<L>> {
+        let last = match &mut **here.as_mut()? {
+            Self::Watched(watched) => Some(watched.sent(is_last)?),
+            Self::Here(lasting) => {
+                if !is_last(lasting) {
+                    return None;
+                }
+                None
+            }
+        };
+        match *here.take()? {
+            Self::Here(lasting) => Some(lasting),
+            Self::Watched(_) => last,
+        }
+    }
+}
+
 impl<L: Limits> Lasting<L> {
     /// Whether this is the last of the body. Servers drop a body after its trailers, or when its length is sent,
     /// without polling it to the end.
@@ -116,13 +171,8 @@ impl<L: Limits> Lasting<L> {
         frame: &Option<Result<Frame<B::Data>, B::Error>>,
         body: &Pin<&mut B>,
     ) -> bool {
-        let frame = match frame {
-            Some(Ok(frame)) => frame,
-            Some(Err(_)) => {
-                self.outcome = Some(Outcome::Ignore);
-                return true;
-            }
-            None => return true,
+        let Some(Ok(frame)) = frame else {
+            return true;
         };
         if let Some(trailers) = frame.trailers_ref() {
             self.outcome = self.outcome.or(Some(outcome_of_trailers(trailers)));
@@ -130,8 +180,11 @@ impl<L: Limits> Lasting<L> {
         }
         let sent = frame.data_ref().map_or(0, |data| data.remaining() as u64);
         let complete = self.holding.sent(sent) >= self.length;
-        // Where the head says nothing about the load, trailers will.
-        (complete && self.outcome.is_some()) || body.is_end_stream()
+        if let (Some(web), Some(data)) = (&mut self.web, frame.data_ref()) {
+            self.outcome = self.outcome.or(web.read(data));
+        }
+        // Where the head says nothing about the load, trailers will, unless they are in the body.
+        (complete && (self.outcome.is_some() || self.web.is_some())) || body.is_end_stream()
     }
 }
 

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use plimsoll::{Acquire, Denied, Priority};
+use plimsoll::{Acquire, Denied, Moment, Priority, Reason, Standing};
 use tower_service::Service;
 
-use super::body::{Lasting, LimitBody};
-use super::holding::Holding;
+use super::body::{Hold, Lasting, LimitBody};
+use super::holding::{Ahead, Holding};
 use super::limits::{Admission, Limits};
 use super::shared::Shared;
+use super::waited;
 use crate::Head;
 
 pin_project! {
@@ -63,8 +64,8 @@ struct Refusal<B, L> {
 
 /// A request whose turn has not come yet. Apart, because those that do not wait should be small.
 struct Waiting<S, B, L: Limits> {
-    /// For which of the limits, and how; `None` when only the service is not ready yet.
-    acquire: Option<(usize, Acquire<'static>)>,
+    /// For which of the limits, how, and since when by its clock; `None` when only the service is not ready yet.
+    acquire: Option<(usize, Acquire<'static>, Moment)>,
     priority: Priority,
     /// Until it is called.
     holding: Option<Holding<L>>,
@@ -111,8 +112,10 @@ where
         holding: Holding<L>,
         call: (S, Request<B>),
     ) -> Self {
+        let (index, acquire) = acquire;
+        let since = holding.shared().limits.now(index);
         let waiting = Some(Box::new(Waiting {
-            acquire: Some(acquire),
+            acquire: Some((index, acquire, since)),
             priority,
             holding: Some(holding),
             call: Some(call),
@@ -193,18 +196,27 @@ where
     }
 }
 
+/// How often in a row a request is granted what it waited for and then has to wait for another limit, without any waiting
+/// in between. Only limits that share a limiter whose permits do not suffice for both do that to a request, for ever.
+const MOST_ROUNDS: usize = 64;
+
 /// The call of a service, with what its request holds.
 type Called<S, R, L> = Result<(<S as Service<R>>::Future, Holding<L>), <S as Service<R>>::Error>;
 
 impl<S, B, L: Limits> Waiting<S, B, L> {
     /// Waits until all limits have granted, or one has refused: then this is the answer.
     fn poll<R>(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response<LimitBody<R, L>>>> {
-        let (Some((_, request)), Some(holding)) = (&self.call, &mut self.holding) else {
+        let (Some((_, request)), Some(holding)) = (&mut self.call, &mut self.holding) else {
             unreachable!("it is not called before it is its turn")
         };
-        while let Some((index, acquire)) = &mut self.acquire {
+        for _ in 0..MOST_ROUNDS {
+            let Some((index, acquire, since)) = &mut self.acquire else {
+                return Poll::Ready(None);
+            };
             let index = *index;
             let answer = ready!(Pin::new(acquire).poll(cx));
+            let waited = holding.shared().limits.now(index).since(*since);
+            waited::add(request.extensions_mut(), waited);
             let head = Head::of(request);
             let admission = match answer {
                 Ok(permit) => holding.granted(index, permit, &head, self.priority),
@@ -215,13 +227,25 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
             };
             self.acquire = match admission {
                 Admission::Admitted => None,
-                Admission::Wait(index, acquire) => Some((index, acquire)),
+                Admission::Wait(index, acquire) => {
+                    let since = holding.shared().limits.now(index);
+                    Some((index, acquire, since))
+                }
                 Admission::Refused(index, denied) => {
                     return Poll::Ready(Some(holding.shared().refuse(index, &head, denied)));
                 }
             };
         }
-        Poll::Ready(None)
+        let Some((index, ..)) = self.acquire.take() else {
+            return Poll::Ready(None);
+        };
+        // It is granted one limit after the other at once, and never all of them.
+        let limits = &holding.shared().limits;
+        let name = limits.notice(index, Standing::new(0, 0)).name();
+        let denied = Denied::new(Reason::Saturated).with_limiter(name);
+        holding.refused(&denied);
+        let refusal = holding.shared().refuse(index, &Head::of(request), denied);
+        Poll::Ready(Some(refusal))
     }
 
     /// Calls the service when it is ready.
@@ -237,7 +261,7 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
         else {
             unreachable!("it is called once")
         };
-        holding.prepare(request.extensions_mut());
+        holding.prepare(&mut request);
         Poll::Ready(Ok((service.call(request), holding)))
     }
 }
@@ -259,7 +283,7 @@ fn called<R: Body, E, L: Limits>(
     holding: &mut Option<Holding<L>>,
 ) -> Result<Response<LimitBody<R, L>>, E> {
     // Looked at where it is, and moved once: it is large.
-    let lasting = match &mut result {
+    let ahead = match &mut result {
         Ok(response) => {
             let Some(here) = holding else {
                 unreachable!("a future is not polled after it is done")
@@ -272,13 +296,26 @@ fn called<R: Body, E, L: Limits>(
             None
         }
     };
-    let lasting = lasting.zip(holding.take_if(|_| lasting.is_some()));
-    let lasting = lasting.map(|((outcome, length), holding)| {
-        Box::new(Lasting {
-            holding,
-            outcome,
-            length,
-        })
+    let lasting = ahead.and_then(|ahead| {
+        let holding = holding.take()?;
+        match ahead {
+            Ahead::Body {
+                outcome,
+                length,
+                web,
+            } => Some(Box::new(Hold::new(Lasting {
+                holding,
+                outcome,
+                length,
+                web,
+            }))),
+            Ahead::Connection => {
+                if let Ok(response) = &mut result {
+                    holding.upgraded(response);
+                }
+                None
+            }
+        }
     });
     result.map(|response| response.map(|body| LimitBody::new(body, lasting)))
 }

@@ -1,13 +1,13 @@
 //! What is held of one limit, and what is done with it.
 
-use plimsoll::{Outcome, Permit, Priority, Standing, Terms};
+use plimsoll::{Denied, Moment, Outcome, Permit, Priority, Standing, Terms};
 
 use super::limit::RequestLimit;
 use super::limits::{Ask, Limits, sealed};
 use super::settle::{Done, Settle};
 use super::whose::Whose;
 use crate::Head;
-use crate::answer::{Notice, Unit};
+use crate::answer::{Class, Notice, Unit};
 
 /// What is held of a limit while a request is worked on.
 #[doc(hidden)]
@@ -73,15 +73,20 @@ where
         if matches!(self.options.settle, Settle::Never) {
             return;
         }
-        let (Some(cost), Some(permit)) = (self.options.settle.cost(done), &mut held.permit) else {
+        let Some(permit) = &mut held.permit else {
             return;
         };
-        let taken = permit.cost();
-        let key = held.key.as_ref();
-        if cost > taken {
-            self.whose.charge(&self.limiter, key, cost - taken);
-        } else if let Some(rest) = permit.split(taken - cost) {
-            self.whose.undo(&self.limiter, key, rest);
+        if let Some(cost) = self.options.settle.cost(done, permit.cost()) {
+            let key = held.key.as_ref();
+            self.whose.settle(&self.limiter, key, permit, cost);
+        }
+    }
+
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
+        if self.options.refunds_refused {
+            self.undo(held);
+        } else {
+            self.settle(done, held);
         }
     }
 
@@ -121,6 +126,18 @@ where
 
     fn notice(&self, _index: usize, standing: Standing) -> Notice<'_> {
         self.notice_of(self.whose.terms(&self.limiter), standing)
+    }
+
+    fn class(&self, _index: usize, head: &Head<'_>, denied: &Denied) -> Class {
+        self.whose.class(head, denied)
+    }
+
+    fn missing(&self, _index: usize, head: &Head<'_>) -> Option<&'static str> {
+        self.whose.missing(head)
+    }
+
+    fn now(&self, _index: usize) -> Moment {
+        self.whose.now(&self.limiter)
     }
 
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {

@@ -1,14 +1,18 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_LENGTH;
-use http::{Extensions, HeaderMap, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use plimsoll::{Denied, Outcome, Permit, Priority};
 
 use super::answering::Refused;
+use super::grpc_web::Reader;
 use super::limits::{Admission, Limits};
-use super::settle::{Done, ResponseHead, Usage};
+use super::outcome::{Grpc, grpc_of};
+use super::settle::{Done, ResponseHead};
 use super::shared::Shared;
+use super::upgrade::{self, Upgrade};
+use super::usage::Usage;
 use crate::Head;
 
 /// What a request holds of its limits, from the moment it is admitted until its response has ended, whichever way.
@@ -19,6 +23,8 @@ pub(super) struct Holding<L: Limits> {
     /// How much of the body has been sent.
     bytes: u64,
     ended: bool,
+    /// The upgrade that the request asks for, if it does and is to hold anything while that lasts.
+    upgrade: Option<Upgrade<L>>,
 }
 
 impl<L: Limits> Holding<L> {
@@ -30,6 +36,7 @@ impl<L: Limits> Holding<L> {
             usage: None,
             bytes: 0,
             ended: false,
+            upgrade: None,
         }
     }
 
@@ -58,8 +65,11 @@ impl<L: Limits> Holding<L> {
 
     /// Readies the request for where it is handled.
     #[inline]
-    pub(super) fn prepare(&mut self, extensions: &mut Extensions) {
-        self.usage = self.shared.prepare(&self.held, extensions);
+    pub(super) fn prepare<B>(&mut self, request: &mut Request<B>) {
+        self.usage = self.shared.prepare(&self.held, request.extensions_mut());
+        if self.shared.limits.outlasts_head(&self.held) {
+            self.upgrade = Upgrade::of(request);
+        }
     }
 
     /// One was refused after waiting.
@@ -73,16 +83,12 @@ impl<L: Limits> Holding<L> {
         self.bytes
     }
 
-    /// The head of the response is there. If anything is to be held until the body ends, returns what the head says about
-    /// the load, and how long the body is; otherwise all is given back.
+    /// The head of the response is there. If anything is to be held until the body ends, returns what is known of the
+    /// body; otherwise all is given back.
     #[inline(always)]
-    pub(super) fn answered<R: Body>(
-        &mut self,
-        response: &mut Response<R>,
-    ) -> Option<(Option<Outcome>, u64)> {
+    pub(super) fn answered<R: Body>(&mut self, response: &mut Response<R>) -> Option<Ahead> {
         if response.extensions().get::<Refused>().is_some() {
-            // A limit further in has refused: all or none.
-            self.undo();
+            self.refused_inside(response);
             return None;
         }
         let shared = &*self.shared;
@@ -95,6 +101,9 @@ impl<L: Limits> Holding<L> {
             self.tell(response.headers_mut());
         }
         let said = outcome.unwrap_or(Outcome::Ignore);
+        if lasts && self.is_upgraded(response) && !self.shared.settings.until_head {
+            return Some(Ahead::Connection);
+        }
         if !lasts || response.body().is_end_stream() {
             self.end(said);
             return None;
@@ -103,7 +112,46 @@ impl<L: Limits> Holding<L> {
             self.ended = true;
             return None;
         }
-        Some((outcome, length(response)))
+        let web = match outcome {
+            Some(_) => None,
+            None => reader_of(response.headers()),
+        };
+        Some(Ahead::Body {
+            outcome,
+            length: length(response),
+            web,
+        })
+    }
+
+    #[inline]
+    fn is_upgraded<R>(&self, response: &Response<R>) -> bool {
+        match &self.upgrade {
+            Some(upgrade) => upgrade.is_done(response.status()),
+            None => upgrade::comes_with(response.status(), response.extensions()),
+        }
+    }
+
+    /// Holds everything until the connection ends that this response leaves.
+    #[cold]
+    pub(super) fn upgraded<R>(mut self, response: &mut Response<R>) {
+        match self.upgrade.take() {
+            Some(upgrade) => upgrade.hold(self),
+            None => upgrade::hold_by_response(response.extensions_mut(), self),
+        }
+    }
+
+    /// A limit further in has refused. What is to be given back goes at once, not when the refusal has been sent, and
+    /// nothing is learned from it: the work was not done.
+    #[cold]
+    fn refused_inside<R>(&mut self, response: &Response<R>) {
+        self.ended = true;
+        let done = Done::RefusedInside {
+            head: ResponseHead::of(response),
+            usage: self.usage.as_ref(),
+        };
+        let limits = &self.shared.limits;
+        limits.refused_inside(&done, &mut self.held);
+        limits.finish(&mut self.held, Outcome::Ignore);
     }
 
     /// Tells the caller what is left.
@@ -120,23 +168,47 @@ impl<L: Limits> Holding<L> {
         self.shared.limits.undo(&mut self.held);
     }
 
-    /// Gives everything back, and charges what is known only now.
+    /// The body has ended: gives everything back, and charges what is known only now.
     #[inline]
     pub(super) fn end(&mut self, outcome: Outcome) {
-        self.give_back(outcome);
+        self.give_back(outcome, true);
     }
 
     #[inline]
-    fn give_back(&mut self, outcome: Outcome) {
+    fn give_back(&mut self, outcome: Outcome, complete: bool) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
         let done = Done::Sent {
             bytes: self.bytes,
             usage: self.usage.as_ref(),
+            complete,
         };
         self.shared.limits.settle(&done, &mut self.held);
         self.shared.limits.finish(&mut self.held, outcome);
+    }
+}
+
+/// What is to come after the head of a response.
+pub(super) enum Ahead {
+    /// A connection that is no longer HTTP.
+    Connection,
+    Body {
+        /// What the head says about the load, if it does.
+        outcome: Option<Outcome>,
+        /// How long the body is; endless if that is not known.
+        length: u64,
+        /// Reads the body for what it says about the load, if it does.
+        web: Option<Box<Reader>>,
+    },
+}
+
+/// Reads a body that ends with what the head does not say.
+#[cold]
+fn reader_of(headers: &HeaderMap) -> Option<Box<Reader>> {
+    match grpc_of(headers)? {
+        Grpc::Web { is_text } => Some(Box::new(Reader::new(is_text))),
+        Grpc::Plain => None,
     }
 }
 
@@ -144,7 +216,7 @@ impl<L: Limits> Holding<L> {
 impl<L: Limits> Drop for Holding<L> {
     #[inline]
     fn drop(&mut self) {
-        self.give_back(Outcome::Ignore);
+        self.give_back(Outcome::Ignore, false);
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
@@ -7,6 +8,7 @@ use plimsoll::{Denied, Outcome};
 use tower_layer::Layer;
 
 use super::answering::{Answering, Told};
+use super::limit::RequestLimit;
 use super::limits::Limits;
 use super::service::HttpLimit;
 use super::settle::ResponseHead;
@@ -35,9 +37,10 @@ use crate::{Head, PriorityFrom};
 ///
 /// # Layers inside of layers
 ///
-/// If a layer further in refuses, this one takes back what it has charged: to the limiters it is as if the request had
-/// never come. A limit that hangs in both charges twice, unless it charges
-/// [once](crate::RequestLimit::once).
+/// If a layer further in refuses, this one gives back the slots that the request holds, and keeps what it has charged:
+/// the work between the two layers was done. A limit that is to be
+/// [refunded](crate::RequestLimit::refund_refused) takes that back as well. A limit that hangs in both charges twice,
+/// unless it charges [once](crate::RequestLimit::once).
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct HttpLimitLayer<L> {
     limits: L,
@@ -68,6 +71,14 @@ impl<L: Limits> HttpLimitLayer<L> {
     #[cfg(feature = "axum")]
     pub(crate) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
         self.answering.refuse(&self.limits, 0, head, denied)
+    }
+}
+
+impl<L, W> HttpLimitLayer<RequestLimit<L, W>> {
+    /// Takes nothing for a request that a layer further in refuses. See
+    /// [`RequestLimit::refund_refused`](crate::RequestLimit::refund_refused).
+    pub fn refund_refused(self) -> Self {
+        self.map_limits(RequestLimit::refund_refused)
     }
 }
 
@@ -111,6 +122,29 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
+    /// How long a caller may go without reading on. Off unless set: a body holds what its request holds for as long as
+    /// the connection lasts, and clients that never read hold slots until somebody closes their connections.
+    ///
+    /// Counted is the time between a part of the body that the server took and the next one it asks for. It takes the next
+    /// one when its buffers have room, that is, when the client has read from a full connection; time in which the handler has
+    /// nothing to send does not count. When it has passed, what the request holds is given back at once and the body is
+    /// over: if it is read on after all, it fails with [`Stalled`](crate::Stalled), which ends the connection, or the stream
+    /// of HTTP/2. Choose many times what the slowest honest client needs for one part of a body, some ten seconds or more.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    /// use std::time::Duration;
+    ///
+    /// let downloads = RequestLimit::new(Gate::new(Concurrency::new(100)));
+    /// let layer = HttpLimitLayer::new(downloads).stall_timeout(Duration::from_secs(30));
+    /// # let _ = layer;
+    /// ```
+    pub const fn stall_timeout(mut self, longest: Duration) -> Self {
+        self.settings.stall = Some(longest);
+        self
+    }
+
     /// Which header fields tell callers of their limits; the standard ones unless told.
     pub const fn fields(mut self, fields: Fields) -> Self {
         self.answering.fields = fields;
@@ -126,6 +160,13 @@ impl<L> HttpLimitLayer<L> {
     /// Whether refusals have a `Retry-After`; they do unless told otherwise.
     pub const fn retry_after(mut self, wanted: bool) -> Self {
         self.answering.retry_after = wanted;
+        self
+    }
+
+    /// When callers are told to come back where nobody knows when there is room: if the server is full (503), or as many
+    /// requests of a caller are under way as it may have (429). Not told unless set. gRPC is told as well.
+    pub const fn retry_full_after(mut self, wait: Duration) -> Self {
+        self.answering.retry_full_after = Some(wait);
         self
     }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 use http::header::CONTENT_LENGTH;
 use plimsoll::{Demand, Limiter, PerKey};
 
+use super::later::ByKeyLater;
 use super::once::Once;
 use super::settle::{ResponseHead, Settle};
-use super::whose::{ByKey, ByKeyLater, Everyone, Owned, WithoutKey};
+use super::waited::waited;
+use super::whose::{ByKey, Everyone, Owned, WithoutKey};
 use crate::{Head, KeyFrom};
 
 /// One limit on requests: which limiter, whose requests, and at what cost.
@@ -40,6 +42,7 @@ pub(super) struct Options {
     within: Option<Duration>,
     sheds: bool,
     pub(super) once: Option<Once>,
+    pub(super) refunds_refused: bool,
 }
 
 impl<L: Limiter + 'static> RequestLimit<L> {
@@ -154,7 +157,11 @@ impl<L, W> RequestLimit<L, W> {
     }
 
     /// What a request really cost, by what its handler says: it finds a [`Usage`](crate::Usage) in the extensions of
-    /// the request, and what that says when the body has ended is charged.
+    /// the request, and what that says when the body has ended is charged, as if it had been taken when the request
+    /// was let in.
+    ///
+    /// A caller that hangs up before that pays the [cost](Self::cost) that was taken for the request, or what was reported
+    /// so far if that is more, unless the handler has said that its report is [complete](crate::Usage::finish).
     pub fn charge_usage(mut self) -> Self {
         self.options.settle = Settle::ByUsage;
         self
@@ -166,9 +173,26 @@ impl<L, W> RequestLimit<L, W> {
         self
     }
 
-    /// How long a request may wait in the queue of the limiter.
+    /// How long a request may wait, for this limit and for all that it has waited for before.
+    ///
+    /// Time that a request has spent waiting, in this layer and in layers further out, counts: a request that passes
+    /// several limits has one deadline, not one for each of them.
+    ///
+    /// A rate knows when a turn comes, and refuses at once what would come too late. A limit on what is under way cannot
+    /// know when others end, and refuses when the time is up.
     pub const fn within(mut self, longest: Duration) -> Self {
         self.options.within = Some(longest);
+        self
+    }
+
+    /// Takes nothing for a request that a layer further in refuses.
+    ///
+    /// Unless told, the charge stays: between this layer and the one that refuses, work was done for the request, such as
+    /// looking up an account, and whoever has used up the inner limit would have that work for nothing, as often as it
+    /// likes. Say this where nothing of value is done between the two, and callers should not pay here for what another
+    /// limit does not let them do. Slots are given back in any case.
+    pub const fn refund_refused(mut self) -> Self {
+        self.options.refunds_refused = true;
         self
     }
 
@@ -185,7 +209,10 @@ impl Options {
         let demand = Demand::of(self.cost.as_ref().map_or(1, |cost| cost(head)));
         match self.within {
             _ if self.sheds => demand.at_once(),
-            Some(longest) => demand.within(longest),
+            Some(longest) => match longest.saturating_sub(waited(head)) {
+                Duration::ZERO => demand.at_once(),
+                left => demand.within(left),
+            },
             None => demand,
         }
     }

@@ -1,10 +1,10 @@
 //! Several limits on one request, in order, all or none.
 
-use plimsoll::{Acquire, Denied, Outcome, Permit, Priority, Standing};
+use plimsoll::{Acquire, Denied, Moment, Outcome, Permit, Priority, Standing};
 
 use super::settle::Done;
 use crate::Head;
-use crate::answer::Notice;
+use crate::answer::{Class, Notice};
 
 /// The limits on a request: a [`RequestLimit`](crate::RequestLimit), or a pair of limits, which may be pairs again.
 ///
@@ -40,6 +40,14 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held);
 
+    /// A limit further in has refused the request: charges what that came to, or nothing.
+    #[doc(hidden)]
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held);
+
+    /// What time it is for one of them.
+    #[doc(hidden)]
+    fn now(&self, index: usize) -> Moment;
+
     /// Whether anything is left to do when the head of the response is there.
     #[doc(hidden)]
     fn outlasts_head(&self, held: &Self::Held) -> bool;
@@ -59,6 +67,14 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     /// What the caller is told of one that stands like this.
     #[doc(hidden)]
     fn notice(&self, index: usize, standing: Standing) -> Notice<'_>;
+
+    /// What kind of refusal this is, of one of them.
+    #[doc(hidden)]
+    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class;
+
+    /// What to do about a key that the program does not keep.
+    #[doc(hidden)]
+    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str>;
 
     /// Marks a request as charged by those that charge it once.
     #[doc(hidden)]
@@ -150,6 +166,19 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.1.settle(done, &mut held.1);
     }
 
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
+        self.0.refused_inside(done, &mut held.0);
+        self.1.refused_inside(done, &mut held.1);
+    }
+
+    fn now(&self, index: usize) -> Moment {
+        if index < A::COUNT {
+            self.0.now(index)
+        } else {
+            self.1.now(index - A::COUNT)
+        }
+    }
+
     #[inline]
     fn outlasts_head(&self, held: &Self::Held) -> bool {
         self.0.outlasts_head(&held.0) || self.1.outlasts_head(&held.1)
@@ -176,6 +205,22 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
             self.0.notice(index, standing)
         } else {
             self.1.notice(index - A::COUNT, standing)
+        }
+    }
+
+    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class {
+        if index < A::COUNT {
+            self.0.class(index, head, denied)
+        } else {
+            self.1.class(index - A::COUNT, head, denied)
+        }
+    }
+
+    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str> {
+        if index < A::COUNT {
+            self.0.missing(index, head)
+        } else {
+            self.1.missing(index - A::COUNT, head)
         }
     }
 

@@ -3,8 +3,10 @@
 mod answering;
 mod body;
 mod future;
+mod grpc_web;
 mod held;
 mod holding;
+mod later;
 mod layer;
 mod limit;
 mod limits;
@@ -13,6 +15,11 @@ mod outcome;
 mod service;
 mod settle;
 mod shared;
+mod stall;
+#[cfg_attr(not(feature = "upgrade"), path = "no_upgrade.rs")]
+mod upgrade;
+mod usage;
+mod waited;
 mod whose;
 
 pub use answering::{Refused, Told};
@@ -20,6 +27,7 @@ pub use body::LimitBody;
 pub use future::ResponseFuture;
 #[cfg(feature = "axum")]
 pub(crate) use held::Held;
+pub use later::ByKeyLater;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
 #[cfg(any(feature = "axum", feature = "metrics"))]
@@ -31,7 +39,9 @@ pub use outcome::outcome_of;
 pub use service::HttpLimit;
 #[cfg(feature = "metrics")]
 pub(crate) use settle::Done;
-pub use settle::{ResponseHead, Usage};
+pub use settle::ResponseHead;
+pub use stall::Stalled;
+pub use usage::Usage;
 #[cfg(feature = "axum")]
 pub(crate) use whose::Whose;
-pub use whose::{ByKey, ByKeyLater, Everyone, WithoutKey};
+pub use whose::{ByKey, Everyone, WithoutKey};

@@ -14,14 +14,14 @@ use super::settle::ResponseHead;
 /// | 429, 503, 504 | `RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `DEADLINE_EXCEEDED` | overload |
 /// | all others | all others | nothing: what fails is often fast |
 ///
-/// `None` if it stands in the trailers, as gRPC's status does.
+/// `None` if it stands in the trailers, as gRPC's status does, or at the end of the body, as that of gRPC-Web does.
 #[must_use]
 pub fn outcome_of(head: ResponseHead<'_>) -> Option<Outcome> {
     match head.status() {
         StatusCode::TOO_MANY_REQUESTS
         | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::GATEWAY_TIMEOUT => Some(Outcome::Overload),
-        StatusCode::OK if is_grpc(head.headers()) => grpc_outcome(head.headers()),
+        StatusCode::OK if grpc_of(head.headers()).is_some() => grpc_outcome(head.headers()),
         status if status.is_server_error() => Some(Outcome::Ignore),
         _ => Some(Outcome::Success),
     }
@@ -32,18 +32,42 @@ pub(super) fn outcome_of_trailers(trailers: &HeaderMap) -> Outcome {
     grpc_outcome(trailers).unwrap_or(Outcome::Ignore)
 }
 
-fn is_grpc(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(CONTENT_TYPE);
-    content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+/// What kind of gRPC a response is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grpc {
+    /// With trailers of HTTP.
+    Plain,
+    /// With trailers in its body, which may be in the text form.
+    Web { is_text: bool },
+}
+
+/// By its content type, also with a format or parameters.
+pub(super) fn grpc_of(headers: &HeaderMap) -> Option<Grpc> {
+    let value = headers.get(CONTENT_TYPE)?.as_bytes();
+    let is = |name: &str| {
+        let (start, rest) = value.split_at_checked(name.len())?;
+        let ends = matches!(rest.first(), None | Some(b'+' | b';' | b' '));
+        (ends && start.eq_ignore_ascii_case(name.as_bytes())).then_some(())
+    };
+    is("application/grpc")
+        .map(|()| Grpc::Plain)
+        .or_else(|| is("application/grpc-web").map(|()| Grpc::Web { is_text: false }))
+        .or_else(|| is("application/grpc-web-text").map(|()| Grpc::Web { is_text: true }))
 }
 
 fn grpc_outcome(headers: &HeaderMap) -> Option<Outcome> {
-    Some(match headers.get("grpc-status")?.as_bytes() {
+    let status = headers.get("grpc-status")?;
+    Some(outcome_of_status(status.as_bytes()))
+}
+
+/// What a status of gRPC says about the load.
+pub(super) fn outcome_of_status(status: &[u8]) -> Outcome {
+    match status {
         // OK, cancelled, and what the caller is to blame for.
         b"0" | b"1" | b"3" | b"5" | b"6" | b"7" | b"9" | b"10" | b"11" | b"12" | b"16" => {
             Outcome::Success
         }
         b"4" | b"8" | b"14" => Outcome::Overload,
         _ => Outcome::Ignore,
-    })
+    }
 }

@@ -64,7 +64,7 @@ where
         let mut holding = Holding::new(Arc::clone(&self.shared));
         match holding.ask(&head, priority) {
             Admission::Admitted => {
-                holding.prepare(request.extensions_mut());
+                holding.prepare(&mut request);
                 ResponseFuture::calling(self.inner.call(request), holding)
             }
             Admission::Refused(index, denied) => {

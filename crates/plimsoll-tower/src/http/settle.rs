@@ -1,10 +1,10 @@
 //! What a request came to, when that is known only afterwards.
 
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Extensions, HeaderMap, Response, StatusCode};
+
+use super::usage::Usage;
 
 /// A response without its body: what outcomes and costs are read from.
 #[derive(Clone, Copy, Debug)]
@@ -44,54 +44,22 @@ impl<'r> ResponseHead<'r> {
     }
 }
 
-/// What a handler has used of a limit that [reads it](crate::RequestLimit::charge_usage): the tokens of a model, rows,
-/// whatever the limit counts.
-///
-/// The layer puts it into the extensions of the request. A clone is the same count, so it can be moved into a body
-/// that is still being written; what it says when the body has ended is charged.
-///
-/// ```
-/// use plimsoll_tower::Usage;
-///
-/// let usage = Usage::default();
-/// usage.clone().add(1200);
-/// assert_eq!(usage.total(), 1200);
-/// ```
-#[derive(Clone, Default)]
-pub struct Usage(Arc<AtomicU64>);
-
-impl Usage {
-    /// So much more was used.
-    pub fn add(&self, amount: u64) {
-        let add = |total: u64| Some(total.saturating_add(amount));
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-    }
-
-    /// What was used so far.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl fmt::Debug for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Usage").field(&self.total()).finish()
-    }
-}
-
 /// What is known of a request that is done, or at least answered.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Done<'a> {
     /// The head of the response is there.
     Answered(ResponseHead<'a>),
-    /// The body has ended, or nobody wants it any more.
+    /// A limit further in has refused the request; this is its response.
+    RefusedInside {
+        head: ResponseHead<'a>,
+        usage: Option<&'a Usage>,
+    },
+    /// The body has ended. If it is not `complete` the caller has hung up, or something has failed.
     Sent {
         bytes: u64,
         usage: Option<&'a Usage>,
+        complete: bool,
     },
 }
 
@@ -112,16 +80,35 @@ impl Settle {
         matches!(self, Self::ByBytes(_) | Self::ByUsage)
     }
 
-    /// What it cost, if this tells.
-    pub(super) fn cost(&self, done: &Done<'_>) -> Option<u32> {
+    /// What it cost, if this tells. `estimate` is what was taken for it.
+    pub(super) fn cost(&self, done: &Done<'_>, estimate: u32) -> Option<u32> {
         match (self, done) {
-            (Self::ByResponse(cost), Done::Answered(head)) => Some(cost(*head)),
+            (Self::ByResponse(cost), Done::Answered(head) | Done::RefusedInside { head, .. }) => {
+                Some(cost(*head))
+            }
             (Self::ByBytes(cost), Done::Sent { bytes, .. }) => Some(cost(*bytes)),
-            (Self::ByUsage, Done::Sent { usage, .. }) => {
-                let total = usage.map_or(0, Usage::total);
-                Some(u32::try_from(total).unwrap_or(u32::MAX))
+            (
+                Self::ByUsage,
+                Done::Sent {
+                    usage, complete, ..
+                },
+            ) => Some(used(*usage, *complete, estimate)),
+            (Self::ByUsage, Done::RefusedInside { usage, .. }) => {
+                Some(used(*usage, false, estimate))
             }
             _ => None,
         }
+    }
+}
+
+/// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported: to take the
+/// report for the truth would make everything free whose caller hangs up in time.
+fn used(usage: Option<&Usage>, complete: bool, estimate: u32) -> u32 {
+    let total = usage.map_or(0, Usage::total);
+    let total = u32::try_from(total).unwrap_or(u32::MAX);
+    if complete || usage.is_some_and(Usage::is_final) {
+        total
+    } else {
+        total.max(estimate)
     }
 }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Extensions, Response};
 use plimsoll::{Denied, Outcome, Priority};
@@ -7,7 +8,8 @@ use super::answering::{Answering, Told};
 use super::body::LimitBody;
 use super::limits::{Admission, Limits, ask_all};
 use super::outcome::outcome_of;
-use super::settle::{ResponseHead, Usage};
+use super::settle::ResponseHead;
+use super::usage::Usage;
 use crate::{Head, PriorityFrom};
 
 /// What all services made by one layer share.
@@ -26,6 +28,8 @@ pub(super) struct Settings {
     pub(super) classify: Option<OutcomeOf>,
     /// Whether permits go back with the head of the response.
     pub(super) until_head: bool,
+    /// How long a body may go unread.
+    pub(super) stall: Option<Duration>,
 }
 
 impl<L: Limits> Shared<L> {
@@ -49,7 +53,7 @@ impl<L: Limits> Shared<L> {
     pub(super) fn prepare(&self, held: &L::Held, extensions: &mut Extensions) -> Option<Usage> {
         self.limits.mark(held, extensions);
         self.limits.reads_usage().then(|| {
-            let usage = Usage::default();
+            let usage = Usage::inside(extensions);
             extensions.insert(usage.clone());
             usage
         })

@@ -4,15 +4,16 @@ use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use plimsoll::{
-    Acquire, Demand, Denied, Grant, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
 };
 
 use super::held::Held;
 use super::limits::Ask;
+use crate::answer::Class;
+use crate::keys::Missing;
 use crate::{Head, KeyFrom};
 
 /// What becomes of a request that has no key.
@@ -40,11 +41,33 @@ pub trait Whose<L>: Send + Sync + 'static {
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>);
 
-    fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32);
+    /// Charges what the request really cost.
+    fn settle(
+        &self,
+        limiter: &L,
+        key: Option<&Self::Kept>,
+        permit: &mut Permit<'static>,
+        cost: u32,
+    );
+
+    /// What kind of refusal this is.
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
+        let _ = head;
+        Class::of(denied)
+    }
+
+    /// What to do about a key that the program does not keep.
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        let _ = head;
+        None
+    }
 
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)>;
 
     fn terms(&self, limiter: &L) -> Terms;
+
+    /// What time it is for the limiter.
+    fn now(&self, limiter: &L) -> Moment;
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 }
@@ -53,7 +76,7 @@ pub trait Whose<L>: Send + Sync + 'static {
 ///
 /// Apart, so that those who are granted at once come by without it.
 #[inline(never)]
-fn first_look<K>(
+pub(super) fn first_look<K>(
     is_remote: bool,
     acquire: impl FnOnce() -> Acquire<'static>,
     held: &mut Held<K>,
@@ -91,8 +114,8 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
         limiter.undo(permit);
     }
 
-    fn charge(&self, limiter: &L, _key: Option<&()>, cost: u32) {
-        limiter.charge(cost);
+    fn settle(&self, limiter: &L, _key: Option<&()>, permit: &mut Permit<'static>, cost: u32) {
+        limiter.settle(permit, cost);
     }
 
     fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<(Standing, Terms)> {
@@ -101,6 +124,10 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
 
     fn terms(&self, limiter: &L) -> Terms {
         limiter.terms()
+    }
+
+    fn now(&self, limiter: &L) -> Moment {
+        limiter.clock().precise_now()
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -113,6 +140,16 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
 pub struct ByKey<K: KeyFrom> {
     pub(super) key: K,
     pub(super) without: WithoutKey<Owned<K>>,
+}
+
+impl<K: KeyFrom> ByKey<K> {
+    /// What to do about a key that the program does not keep.
+    fn remedy(&self, head: &Head<'_>) -> Option<&'static str> {
+        match self.key.missing(head) {
+            Missing::InProgram(remedy) => Some(remedy),
+            Missing::InRequest => None,
+        }
+    }
 }
 
 pub(super) type Owned<K> = <<K as KeyFrom>::Key as ToOwned>::Owned;
@@ -162,10 +199,28 @@ where
         }
     }
 
-    fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32) {
+    fn settle(
+        &self,
+        limiter: &L,
+        key: Option<&Self::Kept>,
+        permit: &mut Permit<'static>,
+        cost: u32,
+    ) {
         if let Some(key) = key {
-            limiter.charge(Borrow::borrow(key), cost);
+            limiter.settle(Borrow::borrow(key), permit, cost);
         }
+    }
+
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
+        match denied.reason() {
+            Reason::NoKey if self.remedy(head).is_some() => Class::Misconfigured,
+            _ if self.key.is_of_caller() => Class::of_caller(denied),
+            _ => Class::of(denied),
+        }
+    }
+
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        self.remedy(head)
     }
 
     fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
@@ -176,89 +231,8 @@ where
         limiter.terms()
     }
 
-    fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
-        limiter.name()
-    }
-}
-
-/// Requests count by a key that has to be looked up.
-pub struct ByKeyLater<K, F> {
-    pub(super) find: F,
-    pub(super) without: WithoutKey<K>,
-}
-
-impl<L, K, F, T> Whose<L> for ByKeyLater<K, F>
-where
-    L: PerKey<K> + Clone + 'static,
-    K: Clone + Send + Sync + 'static,
-    F: Fn(&Head<'_>) -> T + Send + Sync + 'static,
-    T: Future<Output = Option<K>> + Send + 'static,
-{
-    /// Empty until it was looked up; then what was found, if anything.
-    type Kept = Arc<OnceLock<Option<K>>>;
-
-    fn ask(
-        &self,
-        limiter: &L,
-        head: &Head<'_>,
-        demand: Demand,
-        held: &mut Held<Self::Kept>,
-    ) -> Ask {
-        // Looked up once: who waits for a second key would otherwise begin anew with the first, and never end.
-        if let Some(kept) = held.key.clone()
-            && let Some(key) = kept.get()
-        {
-            let Some(key) = key else {
-                return self.without_any(limiter);
-            };
-            if let Some(permit) = limiter.attempt_owned(key, demand) {
-                held.permit = Some(permit);
-                return Ask::Pass;
-            }
-            return first_look(
-                limiter.is_remote(),
-                || limiter.acquire_owned(key, demand),
-                held,
-            );
-        }
-        let later = Self::Kept::default();
-        let is_remote = limiter.is_remote();
-        let found = (self.find)(head);
-        let (limiter, without, keep) = (limiter.clone(), self.without.clone(), Arc::clone(&later));
-        let acquire = Acquire::from_future(async move {
-            let key = match (found.await, &without) {
-                (None, WithoutKey::Share(key)) => Some(key.clone()),
-                (key, _) => key,
-            };
-            match keep.get_or_init(|| key) {
-                Some(key) => limiter.acquire_owned(key, demand).await,
-                None if matches!(without, WithoutKey::Skip) => Ok(Permit::spent(nothing(demand))),
-                None => Err(no_key(limiter.name())),
-            }
-        });
-        held.key = Some(later);
-        first_look(is_remote, || acquire, held)
-    }
-
-    fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
-        match found(key) {
-            Some(key) => limiter.undo(key, permit),
-            None => permit.undo(),
-        }
-    }
-
-    fn charge(&self, limiter: &L, key: Option<&Self::Kept>, cost: u32) {
-        if let Some(key) = found(key) {
-            limiter.charge(key, cost);
-        }
-    }
-
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
-        limiter.standing_and_terms(found(key)?)
-    }
-
-    fn terms(&self, limiter: &L) -> Terms {
-        limiter.terms()
+    fn now(&self, limiter: &L) -> Moment {
+        now_by(limiter.clock())
     }
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
@@ -266,22 +240,11 @@ where
     }
 }
 
-impl<K, F> ByKeyLater<K, F> {
-    /// What becomes of a request for which no key was found.
-    fn without_any<L: PerKey<K>>(&self, limiter: &L) -> Ask {
-        match self.without {
-            WithoutKey::Skip => Ask::Pass,
-            _ => Ask::Refused(no_key(limiter.name())),
-        }
-    }
+pub(super) fn now_by(clock: Option<&Clock>) -> Moment {
+    clock.map_or_else(|| Clock::system().precise_now(), Clock::precise_now)
 }
 
-/// The key that was found, if it was looked up already.
-fn found<K>(kept: Option<&Arc<OnceLock<Option<K>>>>) -> Option<&K> {
-    kept?.get()?.as_ref()
-}
-
-fn no_key(limiter: Option<&str>) -> Denied {
+pub(super) fn no_key(limiter: Option<&str>) -> Denied {
     let denied = Denied::new(Reason::NoKey);
     match limiter {
         Some(name) => denied.with_limiter(name),
@@ -289,34 +252,8 @@ fn no_key(limiter: Option<&str>) -> Denied {
     }
 }
 
-fn nothing(demand: Demand) -> Grant {
-    Grant {
-        cost: 0,
-        taken: Moment::ORIGIN,
-        priority: demand.class(),
-        timed: false,
-    }
-}
-
 impl<K: KeyFrom + fmt::Debug> fmt::Debug for ByKey<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ByKey").field(&self.key).finish()
-    }
-}
-
-impl<K: fmt::Debug, F> fmt::Debug for ByKeyLater<K, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ByKeyLater")
-            .field("without", &self.without)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<K: Clone, F: Clone> Clone for ByKeyLater<K, F> {
-    fn clone(&self) -> Self {
-        Self {
-            find: self.find.clone(),
-            without: self.without.clone(),
-        }
     }
 }

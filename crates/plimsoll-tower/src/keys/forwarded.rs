@@ -8,8 +8,8 @@ use http::header::FORWARDED;
 
 use super::address::Prefixes;
 use super::hops::{Hops, address, for_parameter, unquoted};
-use super::peer::peer_of;
-use super::{Address, KeyFrom, TrustedProxies};
+use super::peer::{NO_PEER, peer_of};
+use super::{Address, KeyFrom, Missing, TrustedProxies};
 use crate::Head;
 
 /// The key is the client's address, as trusted proxies tell it.
@@ -56,11 +56,12 @@ pub struct Forwarded {
 }
 
 /// How proxies tell the address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Told {
     XForwardedFor,
     Forwarded,
-    XRealIp,
+    /// In a field with one address.
+    Single(HeaderName),
 }
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -85,7 +86,31 @@ impl Forwarded {
     /// chooses its key. Where there are several lines or no address the key is the peer.
     #[must_use]
     pub fn x_real_ip(trusted: TrustedProxies) -> Self {
-        Self::told(trusted, Told::XRealIp)
+        Self::told(trusted, Told::Single(X_REAL_IP.clone()))
+    }
+
+    /// Reads a field of this name with a single address, as networks that deliver content send it: `CF-Connecting-IP`,
+    /// `True-Client-IP`, `Fly-Client-IP`.
+    ///
+    /// As with [`X-Real-IP`](Self::x_real_ip), the proxy must replace what the client sent. Anything but one line with one
+    /// address, which may have a port, is not believed: the key is then the peer.
+    ///
+    /// ```
+    /// use plimsoll_tower::{Head, KeyFrom, keys::{Forwarded, PeerAddr, TrustedProxies}};
+    ///
+    /// let edge = TrustedProxies::parse(["198.51.100.0/24"])?;
+    /// let client = Forwarded::single_header(edge, "cf-connecting-ip".parse()?);
+    /// let request = http::Request::get("/")
+    ///     .extension(PeerAddr("198.51.100.7:40000".parse()?))
+    ///     .header("CF-Connecting-IP", "192.0.2.1")
+    ///     .body(())?;
+    /// let key = client.key(&Head::of(&request));
+    /// assert_eq!(key.unwrap().to_string(), "192.0.2.1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn single_header(trusted: TrustedProxies, name: HeaderName) -> Self {
+        Self::told(trusted, Told::Single(name))
     }
 
     fn told(trusted: TrustedProxies, told: Told) -> Self {
@@ -124,13 +149,13 @@ impl Forwarded {
             return Some(peer);
         }
         let headers = head.headers();
-        Some(match self.told {
+        Some(match &self.told {
             Told::XForwardedFor => {
                 self.walk(peer, Hops::new(headers, &X_FORWARDED_FOR, false), unquoted)
             }
             Told::Forwarded => self.walk(peer, Hops::new(headers, &FORWARDED, true), for_parameter),
-            Told::XRealIp => {
-                let mut lines = headers.get_all(&X_REAL_IP).iter();
+            Told::Single(name) => {
+                let mut lines = headers.get_all(name).iter();
                 match (lines.next(), lines.next()) {
                     (Some(line), None) => address(line.as_bytes().trim_ascii()).unwrap_or(peer),
                     _ => peer,
@@ -160,10 +185,21 @@ impl Forwarded {
     }
 }
 
+/// Proxies that append to `X-Forwarded-For`, as most do.
+impl From<TrustedProxies> for Forwarded {
+    fn from(trusted: TrustedProxies) -> Self {
+        Self::x_forwarded_for(trusted)
+    }
+}
+
 impl KeyFrom for Forwarded {
     type Key = Address;
 
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
         Some(Cow::Owned(self.address(self.client(head)?)))
+    }
+
+    fn missing(&self, _head: &Head<'_>) -> Missing {
+        NO_PEER
     }
 }

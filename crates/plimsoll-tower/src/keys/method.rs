@@ -40,6 +40,10 @@ pub struct MethodKey;
 impl KeyFrom for MethodKey {
     type Key = str;
 
+    fn is_of_caller(&self) -> bool {
+        false
+    }
+
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, str>> {
         let method = head.method();
         Some(Cow::Borrowed(if KNOWN.contains(method) {

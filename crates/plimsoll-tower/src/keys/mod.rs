@@ -2,8 +2,8 @@
 //!
 //! | key | read from | who decides what it is |
 //! |---|---|---|
-//! | [`Peer`] | the address the connection comes from | the network |
-//! | [`Forwarded`] | what trusted proxies say of the client's address | the proxies |
+//! | [`Peer`] | the address the connection comes from, or the [user](UnixPeer) of a Unix socket | the network, the system |
+//! | [`Forwarded`] | what trusted proxies say of the client's address: `X-Forwarded-For`, `Forwarded`, a field of theirs | the proxies |
 //! | [`MethodKey`], `MatchedRoute` (feature `axum`) | the route, the method | the server: there are only so many |
 //! | [`HeaderKey`], [`CookieKey`], [`QueryKey`], [`PathKey`] | the request's own words | **the client** |
 //! | [`by`] | a closure | you |
@@ -17,6 +17,7 @@
 //! Keys of text are [bounded]: what is longer than [`LONGEST`] bytes becomes shorter, but stays different from
 //! all others.
 
+mod add_peer;
 mod address;
 mod by;
 mod cookie;
@@ -32,12 +33,14 @@ mod query;
 mod route;
 mod text;
 mod trusted;
+mod unix;
 
 use std::borrow::Cow;
 use std::hash::Hash;
 
 use crate::Head;
 
+pub use add_peer::AddPeer;
 pub use address::Address;
 pub use by::{By, by};
 pub use cookie::CookieKey;
@@ -53,6 +56,7 @@ pub use query::QueryKey;
 pub use route::MatchedRoute;
 pub use text::{LONGEST, bounded};
 pub use trusted::TrustedProxies;
+pub use unix::UnixPeer;
 
 /// Finds the key of a request.
 ///
@@ -83,4 +87,26 @@ pub trait KeyFrom: Send + Sync + 'static {
 
     /// The key of this request, or none if it has none.
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Self::Key>>;
+
+    /// Whether the key says who is asking, so that its limit is the caller's own; it does unless told. A key that says what
+    /// is asked for, such as a route, does not.
+    fn is_of_caller(&self) -> bool {
+        true
+    }
+
+    /// Whose fault it is that this request has no key; the caller's unless told.
+    fn missing(&self, head: &Head<'_>) -> Missing {
+        let _ = head;
+        Missing::InRequest
+    }
+}
+
+/// Why a request has no key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// The caller left it out: the answer is 400.
+    InRequest,
+    /// The program does not keep it, and this is what to do about it: the answer is 500, and the text is logged once
+    /// (feature `tracing`).
+    InProgram(&'static str),
 }

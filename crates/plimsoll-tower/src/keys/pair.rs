@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use super::KeyFrom;
+use super::{KeyFrom, Missing};
 use crate::Head;
 
 type Owned<A> = <<A as KeyFrom>::Key as ToOwned>::Owned;
@@ -30,5 +30,17 @@ impl<A: KeyFrom, B: KeyFrom> KeyFrom for (A, B) {
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Self::Key>> {
         let (first, second) = (self.0.key(head)?, self.1.key(head)?);
         Some(Cow::Owned((first.into_owned(), second.into_owned())))
+    }
+
+    fn is_of_caller(&self) -> bool {
+        self.0.is_of_caller() || self.1.is_of_caller()
+    }
+
+    fn missing(&self, head: &Head<'_>) -> Missing {
+        if self.0.key(head).is_none() {
+            self.0.missing(head)
+        } else {
+            self.1.missing(head)
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use super::address::Prefixes;
-use super::{Address, KeyFrom};
+use super::{Address, KeyFrom, Missing, UnixPeer};
 use crate::Head;
 
 /// The address of the peer, put into the extensions of a request by whoever accepted the connection.
@@ -18,14 +18,47 @@ use crate::Head;
 /// assert_eq!(key.unwrap().to_string(), "192.0.2.1");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+///
+/// It is a layer: `PeerAddr(address).layer(service)` puts it into all requests of a connection, where hyper serves
+/// connections that a loop accepts. With the feature `axum` it is connect info, of a `TcpListener` and of a
+/// `plimsoll_tokio::LimitedListener`: `into_make_service_with_connect_info::<PeerAddr>()`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerAddr(pub SocketAddr);
+
+#[cfg(feature = "axum")]
+mod connected {
+    use axum::extract::connect_info::Connected;
+    use axum::serve::IncomingStream;
+    use plimsoll_tokio::LimitedListener;
+    use plimsoll_tokio::listener::Accept;
+    use tokio::io::{AsyncRead, AsyncWrite};
+    use tokio::net::TcpListener;
+
+    use super::PeerAddr;
+
+    impl Connected<IncomingStream<'_, TcpListener>> for PeerAddr {
+        fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+            Self(*stream.remote_addr())
+        }
+    }
+
+    impl<A> Connected<IncomingStream<'_, LimitedListener<A>>> for PeerAddr
+    where
+        A: Accept<Io: AsyncRead + AsyncWrite + Unpin>,
+    {
+        fn connect_info(stream: IncomingStream<'_, LimitedListener<A>>) -> Self {
+            Self(*stream.remote_addr())
+        }
+    }
+}
 
 /// The key is the address the connection comes from, without its port.
 ///
 /// The address is found in the extensions of the request: as a [`PeerAddr`], as a [`SocketAddr`], with the
-/// feature `axum` as the `ConnectInfo<SocketAddr>` of `into_make_service_with_connect_info`, and with the feature `tonic`
-/// where tonic's server leaves it. A request without one, for instance from a Unix socket, has no key.
+/// feature `axum` as the `ConnectInfo` of `into_make_service_with_connect_info`, and with the feature `tonic`
+/// where tonic's server leaves it. Connect info may be a `SocketAddr`, a [`PeerAddr`], or the `Peer` of a
+/// `plimsoll_tokio::LimitedListener`. Who comes through a Unix socket is known by
+/// its user: see [`UnixPeer`]. A request without any of them is answered with 500.
 ///
 /// Behind a proxy all connections come from the proxy: there [`Forwarded`](super::Forwarded) is the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,15 +111,28 @@ impl KeyFrom for Peer {
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
         Some(Cow::Owned(self.address(peer_of(head)?)))
     }
+
+    fn missing(&self, _head: &Head<'_>) -> Missing {
+        NO_PEER
+    }
 }
+
+/// A server that does not keep addresses.
+pub(super) const NO_PEER: Missing = Missing::InProgram(
+    "requests do not have the address of their peer: serve the router with \
+     `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddr` into the extensions of requests",
+);
 
 /// The address the connection comes from.
 pub(super) fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
     let known = head.extensions();
     let ours = known.get().map(|PeerAddr(address)| *address);
     let plain = || known.get().copied();
-    let address: SocketAddr = ours.or_else(plain).or_else(|| peer_of_framework(head))?;
-    Some(address.ip().to_canonical())
+    let address: Option<SocketAddr> = ours.or_else(plain).or_else(|| peer_of_framework(head));
+    match address {
+        Some(address) => Some(address.ip().to_canonical()),
+        None => user_of(head).map(UnixPeer::address),
+    }
 }
 
 #[cfg_attr(
@@ -97,10 +143,18 @@ fn peer_of_framework(head: &Head<'_>) -> Option<SocketAddr> {
     #[cfg(feature = "axum")]
     {
         use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
-        if let Some(ConnectInfo(address)) = head.extensions().get() {
+        use plimsoll_tokio::listener;
+        let known = head.extensions();
+        if let Some(ConnectInfo(address)) = known.get() {
             return Some(*address);
         }
-        if let Some(MockConnectInfo(address)) = head.extensions().get() {
+        if let Some(ConnectInfo(PeerAddr(address))) = known.get() {
+            return Some(*address);
+        }
+        if let Some(ConnectInfo(listener::Peer(address))) = known.get() {
+            return Some(*address);
+        }
+        if let Some(MockConnectInfo(address)) = known.get() {
             return Some(*address);
         }
     }
@@ -111,6 +165,24 @@ fn peer_of_framework(head: &Head<'_>) -> Option<SocketAddr> {
         if let Some(connection) = head.extensions().get::<TcpConnectInfo>() {
             return connection.remote_addr();
         }
+    }
+    None
+}
+
+/// The user at the other end of a Unix socket.
+fn user_of(head: &Head<'_>) -> Option<UnixPeer> {
+    let known = head.extensions();
+    if let Some(user) = known.get() {
+        return Some(*user);
+    }
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::ConnectInfo(user)) = known.get() {
+        return Some(*user);
+    }
+    #[cfg(all(feature = "tonic", unix))]
+    if let Some(connection) = known.get::<tonic::transport::server::UdsConnectInfo>() {
+        let credentials = connection.peer_cred.as_ref();
+        return Some(credentials.map_or(UnixPeer::UNKNOWN, |user| UnixPeer::user(user.uid())));
     }
     None
 }

@@ -15,6 +15,10 @@ pub struct MatchedRoute;
 impl KeyFrom for MatchedRoute {
     type Key = str;
 
+    fn is_of_caller(&self) -> bool {
+        false
+    }
+
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, str>> {
         let matched = head.extensions().get::<MatchedPath>()?;
         Some(Cow::Borrowed(matched.as_str()))

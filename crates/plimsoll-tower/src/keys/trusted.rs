@@ -51,6 +51,14 @@ impl TrustedProxies {
         ])
     }
 
+    /// Whoever comes through a Unix socket: see [`UnixPeer`](super::UnixPeer).
+    ///
+    /// Right if only a proxy of yours may open the socket, by its place and its mode.
+    #[must_use]
+    pub fn unix_sockets() -> Self {
+        Self::of(&[(v6(0x100, 0), 32)])
+    }
+
     fn of(networks: &[(IpAddr, u8)]) -> Self {
         let networks = networks.iter();
         Self(

@@ -35,3 +35,13 @@ impl Counted {
         );
     }
 }
+
+/// The program does not keep what a key is made of.
+#[cfg_attr(
+    not(feature = "tracing"),
+    expect(unused_variables, reason = "nobody looks")
+)]
+pub(crate) fn log_misconfigured(remedy: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::event!(target: "plimsoll", tracing::Level::ERROR, "every request is refused: {remedy}");
+}

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use plimsoll::{Denied, Limiter, Outcome, Permit, Priority, Standing};
+use plimsoll::{Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
 use super::Counted;
-use crate::answer::Notice;
+use crate::answer::{Class, Notice};
 use crate::http::{Ask, Done, sealed};
 use crate::{Head, HttpLimitLayer, Limits};
 
@@ -126,6 +126,10 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.settle(done, &mut held.held);
     }
 
+    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
+        self.limits.refused_inside(done, &mut held.held);
+    }
+
     fn outlasts_head(&self, _held: &Self::Held) -> bool {
         // It is counted until the body has ended.
         true
@@ -149,6 +153,18 @@ impl<L: Limits> Limits for MeteredLimits<L> {
 
     fn notice(&self, index: usize, standing: Standing) -> Notice<'_> {
         self.limits.notice(index, standing)
+    }
+
+    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class {
+        self.limits.class(index, head, denied)
+    }
+
+    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str> {
+        self.limits.missing(index, head)
+    }
+
+    fn now(&self, index: usize) -> Moment {
+        self.limits.now(index)
     }
 
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {

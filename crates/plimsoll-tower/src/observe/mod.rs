@@ -4,6 +4,6 @@ mod counted;
 #[cfg(feature = "metrics")]
 mod metered;
 
-pub(crate) use counted::Counted;
+pub(crate) use counted::{Counted, log_misconfigured};
 #[cfg(feature = "metrics")]
 pub use metered::MeteredLimits;

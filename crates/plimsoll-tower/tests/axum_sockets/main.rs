@@ -14,7 +14,14 @@ mod recorder;
 mod bodies;
 mod clients;
 mod hang_ups;
+mod nested;
+#[cfg(unix)]
+mod peers;
 mod shutdown;
+mod stalls;
+mod statuses;
+mod upgrades;
+mod usage;
 mod wire;
 
 use std::net::SocketAddr;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 use plimsoll::{
-    Acquire, Demand, Denied, Grant, Keyed, Moment, PerKey, Permit, Reason, Standing, Terms,
-    TokenBucket,
+    Acquire, Demand, Denied, Grant, Keyed, ManualClock, Moment, PerKey, Permit, Reason, Standing,
+    Terms, TokenBucket,
 };
 use plimsoll_tower::keys::PathKey;
 use plimsoll_tower::{HttpLimitLayer, RequestLimit};
@@ -94,7 +94,9 @@ fn several_are_asked_once_and_held() {
 
 #[test]
 fn what_is_held_meanwhile_goes_back_if_nobody_wants_it_any_more() {
-    let near: Keyed<String, _> = Keyed::new(TokenBucket::per_second(1));
+    let near: Keyed<String, _> = Keyed::builder(TokenBucket::per_second(1))
+        .clock(ManualClock::new().clock())
+        .build();
     let far = Elsewhere::default();
     let layer = HttpLimitLayer::new(RequestLimit::by_key(near.clone(), PathKey::new()))
         .and(RequestLimit::by_key(far, PathKey::new()));

@@ -298,3 +298,28 @@ fn a_handler_finds_no_usage_where_nobody_reads_it() {
     let mut service = HttpLimitLayer::new(RequestLimit::new(gate)).layer(asks);
     assert_eq!(answer(&mut service, get("/")).status(), 200);
 }
+
+/// A body that fails is cut short like one that nobody wants: what was reported may not be all.
+#[test]
+fn a_body_that_fails_keeps_the_estimate() {
+    let time = ManualClock::new();
+    for (steps, left) in [
+        (&[Step::Data("word")][..], 990),
+        (&[Step::Data("word"), Step::Fail], 800),
+        (&[Step::Fail], 800),
+    ] {
+        let gate = bucket(&time, 1000);
+        let limit = RequestLimit::new(gate.clone()).cost(|_| 200).charge_usage();
+        let used = Answers(|request| {
+            request.extensions().get::<Usage>().unwrap().add(10);
+            let steps = request.extensions().get::<&'static [Step]>().unwrap();
+            Response::new(Steps::new(steps))
+        });
+        let mut service = HttpLimitLayer::new(limit).layer(used);
+        let mut request = get("/");
+        request.extensions_mut().insert::<&'static [Step]>(steps);
+        let response = answer(&mut service, request);
+        let _ = now(response.into_body().collect());
+        assert_eq!(gate.snapshot().available(), left);
+    }
+}

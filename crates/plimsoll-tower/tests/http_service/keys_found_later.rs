@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use http::Request;
 use plimsoll::{Concurrency, Gate, Keyed, ManualClock, Queue, Reason, TokenBucket};
@@ -238,11 +239,45 @@ fn who_is_known_waits_in_the_queue_of_its_key() {
     let std::task::Poll::Ready(Ok(refused)) = poll(third.as_mut()) else {
         panic!("there is room for one")
     };
-    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.status(), 429, "it is its own queue");
     drop(first);
     assert_eq!(within(2, second).unwrap().unwrap().status(), 200);
     assert_eq!(
         (keyed.snapshot().in_use(), keyed.snapshot().waiters()),
         (0, 0)
     );
+}
+
+/// The time in which the key was looked up did not count.
+#[test]
+fn within_counts_from_before_the_key_was_looked_up() {
+    let time = ManualClock::new();
+    let keyed = Keyed::<String, _>::builder(Concurrency::new(1))
+        .queue(Queue::fifo(5))
+        .clock(time.clock())
+        .build();
+    let _busy = keyed.try_acquire("red", 1).unwrap();
+    let clock = time.clock();
+    let slowly = move |_: &plimsoll_tower::Head<'_>| {
+        let until = clock.now().plus(Duration::from_millis(600));
+        let asleep = clock.sleep_until(until);
+        async move {
+            asleep.await;
+            Some("red".to_owned())
+        }
+    };
+    let limit = RequestLimit::by_key_later(keyed.clone(), slowly).within(Duration::from_secs(1));
+    let mut service = HttpLimitLayer::new(limit).layer(OK);
+    let mut call = Box::pin(service.call(with_token("red")));
+    assert!(poll(call.as_mut()).is_pending());
+    time.advance(Duration::from_millis(600));
+    assert!(poll(call.as_mut()).is_pending());
+    assert_eq!(keyed.snapshot().waiters(), 1);
+    time.advance(Duration::from_millis(399));
+    assert!(poll(call.as_mut()).is_pending());
+    time.advance(Duration::from_millis(2));
+    let std::task::Poll::Ready(Ok(refused)) = poll(call.as_mut()) else {
+        panic!("its time is up")
+    };
+    assert_eq!(refused.status(), 429);
 }

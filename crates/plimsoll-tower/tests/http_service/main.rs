@@ -24,6 +24,7 @@ mod bodies;
 mod charges;
 mod content_length;
 mod costs;
+mod grpc_web;
 mod keys_found_later;
 mod nested;
 mod refusals;

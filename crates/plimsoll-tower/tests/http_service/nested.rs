@@ -18,7 +18,7 @@ fn bucket(time: &ManualClock, name: &str) -> Gate<TokenBucket> {
 }
 
 #[test]
-fn if_a_layer_further_in_refuses_this_one_takes_its_charge_back() {
+fn if_a_layer_further_in_refuses_this_one_takes_its_charge_back_if_told() {
     let time = ManualClock::new();
     let rate = bucket(&time, "rate");
     let keyed = Keyed::<Address, _>::builder(TokenBucket::per_second(3))
@@ -29,8 +29,8 @@ fn if_a_layer_further_in_refuses_this_one_takes_its_charge_back() {
         Gate::new(Concurrency::new(1)),
     );
     let innermost = HttpLimitLayer::new(RequestLimit::new(inner.clone())).layer(OK);
-    let mut service = HttpLimitLayer::new(RequestLimit::new(rate.clone()))
-        .and(RequestLimit::by_key(keyed.clone(), Peer::new()))
+    let mut service = HttpLimitLayer::new(RequestLimit::new(rate.clone()).refund_refused())
+        .and(RequestLimit::by_key(keyed.clone(), Peer::new()).refund_refused())
         .and(RequestLimit::new(outer.clone()))
         .layer(innermost);
     let busy = inner.try_acquire(1).unwrap();
@@ -72,19 +72,38 @@ fn if_a_layer_further_in_refuses_this_one_takes_its_charge_back() {
 }
 
 #[test]
-fn charges_that_are_known_later_are_taken_back_too() {
+fn charges_that_are_known_later_are_taken_back_too_if_told() {
     let time = ManualClock::new();
     let (usage, bytes) = (bucket(&time, "usage"), bucket(&time, "bytes"));
     let inner = Gate::new(Concurrency::new(1));
     let _busy = inner.try_acquire(1).unwrap();
-    let mut service = HttpLimitLayer::new(RequestLimit::new(usage.clone()).charge_usage())
-        .and(RequestLimit::new(bytes.clone()).charge_bytes(|_| 5))
-        .layer(HttpLimitLayer::new(RequestLimit::new(inner.clone())).layer(OK));
+    let by_usage = RequestLimit::new(usage.clone()).charge_usage();
+    let by_bytes = RequestLimit::new(bytes.clone()).charge_bytes(|_| 5);
+    let inside = HttpLimitLayer::new(RequestLimit::new(inner.clone())).layer(OK);
+    let left = || (usage.snapshot().available(), bytes.snapshot().available());
+    let refunding = HttpLimitLayer::new(by_usage.clone().refund_refused());
+    let mut refunding = refunding
+        .and(by_bytes.clone().refund_refused())
+        .layer(inside.clone());
+    assert_eq!(answer(&mut refunding, get("/")).status(), 503);
+    assert_eq!(left(), (5, 5));
+    let mut keeping = HttpLimitLayer::new(by_usage).and(by_bytes).layer(inside);
+    drop(answer(&mut keeping, get("/")));
+    assert_eq!(left(), (4, 4), "what was taken for it");
+}
+
+/// A limit that goes by responses goes by refusals as well: they are responses.
+#[test]
+fn a_limit_on_failed_logins_does_not_count_what_is_refused_further_in() {
+    let time = ManualClock::new();
+    let (logins, inner) = (bucket(&time, "logins"), Gate::new(Concurrency::new(1)));
+    let _busy = inner.try_acquire(1).unwrap();
+    let limit = RequestLimit::new(logins.clone())
+        .charge_response(|response| u32::from(response.status() == 401));
+    let inside = HttpLimitLayer::new(RequestLimit::new(inner.clone())).layer(OK);
+    let mut service = HttpLimitLayer::new(limit).layer(inside);
     assert_eq!(answer(&mut service, get("/")).status(), 503);
-    assert_eq!(
-        (usage.snapshot().available(), bytes.snapshot().available()),
-        (5, 5)
-    );
+    assert_eq!(logins.snapshot().available(), 5);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::hand::{now, poll};
-use crate::{OK, answer, from};
+use crate::{OK, answer, from, get};
 
 const PEER: [u8; 4] = [192, 0, 2, 1];
 
@@ -191,4 +191,25 @@ fn pairs_may_be_pairs_again() {
     let _busy = gates[3].try_acquire(1).unwrap();
     assert_eq!(answer(&mut service, from(PEER)).status(), 503);
     assert_eq!(in_use(), [0, 0, 0, 1]);
+}
+
+/// Two limits on one limiter took turns in granting, one for the other, and the thread that polled the request never came
+/// back from it.
+#[test]
+fn limits_that_share_a_limiter_too_small_for_both_refuse() {
+    let gate = Gate::builder(Concurrency::new(1))
+        .queue(Queue::fifo(5))
+        .name("shared")
+        .build();
+    let limit = || RequestLimit::new(gate.clone());
+    let mut service = HttpLimitLayer::new(limit()).and(limit()).layer(OK);
+    let refused = now(service.call(get("/"))).unwrap();
+    assert_eq!(refused.status(), 503);
+    let denied = &refused.extensions().get::<Refused>().unwrap().0;
+    assert_eq!(denied.limiter(), Some("shared"));
+    let seen = gate.snapshot();
+    assert_eq!((seen.in_use(), seen.waiters()), (0, 0));
+    // There is enough for both.
+    gate.resize(2).unwrap();
+    assert_eq!(now(service.call(get("/"))).unwrap().status(), 200);
 }

@@ -292,3 +292,52 @@ fn clones_and_services_of_one_layer_share_their_limits() {
     );
     assert_eq!(answer(&mut other, get("/")).status(), 503);
 }
+
+/// Each limit had its own time from when it was asked, so that a request waited for several of them one after the other.
+#[test]
+fn within_is_one_deadline_for_all_limits_of_a_request() {
+    let time = ManualClock::new();
+    let slot = || {
+        Gate::builder(Concurrency::new(1))
+            .queue(Queue::fifo(5))
+            .clock(time.clock())
+            .build()
+    };
+    let (first, second, third) = (slot(), slot(), slot());
+    let keyed: Keyed<String, _> = Keyed::builder(Concurrency::new(1))
+        .queue(Queue::fifo(5))
+        .clock(time.clock())
+        .build();
+    let second_long = Duration::from_secs(1);
+    let patient = |gate: &Gate<Concurrency>| RequestLimit::new(gate.clone()).within(second_long);
+    let inner = HttpLimitLayer::new(patient(&third)).layer(OK);
+    let mut service = HttpLimitLayer::new(patient(&first))
+        .and(RequestLimit::by_key(keyed.clone(), PathKey::new()).within(second_long))
+        .and(patient(&second))
+        .layer(inner);
+    let busy = first.try_acquire(1).unwrap();
+    let busy_key = keyed.try_acquire("/a", 1).unwrap();
+    let busy_too = second.try_acquire(1).unwrap();
+    let busy_inside = third.try_acquire(1).unwrap();
+    let mut call = Box::pin(service.call(get("/a")));
+    assert!(poll(call.as_mut()).is_pending());
+    for permit in [busy, busy_key, busy_too] {
+        time.advance(Duration::from_millis(300));
+        drop(permit);
+        assert!(poll(call.as_mut()).is_pending());
+    }
+    // 900 ms have passed, and the last one is the innermost layer's.
+    assert_eq!(third.snapshot().waiters(), 1);
+    time.advance(Duration::from_millis(99));
+    assert!(poll(call.as_mut()).is_pending());
+    time.advance(Duration::from_millis(2));
+    let response = now(call).unwrap();
+    assert_eq!(reason(&response), Reason::TimedOut);
+    drop(busy_inside);
+    for gate in [first, second, third] {
+        assert_eq!(
+            (gate.snapshot().in_use(), gate.snapshot().waiters()),
+            (0, 0)
+        );
+    }
+}

@@ -1,7 +1,9 @@
 //! Taking after the fact.
 
 use super::Gate;
-use crate::Rule;
+use super::resets::Stamp;
+use crate::grant::Era;
+use crate::{Grant, Rule};
 
 impl<R: Rule> Gate<R> {
     /// Takes after the fact: for work whose cost is known only when it is done. Nobody is asked, so nobody is refused.
@@ -27,6 +29,27 @@ impl<R: Rule> Gate<R> {
         self.core.enter(self.core.clock.precise_now(), |turn| {
             turn.rule.charge(turn.state, turn.now, cost);
             turn.inside.forecast.forget();
+        });
+    }
+
+    /// Corrects a permit of this gate that turned out to cost `actual`. See [`Limiter::settle`](crate::Limiter::settle).
+    pub(crate) fn settle_grant(&self, grant: Grant, era: Era, actual: u32) {
+        if actual == grant.cost {
+            return;
+        }
+        let granted = Stamp {
+            at: grant.taken,
+            era,
+        };
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            // A reset has made good what was taken before it.
+            if !turn.inside.resets.are_before(granted) {
+                return;
+            }
+            let costs = (grant.cost, actual);
+            turn.rule.settle(turn.state, turn.now, grant.taken, costs);
+            turn.inside.forecast.forget();
+            turn.serve();
         });
     }
 }

@@ -47,6 +47,15 @@ impl<R: Rule> Limiter for Gate<R> {
         Self::charge(self, cost);
     }
 
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        if R::GIVES_BACK {
+            // What is not used is free at once, and there is no permit for more.
+            drop(permit.split(permit.cost().saturating_sub(cost)));
+        } else if let Some((grant, era)) = permit.settle(cost) {
+            self.settle_grant(grant, era, cost);
+        }
+    }
+
     fn standing(&self) -> Option<Standing> {
         Some(Self::standing(self))
     }

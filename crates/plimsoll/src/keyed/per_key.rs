@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use super::Keyed;
 use super::step::{Decided, Done, How, Step};
 use crate::name::Name;
-use crate::{Acquire, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
+use crate::{Acquire, Clock, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
@@ -53,6 +53,56 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         // A key for which there is no room is refused anyway.
         if let Ok(Step::Gate(gate)) = step {
             gate.charge(cost);
+        }
+    }
+
+    /// Corrects a permit of `key` whose work turned out to cost `cost`: as if that had been taken when it was granted.
+    pub fn settle<Q>(&self, key: &Q, permit: &mut Permit<'_>, cost: u32)
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        if R::GIVES_BACK {
+            // What is not used is free at once, and there is no permit for more.
+            drop(permit.split(permit.cost().saturating_sub(cost)));
+            return;
+        }
+        let Some((grant, era)) = permit.settle(cost) else {
+            return;
+        };
+        let shared = &*self.shared;
+        let now = shared.gates.clock.precise_now().max(grant.taken);
+        let gate = if cost <= grant.cost {
+            shared.restore(key, now, grant.taken, |turn| {
+                let costs = (grant.cost, cost);
+                turn.rule.settle(turn.state, turn.now, grant.taken, costs);
+            })
+        } else {
+            let known = match shared.view(key, now, |_, _, seen| seen.known) {
+                Step::Done(known) => known,
+                Step::Gate(_) => true,
+            };
+            let step = shared.step(key, now, |turn| {
+                let mut estimate = grant.cost;
+                let full_at = turn.rule.full_at(turn.state, turn.now);
+                if !known && full_at.is_some_and(|full_at| full_at <= turn.now) {
+                    // It was forgotten because it was as good as new, and nobody has taken any since: so the whole
+                    // cost is taken of a state that was new then.
+                    *turn.state = turn.rule.fresh_key(grant.taken);
+                    estimate = 0;
+                }
+                let costs = (estimate, cost);
+                turn.rule.settle(turn.state, turn.now, grant.taken, costs);
+                Done::Answer(())
+            });
+            match step {
+                Ok(Step::Gate(gate)) => Some(gate),
+                // A key for which there is no room is refused anyway.
+                Ok(Step::Done(())) | Err(_) => None,
+            }
+        };
+        if let Some(gate) = gate {
+            gate.settle_grant(grant, era, cost);
         }
     }
 
@@ -160,6 +210,14 @@ where
 
     fn charge(&self, key: &Q, cost: u32) {
         Self::charge(self, key, cost);
+    }
+
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
+        Self::settle(self, key, permit, cost);
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        Some(&self.shared.gates.clock)
     }
 
     fn standing(&self, key: &Q) -> Option<Standing> {

@@ -189,6 +189,10 @@ impl Limiter for AnyLimiter {
         self.shared().charge(cost);
     }
 
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        self.shared().settle(permit, cost);
+    }
+
     fn snapshot(&self) -> Snapshot {
         self.shared().snapshot()
     }

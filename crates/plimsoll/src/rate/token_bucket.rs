@@ -23,6 +23,7 @@
 
 mod changed;
 mod described;
+mod settled;
 
 use super::arithmetic::{bits, div_ceil, gcd};
 use super::period::Period;
@@ -285,6 +286,10 @@ impl Rule for TokenBucket {
         let since = supply - self.supply(state.origin, taken.min(now));
         let back = self.price(cost).saturating_sub(since);
         state.full = state.full.saturating_sub(back).max(supply);
+    }
+
+    fn settle(&self, state: &mut Filling, now: Moment, taken: Moment, costs: (u32, u32)) {
+        self.settled(state, now, taken, costs);
     }
 
     fn full_at(&self, state: &Filling, _now: Moment) -> Option<Moment> {

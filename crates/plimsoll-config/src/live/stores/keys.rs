@@ -83,7 +83,7 @@ impl Keys for FleetKeys {
     /// Permits have sources of their own.
     fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}
 
-    fn clock(&self) -> &Clock {
+    fn its_clock(&self) -> &Clock {
         &self.1
     }
 }

@@ -1,0 +1,178 @@
+//! gRPC-Web: the trailers of a response are the last message of its body.
+//!
+//! A message is a byte of flags, four bytes of length and so many bytes of data. The highest flag marks trailers, which are
+//! written as the header fields of HTTP/1. In the text form all of it is base64, in parts that may each end with padding.
+
+use bytes::Buf;
+use plimsoll::Outcome;
+
+use super::outcome::outcome_of_status;
+
+/// Trailers that are longer than this are not read.
+const LONGEST: usize = 16 * 1024;
+
+const HEAD: usize = 5;
+const TRAILERS: u8 = 0x80;
+/// Trailers that are compressed, or whose flags mean something unknown, are not read.
+const OTHER_FLAGS: u8 = !TRAILERS;
+
+/// Reads the body of a response for the status in it.
+pub(super) struct Reader {
+    text: Option<Base64>,
+    state: State,
+}
+
+enum State {
+    /// The beginning of a message, and how much of it is there.
+    Head([u8; HEAD], usize),
+    /// So much of a message is left.
+    Data(u32),
+    /// Trailers, and how long they are.
+    Trailers(Vec<u8>, usize),
+    /// Nothing more is read.
+    Ended,
+}
+
+impl Reader {
+    /// Of a body in the text form, or in the other one.
+    pub(super) fn new(is_text: bool) -> Self {
+        Self {
+            text: is_text.then(Base64::default),
+            state: State::Head([0; HEAD], 0),
+        }
+    }
+
+    /// Reads the next part of the body. Returns what it says about the load, if the status is in it.
+    pub(super) fn read(&mut self, part: &impl Buf) -> Option<Outcome> {
+        let bytes = part.chunk();
+        if bytes.len() < part.remaining() {
+            // Parts in pieces cannot be read without taking them, and nobody sends them.
+            self.state = State::Ended;
+        }
+        let Some(mut text) = self.text.take() else {
+            return self.read_bytes(bytes);
+        };
+        let mut found = None;
+        for byte in bytes {
+            match text.push(*byte) {
+                Ok(decoded) => found = found.or(self.read_bytes(decoded.as_slice())),
+                Err(NotBase64) => self.state = State::Ended,
+            }
+        }
+        self.text = Some(text);
+        found
+    }
+
+    fn read_bytes(&mut self, mut bytes: &[u8]) -> Option<Outcome> {
+        while !bytes.is_empty() {
+            match &mut self.state {
+                State::Head(head, filled) => {
+                    let part = bytes.len().min(HEAD - *filled);
+                    head[*filled..*filled + part].copy_from_slice(&bytes[..part]);
+                    *filled += part;
+                    bytes = &bytes[part..];
+                    if *filled == HEAD {
+                        self.state = State::after(*head);
+                    }
+                }
+                State::Data(left) => {
+                    let part = u32::try_from(bytes.len()).unwrap_or(u32::MAX).min(*left);
+                    *left -= part;
+                    bytes = &bytes[part as usize..];
+                    if *left == 0 {
+                        self.state = State::Head([0; HEAD], 0);
+                    }
+                }
+                State::Trailers(text, length) => {
+                    let part = bytes.len().min(*length - text.len());
+                    text.extend_from_slice(&bytes[..part]);
+                    bytes = &bytes[part..];
+                    if text.len() == *length {
+                        let outcome = status_in(text).map(outcome_of_status);
+                        self.state = State::Ended;
+                        return outcome;
+                    }
+                }
+                State::Ended => return None,
+            }
+        }
+        None
+    }
+}
+
+impl State {
+    /// What comes after this beginning of a message.
+    fn after([flags, length @ ..]: [u8; HEAD]) -> Self {
+        let length = u32::from_be_bytes(length);
+        if flags & TRAILERS == 0 {
+            return match length {
+                0 => Self::Head([0; HEAD], 0),
+                _ => Self::Data(length),
+            };
+        }
+        match usize::try_from(length) {
+            Ok(length @ 1..=LONGEST) if flags & OTHER_FLAGS == 0 => {
+                Self::Trailers(Vec::new(), length)
+            }
+            _ => Self::Ended,
+        }
+    }
+}
+
+/// The status in trailers.
+fn status_in(trailers: &[u8]) -> Option<&[u8]> {
+    trailers.split(|byte| *byte == b'\n').find_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let is_status = line[..colon].eq_ignore_ascii_case(b"grpc-status");
+        is_status.then(|| line[colon + 1..].trim_ascii())
+    })
+}
+
+/// Four characters of base64 are three bytes.
+#[derive(Default)]
+struct Base64 {
+    bits: u32,
+    filled: u8,
+    padding: u8,
+}
+
+struct NotBase64;
+
+/// Up to three bytes.
+struct Decoded([u8; 3], usize);
+
+impl Decoded {
+    fn as_slice(&self) -> &[u8] {
+        &self.0[..self.1]
+    }
+}
+
+impl Base64 {
+    /// The bytes that this character completes.
+    fn push(&mut self, character: u8) -> Result<Decoded, NotBase64> {
+        let value = match character {
+            b'A'..=b'Z' => character - b'A',
+            b'a'..=b'z' => character - b'a' + 26,
+            b'0'..=b'9' => character - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' => {
+                self.padding += 1;
+                0
+            }
+            _ => return Err(NotBase64),
+        };
+        if (self.padding > 0 && character != b'=') || self.padding > 2 {
+            return Err(NotBase64);
+        }
+        self.bits = self.bits << 6 | u32::from(value);
+        self.filled += 1;
+        if self.filled < 4 {
+            return Ok(Decoded([0; 3], 0));
+        }
+        let [_, bytes @ ..] = self.bits.to_be_bytes();
+        let length = 3 - usize::from(self.padding);
+        *self = Self::default();
+        Ok(Decoded(bytes, length))
+    }
+}

@@ -1,0 +1,131 @@
+//! Bodies that nobody reads.
+//!
+//! A server polls a body when it has room for more of it, and it has room when the client reads. A client that does not
+//! read is a body that is not polled; so what the request holds is given back by the alarm of a clock, not by the body.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use plimsoll::{Clock, Sleep};
+
+use super::body::Lasting;
+use super::limits::Limits;
+
+/// The error of a body that was not read for [too long](crate::HttpLimitLayer::stall_timeout).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stalled;
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the body was not read for too long")
+    }
+}
+
+impl Error for Stalled {}
+
+/// What is held of a body that may stall.
+pub(super) struct Watched<L: Limits> {
+    cell: Arc<Cell<L>>,
+    longest: Duration,
+    /// Rings when the body has stalled.
+    alarm: Option<Sleep>,
+}
+
+struct Cell<L: Limits>(Mutex<Inside<L>>);
+
+struct Inside<L: Limits> {
+    /// Whether it is the reader's turn.
+    unread: bool,
+    stalled: bool,
+    lasting: Option<Lasting<L>>,
+}
+
+impl<L: Limits> Cell<L> {
+    fn lock(&self) -> MutexGuard<'_, Inside<L>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The alarm rings.
+impl<L: Limits> Wake for Cell<L> {
+    fn wake(self: Arc<Self>) {
+        let mut inside = self.lock();
+        let held = if inside.unread {
+            inside.stalled = true;
+            inside.lasting.take()
+        } else {
+            // It was read in the last moment.
+            None
+        };
+        drop(inside);
+        // Not under the lock: it wakes whoever waits for it.
+        drop(held);
+    }
+}
+
+impl<L: Limits> Watched<L> {
+    pub(super) fn new(lasting: Lasting<L>, longest: Duration) -> Self {
+        let inside = Inside {
+            unread: true,
+            stalled: false,
+            lasting: Some(lasting),
+        };
+        let mut watched = Self {
+            cell: Arc::new(Cell(Mutex::new(inside))),
+            longest,
+            alarm: None,
+        };
+        watched.set_alarm();
+        watched
+    }
+
+    /// The body is read: for as long as it has nothing to send, nobody is to blame but itself.
+    ///
+    /// # Errors
+    ///
+    /// If that comes too late.
+    pub(super) fn begin(&mut self) -> Result<(), Stalled> {
+        let mut inside = self.cell.lock();
+        if inside.stalled {
+            return Err(Stalled);
+        }
+        inside.unread = false;
+        drop(inside);
+        self.alarm = None;
+        Ok(())
+    }
+
+    /// Something was sent. Returns what is held if `is_last` says that it was the last.
+    pub(super) fn sent(
+        &mut self,
+        is_last: impl FnOnce(&mut Lasting<L>) -> bool,
+    ) -> Option<Lasting<L>> {
+        let mut inside = self.cell.lock();
+        if inside.lasting.as_mut().is_none_or(is_last) {
+            return inside.lasting.take();
+        }
+        inside.unread = true;
+        drop(inside);
+        self.set_alarm();
+        None
+    }
+
+    fn set_alarm(&mut self) {
+        let clock = Clock::system();
+        let until = clock.precise_now().plus(self.longest);
+        let mut alarm = clock.sleep_until(until);
+        let waker = Waker::from(Arc::clone(&self.cell));
+        if Pin::new(&mut alarm)
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+        {
+            waker.wake();
+        }
+        self.alarm = Some(alarm);
+    }
+}
