@@ -2,11 +2,12 @@
 //! nobody is refused for it.
 
 use std::hint::spin_loop;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    Clock, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Permit, Quota, Rule, SlidingLog,
-    SlidingWindow, TokenBucket,
+    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Permit, Quota,
+    Rule, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Comes back exactly when told to, by the precise time, and must be granted.
@@ -75,4 +76,30 @@ fn what_is_granted_right_after_a_reset_can_be_undone() {
         gate.try_acquire(4).unwrap().undo();
         assert_eq!(gate.snapshot().available(), 10);
     }
+}
+
+/// What was granted by the late reading was undone by the precise one, so that the refill of up to a tick seemed to have
+/// come since and found no room: every refused attempt at several limiters burned a token of the first.
+#[test]
+fn what_is_undone_at_once_is_undone_exactly_though_the_clock_is_late() {
+    let bucket = Gate::new(TokenBucket::per_second(1000));
+    bucket.try_acquire(900).unwrap().forget();
+    let full = Gate::new(Concurrency::new(1));
+    let _held = full.try_acquire(1).unwrap();
+    let members: [Arc<dyn Limiter>; 2] = [Arc::new(bucket.clone()), Arc::new(full.clone())];
+    let both = All::new(members);
+    let keyed: Keyed<String, _> = Keyed::new(TokenBucket::per_second(1000));
+    keyed.try_acquire("key", 900).unwrap().forget();
+    for _ in 0..90 {
+        assert!(both.try_acquire(1).is_err());
+        let permit = keyed.try_acquire("key", 1).unwrap();
+        keyed.undo("key", permit);
+    }
+    assert!(
+        bucket.snapshot().available() >= 99,
+        "{:?}",
+        bucket.snapshot()
+    );
+    let left = keyed.standing("key").remaining();
+    assert!(left >= 99, "{left}");
 }

@@ -62,7 +62,9 @@ impl<R: Rule> Core<R> {
     /// As if so much had not been taken. `whole` says whether that takes a grant back.
     fn put_back(&self, grant: Grant, whole: bool, era: Era) {
         let at = grant.taken;
-        self.enter(self.clock.precise_now(), |turn| {
+        // By the reading that grants on the fast path have: what is undone in the tick in which it was granted is undone
+        // exactly. By the precise time, the refill of up to a tick would seem to have come since.
+        self.enter(self.clock.now().max(at), |turn| {
             turn.inside.counts.undone += u64::from(whole);
             if turn.put_back(Stamp { at, era }, grant.cost) {
                 turn.tell_processed(grant, Outcome::Ignore);

@@ -19,7 +19,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         permit.undo_by(|grant, whole| {
             let shared = &*self.shared;
-            let now = shared.gates.clock.precise_now().max(grant.taken);
+            // The reading that grants on the fast path have, as in a gate.
+            let now = shared.gates.clock.now().max(grant.taken);
             let gate = shared.restore(key, now, grant.taken, |turn| {
                 if grant.cost > 0 {
                     let state = turn.state;
