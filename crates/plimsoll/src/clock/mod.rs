@@ -40,7 +40,7 @@ pub(crate) trait Ring: Send + Sync {
 /// | [`system`](Self::system), the default | the kernel's coarse clock | [two ticks of the kernel](Self::resolution) at most | one thread of the process |
 /// | [`precise`](Self::precise) | the processor's counter | nothing | the same thread |
 /// | [`manual`](Self::manual) | a word in memory | | you |
-/// | [`tokio`](Self::tokio) | tokio's clock | nothing | tokio, paused time included |
+/// | `tokio`, with the feature of that name | tokio's clock | nothing | tokio, paused time included |
 ///
 /// `system` and `precise` are two readings of the same time, which starts with the Unix epoch. Time read on one
 /// thread does not run backwards by more than the two differ, and rules take a step back as standing still.
