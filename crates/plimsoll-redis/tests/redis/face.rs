@@ -316,7 +316,8 @@ async fn it_stands_in_a_layer_for_everyone_and_by_key() {
     let burst = store.limiter("burst", TokenBucket::per_second(2));
     let burst = burst.expect("a limiter").fleet().build().expect("a fleet");
     let customer = HeaderKey::named("x-customer").expect("a name");
-    let outer = HttpLimitLayer::new(RequestLimit::by_key(burst, customer)).told(Told::Always);
+    let outer = RequestLimit::by_key(burst, customer).refund_refused();
+    let outer = HttpLimitLayer::new(outer).told(Told::Always);
     let inner = HttpLimitLayer::new(RequestLimit::new(daily.key("everybody")));
     let service = (outer, inner).layer(service_fn(async |_: Request<String>| {
         Ok::<_, Infallible>(Response::new(String::new()))
