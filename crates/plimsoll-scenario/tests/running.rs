@@ -270,6 +270,11 @@ fn assert_file_panics_when_there_is_no_file() {
 }
 
 #[test]
+fn what_a_naive_model_found_does_not_come_back() {
+    assert_file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model.yaml"));
+}
+
+#[test]
 fn a_trace_of_every_algorithm() {
     assert_file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces.yaml"));
 }

@@ -145,12 +145,12 @@ fn all_or_none_and_the_refusal_says_who_and_when() {
     );
     assert_eq!((seen.0.granted_total(), seen.1.granted_total()), (1, 1));
 
-    // The first refuses for a short while, the last for longer: that is the one to know about.
+    // The first refuses for a short while, the last for longer: that is how long it takes.
     drop(requests.try_acquire(5).unwrap());
     let denied = provider
         .try_acquire(&[(COUNT, 2), (BYTES, 90)])
         .unwrap_err();
-    assert_eq!(denied.limiter(), Some("network_bytes"));
+    assert_eq!(denied.limiter(), Some("requests"));
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(500)));
 
     first.undo();

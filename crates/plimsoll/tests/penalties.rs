@@ -80,7 +80,8 @@ fn there_is_no_room_during_a_lockout() {
 
 #[test]
 fn refusals_of_the_queue_do_not_extend_a_lockout() {
-    // A refusal for a full queue or a deadline was counted though nothing could have been granted.
+    // A refusal for a full queue or a deadline was counted though nothing could have been granted, and it did not say
+    // that there is a lockout.
     let time = ManualClock::new();
     let gate = gate(Some(Queue::fifo(0).counts(Counts::Waiting)), &time);
     lock_out(&gate);
@@ -91,9 +92,9 @@ fn refusals_of_the_queue_do_not_extend_a_lockout() {
     for _ in 0..5 {
         time.advance(SECOND);
         gate.set_queue_bound(0);
-        assert_eq!(refused(Demand::ONE), Reason::QueueFull);
+        assert_eq!(refused(Demand::ONE), Reason::LockedOut);
         gate.set_queue_bound(1);
-        assert_eq!(refused(Demand::ONE.within(SECOND)), Reason::TimedOut);
+        assert_eq!(refused(Demand::ONE.within(SECOND)), Reason::LockedOut);
     }
     time.advance(55 * SECOND);
     assert!(gate.try_acquire(1).is_ok(), "after a minute it is over");

@@ -262,7 +262,7 @@ fn only_who_refuses_counts_the_refusal() {
 }
 
 #[test]
-fn the_refusal_is_that_of_the_one_that_takes_longest() {
+fn the_refusal_is_that_of_the_first_and_lasts_as_long_as_the_longest() {
     let time = ManualClock::new();
     let named = |name: &str, millis| {
         let rule =
@@ -273,7 +273,7 @@ fn the_refusal_is_that_of_the_one_that_takes_longest() {
     let denied = three.try_acquire(1).unwrap_err();
     assert_eq!(
         (denied.limiter(), denied.retry_after()),
-        (Some("b"), Some(Duration::from_millis(30)))
+        (Some("a"), Some(Duration::from_millis(30)))
     );
     assert_eq!(three.estimate(Demand::ONE), Err(denied));
 }

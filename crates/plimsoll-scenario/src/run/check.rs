@@ -52,9 +52,18 @@ impl Answer {
     }
 }
 
-/// The whole tokens left after the answer, as far as 16 bits can say.
-pub(crate) fn credit(wanted: u32, snapshot: &Snapshot) -> Option<Mismatch> {
-    let credit = snapshot.available().min(u64::from(u16::MAX));
+/// The whole tokens left after the answer, as far as 16 bits can say. One who is locked out has them too, though none of
+/// them is available.
+pub(crate) fn credit(
+    wanted: u32,
+    answer: Option<&Answer>,
+    snapshot: &Snapshot,
+) -> Option<Mismatch> {
+    let left = match answer {
+        Some(Answer::Denied(refusal)) => refusal.remaining,
+        _ => snapshot.available(),
+    };
+    let credit = left.min(u64::from(u16::MAX));
     (credit != u64::from(wanted)).then(|| Mismatch::of("credit", wanted, credit))
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Refusal {
     pub(crate) reason: &'static str,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) by: Option<String>,
+    /// What the limiter still holds, also of what it gives to nobody now.
+    pub(crate) remaining: u64,
 }
 
 impl From<Denied> for Refusal {
@@ -25,6 +27,7 @@ impl From<Denied> for Refusal {
             reason: denied.reason().as_str(),
             retry_after: denied.retry_after(),
             by: denied.limiter().map(str::to_owned),
+            remaining: denied.remaining().into(),
         }
     }
 }

@@ -259,8 +259,13 @@ impl<R: Rule + Clone> Keys for Keyed<String, R> {
     }
 
     fn snapshot(&self, key: Option<&str>) -> Snapshot {
-        let one = key.and_then(|key| self.snapshot_of(key));
-        one.unwrap_or_else(|| Self::snapshot(self))
+        let Some(key) = key else {
+            return Self::snapshot(self);
+        };
+        self.snapshot_of(key).unwrap_or_else(|| {
+            let new = self.standing(key);
+            Snapshot::of(new.limit(), new.remaining())
+        })
     }
 }
 

@@ -68,9 +68,15 @@ impl<'a> Session<'a> {
             None => self.subject.limiter.snapshot(),
         };
         let credit = step.expect.as_ref().and_then(|expect| expect.credit);
-        found.extend(credit.and_then(|wanted| check::credit(wanted, &snapshot)));
+        found.extend(credit.and_then(|wanted| check::credit(wanted, answer, &snapshot)));
+        // What was granted and refused is counted for all keys together.
+        let totals = match &self.subject.keys {
+            Some(keys) => keys.snapshot(None),
+            None => snapshot,
+        };
         for (gauge, wanted) in &step.gauges {
-            found.extend(check::gauge(*gauge, *wanted, &snapshot));
+            let seen = if gauge.is_total() { &totals } else { &snapshot };
+            found.extend(check::gauge(*gauge, *wanted, seen));
         }
         let saturation = step.saturation;
         found.extend(saturation.and_then(|wanted| check::saturation(wanted, &snapshot)));

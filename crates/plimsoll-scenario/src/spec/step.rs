@@ -150,6 +150,14 @@ impl Gauge {
         row.map_or("", |(word, _)| word)
     }
 
+    /// Whether it counts what has been, and not what is.
+    pub(crate) const fn is_total(self) -> bool {
+        matches!(
+            self,
+            Self::GrantedTotal | Self::DeniedTotal | Self::EvictedTotal | Self::CancelledTotal
+        )
+    }
+
     pub(crate) const EVERY: [(&'static str, Self); 9] = [
         ("available", Self::Available),
         ("queued", Self::Queued),

@@ -17,7 +17,7 @@ use crate::{
 /// Several limiters that must all grant: all or none.
 ///
 /// They are asked in order. When one refuses, it is as if none had been asked, rates and penalties too, and the refusal is
-/// that of the member that refuses longest. A limiter that is there several times, also as a member of a member, is
+/// that of the first that refuses, until the moment at which all would grant. A limiter that is there several times, also as a member of a member, is
 /// asked for the sum. The members stay limiters of their own and can be shared with others.
 ///
 /// ```
@@ -118,7 +118,7 @@ impl All {
     ///
     /// # Errors
     ///
-    /// The refusal of the member that refuses longest, with the moment at which all would grant.
+    /// The refusal of the first member that refuses, with the moment at which all would grant.
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         self.members.try_acquire(demand.into())
     }

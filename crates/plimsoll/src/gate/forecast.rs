@@ -8,15 +8,25 @@
 use crate::queue::Order;
 use crate::{Moment, Rule};
 
-use super::inside::take;
+use super::inside::{peek, take};
 
 pub(super) struct Forecast<S> {
     /// The state as it will be when everybody of a class and above has been served.
     served: Option<Served<S>>,
     /// Whether that is still so.
     holds: bool,
-    /// The state as it will be when a newcomer has been served too.
+    /// The state as it will be when a newcomer, or those it has to wait for besides, have been served too.
     newcomer: Option<Served<S>>,
+    /// The last hint that was given, while it holds.
+    told: Option<Told>,
+}
+
+/// When one of `(class, cost)` who does not wait would be granted.
+#[derive(Clone, Copy)]
+struct Told {
+    class: usize,
+    cost: u32,
+    at: Moment,
 }
 
 #[derive(Clone)]
@@ -32,6 +42,7 @@ impl<S: Clone> Forecast<S> {
             served: None,
             holds: false,
             newcomer: None,
+            told: None,
         }
     }
 
@@ -39,6 +50,7 @@ impl<S: Clone> Forecast<S> {
     /// [`joined`](Self::joined).
     pub(super) fn forget(&mut self) {
         self.holds = false;
+        self.told = None;
     }
 
     /// When the turn of a newcomer of `(class, cost)` comes behind `before`.
@@ -50,24 +62,60 @@ impl<S: Clone> Forecast<S> {
         (class, cost): (usize, u32),
         before: impl FnOnce() -> I,
     ) -> Moment {
-        if !self.holds
-            || self
-                .served
-                .as_ref()
-                .is_none_or(|served| served.class != class)
-        {
-            let served = copy(&mut self.served, state, class, now);
-            for cost in before() {
-                served.serve(rule, cost);
-            }
-            self.holds = true;
-        }
-        let Some(served) = &self.served else {
-            return Moment::NEVER;
-        };
-        let newcomer = copy(&mut self.newcomer, &served.state, class, served.at.max(now));
+        let served = all_served(
+            (&mut self.served, &mut self.holds),
+            rule,
+            state,
+            (class, now),
+            before,
+        );
+        let at = served.at.max(now);
+        let newcomer = copy(&mut self.newcomer, &served.state, class, at);
         newcomer.serve(rule, cost);
         newcomer.at
+    }
+
+    /// When one of `(class, cost)` who comes back would be granted at once, if nobody else comes.
+    ///
+    /// That is not its turn in the queue. There it would stand before those of the classes `below`; but while it is
+    /// away they are served as soon as they fit, and at the same moment before a newcomer.
+    pub(super) fn return_of<
+        R: Rule<State = S>,
+        B: Iterator<Item = u32>,
+        L: Iterator<Item = u32>,
+    >(
+        &mut self,
+        rule: &R,
+        state: &S,
+        now: Moment,
+        (class, cost): (usize, u32),
+        (before, below): (impl FnOnce() -> B, impl FnOnce() -> L),
+    ) -> Moment {
+        if let Some(told) = &self.told
+            && (told.class, told.cost) == (class, cost)
+        {
+            return told.at.max(now);
+        }
+        let served = all_served(
+            (&mut self.served, &mut self.holds),
+            rule,
+            state,
+            (class, now),
+            before,
+        );
+        let at = served.at.max(now);
+        let reached = copy(&mut self.newcomer, &served.state, class, at);
+        let mut at = reached.ready_for(rule, cost);
+        for other in below() {
+            let due = reached.ready_for(rule, other);
+            if due > at || !due.is_known() {
+                break;
+            }
+            reached.serve(rule, other);
+            at = reached.ready_for(rule, cost);
+        }
+        self.told = Some(Told { class, cost, at });
+        at
     }
 
     /// Somebody of `class` has joined the end of its class.
@@ -78,6 +126,7 @@ impl<S: Clone> Forecast<S> {
         cost: u32,
         order: Order,
     ) {
+        self.told = None;
         match &mut self.served {
             // It stands behind all who are in the forecast.
             Some(served) if self.holds && class == served.class && order == Order::Fifo => {
@@ -88,6 +137,31 @@ impl<S: Clone> Forecast<S> {
             _ => self.holds = false,
         }
     }
+}
+
+/// The state when everybody `before` a newcomer of `class` has been served, worked out only if what is kept does not
+/// hold.
+fn all_served<'a, R: Rule, I: Iterator<Item = u32>>(
+    (kept, holds): (&'a mut Option<Served<R::State>>, &mut bool),
+    rule: &R,
+    state: &R::State,
+    (class, now): (usize, Moment),
+    before: impl FnOnce() -> I,
+) -> &'a Served<R::State> {
+    let still = *holds && kept.as_ref().is_some_and(|served| served.class == class);
+    let served = kept.get_or_insert_with(|| Served {
+        class,
+        state: state.clone(),
+        at: now,
+    });
+    if !still {
+        served.becomes(state, class, now);
+        for cost in before() {
+            served.serve(rule, cost);
+        }
+        *holds = true;
+    }
+    served
 }
 
 /// Makes `place` a copy of `state`.
@@ -102,13 +176,27 @@ fn copy<'a, S: Clone>(
         state: state.clone(),
         at,
     });
-    served.state.clone_from(state);
-    served.class = class;
-    served.at = at;
+    served.becomes(state, class, at);
     served
 }
 
 impl<S: Clone> Served<S> {
+    fn becomes(&mut self, state: &S, class: usize, at: Moment) {
+        self.state.clone_from(state);
+        self.class = class;
+        self.at = at;
+    }
+
+    /// From when on `cost` fits.
+    fn ready_for<R: Rule<State = S>>(&self, rule: &R, cost: u32) -> Moment {
+        match peek(rule, &self.state, self.at, cost) {
+            _ if !self.at.is_known() => Moment::NEVER,
+            Ok(()) => self.at,
+            Err(refusal) if refusal.ready_at > self.at => refusal.ready_at,
+            Err(_) => Moment::NEVER,
+        }
+    }
+
     fn serve<R: Rule<State = S>>(&mut self, rule: &R, cost: u32) {
         // Twice at the most: refused with the moment at which it fits, then taken at that moment.
         while let Err(refusal) = take(rule, &mut self.state, self.at, cost) {

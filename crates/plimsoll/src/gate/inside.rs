@@ -169,21 +169,30 @@ impl<R: Rule> Turn<'_, R> {
         peek(self.rule, self.state, self.now, demand.cost)
     }
 
-    /// Completes a refusal: while others wait, when it could be granted depends on them too.
+    /// Completes a refusal that the rule has counted: while others wait, when it could be granted depends on them too.
     pub(super) fn explain(&mut self, demand: Demand, mut refusal: Refusal) -> Refusal {
-        if !self.inside.waiters.is_empty() && refusal.reason.is_passing() {
+        let for_others = matches!(refusal.reason, Reason::QueueFull | Reason::TimedOut);
+        if !self.inside.waiters.is_empty() && (for_others || refusal.reason.is_passing()) {
             refusal.ready_at = self.hint(demand);
         }
         refusal
     }
 
-    /// When `demand` would be granted if nobody else came, for the refused. With waiters in a lifo
+    /// When `demand` would be granted if nobody but those who wait came, for the refused. With waiters in a lifo
     /// queue nobody can promise anything.
     fn hint(&mut self, demand: Demand) -> Moment {
-        if self.order() == Order::Lifo && !self.inside.waiters.is_empty() {
+        let order = self.order();
+        if R::GIVES_BACK || order == Order::Lifo {
             return Moment::NEVER;
         }
-        self.turn_of(demand, Evicted::NOBODY)
+        let Inside {
+            waiters, forecast, ..
+        } = &mut *self.inside;
+        let class = demand.priority.class();
+        let before = || waiters.costs_before(class, order, Evicted::NOBODY);
+        let below = || waiters.costs_below(class);
+        let asked = (class, demand.cost);
+        forecast.return_of(self.rule, self.state, self.now, asked, (before, below))
     }
 
     /// When it would be the turn of `demand` behind those who are served before it.
@@ -232,7 +241,7 @@ impl<R: Rule> Turn<'_, R> {
         since: Since,
     ) -> Result<Ticket, Refusal> {
         let Some(queue) = self.inside.queue else {
-            return Err(self.explain(demand, refusal));
+            return Err(refusal);
         };
         let class = demand.priority.class();
         let excess = self.excess(queue, demand.weight());
@@ -241,7 +250,7 @@ impl<R: Rule> Turn<'_, R> {
         } else {
             let evictable = self.inside.waiters.evictable(class, queue.full, excess);
             let Some(evicted) = evictable else {
-                return Err(self.refused_for_room(demand));
+                return Err(refusal.because(Reason::QueueFull));
             };
             evicted
         };
@@ -250,12 +259,12 @@ impl<R: Rule> Turn<'_, R> {
             .timeout
             .map_or(own, |timeout| own.min(self.now.plus(timeout)));
         if deadline < self.now {
-            return Err(Refusal::until(self.hint(demand)).because(Reason::TimedOut));
+            return Err(refusal.because(Reason::TimedOut));
         }
         if deadline.is_known() && !R::GIVES_BACK {
             let turn = self.turn_of(demand, evicted);
             if turn > deadline {
-                return Err(Refusal::until(turn).because(Reason::TimedOut));
+                return Err(refusal.because(Reason::TimedOut));
             }
         }
         if excess == 0 && !self.inside.waiters.any_for_several() && since.age == Age::NONE {
@@ -281,10 +290,6 @@ impl<R: Rule> Turn<'_, R> {
         let ticket = self.join_since(demand, deadline, since);
         self.serve();
         Ok(ticket)
-    }
-
-    fn refused_for_room(&mut self, demand: Demand) -> Refusal {
-        Refusal::until(self.hint(demand)).because(Reason::QueueFull)
     }
 
     /// Takes the last place of its class, whatever the bound.

@@ -17,12 +17,12 @@ impl<R: Rule> Core<R> {
         if R::LEARNS && is_for_want_of_room(refusal.reason) {
             turn.rule.turned_away();
         }
-        let refusal = turn.explain(demand, refusal);
         let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
         if R::REMEMBERS_REFUSALS {
-            // A refusal that counts puts those who wait off.
+            // A refusal that counts puts those who wait off, and with them the one who is refused.
             turn.inside.forecast.forget();
         }
+        let refusal = turn.explain(demand, refusal);
         turn.tell(EventKind::Rejected {
             priority: demand.priority,
             reason: refusal.reason,

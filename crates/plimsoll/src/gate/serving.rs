@@ -19,6 +19,12 @@ impl<R: Rule> Turn<'_, R> {
     }
 
     fn serve_until(&mut self, enough: impl Fn(&Woken) -> bool) {
+        // Until the head was due nobody could be served: whose time was over by then has waited in vain, however late
+        // it is noticed.
+        let due = self.inside.due.min(self.now);
+        while let Some(ticket) = self.inside.waiters.expired(due) {
+            self.refuse(ticket, Reason::TimedOut);
+        }
         loop {
             self.inside.due = Moment::NEVER;
             let all = if self.inside.waiters.any_for_several() {

@@ -1,7 +1,7 @@
 //! Looking at a gate.
 
 use super::core::{Core, PARKED};
-use super::inside::Inside;
+use super::inside::{Inside, Turn};
 use super::refused::charge;
 use crate::queue::{Counts, Status, Ticket};
 use crate::sync::{Ordering, lock};
@@ -30,13 +30,23 @@ impl<R: Rule> Core<R> {
         }
         self.enter(now, |turn| {
             turn.peek(demand).map_err(|refusal| {
-                let refusal = turn.explain(demand, refusal);
                 if !R::REMEMBERS_REFUSALS {
+                    let refusal = turn.explain(demand, refusal);
                     return self.denied(turn.rule, refusal, turn.state, turn.now);
                 }
                 // The refused are told how it is with their refusal.
                 let mut state = turn.state.clone();
                 let refusal = charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
+                let mut counted = Turn {
+                    rule: turn.rule,
+                    inside: turn.inside,
+                    state: &mut state,
+                    now: turn.now,
+                    woken: turn.woken,
+                };
+                counted.inside.forecast.forget();
+                let refusal = counted.explain(demand, refusal);
+                counted.inside.forecast.forget();
                 self.denied(turn.rule, refusal, &state, turn.now)
             })
         })

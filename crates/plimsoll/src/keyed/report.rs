@@ -34,11 +34,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let shared = &*self.shared;
-        let limit = u64::from(shared.shards[0].lock().rule.limit());
-        let mut sum = Snapshot {
-            limit,
-            available: limit,
-            ..Snapshot::default()
+        let now = shared.gates.clock.precise_now();
+        let mut sum = {
+            let rule = &shared.shards[0].lock().rule;
+            Snapshot {
+                in_use: 0,
+                ..snapshot(&**rule, &rule.fresh_key(now), now)
+            }
         };
         let mut counted = Counted::default();
         for shard in 0..shared.shards.len() {

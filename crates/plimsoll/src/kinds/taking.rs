@@ -72,7 +72,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter that refuses longest, with the moment at which all would grant.
+    /// The refusal of the first limiter that refuses, with the moment at which all would grant.
     #[inline]
     pub fn try_acquire<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Permits<'_>, Denied> {
         let demands = demands.into();

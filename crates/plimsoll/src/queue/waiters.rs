@@ -216,6 +216,11 @@ impl Waiters {
         higher.chain(own.into_iter().flatten().skip(skipped).take(kept))
     }
 
+    /// The costs of those in the classes below `class`, in the order in which a fifo queue serves them.
+    pub(crate) fn costs_below(&self, class: usize) -> impl Iterator<Item = u32> {
+        (0..class).rev().flat_map(|lower| self.costs(lower))
+    }
+
     /// Who of its own class would have to go for a newcomer that needs `need` of the bound, after
     /// everybody of lower classes; `None` if even that is not enough.
     pub(crate) fn evictable(&self, class: usize, full: Full, mut need: u64) -> Option<Evicted> {

@@ -153,7 +153,16 @@ impl Rule for PenaltyBucket {
 
     /// Refusals during a lockout do not extend it, whatever their reason.
     fn refused(&self, penalty: &mut Penalty, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
-        if cost == 0 || now < penalty.locked_until {
+        if now < penalty.locked_until {
+            // Also one for whom the queue had no room: it would not help to make that longer.
+            let ready_at = refusal.ready_at.max(penalty.locked_until);
+            return Refusal {
+                ready_at,
+                ..refusal
+            }
+            .because(Reason::LockedOut);
+        }
+        if cost == 0 {
             return refusal;
         }
         let in_a_row = penalty.refusals > 0 && now.since(penalty.last_refusal) <= self.soft_window;

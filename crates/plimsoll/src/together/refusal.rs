@@ -1,7 +1,5 @@
 //! What is said about a refusal.
 
-use std::time::Duration;
-
 use super::{List, One};
 use crate::{Demand, Denied, Reason, Refusal};
 
@@ -31,12 +29,11 @@ pub(crate) fn unexplained() -> Denied {
     Denied::new(Reason::Exhausted)
 }
 
-/// Completes the refusal of one: the decision is refused for as long as the one that refuses longest, and it is that one's
-/// refusal, unless that of the first one `stays`. The others are only looked at: they have not refused anything.
+/// Completes the refusal of the first that refuses: it lasts as long as that of the one that refuses longest. The others
+/// are only looked at: they have not refused anything.
 #[cold]
 fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool) -> Denied {
-    let mut binding = (refuser, denied);
-    let mut latest = binding.1.retry_after();
+    let mut latest = denied.retry_after();
     for index in 0..list.local() {
         let Some(demand) = list.demand(index).filter(|_| index != refuser) else {
             continue;
@@ -50,22 +47,8 @@ fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool)
             (known, None) if stays => known,
             _ => None,
         };
-        if !stays && is_longer((index, &denied), (binding.0, &binding.1)) {
-            binding = (index, denied);
-        }
     }
-    let (index, denied) = binding;
-    list.name_refusal(index, denied.with_retry_after(latest))
-}
-
-/// Whether the one refuses longer than the other; of two that refuse as long it is the first.
-fn is_longer(one: (usize, &Denied), other: (usize, &Denied)) -> bool {
-    let length = |denied: &Denied| {
-        let never = !denied.reason().is_passing();
-        (never, denied.retry_after().unwrap_or(Duration::MAX))
-    };
-    let (longer, shorter) = (length(one.1), length(other.1));
-    longer > shorter || (longer == shorter && one.0 < other.0)
+    list.name_refusal(refuser, denied.with_retry_after(latest))
 }
 
 /// Whether a limiter would refuse, without its refusing.

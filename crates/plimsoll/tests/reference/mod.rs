@@ -114,8 +114,13 @@ impl Limiter {
         self.waiters.len()
     }
 
-    /// Serves who can run, then lets those give up whose time is over, and again.
+    /// Lets those give up whose time is over, and serves who can run. At its last instant one can still be served.
     fn settle(&mut self) {
+        let over = |waiter: &&Waiter| waiter.deadline.is_some_and(|deadline| deadline < self.now);
+        let late: Vec<usize> = self.waiters.iter().filter(over).map(|w| w.id).collect();
+        for id in late {
+            self.leave(id, Answer::Denied("timed_out"));
+        }
         loop {
             if let Some(head) = self.line().first().copied() {
                 if self.rule.fits(self.now, head.cost) {
@@ -128,15 +133,7 @@ impl Limiter {
                     continue;
                 }
             }
-            let over =
-                |waiter: &&Waiter| waiter.deadline.is_some_and(|deadline| deadline < self.now);
-            let late: Vec<usize> = self.waiters.iter().filter(over).map(|w| w.id).collect();
-            if late.is_empty() {
-                return;
-            }
-            for id in late {
-                self.leave(id, Answer::Denied("timed_out"));
-            }
+            return;
         }
     }
 
@@ -196,14 +193,26 @@ impl Limiter {
         if self.closed || cost > self.rule.limit() || (self.lifo() && !self.waiters.is_empty()) {
             return None;
         }
-        let turn = self.turn(&self.before(class, &[]), cost)?;
+        if self.rule.gives_back() {
+            return None;
+        }
         // A refusal may itself be counted.
-        let mut after = self.rule.clone();
-        after.refused(self.now, cost);
-        let alone = after.earliest(self.now, cost);
-        let counted = cost > 0 && !self.rule.gives_back();
-        let at = if counted { turn.max(alone?) } else { turn };
-        Some(at - self.now)
+        let mut rule = self.rule.clone();
+        rule.refused(self.now, cost);
+        let mut at = self.now;
+        for waiter in self.line() {
+            let due = rule.earliest(at, waiter.cost);
+            if waiter.class < class {
+                // Before these it would be granted, if it came in time.
+                let ready = rule.earliest(at, cost)?;
+                if due.is_none_or(|due| ready < due) {
+                    return Some(ready - self.now);
+                }
+            }
+            at = due?;
+            rule.take(at, waiter.cost);
+        }
+        Some(rule.earliest(at, cost)? - self.now)
     }
 
     fn decide(&mut self, class: usize, cost: u32) -> Option<Answer> {

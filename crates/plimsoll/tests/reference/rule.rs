@@ -376,6 +376,11 @@ impl Rule {
 
     /// Remembers that `cost` was refused at `t`. Says whether that locks out.
     pub(crate) fn refused(&mut self, t: Nanos, cost: u32) -> bool {
+        if let Memory::Penalty { locked_until, .. } = &self.memory
+            && t < *locked_until
+        {
+            return true;
+        }
         if cost == 0 {
             return false;
         }
@@ -403,7 +408,7 @@ impl Rule {
                     locked_until,
                     ..
                 },
-            ) if t >= *locked_until => {
+            ) => {
                 let in_a_row = *refusals > 0 && t.saturating_sub(*last) <= soft_window;
                 *refusals = if in_a_row { *refusals + 1 } else { 1 };
                 *last = t.max(*last);
