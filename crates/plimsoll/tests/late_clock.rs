@@ -56,6 +56,33 @@ fn nobody_is_refused_because_the_clock_is_late() {
     asks("sliding window", SlidingWindow::new(QUOTA, 2));
 }
 
+/// Each limiter by itself decided once more by the precise time; several together did not, and granted once in a tick.
+#[test]
+fn nobody_who_asks_several_is_refused_because_the_clock_is_late() {
+    fn asks_all<R: Rule>(name: &str, rule: R) {
+        let rate = Arc::new(Gate::new(rule));
+        let slots = Arc::new(Gate::new(Concurrency::new(2)));
+        for rate_first in [true, false] {
+            let mut members = [Arc::clone(&rate) as Arc<dyn Limiter>, slots.clone()];
+            if !rate_first {
+                members.reverse();
+            }
+            let all = All::new(members);
+            let ask = || all.try_acquire(1).map(drop);
+            comes_back_in_time(name, ask);
+            // Behind the lock.
+            let events = rate.subscribe(1);
+            comes_back_in_time(name, ask);
+            drop(events);
+            // By one who would wait.
+            comes_back_in_time(name, || Limiter::attempt(&all, Demand::ONE).map(drop));
+        }
+    }
+    asks_all("bucket", TokenBucket::greedy(QUOTA));
+    asks_all("log", SlidingLog::new(QUOTA));
+    asks_all("window", FixedWindow::new(QUOTA));
+}
+
 #[test]
 fn no_key_is_refused_because_the_clock_is_late() {
     asks_by_key("bucket", TokenBucket::greedy(QUOTA));

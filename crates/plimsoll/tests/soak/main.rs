@@ -57,7 +57,8 @@ fn nothing_is_minted_nothing_is_lost_and_no_limit_is_exceeded_in_real_time() {
                 while !stop.load(Ordering::Relaxed) {
                     // A waker of ours that panics may do so in whoever serves it: its grant must not be lost, and the
                     // limiter must go on.
-                    let done = catch_unwind(AssertUnwindSafe(|| subjects.step(&mut chance, &watch)));
+                    let done =
+                        catch_unwind(AssertUnwindSafe(|| subjects.step(&mut chance, &watch)));
                     if let Err(panic) = done
                         && !waker::is_expected(&*panic)
                     {
@@ -74,7 +75,8 @@ fn nothing_is_minted_nothing_is_lost_and_no_limit_is_exceeded_in_real_time() {
     for asker in askers {
         asker.join().expect("no asker may panic by itself");
     }
-    load.into_iter().for_each(|thread| thread.join().expect("it only counts"));
+    load.into_iter()
+        .for_each(|thread| thread.join().expect("it only counts"));
     println!("soak: {} operations", operations.load(Ordering::Relaxed));
 
     subjects.check_in_the_end(&watch);

@@ -17,7 +17,10 @@ impl Stopwatch {
         self.0.elapsed()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "real time passes while others work")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "real time passes while others work"
+    )]
     pub fn sleep(&self, span: Duration) {
         std::thread::sleep(span);
     }
@@ -29,7 +32,10 @@ pub struct Record(Arc<Mutex<Vec<(Duration, Duration, u32)>>>);
 
 impl Record {
     pub fn add(&self, before: Duration, after: Duration, cost: u32) {
-        self.0.lock().expect("never poisoned").push((before, after, cost));
+        self.0
+            .lock()
+            .expect("never poisoned")
+            .push((before, after, cost));
     }
 
     /// Checks that no span of length `span` saw more than `allowed`. Only grants that lie in it for certain are

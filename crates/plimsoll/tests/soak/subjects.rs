@@ -81,8 +81,13 @@ impl Subjects {
             bucket_record: Record::default(),
             log: Gate::new(SlidingLog::new(Quota::new(LOG.0, LOG.1))),
             log_record: Record::default(),
-            learning: Gate::builder(Adaptive::new(Verdict::new())).queue(queue()).build(),
-            keyed_slots: Keyed::builder(Concurrency::new(2)).queue(queue()).max_keys(16).build(),
+            learning: Gate::builder(Adaptive::new(Verdict::new()))
+                .queue(queue())
+                .build(),
+            keyed_slots: Keyed::builder(Concurrency::new(2))
+                .queue(queue())
+                .max_keys(16)
+                .build(),
             keyed_held: (0..KEYS).map(|_| Held::default()).collect(),
             keyed_buckets: Keyed::builder(TokenBucket::per_second(500).with_burst(10))
                 .max_keys(16)
@@ -215,7 +220,9 @@ impl Subjects {
                 .resize(chance.cost(u64::from(MOST_SLOTS)))
                 .expect("at least 1"),
             1 => self.resized.set_queue(Some(Queue::fifo(30))),
-            2 => self.resized.set_queue(Some(Queue::lifo(20).timeout(Duration::from_millis(5)))),
+            2 => self
+                .resized
+                .set_queue(Some(Queue::lifo(20).timeout(Duration::from_millis(5)))),
             3 => drop(self.slots.subscribe(16)),
             4 => drop(self.bucket.estimate(chance.cost(20))),
             5 => drop(self.both.estimate(Demand::ONE)),
@@ -233,10 +240,17 @@ impl Subjects {
         ];
         for (what, gate, limit) in gates {
             let seen = gate.snapshot();
-            assert_eq!((seen.in_use(), seen.queued(), seen.waiters()), (0, 0, 0), "{what}");
+            assert_eq!(
+                (seen.in_use(), seen.queued(), seen.waiters()),
+                (0, 0, 0),
+                "{what}"
+            );
             if limit > 0 {
                 let all = gate.try_acquire(Demand::of(limit)).expect(what);
-                assert!(gate.try_acquire(Demand::ONE).is_err(), "{what} has more than its limit");
+                assert!(
+                    gate.try_acquire(Demand::ONE).is_err(),
+                    "{what} has more than its limit"
+                );
                 drop(all);
             }
         }
@@ -249,7 +263,11 @@ impl Subjects {
         let (rate, burst) = BUCKET;
         for span in [5, 50, 500].map(Duration::from_millis) {
             let late = (span + LATE).as_secs_f64() * f64::from(rate);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "small"
+            )]
             let allowed = u64::from(burst) + late.ceil() as u64;
             self.bucket_record.check("bucket", span, allowed);
             let allowed = 10 + (allowed - u64::from(burst)).div_ceil(u64::from(rate / 500));
@@ -258,7 +276,8 @@ impl Subjects {
             }
         }
         let (limit, window) = LOG;
-        self.log_record.check("log", window - LATE, u64::from(limit));
+        self.log_record
+            .check("log", window - LATE, u64::from(limit));
         println!("soak: checked after {:?}", watch.now());
     }
 }

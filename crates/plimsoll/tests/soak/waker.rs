@@ -35,7 +35,9 @@ pub fn is_expected(panic: &(dyn Any + Send)) -> bool {
     panic
         .downcast_ref::<String>()
         .is_some_and(|message| message == MESSAGE)
-        || panic.downcast_ref::<&str>().is_some_and(|it| *it == MESSAGE)
+        || panic
+            .downcast_ref::<&str>()
+            .is_some_and(|it| *it == MESSAGE)
 }
 
 /// Polls once with a waker that panics, then gives the future up.
