@@ -1,25 +1,25 @@
 //! Choices that a seed repeats.
 
 /// Xorshift: good enough to choose, small enough to read.
-pub struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % bound
     }
 
-    pub fn cost(&mut self, most: u64) -> u32 {
+    pub(crate) fn cost(&mut self, most: u64) -> u32 {
         u32::try_from(1 + self.below(most)).expect("costs are small")
     }
 
-    pub fn one_in(&mut self, bound: u64) -> bool {
+    pub(crate) fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }
 }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use crate::chance::Chance;
 
 /// Twice as many as there are processors, so that every other thread waits for its turn.
-pub fn start(mut chance: Chance, stop: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
+pub(crate) fn start(mut chance: Chance, stop: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
     let threads = 2 * thread::available_parallelism().map_or(2, usize::from);
     (0..threads)
         .map(|_| {

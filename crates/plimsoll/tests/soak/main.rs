@@ -11,6 +11,7 @@
 
 mod chance;
 mod load;
+mod more;
 mod record;
 mod subjects;
 mod waker;
@@ -23,10 +24,7 @@ use std::time::Duration;
 
 use chance::Chance;
 use record::Stopwatch;
-use subjects::Subjects;
-
-/// Threads that ask. More than there are processors, so that holders are preempted in the middle.
-const ASKERS: u64 = 12;
+use subjects::{ASKERS, Subjects};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

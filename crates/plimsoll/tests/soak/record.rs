@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 /// Real time since the start. The only clock of this test that is not under test.
 #[derive(Clone)]
-pub struct Stopwatch(Instant);
+pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
     #[expect(clippy::disallowed_methods, reason = "limits must hold in real time")]
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
 
-    pub fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.0.elapsed()
     }
 
@@ -21,17 +21,17 @@ impl Stopwatch {
         clippy::disallowed_methods,
         reason = "real time passes while others work"
     )]
-    pub fn sleep(&self, span: Duration) {
+    pub(crate) fn sleep(&self, span: Duration) {
         std::thread::sleep(span);
     }
 }
 
 /// Each grant: not before the first moment, not after the second, of this cost.
 #[derive(Clone, Default)]
-pub struct Record(Arc<Mutex<Vec<(Duration, Duration, u32)>>>);
+pub(crate) struct Record(Arc<Mutex<Vec<(Duration, Duration, u32)>>>);
 
 impl Record {
-    pub fn add(&self, before: Duration, after: Duration, cost: u32) {
+    pub(crate) fn add(&self, before: Duration, after: Duration, cost: u32) {
         self.0
             .lock()
             .expect("never poisoned")
@@ -40,7 +40,7 @@ impl Record {
 
     /// Checks that no span of length `span` saw more than `allowed`. Only grants that lie in it for certain are
     /// counted, so the check is never wrong; the looser the record, the weaker it is.
-    pub fn check(&self, what: &str, span: Duration, allowed: u64) {
+    pub(crate) fn check(&self, what: &str, span: Duration, allowed: u64) {
         let mut grants = self.0.lock().expect("never poisoned").clone();
         grants.sort_unstable();
         for (first, &(start, ..)) in grants.iter().enumerate() {

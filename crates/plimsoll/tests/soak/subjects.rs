@@ -12,10 +12,11 @@ use plimsoll::{
 
 use crate::chance::Chance;
 use crate::record::{Record, Stopwatch};
+use crate::more::More;
 use crate::waker;
 
 /// What the default clock may be late by, twice (a grant and its expiry), with what a test takes to read its own clock.
-const LATE: Duration = Duration::from_millis(25);
+pub(crate) const LATE: Duration = Duration::from_millis(25);
 
 const SLOTS: u32 = 7;
 const MOST_SLOTS: u32 = 9;
@@ -23,9 +24,12 @@ const BUCKET: (u32, u32) = (2000, 50);
 const LOG: (u32, Duration) = (500, Duration::from_millis(100));
 const KEYS: u64 = 6;
 
+/// Threads that ask. More than there are processors, so that holders are preempted in the middle.
+pub(crate) const ASKERS: u64 = 12;
+
 /// How much is held at once, seen by those who hold it.
 #[derive(Default)]
-struct Held(AtomicI64);
+pub(crate) struct Held(AtomicI64);
 
 impl Held {
     fn hold<T>(&self, cost: u32, limit: u32, while_held: impl FnOnce() -> T) -> T {
@@ -37,7 +41,7 @@ impl Held {
     }
 }
 
-pub struct Subjects {
+pub(crate) struct Subjects {
     slots: Gate<Concurrency>,
     slots_held: Held,
     resized: Gate<Concurrency>,
@@ -55,6 +59,7 @@ pub struct Subjects {
     right: Gate<Concurrency>,
     both: All,
     both_held: Held,
+    more: More,
 }
 
 fn queue() -> Queue {
@@ -66,7 +71,7 @@ fn slots(limit: u32, queue: Queue) -> Gate<Concurrency> {
 }
 
 impl Subjects {
-    pub fn new(_watch: &Stopwatch) -> Self {
+    pub(crate) fn new(_watch: &Stopwatch) -> Self {
         let (rate, burst) = BUCKET;
         let bucket = TokenBucket::per_second(rate).with_burst(burst);
         let left = slots(2, Queue::fifo(1000));
@@ -95,14 +100,15 @@ impl Subjects {
             keyed_record: (0..KEYS).map(|_| Record::default()).collect(),
             both: All::new(members),
             both_held: Held::default(),
+            more: More::new(),
             left,
             right,
         }
     }
 
     /// One random thing.
-    pub fn step(&self, chance: &mut Chance, watch: &Stopwatch) {
-        match chance.below(12) {
+    pub(crate) fn step(&self, chance: &mut Chance, watch: &Stopwatch) {
+        match chance.below(18) {
             0 | 1 => self.ask_slots(chance),
             2 => self.ask_resized(chance),
             3 | 4 => self.ask_bucket(chance, watch),
@@ -111,6 +117,7 @@ impl Subjects {
             8 => self.ask_keyed_slots(chance),
             9 => self.ask_keyed_buckets(chance, watch),
             10 => self.ask_both(chance),
+            11..=16 => self.more.step(chance, watch),
             _ => self.look_and_change(chance),
         }
     }
@@ -231,7 +238,7 @@ impl Subjects {
         }
     }
 
-    pub fn check_in_the_end(&self, watch: &Stopwatch) {
+    pub(crate) fn check_in_the_end(&self, watch: &Stopwatch) {
         let gates: [(&str, &dyn Limiter, u32); 4] = [
             ("slots", &self.slots, SLOTS),
             ("left", &self.left, 2),
@@ -254,6 +261,7 @@ impl Subjects {
                 drop(all);
             }
         }
+        self.more.check_in_the_end();
         let resized = self.resized.snapshot();
         assert_eq!((resized.in_use(), resized.queued()), (0, 0));
         let keyed = self.keyed_slots.snapshot();
@@ -283,7 +291,7 @@ impl Subjects {
 }
 
 /// Asks in one of many ways. Whatever is granted and not returned here comes back as a permit.
-fn ask<'a>(limiter: &'a dyn Limiter, cost: u32, chance: &mut Chance) -> Option<Permit<'a>> {
+pub(crate) fn ask<'a>(limiter: &'a dyn Limiter, cost: u32, chance: &mut Chance) -> Option<Permit<'a>> {
     let priority = Priority::ALL[usize::try_from(chance.below(3)).expect("three")];
     let demand = Demand::of(cost).priority(priority);
     let within = Duration::from_micros(chance.below(8000));
@@ -312,7 +320,7 @@ fn ask<'a>(limiter: &'a dyn Limiter, cost: u32, chance: &mut Chance) -> Option<P
 }
 
 /// Holds a permit for a moment and ends it in one of many ways.
-fn use_up(mut permit: Permit<'_>, held: &Held, limit: u32, chance: &mut Chance) {
+pub(crate) fn use_up(mut permit: Permit<'_>, held: &Held, limit: u32, chance: &mut Chance) {
     let spins = chance.below(2000);
     held.hold(permit.cost(), limit, || {
         for step in 0..spins {
@@ -343,7 +351,7 @@ fn use_up(mut permit: Permit<'_>, held: &Held, limit: u32, chance: &mut Chance) 
 }
 
 /// Waits on this thread: what a runtime does, without one.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -17,12 +17,12 @@ impl Wake for Panics {
 }
 
 /// A waker that panics when it is woken.
-pub fn panicking() -> Waker {
+pub(crate) fn panicking() -> Waker {
     Arc::new(Panics).into()
 }
 
 /// Keeps panics that are meant out of the output.
-pub fn silence_expected_panics() {
+pub(crate) fn silence_expected_panics() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if !is_expected(info.payload()) {
@@ -31,7 +31,7 @@ pub fn silence_expected_panics() {
     }));
 }
 
-pub fn is_expected(panic: &(dyn Any + Send)) -> bool {
+pub(crate) fn is_expected(panic: &(dyn Any + Send)) -> bool {
     panic
         .downcast_ref::<String>()
         .is_some_and(|message| message == MESSAGE)
@@ -41,7 +41,7 @@ pub fn is_expected(panic: &(dyn Any + Send)) -> bool {
 }
 
 /// Polls once with a waker that panics, then gives the future up.
-pub fn poll_once_and_drop<T>(future: impl Future<Output = T>, waker: &Waker) -> Option<T> {
+pub(crate) fn poll_once_and_drop<T>(future: impl Future<Output = T>, waker: &Waker) -> Option<T> {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(waker)) {
         Poll::Ready(answer) => Some(answer),
