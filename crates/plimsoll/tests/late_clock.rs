@@ -130,3 +130,32 @@ fn what_is_undone_at_once_is_undone_exactly_though_the_clock_is_late() {
     let left = keyed.standing("key").remaining();
     assert!(left >= 99, "{left}");
 }
+
+/// What was taken at a late moment and undone at the precise one came back less what had come in between: refusals by one
+/// limiter used up the others.
+#[test]
+fn whoever_is_refused_by_one_of_several_takes_nothing_from_the_others() {
+    let rate = || Arc::new(Gate::new(TokenBucket::per_second(1000).with_burst(500)));
+    for behind_lock in [false, true] {
+        let (bucket, other) = (rate(), rate());
+        let full = Arc::new(Gate::new(Concurrency::new(1)));
+        let all = All::new([
+            bucket.clone() as Arc<dyn Limiter>,
+            other.clone(),
+            full.clone(),
+        ]);
+        let _busy = full.try_acquire(1).unwrap();
+        let _events = behind_lock.then(|| full.subscribe(1));
+        bucket.try_acquire(250).unwrap().forget();
+        let clock = Clock::precise();
+        let (start, before) = (clock.now(), bucket.snapshot());
+        while clock.now().since(start) < Duration::from_millis(50) {
+            assert!(all.try_acquire(1).is_err());
+        }
+        let after = bucket.snapshot();
+        assert!(after.available() >= before.available() + 45, "{after:?}");
+        assert_eq!(after.granted_total(), before.granted_total());
+        assert_eq!(other.snapshot().available(), 500);
+        assert_eq!(other.snapshot().granted_total(), 0);
+    }
+}

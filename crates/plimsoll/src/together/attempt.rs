@@ -2,7 +2,7 @@
 
 use super::leaves::Held;
 use super::transaction::{Transaction, Verdict};
-use super::{Decision, List, Set, Word, refuse, too_large};
+use super::{Decision, Exchange, List, Set, Word, refuse, too_large};
 use crate::gate::Stamp;
 use crate::unwind::{First, isolated};
 use crate::{Clock, Demand, Denied, Grant, Moment, Permit};
@@ -107,8 +107,35 @@ impl<'a> Taken<'a> {
 struct Undo<'t, 'a, L: List<'a>> {
     list: L,
     taken: &'t mut Taken<'a>,
-    /// Whose word something was taken from.
-    words: &'t mut Set,
+    words: &'t mut Words,
+}
+
+/// Whose word something was taken from, and what was exchanged. Up to six are kept in place.
+#[derive(Default)]
+struct Words {
+    taken: Set,
+    few: [Exchange; 6],
+    more: Vec<(usize, Exchange)>,
+}
+
+impl Words {
+    #[inline]
+    fn insert(&mut self, index: usize, exchange: Exchange) {
+        self.taken.insert(index);
+        match self.few.get_mut(index) {
+            Some(place) => *place = exchange,
+            None => self.more.push((index, exchange)),
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<Exchange> {
+        if !self.taken.contains(index) {
+            return None;
+        }
+        let more = || self.more.iter().find(|(of, _)| *of == index);
+        let few = self.few.get(index).copied();
+        few.or_else(|| more().map(|(_, exchange)| *exchange))
+    }
 }
 
 impl<'a, L: List<'a>> Drop for Undo<'_, 'a, L> {
@@ -160,7 +187,7 @@ fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<T
         moments,
         ..Taken::default()
     };
-    let mut words = Set::default();
+    let mut words = Words::default();
     let mut parked = Set::default();
     let so_far = Undo {
         list,
@@ -174,8 +201,8 @@ fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<T
         let now = so_far.taken.moments.of(index);
         let refused = match (list.member(index).gate, u32::try_from(cost)) {
             (Some(gate), Ok(cost)) => match gate.take_word(now, cost) {
-                Word::Granted { timed } => {
-                    so_far.words.insert(index);
+                Word::Granted { timed, exchange } => {
+                    so_far.words.insert(index, exchange);
                     if !timed {
                         so_far.taken.untimed.insert(index);
                     }
@@ -279,15 +306,14 @@ fn refused_by_word<'a>(
 
 /// As if nothing had been taken by a word, nor from one that is no gate. A panic in one keeps nothing of the others.
 #[cold]
-fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Set) {
+fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Words) {
     let mut panic = First::default();
-    for index in (0..list.local())
-        .rev()
-        .filter(|&index| words.contains(index))
-    {
-        if let (Some(gate), Some(demand)) = (list.member(index).gate, list.demand(index)) {
+    for index in (0..list.local()).rev() {
+        if let Some(exchange) = words.get(index)
+            && let (Some(gate), Some(demand)) = (list.member(index).gate, list.demand(index))
+        {
             let grant = taken.grant(index, demand);
-            if let Err(other) = isolated(|| gate.undo(grant, true)) {
+            if let Err(other) = isolated(|| gate.undo_word(exchange, grant)) {
                 panic.keep(other);
             }
         }

@@ -41,7 +41,7 @@ use crate::gate::Stamp;
 use crate::gate::woken::Woken;
 use crate::queue::{Since, Ticket};
 use crate::unwind::Payload;
-use crate::{Clock, Demand, Denied, Moment, Reason, Refusal, Source};
+use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Source};
 
 /// Limiters, and what is asked of each.
 pub(crate) trait List<'a>: Copy {
@@ -101,6 +101,9 @@ pub(crate) trait Joint: Source {
     /// Takes by the word alone. A refusal is not counted.
     fn take_word(&self, now: Moment, cost: u32) -> Word;
 
+    /// As if that had not been taken by the word, a moment ago.
+    fn undo_word(&self, exchange: Exchange, grant: Grant);
+
     /// Counts and explains a refusal by the word.
     fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied;
 
@@ -152,10 +155,20 @@ pub(crate) trait Joint: Source {
 pub(crate) enum Word {
     Granted {
         timed: bool,
+        exchange: Exchange,
     },
     Refused(Refusal, u64),
     /// Nothing: the state is behind the lock.
     Parked,
+}
+
+/// What a word was before something was taken from it, and after.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Exchange {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    /// The epoch for which both are good.
+    pub(crate) epoch: u64,
 }
 
 /// What a gate is asked in a transaction.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll::{
-    All, Batched, Carry, Concurrency, Demand, Gate, Keyed, Limiter, Partition, Partitions, Priority,
-    Queue, Quota, Reason, SlidingLog, TokenBucket,
+    All, Batched, Carry, Concurrency, Demand, Gate, Keyed, Limiter, Partition, Partitions,
+    Priority, Queue, Quota, Reason, SlidingLog, TokenBucket,
 };
 
 use crate::chance::Chance;
@@ -202,7 +202,10 @@ impl More {
             assert!(gate.try_acquire(1).is_err(), "more than {limit}");
         }
         for share in &self.shares {
-            assert_eq!((share.snapshot().in_use(), share.snapshot().waiters()), (0, 0));
+            assert_eq!(
+                (share.snapshot().in_use(), share.snapshot().waiters()),
+                (0, 0)
+            );
         }
         let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = closing.slots.snapshot();

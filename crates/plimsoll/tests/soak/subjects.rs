@@ -11,8 +11,8 @@ use plimsoll::{
 };
 
 use crate::chance::Chance;
-use crate::record::{Record, Stopwatch};
 use crate::more::More;
+use crate::record::{Record, Stopwatch};
 use crate::waker;
 
 /// What the default clock may be late by, twice (a grant and its expiry), with what a test takes to read its own clock.
@@ -291,7 +291,11 @@ impl Subjects {
 }
 
 /// Asks in one of many ways. Whatever is granted and not returned here comes back as a permit.
-pub(crate) fn ask<'a>(limiter: &'a dyn Limiter, cost: u32, chance: &mut Chance) -> Option<Permit<'a>> {
+pub(crate) fn ask<'a>(
+    limiter: &'a dyn Limiter,
+    cost: u32,
+    chance: &mut Chance,
+) -> Option<Permit<'a>> {
     let priority = Priority::ALL[usize::try_from(chance.below(3)).expect("three")];
     let demand = Demand::of(cost).priority(priority);
     let within = Duration::from_micros(chance.below(8000));

@@ -1,22 +1,23 @@
 //! A gate as one of several limiters that are asked together.
 
 mod several;
+mod word;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::acquire::Turnstile;
-use super::core::{Core, Shortly};
+use super::core::Core;
 use super::inside::Turn;
 use super::woken::Woken;
 use crate::demand::Patience;
 use crate::events::EventKind;
 use crate::queue::{Since, Status, Ticket};
 use crate::sync::lock;
-use crate::together::{Decision, Joint, Place, Step, Stepped, Word};
+use crate::together::{Decision, Exchange, Joint, Place, Step, Stepped, Word};
 use crate::unwind::Payload;
-use crate::{Clock, Demand, Denied, Moment, Reason, Refusal, Rule};
+use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Rule, Source};
 
 impl<R: Rule> Joint for Core<R> {
     fn to_arc(&self) -> Arc<dyn Joint> {
@@ -49,13 +50,12 @@ impl<R: Rule> Joint for Core<R> {
             return Word::Parked;
         }
         let timed = !R::LEARNS || self.start().1;
-        match self.take_short(now, cost) {
-            Shortly::Granted => {
-                self.totals.granted();
-                Word::Granted { timed }
-            }
-            Shortly::Refused(refusal, word) => Word::Refused(refusal, word),
-            Shortly::Parked => Word::Parked,
+        self.exchange_word(now, cost, timed)
+    }
+
+    fn undo_word(&self, exchange: Exchange, grant: Grant) {
+        if !self.exchange_back(exchange) {
+            self.undo(grant, true);
         }
     }
 
