@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Permit, Quota,
-    Rule, SlidingLog, SlidingWindow, TokenBucket,
+    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Moment, Permit,
+    Quota, Rule, Short, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Comes back exactly when told to, by the precise time, and must be granted.
@@ -157,5 +157,48 @@ fn whoever_is_refused_by_one_of_several_takes_nothing_from_the_others() {
         assert_eq!(after.granted_total(), before.granted_total());
         assert_eq!(other.snapshot().available(), 500);
         assert_eq!(other.snapshot().granted_total(), 0);
+    }
+}
+
+/// On the fast path a grant was dated by the late clock, in the window before the one it was counted in, and could not be
+/// undone.
+#[test]
+fn what_the_fast_path_grants_is_remembered_under_the_moment_it_tells() {
+    fn check<R: Rule>(name: &str, mut rule: R) {
+        let at = Moment::from_nanos;
+        rule.begin(at(0));
+        let mut state = rule.fresh(at(0));
+        rule.take(&mut state, at(250), 1).unwrap();
+        let Some(word) = rule.pack(&state, at(250)) else {
+            return;
+        };
+        for late in [110, 150, 199, 200, 249, 250, 299, 300, 450].map(at) {
+            if let Short::Taken(next) = rule.take_short(word, late, 1) {
+                let recorded = rule.recorded_at(&rule.unpack(next, late), late);
+                assert_eq!(recorded, late, "{name}");
+            }
+        }
+    }
+    let quota = Quota::new(10, Duration::from_nanos(100));
+    check("bucket", TokenBucket::greedy(quota));
+    check("interval", TokenBucket::interval(quota));
+    check("window", FixedWindow::new(quota));
+    check("counter", SlidingCounter::new(quota));
+    check("log", SlidingLog::new(quota));
+    check("sliding window", SlidingWindow::new(quota, 2));
+}
+
+#[test]
+fn what_is_granted_at_the_border_of_a_window_can_be_undone() {
+    let window = FixedWindow::new(Quota::new(100, Duration::from_millis(20)));
+    let gate = Gate::new(window);
+    for round in 0..20 {
+        while gate.snapshot().in_use() > 0 {
+            spin_loop();
+        }
+        // By the precise time in the new window; by the late one in the old.
+        gate.take_up_to(1).forget();
+        gate.try_acquire(1).unwrap().undo();
+        assert!(gate.snapshot().in_use() <= 1, "{round}");
     }
 }
