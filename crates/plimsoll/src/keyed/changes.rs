@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::beginnings::is_of;
@@ -154,7 +154,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.gates()
     }
 
-    /// The gates of all keys that have one.
+    /// The gates of all keys that have one, and of those that were forgotten while somebody used them.
     pub(super) fn gates(&self) -> Vec<Lease<R>> {
         let gates = self
             .wide
@@ -164,7 +164,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 What::Gate(held) => Some(Lease::new(held)),
                 What::State(_) => None,
             });
-        let detached = self.detached.drain(..).filter_map(|held| held.upgrade());
+        let detached = self.detached.iter().filter_map(Weak::upgrade);
         gates
             .chain(detached.map(|held| Lease::new(&held)))
             .collect()

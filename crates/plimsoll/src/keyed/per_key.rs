@@ -80,7 +80,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now().max(grant.taken);
         let gate = if cost <= grant.cost {
-            shared.restore(key, now, grant.taken, |turn| {
+            let taken = Stamp {
+                at: grant.taken,
+                era,
+            };
+            shared.restore(key, now, taken, |turn| {
                 let costs = (grant.cost, cost);
                 turn.rule.settle(turn.state, turn.now, grant.taken, costs);
             })

@@ -1,5 +1,7 @@
 //! Taking at once: from all, or from none.
 
+use std::mem::ManuallyDrop;
+
 use super::leaves::Held;
 use super::transaction::{Transaction, Verdict};
 use super::{Decision, Exchange, List, Set, Word, refuse, too_large};
@@ -248,7 +250,7 @@ fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<T
             }
         }
     }
-    std::mem::forget(so_far);
+    let _complete = ManuallyDrop::new(so_far);
     Ok(taken)
 }
 

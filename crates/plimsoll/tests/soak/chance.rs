@@ -19,6 +19,11 @@ impl Chance {
         u32::try_from(1 + self.below(most)).expect("costs are small")
     }
 
+    /// The place of one of so many.
+    pub(crate) fn index(&mut self, bound: u64) -> usize {
+        usize::try_from(self.below(bound)).expect("few")
+    }
+
     pub(crate) fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }

@@ -113,7 +113,7 @@ impl More {
     }
 
     fn ask_members(&self, chance: &mut Chance) {
-        let (pair, one) = (chance.below(2) as usize, chance.below(3) as usize);
+        let (pair, one) = (chance.index(2), chance.index(3));
         let cost = chance.cost(2);
         drop(ask(&self.pairs[pair], cost, chance));
         drop(ask(&self.three[one], 1, chance));
@@ -128,7 +128,7 @@ impl More {
     }
 
     fn ask_shares(&self, chance: &mut Chance) {
-        let which = chance.below(2) as usize;
+        let which = chance.index(2);
         let cost = chance.cost(3);
         if let Some(permit) = ask(&self.shares[which], cost, chance) {
             use_up(permit, &self.shares_held, SHARED, chance);
@@ -169,7 +169,7 @@ impl More {
         let current = || self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let table = Arc::clone(&current());
         let key = chance.below(KEYS);
-        let priority = Priority::ALL[chance.below(3) as usize];
+        let priority = Priority::ALL[chance.index(3)];
         // Nobody waits here for a time only: a place that is lost would be waited for without end.
         let permit = if chance.one_in(2) {
             block_on(table.slots.acquire(&key, Demand::ONE.priority(priority)))
@@ -177,7 +177,12 @@ impl More {
             table.slots.try_acquire(&key, 1).map(|it| it.into_owned())
         };
         match permit {
-            Ok(permit) => use_up(permit, &table.held[key as usize], 2, chance),
+            Ok(permit) => use_up(
+                permit,
+                &table.held[usize::try_from(key).expect("few")],
+                2,
+                chance,
+            ),
             Err(denied) => assert!(
                 matches!(
                     denied.reason(),
@@ -210,9 +215,8 @@ impl More {
         let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = closing.slots.snapshot();
         assert_eq!((seen.in_use(), seen.waiters()), (0, 0));
-        for millis in [5, 50, 500] {
-            let span = Duration::from_millis(millis);
-            let within = (span + LATE).as_millis() as u64;
+        for span in [5, 50, 500].map(Duration::from_millis) {
+            let within = u64::try_from((span + LATE).as_millis()).expect("short");
             let stranded = (ASKERS + 1) * u64::from(BATCH - 1);
             let allowed = 20 + within * u64::from(RATE) / 1000 + stranded;
             self.batched_record.check("batched", span, allowed);

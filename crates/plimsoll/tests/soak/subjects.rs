@@ -71,7 +71,7 @@ fn slots(limit: u32, queue: Queue) -> Gate<Concurrency> {
 }
 
 impl Subjects {
-    pub(crate) fn new(_watch: &Stopwatch) -> Self {
+    pub(crate) fn new() -> Self {
         let (rate, burst) = BUCKET;
         let bucket = TokenBucket::per_second(rate).with_burst(burst);
         let left = slots(2, Queue::fifo(1000));
@@ -238,7 +238,7 @@ impl Subjects {
         }
     }
 
-    pub(crate) fn check_in_the_end(&self, watch: &Stopwatch) {
+    pub(crate) fn check_in_the_end(&self) {
         let gates: [(&str, &dyn Limiter, u32); 4] = [
             ("slots", &self.slots, SLOTS),
             ("left", &self.left, 2),
@@ -286,7 +286,6 @@ impl Subjects {
         let (limit, window) = LOG;
         self.log_record
             .check("log", window - LATE, u64::from(limit));
-        println!("soak: checked after {:?}", watch.now());
     }
 }
 
