@@ -27,7 +27,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 /// The state of a key that was forgotten was gone, and undoing what it had granted freed what others held who came after.
 #[test]
 fn undoing_what_a_forgotten_key_was_granted_frees_nothing_of_those_who_came_after() {
-    fn check<R: Rule + Clone>(rule: R) {
+    fn check<R: Rule + Clone>(rule: &R) {
         let makes: [Make<R>; 2] = [|it| it, |it| it.queue(Queue::fifo(10))];
         for make in makes {
             for (before, after) in [(0, 0), (0, 5), (5, 0), (5, 5)] {
@@ -51,12 +51,12 @@ fn undoing_what_a_forgotten_key_was_granted_frees_nothing_of_those_who_came_afte
             }
         }
     }
-    check(TokenBucket::greedy(TEN));
-    check(TokenBucket::interval(TEN));
-    check(FixedWindow::new(TEN));
-    check(SlidingLog::new(TEN));
-    check(SlidingWindow::new(TEN, 6));
-    check(SlidingCounter::new(TEN));
+    check(&TokenBucket::greedy(TEN));
+    check(&TokenBucket::interval(TEN));
+    check(&FixedWindow::new(TEN));
+    check(&SlidingLog::new(TEN));
+    check(&SlidingWindow::new(TEN, 6));
+    check(&SlidingCounter::new(TEN));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// Each key has a number that says how often it began, and what it has used since.
-fn follows_the_model<R: Rule + Clone>(rule: R, ops: &[Op], make: Make<R>, may_replace: bool) {
+fn follows_the_model<R: Rule + Clone>(rule: &R, ops: &[Op], make: Make<R>, may_replace: bool) {
     let time = ManualClock::new();
     let keyed = keyed(rule.clone(), &time, make);
     let mut used: HashMap<usize, (u32, u32)> = HashMap::new();
@@ -205,7 +205,7 @@ fn follows_the_model<R: Rule + Clone>(rule: R, ops: &[Op], make: Make<R>, may_re
                 }
                 gates.retain(|(of, _)| *of != key);
             }
-            Op::KeepGate(key) => gates.push((key, keyed.gate(KEYS[key]).unwrap())),
+            Op::KeepGate(key) => gates.push((key, keyed.gate(KEYS[key]).expect("there is room"))),
             Op::Replace if may_replace => {
                 keyed.replace(rule.clone(), Carry::Used);
                 used.values_mut().for_each(|now| now.0 += 1);
@@ -221,11 +221,11 @@ proptest! {
     fn random_grants_are_undone_where_they_were_made(ops in ops()) {
         let makes: [Make<FixedWindow>; 2] = [|it| it, |it| it.queue(Queue::fifo(10))];
         for make in makes {
-            follows_the_model(FixedWindow::new(TEN), &ops, make, true);
+            follows_the_model(&FixedWindow::new(TEN), &ops, make, true);
         }
         let makes: [Make<SlidingLog>; 2] = [|it| it, |it| it.queue(Queue::fifo(10))];
         for make in makes {
-            follows_the_model(SlidingLog::new(TEN), &ops, make, false);
+            follows_the_model(&SlidingLog::new(TEN), &ops, make, false);
         }
     }
 }
