@@ -156,9 +156,10 @@ impl<R: Rule> Batched<R> {
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
         let now = self.gate.now();
-        let taken = STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost));
-        if let Some((taken, era)) = taken
-            && !self.gate.is_closed()
+        // What is refused must not be spent: it would count as granted.
+        if !self.gate.is_closed()
+            && let Some((taken, era)) =
+                STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost))
         {
             return Ok(self.permit(demand.granted(taken), era));
         }

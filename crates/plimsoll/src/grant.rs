@@ -93,6 +93,9 @@ impl Era {
     /// Of grants that a reset has made good already, or of which nobody knows.
     pub(crate) const LOST: Self = Self(u8::MAX);
 
+    /// After the first reset.
+    pub(crate) const FIRST: Self = Self(1);
+
     /// After one more reset. When there are too many to count, nothing is undone any more.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))

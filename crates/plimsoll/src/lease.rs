@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::unwind::quietly;
 use crate::{Clock, Moment};
 
 /// Whether the lease behind a permit still holds, and its fencing number. Clones are the same lease.
@@ -95,7 +96,7 @@ impl LeaseState {
         self.inner.lost.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut self.wakers().waiting);
         for (_, waker) in waiting {
-            waker.wake();
+            quietly(|| waker.wake());
         }
     }
 
@@ -141,21 +142,27 @@ impl Future for Lost {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         for (lease, place) in &mut self.leases {
+            // Cloned and dropped outside of the lock: either may run anything.
+            let mut former = Some(cx.waker().clone());
             let mut wakers = lease.wakers();
             let number = *place.get_or_insert_with(|| {
                 wakers.next += 1;
                 wakers.next
             });
-            match wakers
-                .waiting
-                .iter_mut()
-                .find(|(known, _)| *known == number)
-            {
-                Some((_, waker)) => waker.clone_from(cx.waker()),
-                None => wakers.waiting.push((number, cx.waker().clone())),
+            let known = wakers.waiting.iter_mut();
+            let known = known.into_iter().find(|(known, _)| *known == number);
+            match (known, former.as_mut()) {
+                (Some((_, waker)), Some(new)) => std::mem::swap(waker, new),
+                _ => {
+                    let waker = former.take().map(|waker| (number, waker));
+                    wakers.waiting.extend(waker);
+                }
             }
             // Under the lock: whoever loses it takes the wakers after it has said so.
-            if lease.is_lost() {
+            let lost = lease.is_lost();
+            drop(wakers);
+            drop(former);
+            if lost {
                 return Poll::Ready(());
             }
         }
@@ -166,9 +173,13 @@ impl Future for Lost {
 impl Drop for Lost {
     fn drop(&mut self) {
         for (lease, place) in &self.leases {
-            if let Some(number) = place {
-                lease.wakers().waiting.retain(|(known, _)| known != number);
-            }
+            let mut wakers = lease.wakers();
+            let waiting = &mut wakers.waiting;
+            let at = waiting.iter().position(|(known, _)| Some(*known) == *place);
+            let former = at.map(|at| waiting.swap_remove(at));
+            drop(wakers);
+            // When the lock is free: it may run anything.
+            drop(former);
         }
     }
 }
@@ -201,6 +212,56 @@ mod tests {
         assert!(lease.is_lost());
         lease.renew(Moment::from_nanos(100));
         assert!(lease.is_lost());
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+
+    /// The wakers behind the one that panicked were dropped: nobody told their owners that they had lost the lease.
+    #[test]
+    fn everybody_is_told_of_a_lost_lease_although_a_waker_panics() {
+        let (lease, woken) = (LeaseState::new(7), Arc::new(Woken::default()));
+        let mut broken = lease.lost();
+        let waker = Waker::from(Arc::new(Panics));
+        let polled = Pin::new(&mut broken).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        let mut waiting = lease.lost();
+        let waker = Waker::from(Arc::clone(&woken));
+        let polled = Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        lease.lose();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// A task that asks about the lease when it is dropped with its last waker.
+    struct Asks(LeaseState);
+
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            // Whoever drops the waker must not hold the lock that this takes.
+            assert!(self.0.inner.wakers.try_lock().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_waker_is_dropped_when_the_lock_is_free() {
+        let lease = LeaseState::new(7);
+        let mut waiting = lease.lost();
+        for _ in 0..2 {
+            let waker = Waker::from(Arc::new(Asks(lease.clone())));
+            let polled = Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        drop(waiting);
     }
 
     #[test]

@@ -269,10 +269,15 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
 
     /// [`take`](Self::take) on the short form. Rules whose state is wider than a word may have a
     /// shorter way than to unpack it. `cost` is at least 1.
+    ///
+    /// What is taken here counts as taken at `now`. A rule that would [record](Self::recorded_at) another moment says
+    /// [`Short::Unfit`].
     #[inline]
     fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
         let mut state = self.unpack(word, now);
         match self.take(&mut state, now, cost) {
+            // Only behind the lock a grant is told at which other moment it is remembered.
+            Ok(()) if self.recorded_at(&state, now) != now => Short::Unfit,
             Ok(()) => self.pack(&state, now).map_or(Short::Unfit, Short::Taken),
             Err(refusal) => {
                 let full_at = self

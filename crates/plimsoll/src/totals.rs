@@ -41,6 +41,20 @@ impl Totals {
         }
     }
 
+    /// Takes back what this thread has just counted.
+    pub(crate) fn not_granted(&self) {
+        if let Some(cells) = &self.0 {
+            let thread = thread_number();
+            let cell = &cells[thread.min(OWN)].granted;
+            if thread < OWN {
+                // Only this thread writes here.
+                cell.store(cell.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+            } else {
+                cell.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn denied(&self) {
         if let Some(cells) = &self.0 {

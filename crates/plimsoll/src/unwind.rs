@@ -40,6 +40,12 @@ impl First {
         }
     }
 
+    /// Whether there was one.
+    #[inline]
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
     #[cold]
     fn resume_now(&mut self) {
         if let Some(panic) = self.0.take() {

@@ -202,3 +202,19 @@ proptest! {
         prop_assert_eq!(batched.gate().snapshot().in_use(), u64::from(threads * taken));
     }
 }
+
+/// What was refused because the limiter is closed had been taken from the stock, and counted as granted.
+#[test]
+fn what_is_refused_when_it_is_closed_is_not_counted_as_granted() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(TokenBucket::per_second(100)).clock(time.clock());
+    let batched = Batched::new(gate.build(), 10);
+    batched.try_acquire(2).unwrap().forget();
+    batched.gate().close();
+    for _ in 0..3 {
+        assert!(batched.try_acquire(1).is_err());
+    }
+    batched.return_stock();
+    let seen = batched.snapshot();
+    assert_eq!((seen.granted_total(), seen.in_use()), (1, 2));
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Permit, Quota,
-    Rule, SlidingLog, SlidingWindow, TokenBucket,
+    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Moment, Permit,
+    Quota, Rule, Short, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Comes back exactly when told to, by the precise time, and must be granted.
@@ -56,6 +56,33 @@ fn nobody_is_refused_because_the_clock_is_late() {
     asks("sliding window", SlidingWindow::new(QUOTA, 2));
 }
 
+/// Each limiter by itself decided once more by the precise time; several together did not, and granted once in a tick.
+#[test]
+fn nobody_who_asks_several_is_refused_because_the_clock_is_late() {
+    fn asks_all<R: Rule>(name: &str, rule: R) {
+        let rate = Arc::new(Gate::new(rule));
+        let slots = Arc::new(Gate::new(Concurrency::new(2)));
+        for rate_first in [true, false] {
+            let mut members = [Arc::clone(&rate) as Arc<dyn Limiter>, slots.clone()];
+            if !rate_first {
+                members.reverse();
+            }
+            let all = All::new(members);
+            let ask = || all.try_acquire(1).map(drop);
+            comes_back_in_time(name, ask);
+            // Behind the lock.
+            let events = rate.subscribe(1);
+            comes_back_in_time(name, ask);
+            drop(events);
+            // By one who would wait.
+            comes_back_in_time(name, || Limiter::attempt(&all, Demand::ONE).map(drop));
+        }
+    }
+    asks_all("bucket", TokenBucket::greedy(QUOTA));
+    asks_all("log", SlidingLog::new(QUOTA));
+    asks_all("window", FixedWindow::new(QUOTA));
+}
+
 #[test]
 fn no_key_is_refused_because_the_clock_is_late() {
     asks_by_key("bucket", TokenBucket::greedy(QUOTA));
@@ -102,4 +129,76 @@ fn what_is_undone_at_once_is_undone_exactly_though_the_clock_is_late() {
     );
     let left = keyed.standing("key").remaining();
     assert!(left >= 99, "{left}");
+}
+
+/// What was taken at a late moment and undone at the precise one came back less what had come in between: refusals by one
+/// limiter used up the others.
+#[test]
+fn whoever_is_refused_by_one_of_several_takes_nothing_from_the_others() {
+    let rate = || Arc::new(Gate::new(TokenBucket::per_second(1000).with_burst(500)));
+    for behind_lock in [false, true] {
+        let (bucket, other) = (rate(), rate());
+        let full = Arc::new(Gate::new(Concurrency::new(1)));
+        let all = All::new([
+            bucket.clone() as Arc<dyn Limiter>,
+            other.clone(),
+            full.clone(),
+        ]);
+        let _busy = full.try_acquire(1).unwrap();
+        let _events = behind_lock.then(|| full.subscribe(1));
+        bucket.try_acquire(250).unwrap().forget();
+        let clock = Clock::precise();
+        let (start, before) = (clock.now(), bucket.snapshot());
+        while clock.now().since(start) < Duration::from_millis(50) {
+            assert!(all.try_acquire(1).is_err());
+        }
+        let after = bucket.snapshot();
+        assert!(after.available() >= before.available() + 45, "{after:?}");
+        assert_eq!(after.granted_total(), before.granted_total());
+        assert_eq!(other.snapshot().available(), 500);
+        assert_eq!(other.snapshot().granted_total(), 0);
+    }
+}
+
+/// On the fast path a grant was dated by the late clock, in the window before the one it was counted in, and could not be
+/// undone.
+#[test]
+fn what_the_fast_path_grants_is_remembered_under_the_moment_it_tells() {
+    fn check<R: Rule>(name: &str, mut rule: R) {
+        let at = Moment::from_nanos;
+        rule.begin(at(0));
+        let mut state = rule.fresh(at(0));
+        rule.take(&mut state, at(250), 1).unwrap();
+        let Some(word) = rule.pack(&state, at(250)) else {
+            return;
+        };
+        for late in [110, 150, 199, 200, 249, 250, 299, 300, 450].map(at) {
+            if let Short::Taken(next) = rule.take_short(word, late, 1) {
+                let recorded = rule.recorded_at(&rule.unpack(next, late), late);
+                assert_eq!(recorded, late, "{name}");
+            }
+        }
+    }
+    let quota = Quota::new(10, Duration::from_nanos(100));
+    check("bucket", TokenBucket::greedy(quota));
+    check("interval", TokenBucket::interval(quota));
+    check("window", FixedWindow::new(quota));
+    check("counter", SlidingCounter::new(quota));
+    check("log", SlidingLog::new(quota));
+    check("sliding window", SlidingWindow::new(quota, 2));
+}
+
+#[test]
+fn what_is_granted_at_the_border_of_a_window_can_be_undone() {
+    let window = FixedWindow::new(Quota::new(100, Duration::from_millis(20)));
+    let gate = Gate::new(window);
+    for round in 0..20 {
+        while gate.snapshot().in_use() > 0 {
+            spin_loop();
+        }
+        // By the precise time in the new window; by the late one in the old.
+        gate.take_up_to(1).forget();
+        gate.try_acquire(1).unwrap().undo();
+        assert!(gate.snapshot().in_use() <= 1, "{round}");
+    }
 }

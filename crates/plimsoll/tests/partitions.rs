@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -220,4 +221,30 @@ proptest! {
             }
         }
     }
+}
+
+/// A demand above the limit was passed on to the gate without being set aside; if the limit had grown meanwhile it was
+/// granted, and gave back what others of its partition held.
+#[test]
+fn what_is_granted_while_the_limit_grows_is_counted() {
+    let gate = Gate::new(Concurrency::new(5));
+    let shares = Partitions::try_new(gate.clone(), [("one", 1)]).unwrap();
+    let one = shares.get("one").unwrap();
+    let _kept = one.try_acquire(Demand::of(3)).unwrap();
+    let done = AtomicBool::new(false);
+    let mut least = u64::MAX;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                gate.resize(20).unwrap();
+                gate.resize(5).unwrap();
+            }
+        });
+        for _ in 0..30_000 {
+            drop(one.try_acquire(Demand::of(6)));
+            least = least.min(one.snapshot().in_use());
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(least, 3);
 }

@@ -3,11 +3,12 @@
 mod poll;
 mod rules;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Demand, FixedWindow, Gate, ManualClock, Queue, Quota, Rule, SlidingWindow,
-    Snapshot, TokenBucket,
+    All, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Queue, Quota, Rule,
+    SlidingWindow, Snapshot, TokenBucket,
 };
 use poll::poll;
 
@@ -98,4 +99,33 @@ fn a_limiter_told_not_to_count_does_not() {
         counted(Concurrency::new(1)),
     ];
     assert_eq!(counts, [[0, 0]; 4]);
+}
+
+/// Each member counted that it was undone, and the whole did not.
+#[test]
+fn what_is_undone_was_not_granted_by_several_either() {
+    let time = ManualClock::new();
+    let other = ManualClock::new();
+    for clock in [&time, &other] {
+        let a = Arc::new(
+            Gate::builder(TokenBucket::per_second(9))
+                .clock(time.clock())
+                .build(),
+        );
+        let b = Arc::new(
+            Gate::builder(TokenBucket::per_second(9))
+                .clock(clock.clock())
+                .build(),
+        );
+        let inner = Arc::new(All::new([a.clone() as Arc<dyn Limiter>]));
+        let all = All::new([inner.clone() as Arc<dyn Limiter>, b]);
+        all.try_acquire(1).unwrap().undo();
+        let mut kept = all.try_acquire(3).unwrap();
+        // A part is not a grant.
+        kept.split(1).unwrap().undo();
+        let granted = |limiter: &dyn Limiter| limiter.snapshot().granted_total();
+        assert_eq!((granted(&all), granted(&*inner), granted(&*a)), (1, 1, 1));
+        kept.undo();
+        assert_eq!((granted(&all), granted(&*inner), granted(&*a)), (0, 0, 0));
+    }
 }

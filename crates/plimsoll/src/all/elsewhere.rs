@@ -2,7 +2,7 @@
 //!
 //! What they grant is known only to the permit that comes with it, so the permits themselves are kept.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Members;
 use crate::together::{Left, List, attempt, refuse, unexplained};
@@ -87,7 +87,7 @@ impl Members {
         let taken = taken.or_else(|| permits.first().map(Permit::granted_at));
         let grant = demand.granted(taken.unwrap_or_else(|| self.clock().now()));
         self.count_granted();
-        let gathered = Gathered::new(permits, demand.cost);
+        let gathered = Gathered::new(self.shared(), permits, demand.cost);
         Permit::shared(Arc::new(gathered), grant, true)
     }
 }
@@ -114,7 +114,10 @@ impl Drop for Gathering {
 }
 
 /// The permits behind one permit.
-struct Gathered(Mutex<Vec<Behind>>);
+struct Gathered {
+    members: Arc<Members>,
+    behind: Mutex<Vec<Behind>>,
+}
 
 /// One of them, and how many times it was asked for.
 struct Behind {
@@ -124,17 +127,24 @@ struct Behind {
 
 impl Gathered {
     /// Those behind a permit of `cost`.
-    fn new(permits: Vec<Permit<'static>>, cost: u32) -> Self {
+    fn new(members: Arc<Members>, permits: Vec<Permit<'static>>, cost: u32) -> Self {
         let behind = permits.into_iter().map(|permit| Behind {
             times: permit.cost().checked_div(cost).unwrap_or(1),
             permit,
         });
-        Self(Mutex::new(behind.collect()))
+        Self {
+            members,
+            behind: Mutex::new(behind.collect()),
+        }
+    }
+
+    fn behind(&self) -> MutexGuard<'_, Vec<Behind>> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes so much out of each; with `whole`, what was granted as a whole.
     fn each(&self, cost: u32, whole: bool, end: impl Fn(Permit<'static>)) {
-        let mut behind = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut behind = self.behind();
         let mut parts = Vec::with_capacity(behind.len());
         for at in (0..behind.len()).rev() {
             let one = &mut behind[at];
@@ -157,11 +167,14 @@ impl Source for Gathered {
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
+        if whole {
+            self.members.count_undone();
+        }
         self.each(grant.cost, whole, Permit::undo);
     }
 
     fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {
-        let behind = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let behind = self.behind();
         let leases = behind.iter().flat_map(|one| one.permit.leases());
         let leases: Vec<_> = leases.collect();
         drop(behind);
@@ -169,15 +182,21 @@ impl Source for Gathered {
     }
 
     fn to_shared(&self) -> Arc<dyn Source> {
-        let mut behind = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::new(Self(Mutex::new(std::mem::take(&mut *behind))))
+        let mut behind = self.behind();
+        Arc::new(Self {
+            members: Arc::clone(&self.members),
+            behind: Mutex::new(std::mem::take(&mut *behind)),
+        })
     }
 }
 
 /// What is left was forgotten.
 impl Drop for Gathered {
     fn drop(&mut self) {
-        let behind = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let behind = self
+            .behind
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         for one in behind.drain(..) {
             one.permit.forget();
         }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::All;
@@ -102,8 +103,9 @@ impl Limiter for All {
             cancelled: a.cancelled + b.cancelled,
             ..a
         });
+        let undone = self.members.undone.load(Ordering::Relaxed);
         Snapshot {
-            granted,
+            granted: granted.saturating_sub(undone),
             denied,
             ..sum.unwrap_or_default()
         }

@@ -4,6 +4,7 @@ mod reserved;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use self::elsewhere::Gathering;
@@ -55,6 +56,8 @@ pub(crate) struct Members {
     /// How many times each of them is asked for.
     times: Box<[u32]>,
     totals: Totals,
+    /// Of what was granted, how often it was undone.
+    undone: AtomicU64,
     name: Option<Name>,
     me: Weak<Self>,
 }
@@ -102,6 +105,7 @@ impl All {
             leaves,
             times,
             totals: Totals::new(true),
+            undone: AtomicU64::new(0),
             name,
             me: Weak::clone(me),
         });
@@ -230,6 +234,14 @@ impl Members {
         }
     }
 
+    /// Counts a grant that was undone, by those too that were taken apart.
+    fn count_undone(&self) {
+        self.undone.fetch_add(1, Ordering::Relaxed);
+        for nested in self.nested() {
+            nested.undone.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a grant to those that this is a part of.
     pub(crate) fn count_granted_alone(&self) {
         self.totals.granted();
@@ -340,6 +352,9 @@ impl Source for Members {
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
+        if whole {
+            self.count_undone();
+        }
         self.each(grant, |source, grant, times| {
             (0..times).for_each(|_| source.undo(grant, whole));
         });

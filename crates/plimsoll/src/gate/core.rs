@@ -21,6 +21,7 @@
 //! A word may keep only the low bits of a moment. It is good for a stretch of time, the epoch, after
 //! which the first to come refreshes it behind the lock. For common limits an epoch lasts for years.
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 
 use super::inside::Inside;
@@ -30,6 +31,7 @@ use crate::clock::Clock;
 use crate::name::Name;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
+use crate::unwind::isolated;
 use crate::{Demand, Denied, Moment, Permit, Refusal, Rule, Short};
 
 /// Set in a word that holds no state.
@@ -275,11 +277,16 @@ impl<R: Rule> Core<R> {
             // A rule that panicked took its state with it.
             return self.rule.fresh(now);
         }
-        if current == epoch {
-            return self.rule.unpack(word, now);
-        }
-        self.rule
-            .unpack(word, Moment::from_nanos(epoch << self.epoch_bits))
+        let near = if current == epoch {
+            now
+        } else {
+            Moment::from_nanos(epoch << self.epoch_bits)
+        };
+        isolated(|| self.rule.unpack(word, near)).unwrap_or_else(|panic| {
+            // What is not behind the lock must be in the word, or everything that was taken would be free again.
+            self.word.swap(word, Ordering::AcqRel);
+            resume_unwind(panic)
+        })
     }
 }
 

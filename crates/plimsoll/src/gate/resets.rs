@@ -26,7 +26,7 @@ impl<R: Rule> Gate<R> {
 }
 
 /// When something was granted, seen from behind the lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Stamp {
     pub(crate) at: Moment,
     pub(crate) era: Era,
@@ -40,7 +40,7 @@ impl Stamp {
     }
 
     /// What a demand is that is granted then.
-    pub(super) fn grant(self, demand: Demand) -> Grant {
+    pub(crate) fn grant(self, demand: Demand) -> Grant {
         demand.granted(self.at)
     }
 }

@@ -95,7 +95,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         match shared.decide(key, demand, gates.clock.precise_now(), how) {
             Ok(Decided::Granted(taken)) => {
                 gates.totals.granted();
-                Ok(Ok(Permit::spent(demand.granted(taken))))
+                Ok(Ok(Permit::spent(taken.grant(demand)).in_era(taken.era)))
             }
             Ok(Decided::Ask(lease)) => Ok(Err(lease)),
             Err(denied) => {

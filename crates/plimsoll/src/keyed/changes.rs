@@ -2,22 +2,31 @@
 
 use std::borrow::Borrow;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use super::beginnings::is_of;
 use super::held::Lease;
 use super::slots::Slots;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place};
+use crate::gate::Stamp;
 use crate::{Carry, Moment, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// Goes on by another rule; keys with a rule of their own keep it. Returns the gates, which are still to be changed.
-    pub(super) fn replace(&mut self, rule: &Arc<R>, now: Moment, carry: Carry) -> Vec<Lease<R>> {
+    pub(super) fn replace(
+        &mut self,
+        rule: &Arc<R>,
+        now: Moment,
+        carry: Carry,
+        late: Duration,
+    ) -> Vec<Lease<R>> {
         let mut gates = Vec::new();
         let near = self.reference(now);
         let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
         if !rule.keeps_grants(carry) {
-            self.began = Some(now);
+            self.beginnings.of_rule(now, late);
         }
         self.begin_epoch(now);
         self.note_forgettable(now);
@@ -62,13 +71,17 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let began = (!rule.keeps_grants(carry)).then_some(now);
+        let began = if rule.keeps_grants(carry) {
+            self.beginnings.of_key(None, false)
+        } else {
+            Some(self.beginnings.of_own(now))
+        };
         match self.find(hash, key)? {
             Found::Word(old, word) => {
                 let state = rule.adopt(old, &old.unpack(*word, now), now, carry);
                 let elsewhere = self.keep_wide(Wide {
                     own: Some(Arc::clone(rule)),
-                    began: began.or(self.began),
+                    began,
                     ..Wide::new(What::State(state), now)
                 });
                 if let Some(Found::Word(_, word)) = self.find(hash, key) {
@@ -77,7 +90,12 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 None
             }
             Found::Wide(default, wide) => {
-                wide.began = began.or(wide.began);
+                // What it follows from now on is its own; until now it followed that of all, if it had none.
+                wide.began = if wide.own.is_some() && rule.keeps_grants(carry) {
+                    wide.began
+                } else {
+                    wide.began.max(began)
+                };
                 let old = wide.own.replace(Arc::clone(rule));
                 let old = old.as_deref().unwrap_or(default);
                 match &mut wide.what {
@@ -96,17 +114,16 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
 
     /// Whether what was granted to a key then can still be undone. A change of its rule may have begun a new state with
     /// a sum, which no longer tells whose part is whose.
-    pub(super) fn knows_grants_of<Q>(&mut self, hash: u64, key: &Q, taken: Moment) -> bool
+    pub(super) fn knows_grants_of<Q>(&mut self, hash: u64, key: &Q, taken: Stamp) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let began = self.began;
-        let began = match self.find(hash, key) {
-            Some(Found::Wide(_, wide)) if wide.own.is_some() => wide.began,
-            _ => began,
+        let (own, has_own_rule) = match self.find(hash, key) {
+            Some(Found::Wide(_, wide)) => (wide.began, wide.own.is_some()),
+            _ => (None, false),
         };
-        began.is_none_or(|began| taken > began)
+        is_of(self.beginnings.of_key(own, has_own_rule), taken)
     }
 
     /// Remembers the rule of a key. Returns whether it had none of its own before.
@@ -137,7 +154,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.gates()
     }
 
-    /// The gates of all keys that have one.
+    /// The gates of all keys that have one, and of those that were forgotten while somebody used them.
     pub(super) fn gates(&self) -> Vec<Lease<R>> {
         let gates = self
             .wide
@@ -147,6 +164,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 What::Gate(held) => Some(Lease::new(held)),
                 What::State(_) => None,
             });
-        gates.collect()
+        let detached = self.detached.iter().filter_map(Weak::upgrade);
+        gates
+            .chain(detached.map(|held| Lease::new(&held)))
+            .collect()
     }
 }

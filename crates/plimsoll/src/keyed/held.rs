@@ -8,7 +8,9 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use crate::gate::Counted;
+use super::beginnings::granted;
+use crate::gate::{Counted, Stamp};
+use crate::grant::Era;
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{
@@ -114,6 +116,7 @@ impl Gates {
         rule: &Arc<R>,
         state: R::State,
         now: Moment,
+        began: Option<Stamp>,
     ) -> Arc<Held<R>> {
         // A rule that learns compares the totals with what it has timed itself.
         let totals = if R::LEARNS {
@@ -129,6 +132,8 @@ impl Gates {
             rule: Mutex::new(Arc::clone(rule)),
             room: Arc::clone(&self.room),
             shard,
+            began,
+            detached: AtomicBool::new(false),
         })
     }
 }
@@ -141,9 +146,18 @@ pub(super) struct Held<R: Rule> {
     rule: Mutex<Arc<R>>,
     room: Arc<Room>,
     shard: usize,
+    /// Since when the state was what it was when the gate was made, if that matters.
+    began: Option<Stamp>,
+    /// Whether its key was forgotten: what it grants from then on is not to be undone by another state of the key.
+    detached: AtomicBool,
 }
 
 impl<R: Rule> Held<R> {
+    /// Notes that its key is forgotten.
+    pub(super) fn detach(&self) {
+        self.detached.store(true, Ordering::Release);
+    }
+
     /// From when on it equals that of a new key; `None` while anybody uses it, or if nobody knows.
     ///
     /// Called behind the lock of the shard, where nobody can begin to use it. The lock of the gate is taken only if
@@ -153,6 +167,11 @@ impl<R: Rule> Held<R> {
             return None;
         }
         me.gate.forgettable_from(now)
+    }
+
+    /// Refuses every demand from now on. Behind the lock of the shard only while nobody can wait yet.
+    pub(super) fn close(&self) {
+        self.gate.close();
     }
 
     /// Whether nobody uses it.
@@ -234,20 +253,20 @@ impl<R: Rule> Lease<R> {
 
     /// [`Gate::try_acquire`], for a permit of the key.
     pub(super) fn try_acquire_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
-        let grant = spend(self.try_acquire(demand)?);
-        Ok(self.permit(grant))
+        let spent = spend(self.try_acquire(demand)?);
+        Ok(self.permit(spent))
     }
 
     /// [`Limiter::attempt`], for a permit of the key.
     pub(super) fn attempt_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
-        let grant = spend(Limiter::attempt(&*self, demand)?);
-        Ok(self.permit(grant))
+        let spent = spend(Limiter::attempt(&*self, demand)?);
+        Ok(self.permit(spent))
     }
 
     /// [`Gate::take_up_to`], for a permit of the key.
     pub(super) fn take_up_to_owned(self, most: u32) -> Permit<'static> {
-        let grant = spend(self.take_up_to(most));
-        self.permit(grant)
+        let spent = spend(self.take_up_to(most));
+        self.permit(spent)
     }
 
     /// Makes a permit of the key of one that the gate granted.
@@ -256,19 +275,26 @@ impl<R: Rule> Lease<R> {
     }
 
     /// The permit of a rate has nothing to give back, so it does not keep the gate.
-    fn permit(mut self, grant: Grant) -> Permit<'static> {
+    fn permit(mut self, (grant, era): (Grant, Era)) -> Permit<'static> {
+        let detached = self.held().detached.load(Ordering::Acquire);
+        let stamp = Stamp {
+            at: grant.taken,
+            era,
+        };
+        let era = stamp.max(granted(self.held().began, grant.taken)).era;
         match self.0.take_if(|_| R::GIVES_BACK) {
             Some(held) => Permit::shared(held, grant, true),
-            None => Permit::spent(grant),
+            None if detached => Permit::spent(grant).in_era(Era::LOST),
+            None => Permit::spent(grant).in_era(era),
         }
     }
 }
 
 /// What was granted, without the permit.
-fn spend(permit: Permit<'_>) -> Grant {
-    let grant = permit.grant();
+fn spend(permit: Permit<'_>) -> (Grant, Era) {
+    let spent = (permit.grant(), permit.era());
     permit.forget();
-    grant
+    spent
 }
 
 impl<R: Rule> Deref for Lease<R> {

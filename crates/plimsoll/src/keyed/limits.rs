@@ -65,7 +65,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let (shard, hash) = shared.locate(key);
         let mut table = shared.locked(shard, shared.gates.clock.precise_now());
         let had_own = table.forget_own(key);
-        let state = table.remove(hash, key);
+        let state = table.remove(hash, key, &shared.gates.clock);
         drop(table);
         if had_own {
             shared.own.fetch_sub(1, Ordering::Relaxed);
@@ -94,6 +94,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     fn change(&self, mut rule: R, carry: Carry, change_gate: impl Fn(&Gate<R>, &R, Moment)) {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
+        let late = shared.gates.clock.late();
         rule.begin(now);
         let rule = Arc::new(rule);
         let mut gates = Vec::new();
@@ -102,7 +103,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             let _changing = shared.changing.lock();
             for shard in 0..shared.shards.len() {
                 let mut table = shared.locked(shard, now);
-                gates.extend(table.replace(&rule, now, carry));
+                gates.extend(table.replace(&rule, now, carry, late));
             }
         }
         // Gates are changed when all locks are free: that may wake tasks.

@@ -1,6 +1,7 @@
 //! A limit for each key.
 
 mod acquire;
+mod beginnings;
 mod builder;
 mod changes;
 mod hash;
@@ -129,7 +130,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         match self.decide_now(key, demand, How::Try) {
             Ok(Decided::Granted(taken)) => {
                 self.shared.gates.totals.granted();
-                Ok(Permit::spent(demand.granted(taken)))
+                Ok(Permit::spent(taken.grant(demand)).in_era(taken.era))
             }
             Ok(Decided::Ask(gate)) => gate.try_acquire_owned(demand),
             Err(denied) => {
@@ -212,15 +213,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             let cost = turn.rule.available(turn.state, turn.now).min(most);
             let takes = !turn.closed && cost > 0;
             let taken = takes && turn.rule.take(turn.state, turn.now, cost).is_ok();
-            let at = turn.rule.recorded_at(turn.state, turn.now);
-            Done::Answer((if taken { cost } else { 0 }, at))
+            Done::Answer((if taken { cost } else { 0 }, turn.stamp()))
         });
         match step {
             Ok(Step::Done((cost, taken))) => {
                 if cost > 0 {
                     shared.gates.totals.granted();
                 }
-                Permit::spent(Demand::of(cost).granted(taken))
+                Permit::spent(taken.grant(Demand::of(cost))).in_era(taken.era)
             }
             Ok(Step::Gate(gate)) => gate.take_up_to_owned(most),
             Err(_) => Permit::spent(Demand::of(0).granted(now)),
@@ -241,13 +241,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
         match shared.step(key, now, |_| Done::<()>::NeedsGate)? {
-            Step::Gate(lease) => {
-                let gate = Gate::clone(&lease);
-                if shared.is_closed(key) {
-                    gate.close();
-                }
-                Ok(gate)
-            }
+            Step::Gate(lease) => Ok(Gate::clone(&lease)),
             Step::Done(()) => unreachable!("it needs a gate"),
         }
     }

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
 use super::step::{Decided, Done, How, Step};
+use crate::gate::Stamp;
 use crate::name::Name;
 use crate::{Acquire, Clock, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
 
@@ -17,11 +18,16 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        let era = permit.era();
         permit.undo_by(|grant, whole| {
+            let taken = Stamp {
+                at: grant.taken,
+                era,
+            };
             let shared = &*self.shared;
             // The reading that grants on the fast path have, as in a gate.
             let now = shared.gates.clock.now().max(grant.taken);
-            let gate = shared.restore(key, now, grant.taken, |turn| {
+            let gate = shared.restore(key, now, taken, |turn| {
                 if grant.cost > 0 {
                     let state = turn.state;
                     turn.rule.put_back(state, turn.now, grant.taken, grant.cost);
@@ -29,7 +35,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             });
             match gate {
                 // Not behind the lock of the shard: it may wake tasks.
-                Some(gate) => Limiter::source(&*gate).undo(grant, whole),
+                Some(gate) => Limiter::source(&*gate).undo_of(grant, whole, era),
                 None if whole => shared.gates.room.undone(),
                 None => {}
             }
@@ -74,7 +80,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now().max(grant.taken);
         let gate = if cost <= grant.cost {
-            shared.restore(key, now, grant.taken, |turn| {
+            let taken = Stamp {
+                at: grant.taken,
+                era,
+            };
+            shared.restore(key, now, taken, |turn| {
                 let costs = (grant.cost, cost);
                 turn.rule.settle(turn.state, turn.now, grant.taken, costs);
             })
@@ -179,7 +189,7 @@ where
         match self.decide_now(key, demand, How::Attempt)? {
             Decided::Granted(taken) => {
                 shared.gates.totals.granted();
-                Ok(Permit::spent(demand.granted(taken)))
+                Ok(Permit::spent(taken.grant(demand)).in_era(taken.era))
             }
             Decided::Ask(gate) => gate.attempt_owned(demand),
         }

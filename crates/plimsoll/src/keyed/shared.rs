@@ -167,7 +167,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 
     fn evict(&self, table: &mut Table<K, R>) -> bool {
-        let evicted = table.evict_least_recent();
+        let evicted = table.evict_least_recent(&self.gates.clock);
         if evicted {
             self.len.fetch_sub(1, Ordering::Relaxed);
         }

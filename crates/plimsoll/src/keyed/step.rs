@@ -8,10 +8,12 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::MutexGuard;
 
+use super::beginnings::granted;
 use super::held::{Gates, Lease};
 use super::shared::Shared;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place, store};
+use crate::gate::Stamp;
 use crate::{Demand, Denied, Moment, Reason, Refusal, Rule, Short};
 
 /// What a verb works on.
@@ -20,6 +22,15 @@ pub(super) struct Turn<'a, R: Rule> {
     pub(super) state: &'a mut R::State,
     pub(super) now: Moment,
     pub(super) closed: bool,
+    /// Since when the state is what it is, if that matters.
+    began: Option<Stamp>,
+}
+
+impl<R: Rule> Turn<'_, R> {
+    /// When what has just been taken was granted.
+    pub(super) fn stamp(&self) -> Stamp {
+        granted(self.began, self.rule.recorded_at(self.state, self.now))
+    }
 }
 
 /// What a verb came to.
@@ -58,7 +69,7 @@ pub(super) enum How {
 
 /// What became of a demand behind the lock of a shard.
 pub(super) enum Decided<R: Rule> {
-    Granted(Moment),
+    Granted(Stamp),
     /// The key has a gate, which decides.
     Ask(Lease<R>),
 }
@@ -88,6 +99,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 Step::Gate(lease) => Ok(Decided::Ask(lease)),
             };
         }
+        if table.beginnings.end(now) {
+            table.open_fast_path();
+        }
+        let now = table.beginnings.not_before(now);
+        let began = table.beginnings.of_key(None, false);
         if !R::GIVES_BACK
             && demand.cost > 0
             && let Some(Found::Word(rule, word)) = table.find(hash, key)
@@ -95,7 +111,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             match rule.take_short(*word, now, demand.cost) {
                 Short::Taken(next) => {
                     *word = next;
-                    return Ok(Decided::Granted(now));
+                    return Ok(Decided::Granted(granted(began, now)));
                 }
                 Short::Refused(refusal) if demand.cost == 1 && how != How::Wait => {
                     return Err(self.denied(rule, refusal, now, 0));
@@ -104,11 +120,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             }
         }
         let step = self.step_in(table, (shard, hash), key, now, |turn| {
-            let Turn {
-                rule, state, now, ..
-            } = turn;
-            match self.take(rule, state, now, demand, how == How::Try) {
-                Ok(()) => Done::Answer(Ok(rule.recorded_at(state, now))),
+            match self.take(turn.rule, turn.state, turn.now, demand, how == How::Try) {
+                Ok(()) => Done::Answer(Ok(turn.stamp())),
                 Err(denied) if how == How::Wait && denied.reason() != Reason::TooLarge => {
                     Done::NeedsGate
                 }
@@ -156,13 +169,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let gates = (&self.gates, shard);
         let mut op = Some(op);
         // Whoever read the clock before the key was forgotten comes after that all the same.
-        let at = now.max(table.forgot_at);
+        let at = table.beginnings.not_before(now).max(table.forgot_at);
         if let Some(step) = table.apply(hash, key, at, gates, &mut op) {
             return Ok(step);
         }
         drop(table);
         table = self.with_key(shard, hash, key, now)?;
-        let at = now.max(table.forgot_at);
+        let at = table.beginnings.not_before(now).max(table.forgot_at);
         let step = table.apply(hash, key, at, gates, &mut op);
         self.note(&mut table, hash, key, at);
         match step {
@@ -178,7 +191,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         &self,
         key: &Q,
         now: Moment,
-        taken: Moment,
+        taken: Stamp,
         op: impl FnOnce(Turn<'_, R>),
     ) -> Option<Lease<R>>
     where
@@ -218,14 +231,6 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let mut table = self.locked(shard, now);
         let now = now.max(table.forgot_at);
         table.view(hash, key, now, see)
-    }
-
-    /// Whether the shard of a key is closed.
-    pub(super) fn is_closed<Q>(&self, key: &Q) -> bool
-    where
-        Q: Hash + ?Sized,
-    {
-        self.shards[self.locate(key).0].lock().closed
     }
 
     /// Takes from a state, or says why not. With `noted` the rule may remember the refusal.
@@ -297,6 +302,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             wide,
             free,
             closed,
+            beginnings,
             ..
         } = self;
         let closed = *closed;
@@ -308,6 +314,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 state: &mut state,
                 now,
                 closed,
+                began: beginnings.of_key(None, false),
             });
             let packed = rule.pack(&state, now);
             match (done, packed) {
@@ -327,6 +334,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         // Time that steps back stands still, so that what is granted is granted at the moment the rule records.
         let now = found.used.max(now);
         found.used = now;
+        let began = beginnings.of_key(found.began, found.own.is_some());
         let rule = found.own.as_ref().unwrap_or(rule);
         if let What::State(state) = &mut found.what {
             if let Some(op) = op.take_if(|_| !R::GIVES_BACK)
@@ -335,11 +343,16 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                     state,
                     now,
                     closed,
+                    began,
                 })
             {
                 return Some(Step::Done(answer));
             }
-            found.what = What::Gate(gates.make(shard, rule, state.clone(), now));
+            let held = gates.make(shard, rule, state.clone(), now, began);
+            if closed {
+                held.close();
+            }
+            found.what = What::Gate(held);
         }
         match &found.what {
             What::Gate(held) => Some(Step::Gate(Lease::new(held))),

@@ -10,22 +10,25 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use super::beginnings::Beginnings;
 use super::held::Held;
 use super::slots::{Entry, Slots};
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
-use crate::{Moment, Rule, Short};
+use crate::{Clock, Moment, Rule, Short};
 
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
-    /// When that rule took over, if what was granted before can no longer be undone.
-    pub(super) began: Option<Moment>,
+    /// What was granted before which moments can no longer be undone.
+    pub(super) beginnings: Beginnings,
     /// The rules of keys that have one of their own, whether there is a state of them or not.
     pub(super) own: HashMap<K, Arc<R>>,
     pub(super) entries: Slots<K>,
     pub(super) wide: Vec<Option<Wide<R>>>,
     pub(super) free: Vec<usize>,
+    /// Gates of keys that were forgotten by name, in which somebody may still wait.
+    pub(super) detached: Vec<Weak<Held<R>>>,
     /// Whether every demand is refused.
     pub(super) closed: bool,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
@@ -54,11 +57,12 @@ impl<K, R: Rule> Table<K, R> {
     pub(super) fn new(rule: Arc<R>, compact: bool, now: Moment) -> Self {
         let mut table = Self {
             rule,
-            began: None,
+            beginnings: Beginnings::default(),
             own: HashMap::new(),
             entries: Slots::new(),
             wide: Vec::new(),
             free: Vec::new(),
+            detached: Vec::new(),
             closed: false,
             compact,
             begins: 0,
@@ -77,7 +81,13 @@ impl<K, R: Rule> Table<K, R> {
         let bits = self.rule.epoch_bits().min(63);
         self.begins = now.as_nanos() >> bits << bits;
         self.lasts = 1 << bits;
-        self.short_lasts = if self.closed { 0 } else { self.lasts };
+        self.open_fast_path();
+    }
+
+    /// Lets the fast path decide, unless every demand is refused or grants must say after which beginning they were made.
+    pub(super) fn open_fast_path(&mut self) {
+        let open = !self.closed && !self.beginnings.hold();
+        self.short_lasts = if open { self.lasts } else { 0 };
     }
 
     /// A moment near which all words are good.
@@ -184,15 +194,22 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// Adds the state of a new key, which is [noted](Self::note) once something has been taken from it: until then it
     /// is as good as new, and everybody would look for something to forget.
     pub(super) fn insert(&mut self, hasher: &impl BuildHasher, hash: u64, key: K, now: Moment) {
-        let word = match self.own.get(&key).cloned() {
-            Some(own) => {
-                let state = What::State(own.fresh_key(now));
-                self.keep_wide(Wide {
-                    own: Some(own),
-                    ..Wide::new(state, now)
-                })
-            }
-            None => self.keep(self.rule.fresh_key(now), now),
+        // A word has no room for when it began.
+        let began = if R::GIVES_BACK {
+            None
+        } else {
+            self.beginnings.of_new_key(now)
+        };
+        let own = self.own.get(&key).cloned();
+        let state = own.as_ref().unwrap_or(&self.rule).fresh_key(now);
+        let word = if own.is_some() || began.is_some() {
+            self.keep_wide(Wide {
+                own,
+                began,
+                ..Wide::new(What::State(state), now)
+            })
+        } else {
+            self.keep(state, now)
         };
         self.entries.insert(hash, Entry { key, word }, hasher);
     }
@@ -213,17 +230,39 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.note_forgettable(from);
     }
 
-    /// Forgets the state of a key. It is returned, to be dropped when the lock is free.
+    /// Forgets the state of a key, whatever it is. It is returned, to be dropped when the lock is free.
     pub(super) fn remove<Q: Hash + Eq + ?Sized>(
         &mut self,
         hash: u64,
         key: &Q,
+        clock: &Clock,
     ) -> Option<Option<Wide<R>>>
     where
         K: Borrow<Q>,
     {
         let entry = self.entries.remove(hash, key)?;
-        Some(self.release(entry.word))
+        let removed = self.release(entry.word);
+        if let Some(What::Gate(held)) = removed.as_ref().map(|wide| &wide.what) {
+            held.detach();
+            self.detached.retain(|held| held.strong_count() > 0);
+            self.detached.push(Arc::downgrade(held));
+        }
+        self.lose_grants(removed.as_ref(), clock);
+        Some(removed)
+    }
+
+    /// The state of a key is gone although it differs from that of a new one: what was granted to the key can no longer be
+    /// undone, or it would free what others take who come after that.
+    fn lose_grants(&mut self, removed: Option<&Wide<R>>, clock: &Clock) {
+        if R::GIVES_BACK {
+            return;
+        }
+        // Read behind the lock, so that nothing was granted later.
+        let now = clock.precise_now();
+        let own = removed.and_then(|wide| wide.own.as_deref());
+        let window = own.unwrap_or(&self.rule).window(now);
+        self.forgot_at = self.forgot_at.max(now);
+        self.beginnings.lose_grants(now, window);
     }
 
     fn release(&mut self, word: u64) -> Option<Wide<R>> {
@@ -308,7 +347,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     }
 
     /// Forgets the state that was used longest ago, unless its key is in use.
-    pub(super) fn evict_least_recent(&mut self) -> bool {
+    pub(super) fn evict_least_recent(&mut self, clock: &Clock) -> bool {
         let oldest = self.entries.iter().filter_map(|entry| {
             let wide = self.wide[place(entry.word)?].as_ref()?;
             wide.is_evictable().then_some((wide.used, entry.word))
@@ -317,7 +356,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             return false;
         };
         self.entries.remove_where(|entry| entry.word == word);
-        self.release(word);
+        let evicted = self.release(word);
+        self.lose_grants(evicted.as_ref(), clock);
         true
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::held::Held;
+use crate::gate::Stamp;
 use crate::{Moment, Rule};
 
 /// What is in use now is looked at again after this time, to see whether it can be forgotten. Mostly it need not be:
@@ -17,8 +18,8 @@ pub(super) struct Wide<R: Rule> {
     pub(super) what: What<R>,
     /// The rule of the key, if it has one of its own.
     pub(super) own: Option<Arc<R>>,
-    /// When it was given that rule, if what was granted before can no longer be undone.
-    pub(super) began: Option<Moment>,
+    /// Since when it is what it is, if what was granted before can no longer be undone.
+    pub(super) began: Option<Stamp>,
     pub(super) used: Moment,
 }
 

@@ -149,9 +149,12 @@ struct Claim<'a, R: Rule> {
 }
 
 impl<R: Rule> Claim<'_, R> {
-    /// It has got it.
-    fn fulfil(mut self) {
-        self.cost = 0;
+    /// It has got so much: more than it has set aside, if the limit has grown meanwhile.
+    fn fulfil(mut self, granted: u32) {
+        let more = granted.saturating_sub(std::mem::take(&mut self.cost));
+        if more > 0 {
+            lock(&self.part.shared.shares).add(self.part.index, more);
+        }
     }
 }
 
@@ -198,7 +201,7 @@ impl<R: Rule> Part<R> {
     fn adopt(&self, claim: Claim<'_, R>, permit: Permit<'_>) -> Permit<'_> {
         let grant = permit.grant();
         permit.forget();
-        claim.fulfil();
+        claim.fulfil(grant.cost);
         Permit::new(self, grant, true)
     }
 

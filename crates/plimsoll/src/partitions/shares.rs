@@ -85,6 +85,11 @@ impl Shares {
         allowed.saturating_sub(self.parts[index].in_use)
     }
 
+    /// Counts what a partition was granted without having claimed it.
+    pub(super) fn add(&mut self, index: usize, cost: u32) {
+        self.parts[index].in_use += u64::from(cost);
+    }
+
     pub(super) fn release(&mut self, index: usize, cost: u32) {
         let part = &mut self.parts[index];
         part.in_use = part.in_use.saturating_sub(u64::from(cost));

@@ -226,6 +226,8 @@ impl Rule for FixedWindow {
         }
         let mut state = self.unpack(word, now);
         match self.take(&mut state, now, cost) {
+            // In a window that others have seen to begin, by a clock that is late.
+            Ok(()) if self.recorded_at(&state, now) != now => Short::Unfit,
             Ok(()) => self.pack(&state, now).map_or(Short::Unfit, Short::Taken),
             Err(_) => Short::Unfit,
         }

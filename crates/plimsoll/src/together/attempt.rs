@@ -1,10 +1,13 @@
 //! Taking at once: from all, or from none.
 
+use std::mem::ManuallyDrop;
+
 use super::leaves::Held;
 use super::transaction::{Transaction, Verdict};
-use super::{Decision, List, Set, Word, refuse, too_large};
+use super::{Decision, Exchange, List, Set, Word, refuse, too_large};
 use crate::gate::Stamp;
-use crate::{Demand, Denied, Grant, Moment, Permit};
+use crate::unwind::{First, isolated};
+use crate::{Clock, Demand, Denied, Grant, Moment, Permit};
 
 /// What was taken from each.
 #[derive(Default)]
@@ -23,31 +26,46 @@ pub(crate) struct Taken<'a> {
 pub(crate) struct Moments {
     one: Moment,
     each: Vec<Moment>,
+    late: bool,
 }
 
 impl Moments {
     /// The moment, read once if there is one clock: then all was taken in the same instant, and can be undone exactly.
     #[inline]
-    pub(crate) fn now<'a>(list: impl List<'a>, read: impl Fn(&crate::Clock) -> Moment) -> Self {
+    pub(crate) fn now<'a>(list: impl List<'a>, read: impl Fn(&Clock) -> Moment) -> Self {
         if list.local() == 0 {
             return Self::default();
         }
         if list.one_clock() {
             return Self {
                 one: read(list.member(0).clock()),
-                each: Vec::new(),
+                ..Self::default()
             };
         }
         let each = (0..list.local()).map(|index| read(list.member(index).clock()));
         Self {
-            one: Moment::ORIGIN,
             each: each.collect(),
+            ..Self::default()
         }
+    }
+
+    /// The same by readings that may be late.
+    #[inline]
+    fn late<'a>(list: impl List<'a>) -> Self {
+        let late = true;
+        let now = Self::now(list, Clock::now);
+        Self { late, ..now }
     }
 
     #[inline]
     pub(crate) fn of(&self, index: usize) -> Moment {
         self.each.get(index).copied().unwrap_or(self.one)
+    }
+
+    /// Whether they may be late.
+    #[inline]
+    pub(super) fn are_late(&self) -> bool {
+        self.late
     }
 }
 
@@ -87,6 +105,55 @@ impl<'a> Taken<'a> {
     }
 }
 
+/// What was taken so far, undone when it is dropped: a rule may panic in the middle.
+struct Undo<'t, 'a, L: List<'a>> {
+    list: L,
+    taken: &'t mut Taken<'a>,
+    words: &'t mut Words,
+}
+
+/// Whose word something was taken from, and what was exchanged. Up to six are kept in place.
+#[derive(Default)]
+struct Words {
+    taken: Set,
+    few: [Exchange; 6],
+    more: Vec<(usize, Exchange)>,
+}
+
+impl Words {
+    #[inline]
+    fn insert(&mut self, index: usize, exchange: Exchange) {
+        self.taken.insert(index);
+        match self.few.get_mut(index) {
+            Some(place) => *place = exchange,
+            None => self.more.push((index, exchange)),
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<Exchange> {
+        if !self.taken.contains(index) {
+            return None;
+        }
+        let more = || self.more.iter().find(|(of, _)| *of == index);
+        let few = self.few.get(index).copied();
+        few.or_else(|| more().map(|(_, exchange)| *exchange))
+    }
+}
+
+impl<'a, L: List<'a>> Drop for Undo<'_, 'a, L> {
+    fn drop(&mut self) {
+        undo(self.list, self.taken, self.words);
+    }
+}
+
+/// Why nothing was taken.
+enum Refused {
+    /// By whom, and what it says.
+    By(usize, Option<Denied>),
+    /// Maybe only because the clock is late.
+    Late,
+}
+
 /// Takes from all that are not asked elsewhere; or from none, and says who refused. With `note` the refusal is counted and
 /// explained.
 #[inline]
@@ -94,26 +161,52 @@ pub(crate) fn attempt<'a>(
     list: impl List<'a>,
     note: bool,
 ) -> Result<Taken<'a>, (usize, Option<Denied>)> {
+    if !list.precise() {
+        match attempt_at(list, Moments::late(list), note) {
+            Ok(taken) => return Ok(taken),
+            Err(Refused::By(index, denied)) => return Err((index, denied)),
+            Err(Refused::Late) => {}
+        }
+    }
+    attempt_precisely(list, note)
+}
+
+#[inline(never)]
+fn attempt_precisely<'a>(
+    list: impl List<'a>,
+    note: bool,
+) -> Result<Taken<'a>, (usize, Option<Denied>)> {
+    let moments = Moments::now(list, Clock::precise_now);
+    attempt_at(list, moments, note).map_err(|refused| match refused {
+        Refused::By(index, denied) => (index, denied),
+        Refused::Late => unreachable!("the moments are not late"),
+    })
+}
+
+#[inline]
+fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<Taken<'a>, Refused> {
     let mut taken = Taken {
-        moments: if list.precise() {
-            Moments::now(list, crate::Clock::precise_now)
-        } else {
-            Moments::now(list, crate::Clock::now)
-        },
+        moments,
         ..Taken::default()
     };
-    let mut words = Set::default();
+    let mut words = Words::default();
     let mut parked = Set::default();
+    let so_far = Undo {
+        list,
+        taken: &mut taken,
+        words: &mut words,
+    };
     for index in 0..list.local() {
         let Some(cost) = list.cost(index) else {
             continue;
         };
+        let now = so_far.taken.moments.of(index);
         let refused = match (list.member(index).gate, u32::try_from(cost)) {
-            (Some(gate), Ok(cost)) => match gate.take_word(taken.moments.of(index), cost) {
-                Word::Granted { timed } => {
-                    words.insert(index);
+            (Some(gate), Ok(cost)) => match gate.take_word(now, cost) {
+                Word::Granted { timed, exchange } => {
+                    so_far.words.insert(index, exchange);
                     if !timed {
-                        taken.untimed.insert(index);
+                        so_far.taken.untimed.insert(index);
                     }
                     continue;
                 }
@@ -121,42 +214,44 @@ pub(crate) fn attempt<'a>(
                     parked.insert(index);
                     continue;
                 }
-                Word::Refused(refusal, word) => Some((refusal, word)),
+                Word::Refused(refusal, word) => {
+                    let late = so_far.taken.moments.are_late();
+                    if late && gate.clock().refine(now, refusal.ready_at).is_some() {
+                        return Err(Refused::Late);
+                    }
+                    Some((refusal, word))
+                }
             },
             (None, Ok(_)) => match ask(list, index, note) {
                 Ok(permit) => {
-                    taken.held.push(index, permit);
+                    so_far.taken.held.push(index, permit);
                     continue;
                 }
                 Err(denied) => {
-                    undo(list, &mut taken, &words);
+                    drop(so_far);
                     let denied = note.then(|| refuse(list, index, denied));
-                    return Err((index, denied));
+                    return Err(Refused::By(index, denied));
                 }
             },
             (_, Err(_)) => None,
         };
-        undo(list, &mut taken, &words);
-        let moments = &taken.moments;
-        return Err(refused_by_word(
-            list, index, refused, moments, &parked, note,
-        ));
+        drop(so_far);
+        let (index, denied) = refused_by_word(list, index, refused, now, &parked, note);
+        return Err(Refused::By(index, denied));
     }
-    if parked.is_empty() {
-        return Ok(taken);
-    }
-    let mut transaction = Transaction::new(list, &parked, &taken.moments, note);
-    match transaction.run() {
-        Verdict::Taken => {
-            taken.stamps = std::mem::take(&mut transaction.stamps);
-            Ok(taken)
-        }
-        Verdict::Refused(index, denied) => {
-            undo(list, &mut taken, &words);
-            let denied = denied.map(|denied| refuse(list, index, denied));
-            Err((index, denied))
+    if !parked.is_empty() {
+        let moments = &so_far.taken.moments;
+        match Transaction::new(list, &parked, moments, note).run() {
+            Verdict::Taken(stamps) => so_far.taken.stamps = stamps,
+            Verdict::Refused(index, denied) => {
+                drop(so_far);
+                let denied = denied.map(|denied| refuse(list, index, denied));
+                return Err(Refused::By(index, denied));
+            }
         }
     }
+    let _complete = ManuallyDrop::new(so_far);
+    Ok(taken)
 }
 
 fn ask<'a>(list: impl List<'a>, index: usize, note: bool) -> Result<Permit<'a>, Denied> {
@@ -177,7 +272,7 @@ fn refused_by_word<'a>(
     list: impl List<'a>,
     index: usize,
     refused: Option<(crate::Refusal, u64)>,
-    moments: &Moments,
+    now: Moment,
     parked: &Set,
     note: bool,
 ) -> (usize, Option<Denied>) {
@@ -193,7 +288,7 @@ fn refused_by_word<'a>(
             continue;
         };
         let answer = if note {
-            gate.note(moments.of(before), demand)
+            gate.note(demand)
         } else {
             gate.hint(demand)
         };
@@ -205,24 +300,30 @@ fn refused_by_word<'a>(
         return (index, None);
     }
     let denied = match (list.member(index).gate, list.demand(index)) {
-        (Some(gate), Some(demand)) => gate.note_word(refusal, word, moments.of(index), demand.cost),
+        (Some(gate), Some(demand)) => gate.note_word(refusal, word, now, demand.cost),
         _ => unreachable!("a word is that of a gate"),
     };
     (index, Some(refuse(list, index, denied)))
 }
 
-/// As if nothing had been taken by a word, nor from one that is no gate.
+/// As if nothing had been taken by a word, nor from one that is no gate. A panic in one keeps nothing of the others.
 #[cold]
-pub(super) fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Set) {
-    for index in (0..list.local())
-        .rev()
-        .filter(|&index| words.contains(index))
-    {
-        if let (Some(gate), Some(demand)) = (list.member(index).gate, list.demand(index)) {
-            gate.undo(taken.grant(index, demand), true);
+fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Words) {
+    let mut panic = First::default();
+    for index in (0..list.local()).rev() {
+        if let Some(exchange) = words.get(index)
+            && let (Some(gate), Some(demand)) = (list.member(index).gate, list.demand(index))
+        {
+            let grant = taken.grant(index, demand);
+            if let Err(other) = isolated(|| gate.undo_word(exchange, grant)) {
+                panic.keep(other);
+            }
         }
     }
-    taken.held.undo(list);
+    if let Err(other) = isolated(|| taken.held.undo(list)) {
+        panic.keep(other);
+    }
+    panic.resume();
 }
 
 /// What each gate of a transaction does.

@@ -40,7 +40,8 @@ pub(crate) use wait::{Left, Wait};
 use crate::gate::Stamp;
 use crate::gate::woken::Woken;
 use crate::queue::{Since, Ticket};
-use crate::{Clock, Demand, Denied, Moment, Reason, Refusal, Source};
+use crate::unwind::Payload;
+use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Source};
 
 /// Limiters, and what is asked of each.
 pub(crate) trait List<'a>: Copy {
@@ -100,23 +101,27 @@ pub(crate) trait Joint: Source {
     /// Takes by the word alone. A refusal is not counted.
     fn take_word(&self, now: Moment, cost: u32) -> Word;
 
+    /// As if that had not been taken by the word, a moment ago.
+    fn undo_word(&self, exchange: Exchange, grant: Grant);
+
     /// Counts and explains a refusal by the word.
     fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied;
 
     /// Counts and explains a refusal, if it would refuse. Otherwise nothing happens.
-    fn note(&self, now: Moment, demand: Demand) -> Result<(), Denied>;
+    fn note(&self, demand: Demand) -> Result<(), Denied>;
 
     /// Whether it would refuse and for how long. It is only looked at.
     fn hint(&self, demand: Demand) -> Result<(), Denied>;
 
     /// One step of a [transaction](transaction): `rest` is told whether this gate grants, and decides for all. Whoever is
-    /// to be woken is left in `woken` for [`wake_all`](Self::wake_all), when all locks are free.
+    /// to be woken is left in `woken` for [`wake_all`](Self::wake_all), when all locks are free. A panic of the rule is
+    /// handed over: the gates around this one must not be left in the middle of their step.
     fn step(
         &self,
         step: Step,
         woken: &mut Woken,
         rest: &mut dyn FnMut(bool) -> Decision,
-    ) -> Stepped;
+    ) -> Result<Stepped, Payload>;
 
     /// Wakes those whom a transaction left, and goes on serving where it could not.
     fn wake_all(&self, now: Moment, woken: &mut Woken);
@@ -150,10 +155,20 @@ pub(crate) trait Joint: Source {
 pub(crate) enum Word {
     Granted {
         timed: bool,
+        exchange: Exchange,
     },
     Refused(Refusal, u64),
     /// Nothing: the state is behind the lock.
     Parked,
+}
+
+/// What a word was before something was taken from it, and after.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Exchange {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    /// The epoch for which both are good.
+    pub(crate) epoch: u64,
 }
 
 /// What a gate is asked in a transaction.

@@ -3,16 +3,21 @@
 //! The gates are entered one inside the other, in the order of their addresses: no other order is used by anybody, so two
 //! transactions never wait for each other. Under all locks each gate is looked at, and taken from only if all of them
 //! grant. Whoever is to be woken is woken when all locks are free.
+//!
+//! A rule may panic. Then no gate is left in the middle of its step: those that have not taken take nothing, what others
+//! have taken is undone, and whoever is to be woken is woken, before the panic goes on.
 
 use super::attempt::{Moments, decision};
-use super::{List, Set, Step, Stepped};
-use crate::Denied;
+use super::{Decision, List, Set, Step, Stepped};
 use crate::gate::Stamp;
 use crate::gate::woken::Woken;
 use crate::queue::Ticket;
+use crate::unwind::{First, isolated};
+use crate::{Denied, Moment};
 
 pub(super) enum Verdict {
-    Taken,
+    /// With the moments at which something was taken, where they are not those that were read.
+    Taken(Vec<(usize, Stamp)>),
     /// Who refused, first in the order of the list; and what it says, if the refusal was to be noted.
     Refused(usize, Option<Denied>),
 }
@@ -27,10 +32,12 @@ pub(super) struct Transaction<'t, L> {
     /// Who of them has refused, the first in the order of the list.
     refuser: Option<usize>,
     denied: Option<Denied>,
-    /// When something was taken, where that is not the moment that was read.
-    pub(super) stamps: Vec<(usize, Stamp)>,
+    /// Who was taken from, and when, where that is not the moment that was read.
+    taken: Set,
+    stamps: Vec<(usize, Stamp)>,
     /// Whom each gate has to wake, when all locks are free.
     woken: Vec<(usize, Woken)>,
+    panic: First,
 }
 
 impl<'a, 't, L: List<'a>> Transaction<'t, L> {
@@ -43,8 +50,10 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
             note,
             refuser: None,
             denied: None,
+            taken: Set::default(),
             stamps: Vec::new(),
             woken: Vec::new(),
+            panic: First::default(),
         }
     }
 
@@ -54,22 +63,26 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         self
     }
 
-    pub(super) fn run(&mut self) -> Verdict {
+    pub(super) fn run(mut self) -> Verdict {
         self.enter(0);
-        for (index, mut woken) in self.woken.drain(..) {
+        if self.panic.is_some() {
+            self.undo();
+        }
+        for (index, mut woken) in std::mem::take(&mut self.woken) {
             if let Some(gate) = self.list.member(index).gate {
                 gate.wake_all(self.moments.of(index), &mut woken);
             }
         }
+        self.panic.resume();
         let Some(refuser) = self.refuser else {
-            return Verdict::Taken;
+            return Verdict::Taken(self.stamps);
         };
         if self.denied.is_some()
             && let Some(gate) = self.list.member(refuser).gate
         {
             gate.tick(self.moments.of(refuser));
         }
-        Verdict::Refused(refuser, self.denied.take())
+        Verdict::Refused(refuser, self.denied)
     }
 
     /// Enters the gates behind the address `last`, looks at each, and leaves them with the decision.
@@ -84,7 +97,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
             return self.enter(address);
         };
         let step = Step {
-            now: self.moments.of(index),
+            now: self.now(index),
             demand,
             place: (self.places)(index),
         };
@@ -94,17 +107,57 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
                 self.refuser = Some(index);
             }
             self.enter(address);
-            decision(self.refuser, index, self.note)
+            if self.panic.is_some() {
+                Decision::Leave
+            } else {
+                decision(self.refuser, index, self.note)
+            }
         });
         match stepped {
-            Stepped::Taken(stamp) if stamp != Stamp::at(step.now) => {
-                self.stamps.push((index, stamp));
+            Ok(Stepped::Taken(stamp)) => {
+                self.taken.insert(index);
+                if stamp != Stamp::at(self.moments.of(index)) {
+                    self.stamps.push((index, stamp));
+                }
             }
-            Stepped::Noted(denied) => self.denied = Some(denied),
-            Stepped::Taken(_) | Stepped::Left => {}
+            Ok(Stepped::Noted(denied)) => self.denied = Some(denied),
+            Ok(Stepped::Left) => {}
+            Err(panic) => self.panic.keep(panic),
         }
         if !woken.is_empty() {
             self.woken.push((index, woken));
+        }
+    }
+
+    /// When a gate is asked. Behind its lock reading the clock costs little, and nobody is to be refused because the
+    /// clock is late.
+    fn now(&self, index: usize) -> Moment {
+        match self.list.member(index).gate {
+            Some(gate) if self.moments.are_late() && !gate.gives_back() => {
+                gate.clock().precise_now()
+            }
+            _ => self.moments.of(index),
+        }
+    }
+
+    /// As if nothing had been taken, after a panic.
+    #[cold]
+    fn undo(&mut self) {
+        // Of those who are not told the answer nobody has refused.
+        self.refuser = self.refuser.or(Some(0));
+        self.denied = None;
+        for index in (0..self.list.local()).filter(|&index| self.taken.contains(index)) {
+            let (Some(gate), Some(demand)) =
+                (self.list.member(index).gate, self.list.demand(index))
+            else {
+                continue;
+            };
+            let other = self.stamps.iter().find(|(of, _)| *of == index);
+            let stamp = other.map_or_else(|| Stamp::at(self.moments.of(index)), |(_, it)| *it);
+            let grant = demand.granted(stamp.at);
+            if let Err(panic) = isolated(|| gate.undo_of(grant, true, stamp.era)) {
+                self.panic.keep(panic);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! Limiters that are no gates are waited for in their own way, when all gates have room; nothing is promised there.
 
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -20,6 +21,7 @@ use super::transaction::{Transaction, Verdict};
 use super::{List, Place, Set, refuse, too_large};
 use crate::demand::Patience;
 use crate::queue::{Age, Since, Ticket};
+use crate::unwind::isolated;
 use crate::{Acquire, Clock, Demand, Denied, Moment, Reason};
 
 /// So often in a row it tries before others get a chance to run.
@@ -171,9 +173,13 @@ impl<'a, L: List<'a>> Wait<'a, L> {
                 }
                 if !waits {
                     self.other = None;
-                    match self.take(&mut taken) {
-                        Ok(()) => return Poll::Ready(Ok(taken)),
-                        Err(refuser) => {
+                    match isolated(|| self.take(&mut taken)) {
+                        Ok(Ok(())) => return Poll::Ready(Ok(taken)),
+                        Err(panic) => {
+                            taken.held.undo(self.list);
+                            resume_unwind(panic)
+                        }
+                        Ok(Err(refuser)) => {
                             taken.held.undo(self.list);
                             self.wait_for(refuser)?;
                             continue;
@@ -274,10 +280,10 @@ impl<'a, L: List<'a>> Wait<'a, L> {
         }
         let slots = &self.slots;
         let places = |index| slots.get(index).ticket;
-        let mut transaction = Transaction::new(list, &gates, &taken.moments, false).from(&places);
+        let transaction = Transaction::new(list, &gates, &taken.moments, false).from(&places);
         match transaction.run() {
-            Verdict::Taken => {
-                taken.stamps = std::mem::take(&mut transaction.stamps);
+            Verdict::Taken(stamps) => {
+                taken.stamps = stamps;
                 for index in 0..list.local() {
                     self.slots.get_mut(index).ticket = None;
                 }

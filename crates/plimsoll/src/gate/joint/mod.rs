@@ -1,21 +1,23 @@
 //! A gate as one of several limiters that are asked together.
 
 mod several;
+mod word;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::acquire::Turnstile;
-use super::core::{Core, Shortly};
+use super::core::Core;
 use super::inside::Turn;
 use super::woken::Woken;
 use crate::demand::Patience;
 use crate::events::EventKind;
 use crate::queue::{Since, Status, Ticket};
 use crate::sync::lock;
-use crate::together::{Decision, Joint, Place, Step, Stepped, Word};
-use crate::{Clock, Demand, Denied, Moment, Reason, Refusal, Rule};
+use crate::together::{Decision, Exchange, Joint, Place, Step, Stepped, Word};
+use crate::unwind::Payload;
+use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Rule, Source};
 
 impl<R: Rule> Joint for Core<R> {
     fn to_arc(&self) -> Arc<dyn Joint> {
@@ -48,13 +50,12 @@ impl<R: Rule> Joint for Core<R> {
             return Word::Parked;
         }
         let timed = !R::LEARNS || self.start().1;
-        match self.take_short(now, cost) {
-            Shortly::Granted => {
-                self.totals.granted();
-                Word::Granted { timed }
-            }
-            Shortly::Refused(refusal, word) => Word::Refused(refusal, word),
-            Shortly::Parked => Word::Parked,
+        self.exchange_word(now, cost, timed)
+    }
+
+    fn undo_word(&self, exchange: Exchange, grant: Grant) {
+        if !self.exchange_back(exchange) {
+            self.undo(grant, true);
         }
     }
 
@@ -62,7 +63,8 @@ impl<R: Rule> Joint for Core<R> {
         self.denied_shortly(refusal, word, now, cost)
     }
 
-    fn note(&self, now: Moment, demand: Demand) -> Result<(), Denied> {
+    fn note(&self, demand: Demand) -> Result<(), Denied> {
+        let now = self.clock.precise_now();
         let answer = self.enter(now, |turn| {
             let peeked = turn.peek(demand);
             peeked.map_err(|refusal| self.refused(turn, demand, refusal))
@@ -76,7 +78,7 @@ impl<R: Rule> Joint for Core<R> {
     fn hint(&self, demand: Demand) -> Result<(), Denied> {
         let now = self.clock.precise_now();
         let mut inside = lock(&self.inside);
-        let Some(mut state) = inside.state.take() else {
+        let Some(state) = inside.state.take() else {
             // With the state in the word nobody waits, and the rule is the first one.
             let state = self.unparked(now);
             let answer = if demand.cost > self.rule.limit() {
@@ -86,22 +88,17 @@ impl<R: Rule> Joint for Core<R> {
             };
             return answer.map_err(|refusal| self.denied(&self.rule, refusal, &state, now));
         };
-        let changed = inside.changed.take();
-        let rule = changed.as_deref().unwrap_or(&self.rule);
-        let mut turn = Turn {
-            rule,
-            inside: &mut inside,
-            state: &mut state,
-            now,
-            woken: &mut Woken::default(),
-        };
-        let answer = turn.peek(demand).map_err(|refusal| {
-            let refusal = turn.explain(demand, refusal);
-            self.denied(rule, refusal, turn.state, now)
+        let now = inside.not_before(now);
+        let mut woken = Woken::default();
+        let answer = self.run(&mut inside, state, now, &mut woken, |turn| {
+            turn.peek(demand).map_err(|refusal| {
+                let refusal = turn.explain(demand, refusal);
+                self.denied(turn.rule, refusal, turn.state, turn.now)
+            })
         });
-        inside.changed = changed;
-        inside.state = Some(state);
-        answer
+        drop(inside);
+        self.wake(now, &mut woken);
+        answer.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     fn step(
@@ -109,9 +106,9 @@ impl<R: Rule> Joint for Core<R> {
         step: Step,
         woken: &mut Woken,
         rest: &mut dyn FnMut(bool) -> Decision,
-    ) -> Stepped {
+    ) -> Result<Stepped, Payload> {
         let Step { now, demand, place } = step;
-        let stepped = self.enter_once(now, woken, |turn| {
+        self.enter_once(now, woken, |turn| {
             if turn.inside.due <= turn.now {
                 turn.serve_all();
             }
@@ -129,8 +126,7 @@ impl<R: Rule> Joint for Core<R> {
                 (Decision::Leave | Decision::Note, Ok(())) => {}
             }
             Stepped::Left
-        });
-        stepped.unwrap_or_else(|panic| resume_unwind(panic))
+        })
     }
 
     fn wake_all(&self, now: Moment, woken: &mut Woken) {

@@ -1,0 +1,71 @@
+//! Taking from a word, and putting exactly that back.
+
+use crate::Rule;
+use crate::gate::core::{Core, PARKED};
+use crate::sync::Ordering;
+use crate::together::{Exchange, Word};
+use crate::{Moment, Short};
+
+impl<R: Rule> Core<R> {
+    /// [`take_short`](Self::take_short), which also says what it exchanged.
+    #[inline]
+    pub(super) fn exchange_word(&self, now: Moment, cost: u32, timed: bool) -> Word {
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            // In this order for the reasons of `take_short`.
+            let epoch = self.epoch.load(Ordering::Acquire);
+            if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
+                return Word::Parked;
+            }
+            match self.rule.take_short(word, now, cost) {
+                Short::Taken(next) => {
+                    let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+                    let exchanged = self
+                        .word
+                        .compare_exchange_weak(word, next, success, failure);
+                    match exchanged {
+                        Ok(before) => {
+                            self.totals.granted();
+                            let after = next;
+                            let exchange = Exchange {
+                                before,
+                                after,
+                                epoch,
+                            };
+                            return Word::Granted { timed, exchange };
+                        }
+                        Err(other) => word = other,
+                    }
+                }
+                Short::Refused(refusal) => {
+                    let current = self.word.load(Ordering::Acquire);
+                    if current == word {
+                        return Word::Refused(refusal, word);
+                    }
+                    word = current;
+                }
+                Short::Unfit => return Word::Parked,
+            }
+        }
+    }
+
+    /// Puts back what was exchanged, if nobody has changed the word since. The state is then what it was: nothing has to be
+    /// computed, which for a clock that is late would not be exact.
+    pub(super) fn exchange_back(&self, exchange: Exchange) -> bool {
+        let Exchange {
+            before,
+            after,
+            epoch,
+        } = exchange;
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        let back = self.epoch.load(Ordering::Acquire) == epoch
+            && self
+                .word
+                .compare_exchange(after, before, success, failure)
+                .is_ok();
+        if back {
+            self.totals.not_granted();
+        }
+        back
+    }
+}
