@@ -93,6 +93,17 @@ impl Era {
     /// Of grants that a reset has made good already, or of which nobody knows.
     pub(crate) const LOST: Self = Self(u8::MAX);
 
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        self.0.into()
+    }
+
+    /// The era that has this number.
+    #[inline]
+    pub(crate) fn from_number(number: u64) -> Self {
+        u8::try_from(number).map_or(Self::LOST, Self)
+    }
+
     /// After one more reset. When there are too many to count, nothing is undone any more.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))

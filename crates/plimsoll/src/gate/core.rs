@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 
 use super::inside::Inside;
 use super::refused::charge;
-use super::resets::Stamp;
+use super::resets::{Stamp, WideStamp};
 use crate::clock::Clock;
 use crate::name::Name;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
@@ -174,29 +174,45 @@ impl<R: Rule> Core<R> {
         demand: Demand,
         refusal: Refusal,
         word: u64,
-    ) -> Result<Permit<'_>, Denied> {
+    ) -> Result<WideStamp, Denied> {
         if now < refusal.ready_at {
             return Err(self.denied_shortly(refusal, word, now, demand.cost));
         }
         match self.take_short(now, demand.cost) {
             Shortly::Granted => {
                 self.totals.granted();
-                Ok(Permit::new(self, demand.granted(now), R::GIVES_BACK))
+                Ok(Stamp::at(now).widen())
             }
             Shortly::Refused(refusal, word) => {
                 Err(self.denied_shortly(refusal, word, now, demand.cost))
             }
-            Shortly::Parked => self.take_long(now, demand).map(|taken| {
-                let grant = taken.grant(demand);
-                Permit::new(self, grant, R::GIVES_BACK).in_era(taken.era)
-            }),
+            Shortly::Parked => self.take_long(now, true, demand),
         }
     }
 
     /// Takes behind the lock, and says when; a refusal is counted and explained. Kept apart so that the short way
     /// stays small enough to be inlined.
     #[inline(never)]
-    pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
+    pub(super) fn take_long(
+        &self,
+        now: Moment,
+        timed: bool,
+        demand: Demand,
+    ) -> Result<WideStamp, Denied> {
+        // Behind the lock reading the clock costs little, and what waits there is always timed.
+        let now = if timed { now } else { self.clock.now() };
+        self.take_locked(now, demand).map(Stamp::widen)
+    }
+
+    /// The permit for what was taken on a slow path.
+    #[inline]
+    pub(super) fn permit_of(&self, taken: WideStamp, demand: Demand) -> Permit<'_> {
+        let taken = taken.narrow();
+        Permit::new(self, taken.grant(demand), R::GIVES_BACK).in_era(taken.era)
+    }
+
+    #[inline(always)]
+    pub(super) fn take_locked(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
         let answer = match self.take_parked(now, demand.cost) {
             Some(answer) => answer,
             None => self.take_in_turn(self.clock.precise_now(), demand),

@@ -196,17 +196,16 @@ impl<R: Rule> Gate<R> {
                 }
                 Shortly::Refused(refusal, word) => {
                     if let Some(now) = core.refine(now, refusal) {
-                        return core.take_again(now, demand, refusal, word);
+                        let taken = core.take_again(now, demand, refusal, word)?;
+                        return Ok(core.permit_of(taken, demand));
                     }
                     return Err(core.denied_shortly(refusal, word, now, demand.cost));
                 }
                 Shortly::Parked => {}
             }
         }
-        // Behind the lock reading the clock costs little, and what waits there is always timed.
-        let now = if timed { now } else { core.clock.now() };
-        let taken = core.take_long(now, demand)?;
-        Ok(self.permit(taken.grant(demand)).in_era(taken.era))
+        let taken = core.take_long(now, timed, demand)?;
+        Ok(core.permit_of(taken, demand))
     }
 
     /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`](crate::Limiter::acquire).
