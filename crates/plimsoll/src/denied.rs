@@ -6,6 +6,8 @@ use crate::name::Name;
 use crate::{Moment, Refusal};
 
 /// Why a limiter refused.
+// As wide as its place in a refusal: bytes that are left free there are copied one by one with it.
+#[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {

@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::name::Name;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
-use crate::{Demand, Denied, Moment, Permit, Refusal, Rule, Short};
+use crate::{Demand, Denied, Moment, Permit, Priority, Refusal, Rule, Short};
 
 /// Set in a word that holds no state.
 pub(super) const PARKED: u64 = 1 << 63;
@@ -64,6 +64,15 @@ pub(super) enum Shortly {
     Refused(Refusal, u64),
     /// The short way is closed.
     Parked,
+}
+
+/// What is left to be decided after the short way.
+#[derive(Clone, Copy)]
+pub(super) enum Open {
+    /// All: it was closed. `timed` says whether the clock was read.
+    Parked { timed: bool },
+    /// The same once more, by the precise time: it refused because the clock is late.
+    Again,
 }
 
 impl<R: Rule> Core<R> {
@@ -166,41 +175,34 @@ impl<R: Rule> Core<R> {
         self.clock.refine(now, refusal.ready_at)
     }
 
-    /// Decides once more, by the precise time, for who was refused because the clock is late.
-    #[inline(never)]
-    pub(super) fn take_again(
-        &self,
-        now: Moment,
-        demand: Demand,
-        refusal: Refusal,
-        word: u64,
-    ) -> Result<WideStamp, Denied> {
-        if now < refusal.ready_at {
-            return Err(self.denied_shortly(refusal, word, now, demand.cost));
-        }
-        match self.take_short(now, demand.cost) {
-            Shortly::Granted => {
-                self.totals.granted();
-                Ok(Stamp::at(now).widen())
-            }
-            Shortly::Refused(refusal, word) => {
-                Err(self.denied_shortly(refusal, word, now, demand.cost))
-            }
-            Shortly::Parked => self.take_long(now, true, demand),
-        }
-    }
-
-    /// Takes behind the lock, and says when; a refusal is counted and explained. Kept apart so that the short way
-    /// stays small enough to be inlined.
+    /// Decides what the short way left [open](Open), and says when; a refusal is counted and explained. Kept apart so
+    /// that the short way stays small enough to be inlined, and called with numbers only, so that nothing has to be in
+    /// memory for it.
     #[inline(never)]
     pub(super) fn take_long(
         &self,
-        now: Moment,
-        timed: bool,
-        demand: Demand,
+        open: Open,
+        mut now: Moment,
+        cost: u32,
+        priority: Priority,
     ) -> Result<WideStamp, Denied> {
-        // Behind the lock reading the clock costs little, and what waits there is always timed.
-        let now = if timed { now } else { self.clock.now() };
+        match open {
+            Open::Again => match self.take_short(now, cost) {
+                Shortly::Granted => {
+                    self.totals.granted();
+                    return Ok(Stamp::at(now).widen());
+                }
+                Shortly::Refused(refusal, word) => {
+                    return Err(self.denied_shortly(refusal, word, now, cost));
+                }
+                Shortly::Parked => {}
+            },
+            Open::Parked { timed: true } => {}
+            // Behind the lock reading the clock costs little, and what waits there is always timed.
+            Open::Parked { timed: false } => now = self.clock.now(),
+        }
+        // Whoever does not wait need not say how long it would.
+        let demand = Demand::of(cost).priority(priority);
         self.take_locked(now, demand).map(Stamp::widen)
     }
 

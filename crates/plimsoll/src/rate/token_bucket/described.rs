@@ -21,7 +21,7 @@ impl TokenBucket {
     /// Whether tokens drip in continuously; otherwise they arrive at the end of each period.
     #[must_use]
     pub const fn is_greedy(&self) -> bool {
-        matches!(self.supply, Supply::Greedy { .. })
+        matches!(self.supply, Supply::Nanos | Supply::Greedy { .. })
     }
 
     /// What arrives in how much time. Of a greedy bucket in lowest terms: 1 in 10 ms, if it was made with 100 in a
@@ -32,6 +32,7 @@ impl TokenBucket {
                 clippy::cast_possible_truncation,
                 reason = "a divisor of a quota's units"
             )]
+            Supply::Nanos => Quota::new(1, Duration::from_nanos(self.token)),
             Supply::Greedy { per_nano } => {
                 Quota::new(per_nano as u32, Duration::from_nanos(self.token))
             }
