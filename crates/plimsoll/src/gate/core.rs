@@ -203,7 +203,7 @@ impl<R: Rule> Core<R> {
         }
         // Whoever does not wait need not say how long it would.
         let demand = Demand::of(cost).priority(priority);
-        self.take_locked(now, demand).map(Stamp::widen)
+        self.take_locked(now, demand)
     }
 
     /// The permit for what was taken on a slow path.
@@ -214,7 +214,7 @@ impl<R: Rule> Core<R> {
     }
 
     #[inline(always)]
-    pub(super) fn take_locked(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
+    pub(super) fn take_locked(&self, now: Moment, demand: Demand) -> Result<WideStamp, Denied> {
         let answer = match self.take_parked(now, demand.cost) {
             Some(answer) => answer,
             None => self.take_in_turn(self.clock.precise_now(), demand),
@@ -226,11 +226,11 @@ impl<R: Rule> Core<R> {
     }
 
     #[inline(never)]
-    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
+    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<WideStamp, Denied> {
         self.enter(now, |turn| match turn.take(demand) {
             Ok(()) => {
                 turn.inside.counts.granted += 1;
-                Ok(turn.stamp())
+                Ok(turn.stamp().widen())
             }
             Err(refusal) => Err(self.refused(turn, demand, refusal)),
         })
@@ -239,7 +239,7 @@ impl<R: Rule> Core<R> {
     /// The middle way, for rules whose state never fits a word: behind the lock, but with nobody
     /// waiting there is nobody to serve.
     #[inline(always)]
-    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<Stamp, Denied>> {
+    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<WideStamp, Denied>> {
         let mut inside = lock(&self.inside);
         let busy = inside.closed || !inside.waiters.is_empty() || !inside.listeners.is_empty();
         if cost == 0 || busy || inside.resets.are_over(now) {
@@ -270,7 +270,7 @@ impl<R: Rule> Core<R> {
         match answer {
             Ok(()) => {
                 counts.granted += 1;
-                Some(Ok(resets.stamp(rule.recorded_at(state, now))))
+                Some(Ok(resets.stamp(rule.recorded_at(state, now)).widen()))
             }
             Err(refusal) => {
                 if R::LEARNS {

@@ -159,7 +159,7 @@ mod tests {
         let log = Gate::builder(SlidingLog::new(quota)).clock(time.clock());
         let log = log.build();
         let first = log.try_acquire(3).unwrap();
-        let late = log.core.take_locked(at(90), 2.into()).unwrap();
+        let late = log.core.take_locked(at(90), 2.into()).unwrap().narrow();
         assert_eq!(late.at, at(100));
         let second = log.permit(late.grant(2.into())).in_era(late.era);
         // Each takes back its own, and only that.
@@ -172,7 +172,7 @@ mod tests {
         let window = window.build();
         time.advance_to(at(149));
         window.try_acquire(1).unwrap().forget();
-        let late = window.core.take_locked(at(120), 4.into()).unwrap();
+        let late = window.core.take_locked(at(120), 4.into()).unwrap().narrow();
         window.permit(late.grant(4.into())).undo();
         assert_eq!(window.snapshot().in_use(), 1);
     }

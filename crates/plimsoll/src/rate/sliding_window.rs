@@ -131,6 +131,9 @@ impl SlidingWindow {
 
     /// Where segment `index` begins: at ⌈index · window / segments⌉.
     fn start(&self, origin: Moment, index: u64) -> Moment {
+        if let Some(segment) = self.segment {
+            return segment.start(origin, index);
+        }
         let scaled = u128::from(index) * u128::from(self.window);
         let nanos = scaled.div_ceil(u128::from(self.segments));
         origin.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -249,7 +252,14 @@ impl Rule for SlidingWindow {
     }
 
     fn recorded_at(&self, state: &Segments, now: Moment) -> Moment {
-        now.max(self.start(state.origin, state.newest))
+        let now = now.max(state.origin);
+        // Mostly the newest segment is that of `now`. Whether it has begun is told without a division.
+        let elapsed = u128::from(now.nanos_since(state.origin));
+        let begins = u128::from(state.newest) * u128::from(self.window);
+        if begins <= elapsed * u128::from(self.segments) {
+            return now;
+        }
+        self.start(state.origin, state.newest)
     }
 
     fn available(&self, state: &Segments, now: Moment) -> u32 {
