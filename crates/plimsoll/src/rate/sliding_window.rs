@@ -321,3 +321,37 @@ impl Rule for SlidingWindow {
         fresh
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Found by a comparison of products instead of a division, which every grant paid for.
+    #[test]
+    fn a_take_is_recorded_at_the_start_of_the_newest_segment_at_the_earliest() {
+        let origin = Moment::from_nanos(1_000);
+        for (window, segments) in [(60, 5), (60, 7), (1_000_003, 10), (7, 7), (u64::MAX / 5, 9)] {
+            let quota = Quota::new(10, Duration::from_nanos(window));
+            let mut rule = SlidingWindow::new(quota, segments);
+            rule.begin(origin);
+            for newest in 0..30 {
+                let mut state = rule.fresh(origin);
+                let begins = u128::from(newest) * u128::from(window);
+                let begins = begins.div_ceil(u128::from(segments));
+                let begins = origin.plus_nanos(u64::try_from(begins).unwrap_or(u64::MAX));
+                state.newest = newest;
+                for off in -2..=2 {
+                    let now = Moment::from_nanos(begins.as_nanos().saturating_add_signed(off));
+                    let recorded = rule.recorded_at(&state, now);
+                    assert_eq!(
+                        recorded,
+                        now.max(begins),
+                        "{window}/{segments}, {newest}, {off}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -313,8 +313,8 @@ impl Rule for TokenBucket {
 
     fn forgettable_from(&self, state: &Filling, now: Moment) -> Option<Moment> {
         // A bucket that is filled is better than a new one that is not, and refills of another phase differ.
-        let is_as_new = self.initial == self.burst
-            && (state.origin == self.origin || self.is_greedy());
+        let is_as_new =
+            self.initial == self.burst && (state.origin == self.origin || self.is_greedy());
         if is_as_new {
             self.full_at(state, now)
         } else {

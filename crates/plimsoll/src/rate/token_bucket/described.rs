@@ -28,11 +28,11 @@ impl TokenBucket {
     /// second.
     pub const fn refill(&self) -> Quota {
         match self.supply {
+            Supply::Nanos => Quota::new(1, Duration::from_nanos(self.token)),
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "a divisor of a quota's units"
             )]
-            Supply::Nanos => Quota::new(1, Duration::from_nanos(self.token)),
             Supply::Greedy { per_nano } => {
                 Quota::new(per_nano as u32, Duration::from_nanos(self.token))
             }
