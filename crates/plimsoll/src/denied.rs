@@ -6,6 +6,8 @@ use crate::name::Name;
 use crate::{Moment, Refusal};
 
 /// Why a limiter refused.
+// As wide as its place in a refusal: bytes that are left free there are copied one by one with it.
+#[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {
@@ -294,3 +296,29 @@ impl PartialEq for Denied {
 impl Eq for Denied {}
 
 impl Error for Denied {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::mem::{align_of_val, size_of, size_of_val};
+
+    use super::{Denied, Reason};
+
+    /// Free bytes were copied one by one with every refusal, and waited for what had been written beside them.
+    #[test]
+    fn a_refusal_has_no_free_bytes() {
+        let denied = Denied::new(Reason::Exhausted);
+        let Denied {
+            reason,
+            limit,
+            remaining,
+            at,
+            ready_at,
+            full_at,
+            limiter,
+        } = &denied;
+        let numbers = size_of_val(limit) + size_of_val(remaining);
+        let moments = size_of_val(at) + size_of_val(ready_at) + size_of_val(full_at);
+        let used = size_of_val(reason) + numbers + moments + size_of_val(limiter);
+        assert_eq!(used, size_of::<Denied>(), "align {}", align_of_val(&denied));
+    }
+}

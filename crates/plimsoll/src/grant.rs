@@ -96,6 +96,17 @@ impl Era {
     /// After the first reset.
     pub(crate) const FIRST: Self = Self(1);
 
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        self.0.into()
+    }
+
+    /// The era that has this number.
+    #[inline]
+    pub(crate) fn from_number(number: u64) -> Self {
+        u8::try_from(number).map_or(Self::LOST, Self)
+    }
+
     /// After one more reset. When there are too many to count, nothing is undone any more.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))

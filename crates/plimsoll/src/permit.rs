@@ -355,6 +355,11 @@ impl<'a> Permit<'a> {
         permit
     }
 
+    #[inline(never)]
+    fn give_back_dropped(&self) {
+        self.source.get().give_back(self.grant(), Outcome::Ignore);
+    }
+
     /// [`finish`](Self::finish) where it is. What is left of it permits nothing any more, and nothing more can be done
     /// with it: it cannot be undone, and nothing can be split off it or merged with it.
     #[inline]
@@ -370,11 +375,12 @@ impl<'a> Permit<'a> {
 }
 
 impl Drop for Permit<'_> {
-    #[inline]
+    // In line, and small: of a permit of a rate nothing is left then, not even its fields.
+    #[inline(always)]
     fn drop(&mut self) {
         // Nobody looks at it any more, so it need not be ended.
         if self.gives_back() && self.cost > 0 {
-            self.source.get().give_back(self.grant(), Outcome::Ignore);
+            self.give_back_dropped();
         }
     }
 }

@@ -36,8 +36,7 @@ impl Totals {
     #[inline]
     pub(crate) fn granted(&self) {
         if let Some(cells) = &self.0 {
-            let thread = thread_number();
-            count(&cells[thread.min(OWN)].granted, thread);
+            count(cells, |cell| &cell.granted);
         }
     }
 
@@ -58,8 +57,7 @@ impl Totals {
     #[inline]
     pub(crate) fn denied(&self) {
         if let Some(cells) = &self.0 {
-            let thread = thread_number();
-            count(&cells[thread.min(OWN)].denied, thread);
+            count(cells, |cell| &cell.denied);
         }
     }
 
@@ -79,13 +77,29 @@ impl Totals {
     }
 }
 
-#[inline]
-fn count(cell: &AtomicU64, thread: usize) {
-    if thread < OWN {
-        // Only this thread writes here.
-        cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    } else {
-        cell.fetch_add(1, Ordering::Relaxed);
+#[inline(always)]
+fn count(cells: &[Cells; OWN + 1], of: impl Fn(&Cells) -> &AtomicU64) {
+    // One comparison tells a thread with a cell of its own from all others, those without a number included.
+    match cells[..OWN].get(NUMBER.get()) {
+        Some(cell) => add_alone(of(cell)),
+        None => count_shared(cells, of),
+    }
+}
+
+/// For a cell that only this thread writes.
+#[inline(always)]
+fn add_alone(cell: &AtomicU64) {
+    cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+#[cold]
+#[inline(never)]
+fn count_shared(cells: &[Cells; OWN + 1], of: impl Fn(&Cells) -> &AtomicU64) {
+    match thread_number() {
+        own @ 0..OWN => add_alone(of(&cells[own])),
+        _ => {
+            of(&cells[OWN]).fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -99,7 +113,6 @@ thread_local! {
 }
 
 /// The lowest number that no living thread has.
-#[inline]
 fn thread_number() -> usize {
     let number = NUMBER.get();
     if number == UNKNOWN {

@@ -131,27 +131,24 @@ impl Clock {
     }
 
     /// The moment, cheaply.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Moment {
-        // The default first, and what is only for tests out of the way: this is on every path.
+        // The default in line, and all others out of the way: this is on every path.
         if matches!(self.0, Kind::System) {
             return time::coarse_now();
         }
-        if matches!(self.0, Kind::Precise) {
-            return time::precise_now();
-        }
-        self.driven_now()
+        self.other_now()
     }
 
     /// For who is refused at `now` and would be granted from `ready_at` on: the precise moment, if `ready_at` may have
     /// come by that, because `now` was read from a clock that is late. Then it must be decided once more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn refine(&self, now: Moment, ready_at: Moment) -> Option<Moment> {
-        if !matches!(self.0, Kind::System) || ready_at.nanos_since(now) > time::late_nanos() {
+        if !matches!(self.0, Kind::System) || time::is_surely_before(now, ready_at) {
             return None;
         }
-        Some(time::precise_now())
+        time::precise_unless_before(now, ready_at)
     }
 
     /// The moment, if it is of any use.
@@ -166,9 +163,9 @@ impl Clock {
         matches!(self.0, Kind::System | Kind::Precise).then(time::coarse_now)
     }
 
-    /// The moment of a clock that somebody else drives.
+    /// The moment of a clock other than the default.
     #[inline(never)]
-    fn driven_now(&self) -> Moment {
+    fn other_now(&self) -> Moment {
         match &self.0 {
             Kind::System | Kind::Precise => time::precise_now(),
             Kind::Manual(hand) => hand.now(),

@@ -18,6 +18,13 @@ use crate::Moment;
 /// What is added to the kernel's monotonic clock, modulo 2^64; 0 before anybody has asked.
 static OFFSET: AtomicU64 = AtomicU64::new(0);
 
+/// Of how much time nobody is late: says that nobody has asked yet. No sum of it and a moment overflows before the year
+/// 2400.
+const NOT_ASKED: u64 = 1 << 62;
+
+/// By how much the coarse time may be late.
+static LATE: AtomicU64 = AtomicU64::new(NOT_ASKED);
+
 static COUNTER: OnceLock<Counter> = OnceLock::new();
 
 /// The moment of the kernel's last tick.
@@ -39,9 +46,30 @@ pub(super) fn precise_now() -> Moment {
 }
 
 /// By how much the coarse time may be late: two ticks.
-#[inline]
 pub(super) fn late_nanos() -> u64 {
-    kernel::two_ticks()
+    match LATE.load(Ordering::Relaxed) {
+        NOT_ASKED => {
+            let late = kernel::two_ticks();
+            LATE.store(late, Ordering::Relaxed);
+            late
+        }
+        late => late,
+    }
+}
+
+/// Whether `moment` has not come yet, although it is only known that the coarse time was `now`. May say no before
+/// anybody has asked the kernel for its ticks.
+#[inline]
+pub(super) fn is_surely_before(now: Moment, moment: Moment) -> bool {
+    // One load, one addition: this is asked at every refusal.
+    let latest = now.as_nanos().wrapping_add(LATE.load(Ordering::Relaxed));
+    latest < moment.as_nanos()
+}
+
+/// The precise moment, unless `moment` has not come yet in any case.
+#[inline(never)]
+pub(super) fn precise_unless_before(now: Moment, moment: Moment) -> Option<Moment> {
+    (moment.nanos_since(now) <= late_nanos()).then(precise_now)
 }
 
 #[cold]
@@ -83,8 +111,6 @@ fn start_offset() -> u64 {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod kernel {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
     #[inline]
@@ -97,23 +123,9 @@ mod kernel {
         nanos(clock_gettime(ClockId::Monotonic))
     }
 
-    /// 0 before anybody has asked.
-    static TWO_TICKS: AtomicU64 = AtomicU64::new(0);
-
-    #[inline]
     pub(super) fn two_ticks() -> u64 {
-        match TWO_TICKS.load(Ordering::Relaxed) {
-            0 => ask_ticks(),
-            ticks => ticks,
-        }
-    }
-
-    #[cold]
-    fn ask_ticks() -> u64 {
         let tick = nanos(clock_getres(ClockId::MonotonicCoarse));
-        let ticks = tick.saturating_mul(2).max(2);
-        TWO_TICKS.store(ticks, Ordering::Relaxed);
-        ticks
+        tick.saturating_mul(2).max(2)
     }
 
     /// The monotonic clock counts from the start of the machine: neither part is negative or large.

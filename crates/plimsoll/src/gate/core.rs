@@ -26,13 +26,13 @@ use std::sync::{Arc, Weak};
 
 use super::inside::Inside;
 use super::refused::charge;
-use super::resets::Stamp;
+use super::resets::{Stamp, WideStamp};
 use crate::clock::Clock;
 use crate::name::Name;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
 use crate::unwind::isolated;
-use crate::{Demand, Denied, Moment, Permit, Refusal, Rule, Short};
+use crate::{Demand, Denied, Moment, Permit, Priority, Refusal, Rule, Short};
 
 /// Set in a word that holds no state.
 pub(super) const PARKED: u64 = 1 << 63;
@@ -66,6 +66,15 @@ pub(super) enum Shortly {
     Refused(Refusal, u64),
     /// The short way is closed.
     Parked,
+}
+
+/// What is left to be decided after the short way.
+#[derive(Clone, Copy)]
+pub(super) enum Open {
+    /// All: it was closed. `timed` says whether the clock was read.
+    Parked { timed: bool },
+    /// The same once more, by the precise time: it refused because the clock is late.
+    Again,
 }
 
 impl<R: Rule> Core<R> {
@@ -168,37 +177,46 @@ impl<R: Rule> Core<R> {
         self.clock.refine(now, refusal.ready_at)
     }
 
-    /// Decides once more, by the precise time, for who was refused because the clock is late.
+    /// Decides what the short way left [open](Open), and says when; a refusal is counted and explained. Kept apart so
+    /// that the short way stays small enough to be inlined, and called with numbers only, so that nothing has to be in
+    /// memory for it.
     #[inline(never)]
-    pub(super) fn take_again(
+    pub(super) fn take_long(
         &self,
-        now: Moment,
-        demand: Demand,
-        refusal: Refusal,
-        word: u64,
-    ) -> Result<Permit<'_>, Denied> {
-        if now < refusal.ready_at {
-            return Err(self.denied_shortly(refusal, word, now, demand.cost));
+        open: Open,
+        mut now: Moment,
+        cost: u32,
+        priority: Priority,
+    ) -> Result<WideStamp, Denied> {
+        match open {
+            Open::Again => match self.take_short(now, cost) {
+                Shortly::Granted => {
+                    self.totals.granted();
+                    return Ok(Stamp::at(now).widen());
+                }
+                Shortly::Refused(refusal, word) => {
+                    return Err(self.denied_shortly(refusal, word, now, cost));
+                }
+                Shortly::Parked => {}
+            },
+            Open::Parked { timed: true } => {}
+            // Behind the lock reading the clock costs little, and what waits there is always timed.
+            Open::Parked { timed: false } => now = self.clock.now(),
         }
-        match self.take_short(now, demand.cost) {
-            Shortly::Granted => {
-                self.totals.granted();
-                Ok(Permit::new(self, demand.granted(now), R::GIVES_BACK))
-            }
-            Shortly::Refused(refusal, word) => {
-                Err(self.denied_shortly(refusal, word, now, demand.cost))
-            }
-            Shortly::Parked => self.take_long(now, demand).map(|taken| {
-                let grant = taken.grant(demand);
-                Permit::new(self, grant, R::GIVES_BACK).in_era(taken.era)
-            }),
-        }
+        // Whoever does not wait need not say how long it would.
+        let demand = Demand::of(cost).priority(priority);
+        self.take_locked(now, demand)
     }
 
-    /// Takes behind the lock, and says when; a refusal is counted and explained. Kept apart so that the short way
-    /// stays small enough to be inlined.
-    #[inline(never)]
-    pub(super) fn take_long(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
+    /// The permit for what was taken on a slow path.
+    #[inline]
+    pub(super) fn permit_of(&self, taken: WideStamp, demand: Demand) -> Permit<'_> {
+        let taken = taken.narrow();
+        Permit::new(self, taken.grant(demand), R::GIVES_BACK).in_era(taken.era)
+    }
+
+    #[inline(always)]
+    pub(super) fn take_locked(&self, now: Moment, demand: Demand) -> Result<WideStamp, Denied> {
         let answer = match self.take_parked(now, demand.cost) {
             Some(answer) => answer,
             None => self.take_in_turn(self.clock.precise_now(), demand),
@@ -210,11 +228,11 @@ impl<R: Rule> Core<R> {
     }
 
     #[inline(never)]
-    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<Stamp, Denied> {
+    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<WideStamp, Denied> {
         self.enter(now, |turn| match turn.take(demand) {
             Ok(()) => {
                 turn.inside.counts.granted += 1;
-                Ok(turn.stamp())
+                Ok(turn.stamp().widen())
             }
             Err(refusal) => Err(self.refused(turn, demand, refusal)),
         })
@@ -223,7 +241,7 @@ impl<R: Rule> Core<R> {
     /// The middle way, for rules whose state never fits a word: behind the lock, but with nobody
     /// waiting there is nobody to serve.
     #[inline(always)]
-    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<Stamp, Denied>> {
+    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<WideStamp, Denied>> {
         let mut inside = lock(&self.inside);
         let busy = inside.closed || !inside.waiters.is_empty() || !inside.listeners.is_empty();
         if cost == 0 || busy || inside.resets.are_over(now) {
@@ -254,7 +272,7 @@ impl<R: Rule> Core<R> {
         match answer {
             Ok(()) => {
                 counts.granted += 1;
-                Some(Ok(resets.stamp(rule.recorded_at(state, now))))
+                Some(Ok(resets.stamp(rule.recorded_at(state, now)).widen()))
             }
             Err(refusal) => {
                 if R::LEARNS {

@@ -42,7 +42,7 @@ impl<R: Rule> Core<R> {
     /// granted a rule may choose what it learns from; the rest knows only the tick in which it began.
     ///
     /// A rule that does not depend on time has none read; see [`Grant::is_dated`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn start(&self) -> (Moment, bool) {
         if R::TIMELESS {
             return (Moment::ORIGIN, false);

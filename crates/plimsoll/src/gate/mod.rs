@@ -27,7 +27,7 @@ pub(crate) mod woken;
 use std::fmt;
 use std::sync::Arc;
 
-use self::core::{Core, Shortly};
+use self::core::{Core, Open, Shortly};
 use self::inside::Inside;
 use crate::batched::TakeBack;
 use crate::name::Name;
@@ -183,7 +183,8 @@ impl<R: Rule> Gate<R> {
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
         let core = &*self.core;
-        let (now, timed) = core.start();
+        let (mut now, timed) = core.start();
+        let mut open = Open::Parked { timed };
         if demand.cost > 0 {
             match core.take_short(now, demand.cost) {
                 Shortly::Granted => {
@@ -194,19 +195,20 @@ impl<R: Rule> Gate<R> {
                     };
                     return Ok(Permit::new(core, grant, R::GIVES_BACK));
                 }
-                Shortly::Refused(refusal, word) => {
-                    if let Some(now) = core.refine(now, refusal) {
-                        return core.take_again(now, demand, refusal, word);
+                Shortly::Refused(refusal, word) => match core.refine(now, refusal) {
+                    Some(precise) if precise >= refusal.ready_at => {
+                        (now, open) = (precise, Open::Again);
                     }
-                    return Err(core.denied_shortly(refusal, word, now, demand.cost));
-                }
+                    precise => {
+                        let now = precise.unwrap_or(now);
+                        return Err(core.denied_shortly(refusal, word, now, demand.cost));
+                    }
+                },
                 Shortly::Parked => {}
             }
         }
-        // Behind the lock reading the clock costs little, and what waits there is always timed.
-        let now = if timed { now } else { core.clock.now() };
-        let taken = core.take_long(now, demand)?;
-        Ok(self.permit(taken.grant(demand)).in_era(taken.era))
+        let taken = core.take_long(open, now, demand.cost, demand.priority)?;
+        Ok(core.permit_of(taken, demand))
     }
 
     /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`](crate::Limiter::acquire).

@@ -39,9 +39,37 @@ impl Stamp {
         Self { at, era }
     }
 
+    #[inline]
+    pub(super) fn widen(self) -> WideStamp {
+        WideStamp {
+            at: self.at,
+            era: self.era.number(),
+        }
+    }
+
     /// What a demand is that is granted then.
     pub(crate) fn grant(self, demand: Demand) -> Grant {
         demand.granted(self.at)
+    }
+}
+
+/// A [`Stamp`] whose fields are as wide as those of a refusal.
+///
+/// A slow path that returned a narrower field in the place of a refusal's would have every refusal of the fast path
+/// copied in parts, of which each waits for the whole that was written just before.
+#[derive(Clone, Copy)]
+pub(super) struct WideStamp {
+    at: Moment,
+    era: u64,
+}
+
+impl WideStamp {
+    #[inline]
+    pub(super) fn narrow(self) -> Stamp {
+        Stamp {
+            at: self.at,
+            era: Era::from_number(self.era),
+        }
     }
 }
 
@@ -131,7 +159,7 @@ mod tests {
         let log = Gate::builder(SlidingLog::new(quota)).clock(time.clock());
         let log = log.build();
         let first = log.try_acquire(3).unwrap();
-        let late = log.core.take_long(at(90), 2.into()).unwrap();
+        let late = log.core.take_locked(at(90), 2.into()).unwrap().narrow();
         assert_eq!(late.at, at(100));
         let second = log.permit(late.grant(2.into())).in_era(late.era);
         // Each takes back its own, and only that.
@@ -144,7 +172,7 @@ mod tests {
         let window = window.build();
         time.advance_to(at(149));
         window.try_acquire(1).unwrap().forget();
-        let late = window.core.take_long(at(120), 4.into()).unwrap();
+        let late = window.core.take_locked(at(120), 4.into()).unwrap().narrow();
         window.permit(late.grant(4.into())).undo();
         assert_eq!(window.snapshot().in_use(), 1);
     }

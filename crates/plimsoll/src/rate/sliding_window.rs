@@ -131,6 +131,9 @@ impl SlidingWindow {
 
     /// Where segment `index` begins: at ⌈index · window / segments⌉.
     fn start(&self, origin: Moment, index: u64) -> Moment {
+        if let Some(segment) = self.segment {
+            return segment.start(origin, index);
+        }
         let scaled = u128::from(index) * u128::from(self.window);
         let nanos = scaled.div_ceil(u128::from(self.segments));
         origin.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -249,7 +252,14 @@ impl Rule for SlidingWindow {
     }
 
     fn recorded_at(&self, state: &Segments, now: Moment) -> Moment {
-        now.max(self.start(state.origin, state.newest))
+        let now = now.max(state.origin);
+        // Mostly the newest segment is that of `now`. Whether it has begun is told without a division.
+        let elapsed = u128::from(now.nanos_since(state.origin));
+        let begins = u128::from(state.newest) * u128::from(self.window);
+        if begins <= elapsed * u128::from(self.segments) {
+            return now;
+        }
+        self.start(state.origin, state.newest)
     }
 
     fn available(&self, state: &Segments, now: Moment) -> u32 {
@@ -309,5 +319,39 @@ impl Rule for SlidingWindow {
         fresh.used = clipped(used);
         fresh.counts[fresh.slot] = fresh.used;
         fresh
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Found by a comparison of products instead of a division, which every grant paid for.
+    #[test]
+    fn a_take_is_recorded_at_the_start_of_the_newest_segment_at_the_earliest() {
+        let origin = Moment::from_nanos(1_000);
+        for (window, segments) in [(60, 5), (60, 7), (1_000_003, 10), (7, 7), (u64::MAX / 5, 9)] {
+            let quota = Quota::new(10, Duration::from_nanos(window));
+            let mut rule = SlidingWindow::new(quota, segments);
+            rule.begin(origin);
+            for newest in 0..30 {
+                let mut state = rule.fresh(origin);
+                let begins = u128::from(newest) * u128::from(window);
+                let begins = begins.div_ceil(u128::from(segments));
+                let begins = origin.plus_nanos(u64::try_from(begins).unwrap_or(u64::MAX));
+                state.newest = newest;
+                for off in -2..=2 {
+                    let now = Moment::from_nanos(begins.as_nanos().saturating_add_signed(off));
+                    let recorded = rule.recorded_at(&state, now);
+                    assert_eq!(
+                        recorded,
+                        now.max(begins),
+                        "{window}/{segments}, {newest}, {off}"
+                    );
+                }
+            }
+        }
     }
 }

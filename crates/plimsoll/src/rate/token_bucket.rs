@@ -64,6 +64,8 @@ pub struct TokenBucket {
 /// How the supply grows with time.
 #[derive(Clone, Copy, Debug)]
 enum Supply {
+    /// By 1 every nanosecond, as of all rates whose time between two tokens is a whole number of nanoseconds.
+    Nanos,
     /// By `per_nano` every nanosecond.
     Greedy { per_nano: u64 },
     /// By `refill` at the end of every period.
@@ -86,8 +88,9 @@ impl TokenBucket {
     /// Tokens drip in continuously at the quota's rate; the burst is the quota's units.
     pub const fn greedy(quota: Quota) -> Self {
         let shared = gcd(quota.units() as u64, quota.nanos());
-        let supply = Supply::Greedy {
-            per_nano: quota.units() as u64 / shared,
+        let supply = match quota.units() as u64 / shared {
+            1 => Supply::Nanos,
+            per_nano => Supply::Greedy { per_nano },
         };
         Self::with_supply(quota.units(), supply, quota.nanos() / shared)
     }
@@ -196,6 +199,7 @@ impl TokenBucket {
     fn supply(&self, origin: Moment, now: Moment) -> u128 {
         let elapsed = now.nanos_since(origin);
         match self.supply {
+            Supply::Nanos => elapsed.into(),
             Supply::Greedy { per_nano } => u128::from(elapsed) * u128::from(per_nano),
             Supply::Interval { period, refill } => {
                 u128::from(period.index(elapsed)) * u128::from(refill)
@@ -207,7 +211,7 @@ impl TokenBucket {
     #[inline]
     fn reached(&self, origin: Moment, point: u128) -> Moment {
         let nanos = match self.supply {
-            Supply::Greedy { per_nano: 1 } => u64::try_from(point).unwrap_or(u64::MAX),
+            Supply::Nanos => u64::try_from(point).unwrap_or(u64::MAX),
             Supply::Greedy { per_nano } => div_ceil(point, per_nano),
             Supply::Interval { period, refill } => {
                 div_ceil(point, u64::from(refill)).saturating_mul(period.nanos())
@@ -238,7 +242,7 @@ impl Rule for TokenBucket {
     fn fresh(&self, now: Moment) -> Filling {
         // A greedy supply has no phase, so it keeps its origin and stays packable after a reset.
         let origin = match self.supply {
-            Supply::Greedy { .. } => self.origin.min(now),
+            Supply::Nanos | Supply::Greedy { .. } => self.origin.min(now),
             Supply::Interval { .. } => now,
         };
         let missing = self.price(self.burst - self.initial);
@@ -309,8 +313,8 @@ impl Rule for TokenBucket {
 
     fn forgettable_from(&self, state: &Filling, now: Moment) -> Option<Moment> {
         // A bucket that is filled is better than a new one that is not, and refills of another phase differ.
-        let is_as_new = self.initial == self.burst
-            && (state.origin == self.origin || matches!(self.supply, Supply::Greedy { .. }));
+        let is_as_new =
+            self.initial == self.burst && (state.origin == self.origin || self.is_greedy());
         if is_as_new {
             self.full_at(state, now)
         } else {
@@ -359,6 +363,7 @@ impl Rule for TokenBucket {
         }
         let elapsed = now.nanos_since(self.origin);
         let (supply, index) = match self.supply {
+            Supply::Nanos => (elapsed, 0),
             Supply::Greedy { per_nano } => (elapsed.wrapping_mul(per_nano), 0),
             Supply::Interval { period, refill } => {
                 let index = period.index(elapsed);
@@ -372,7 +377,7 @@ impl Rule for TokenBucket {
             return Short::Taken(supply.wrapping_add(wanted) & ((1 << KEPT) - 1));
         }
         let supplied = |amount: u64| match self.supply {
-            Supply::Greedy { per_nano: 1 } => now.plus_nanos(amount),
+            Supply::Nanos => now.plus_nanos(amount),
             Supply::Greedy { per_nano } => now.plus_nanos(amount.div_ceil(per_nano)),
             Supply::Interval { period, refill } => {
                 let index = index.saturating_add(amount.div_ceil(u64::from(refill)));
@@ -386,6 +391,7 @@ impl Rule for TokenBucket {
     fn epoch_bits(&self) -> u32 {
         // The supply must not grow by more than 2^58 in an epoch.
         match self.supply {
+            Supply::Nanos => 58 - bits(1),
             Supply::Greedy { per_nano } => 58_u32.saturating_sub(bits(per_nano)),
             Supply::Interval { refill, .. } => 58 - bits(u64::from(refill)),
         }

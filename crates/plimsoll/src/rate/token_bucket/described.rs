@@ -21,13 +21,14 @@ impl TokenBucket {
     /// Whether tokens drip in continuously; otherwise they arrive at the end of each period.
     #[must_use]
     pub const fn is_greedy(&self) -> bool {
-        matches!(self.supply, Supply::Greedy { .. })
+        matches!(self.supply, Supply::Nanos | Supply::Greedy { .. })
     }
 
     /// What arrives in how much time. Of a greedy bucket in lowest terms: 1 in 10 ms, if it was made with 100 in a
     /// second.
     pub const fn refill(&self) -> Quota {
         match self.supply {
+            Supply::Nanos => Quota::new(1, Duration::from_nanos(self.token)),
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "a divisor of a quota's units"
