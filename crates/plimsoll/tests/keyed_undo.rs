@@ -205,6 +205,9 @@ fn follows_the_model<R: Rule + Clone>(rule: &R, ops: &[Op], make: Make<R>, may_r
                 }
                 gates.retain(|(of, _)| *of != key);
             }
+            // A gate counts the changes of an instant for itself: of several in one instant, what it grants after the last may
+            // not be undone.
+            Op::KeepGate(_) if may_replace => {}
             Op::KeepGate(key) => gates.push((key, keyed.gate(KEYS[key]).expect("there is room"))),
             Op::Replace if may_replace => {
                 keyed.replace(rule.clone(), Carry::Used);
