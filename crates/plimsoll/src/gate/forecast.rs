@@ -10,6 +10,9 @@ use crate::{Moment, Rule};
 
 use super::inside::{peek, take};
 
+/// So often a rule is asked when a cost fits. Twice is enough for one that keeps to what it says.
+const TRIES: usize = 4;
+
 pub(super) struct Forecast<S> {
     /// The state as it will be when everybody of a class and above has been served.
     served: Option<Served<S>>,
@@ -106,7 +109,7 @@ impl<S: Clone> Forecast<S> {
         let at = served.at.max(now);
         let reached = copy(&mut self.newcomer, &served.state, class, at);
         let mut at = reached.ready_for(rule, cost);
-        for other in below() {
+        for other in below().filter(|other| *other <= rule.limit()) {
             let due = reached.ready_for(rule, other);
             if due > at || !due.is_known() {
                 break;
@@ -198,13 +201,22 @@ impl<S: Clone> Served<S> {
     }
 
     fn serve<R: Rule<State = S>>(&mut self, rule: &R, cost: u32) {
-        // Twice at the most: refused with the moment at which it fits, then taken at that moment.
-        while let Err(refusal) = take(rule, &mut self.state, self.at, cost) {
-            if refusal.ready_at <= self.at || !refusal.ready_at.is_known() {
-                self.at = Moment::NEVER;
-                return;
-            }
-            self.at = refusal.ready_at;
+        // A limit that has shrunk may be too small for one who waits: it is refused when its turn comes, and takes
+        // nothing.
+        if cost > rule.limit() {
+            return;
         }
+        // Refused with the moment at which it fits, then taken at that moment. A rule that puts it off again and again
+        // must not keep everybody waiting for the answer.
+        for _ in 0..TRIES {
+            match take(rule, &mut self.state, self.at, cost) {
+                Ok(()) => return,
+                Err(refusal) if refusal.ready_at <= self.at || !refusal.ready_at.is_known() => {
+                    break;
+                }
+                Err(refusal) => self.at = refusal.ready_at,
+            }
+        }
+        self.at = Moment::NEVER;
     }
 }

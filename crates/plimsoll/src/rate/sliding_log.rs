@@ -195,6 +195,9 @@ impl SlidingLog {
 
     /// When `cost` fits the window beside `more` that is recorded at the latest moment, and keeps the gap.
     fn ready_at(&self, log: &Log, now: Moment, cost: u32, more: u32) -> Moment {
+        if cost > self.limit {
+            return Moment::NEVER;
+        }
         let latest = Self::moment(log, now);
         let gap_ends = if more > 0 {
             latest.plus_nanos(self.min_gap)
