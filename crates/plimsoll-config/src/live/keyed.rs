@@ -33,7 +33,7 @@ use super::written::written;
 ///
 /// One with a `store` is decided by the store, so it is asked with [`acquire`](Self::acquire), on tokio. The others answer at
 /// once, and know only what is known in this process: what was borrowed, and what is answered while there is no
-/// store. Of everything else they say [`Unavailable`](Reason::Unavailable).
+/// store. Of everything else they say [`Unavailable`](plimsoll::Reason::Unavailable).
 #[derive(Clone)]
 pub struct KeyedLimiter {
     slot: Arc<Slot>,
