@@ -33,7 +33,7 @@ impl Provider {
 
 /// Permits of several limiters that were taken now and may be used later.
 ///
-/// Awaiting it waits until all are ready. Dropping it before cancels it, see [`Reservation`].
+/// Awaiting it waits until all are ready. Dropping it before cancels it, see [`Reservation`](crate::Reservation).
 ///
 /// ```
 /// use plimsoll::kinds::{Provider, Weight};
