@@ -1,0 +1,215 @@
+//! Several limits on one request: in order, all or none.
+
+use std::time::Duration;
+
+use plimsoll::{Concurrency, Gate, Keyed, Limiter, ManualClock, Queue, TokenBucket};
+use plimsoll_tower::keys::{Address, Peer};
+use plimsoll_tower::{HttpLimitLayer, Refused, RequestLimit};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{OK, answer, from, get};
+use crate::hand::{now, poll};
+
+const PEER: [u8; 4] = [192, 0, 2, 1];
+
+struct Limits {
+    time: ManualClock,
+    rate: Gate<TokenBucket>,
+    keyed: Keyed<Address, TokenBucket>,
+    slots: Gate<Concurrency>,
+}
+
+impl Limits {
+    fn new(queue: u32) -> Self {
+        let time = ManualClock::new();
+        let rule = TokenBucket::per_second(5);
+        let slots = Gate::builder(Concurrency::new(1)).name("slots");
+        Self {
+            rate: Gate::builder(rule).clock(time.clock()).name("rate").build(),
+            keyed: Keyed::builder(TokenBucket::per_second(3))
+                .clock(time.clock())
+                .name("keyed")
+                .build(),
+            slots: if queue > 0 {
+                slots.queue(Queue::fifo(queue))
+            } else {
+                slots
+            }
+            .build(),
+            time,
+        }
+    }
+
+    /// What is left of each: for everybody, for the peer, and slots.
+    fn left(&self) -> (u64, u64, u64) {
+        let key = Peer::new().address(PEER.into());
+        (
+            self.rate.snapshot().available(),
+            self.keyed.standing(&key).remaining(),
+            self.slots.snapshot().available(),
+        )
+    }
+}
+
+fn refused_by<B>(response: &http::Response<B>) -> &str {
+    match response.extensions().get::<Refused>() {
+        Some(refused) => refused.0.limiter().unwrap(),
+        None => "nobody",
+    }
+}
+
+#[test]
+fn the_first_that_refuses_says_so() {
+    let limits = Limits::new(0);
+    let mut service = HttpLimitLayer::new(RequestLimit::new(limits.rate.clone()))
+        .and(RequestLimit::by_key(limits.keyed.clone(), Peer::new()))
+        .and(RequestLimit::new(limits.slots.clone()))
+        .layer(OK);
+    let busy = limits.slots.try_acquire(1).unwrap();
+    assert_eq!(refused_by(&answer(&mut service, from(PEER))), "slots");
+    limits.keyed.charge(&Peer::new().address(PEER.into()), 3);
+    assert_eq!(refused_by(&answer(&mut service, from(PEER))), "keyed");
+    limits.rate.charge(5);
+    assert_eq!(refused_by(&answer(&mut service, from(PEER))), "rate");
+    drop(busy);
+    limits.time.advance(Duration::from_secs(1));
+    assert_eq!(refused_by(&answer(&mut service, from(PEER))), "nobody");
+}
+
+#[test]
+fn a_refusal_gives_back_exactly_what_was_taken_before() {
+    let limits = Limits::new(0);
+    let mut service = HttpLimitLayer::new(RequestLimit::new(limits.rate.clone()).cost(|_| 2))
+        .and(RequestLimit::by_key(limits.keyed.clone(), Peer::new()).cost(|_| 3))
+        .and(RequestLimit::new(limits.slots.clone()))
+        .layer(OK);
+    let busy = limits.slots.try_acquire(1).unwrap();
+    for _ in 0..100 {
+        assert_eq!(refused_by(&answer(&mut service, from(PEER))), "slots");
+        assert_eq!(limits.left(), (5, 3, 0));
+    }
+    drop(busy);
+    let response = answer(&mut service, from(PEER));
+    assert_eq!(limits.left(), (3, 0, 0));
+    drop(response);
+    assert_eq!(limits.left(), (3, 0, 1), "rates are not given back");
+}
+
+#[test]
+fn who_waits_for_one_holds_nothing_of_the_others() {
+    let limits = Limits::new(2);
+    let mut service = HttpLimitLayer::new(RequestLimit::new(limits.rate.clone()))
+        .and(RequestLimit::by_key(limits.keyed.clone(), Peer::new()))
+        .and(RequestLimit::new(limits.slots.clone()))
+        .layer(OK);
+    let busy = limits.slots.try_acquire(1).unwrap();
+    let (waiting, given_up) = (service.call(from(PEER)), service.call(from(PEER)));
+    assert_eq!(limits.left(), (5, 3, 0));
+    drop(given_up);
+    drop(busy);
+    let response = now(waiting).unwrap();
+    assert_eq!(refused_by(&response), "nobody");
+    assert_eq!(limits.left(), (4, 2, 0));
+}
+
+#[test]
+fn a_limit_used_up_while_another_was_waited_for_refuses() {
+    let limits = Limits::new(2);
+    let mut service = HttpLimitLayer::new(RequestLimit::new(limits.rate.clone()))
+        .and(RequestLimit::by_key(limits.keyed.clone(), Peer::new()))
+        .and(RequestLimit::new(limits.slots.clone()))
+        .layer(OK);
+    let busy = limits.slots.try_acquire(1).unwrap();
+    let waiting = service.call(from(PEER));
+    limits.keyed.charge(&Peer::new().address(PEER.into()), 3);
+    drop(busy);
+    let response = now(waiting).unwrap();
+    assert_eq!(refused_by(&response), "keyed");
+    assert_eq!(
+        limits.left(),
+        (5, 0, 1),
+        "nor is the slot kept that was waited for"
+    );
+}
+
+#[test]
+fn one_is_waited_for_after_the_other() {
+    let time = ManualClock::new();
+    let rate = Gate::builder(TokenBucket::per_second(1))
+        .queue(Queue::fifo(5))
+        .clock(time.clock())
+        .build();
+    let slots = Gate::builder(Concurrency::new(1))
+        .queue(Queue::fifo(5))
+        .build();
+    let mut service = HttpLimitLayer::new(RequestLimit::new(slots.clone()))
+        .and(RequestLimit::new(rate.clone()))
+        .layer(OK);
+    let busy = slots.try_acquire(1).unwrap();
+    rate.charge(1);
+    let mut waiting = Box::pin(service.call(from(PEER)));
+    assert!(poll(waiting.as_mut()).is_pending());
+    drop(busy);
+    assert!(poll(waiting.as_mut()).is_pending());
+    assert_eq!(
+        slots.snapshot().in_use(),
+        0,
+        "it is not held while the rate is waited for"
+    );
+    assert_eq!(rate.snapshot().waiters(), 1);
+    // Somebody else has the slot when there is a token.
+    let busy = slots.try_acquire(1).unwrap();
+    time.advance(Duration::from_secs(1));
+    assert!(poll(waiting.as_mut()).is_pending());
+    assert_eq!(
+        rate.snapshot().available(),
+        1,
+        "nor the token while the slot is"
+    );
+    drop(busy);
+    assert_eq!(now(waiting).unwrap().status(), 200);
+    assert_eq!(rate.snapshot().available(), 0);
+}
+
+#[test]
+fn pairs_may_be_pairs_again() {
+    let gates: Vec<_> = (0..4).map(|_| Gate::new(Concurrency::new(1))).collect();
+    let limit = |at: usize| RequestLimit::new(gates[at].clone());
+    let layer = HttpLimitLayer::new((limit(0), limit(1))).and((limit(2), limit(3)));
+    let mut service = layer.layer(OK);
+    let in_use = || {
+        gates
+            .iter()
+            .map(|gate| Limiter::snapshot(gate).in_use())
+            .collect::<Vec<_>>()
+    };
+    let response = answer(&mut service, from(PEER));
+    assert_eq!(in_use(), [1, 1, 1, 1]);
+    drop(response);
+    assert_eq!(in_use(), [0, 0, 0, 0]);
+    let _busy = gates[3].try_acquire(1).unwrap();
+    assert_eq!(answer(&mut service, from(PEER)).status(), 503);
+    assert_eq!(in_use(), [0, 0, 0, 1]);
+}
+
+/// Two limits on one limiter took turns in granting, one for the other, and the thread that polled the request never came
+/// back from it.
+#[test]
+fn limits_that_share_a_limiter_too_small_for_both_refuse() {
+    let gate = Gate::builder(Concurrency::new(1))
+        .queue(Queue::fifo(5))
+        .name("shared")
+        .build();
+    let limit = || RequestLimit::new(gate.clone());
+    let mut service = HttpLimitLayer::new(limit()).and(limit()).layer(OK);
+    let refused = now(service.call(get("/"))).unwrap();
+    assert_eq!(refused.status(), 503);
+    let denied = &refused.extensions().get::<Refused>().unwrap().0;
+    assert_eq!(denied.limiter(), Some("shared"));
+    let seen = gate.snapshot();
+    assert_eq!((seen.in_use(), seen.waiters()), (0, 0));
+    // There is enough for both.
+    gate.resize(2).unwrap();
+    assert_eq!(now(service.call(get("/"))).unwrap().status(), 200);
+}
