@@ -1,38 +1,37 @@
-//! The policies that are in use.
+//! The policies in use.
 //!
-//! There are as many places as there are tiers, so finding a policy is an index. A place says which tier serves
-//! its requests: its own or, if all policies that may be active are, the closest of them. It then stays with
-//! that one until that one is swept, even if there is room meanwhile: moving would leave behind what its subjects
-//! have used.
+//! The table has an entry for each tier, so finding a policy is an index. The entry names the tier that serves its requests:
+//! its own or, if `max_policies` were active already, the closest active one. It stays with that tier until the
+//! tier is swept, even if room becomes free meanwhile: switching would discard what its subjects have used.
 
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::decision::Decision;
-use super::settings::Settings;
-use super::subject::Subject;
-use super::tiers::{TIERS, Tier};
-use super::tracked::Tracked;
-use crate::{Clock, Keyed, Moment, PenaltyBucket};
+use plimsoll::{Clock, Keyed, Moment, PenaltyBucket};
 
-/// One limit for each of many.
-pub(super) struct Limits<K> {
-    states: Keyed<K, Tracked>,
-    at_first: u32,
-    stays: Duration,
+use crate::decision::Decision;
+use crate::retained::RetainedBucket;
+use crate::settings::Settings;
+use crate::subject::Subject;
+use crate::tiers::{TIERS, Tier};
+
+/// A penalty bucket for each key.
+pub(crate) struct SubjectLimits<K> {
+    states: Keyed<K, RetainedBucket>,
+    initial: u32,
+    retention: Duration,
     lockout: Duration,
 }
 
-impl<K: Hash + Eq + Clone> Limits<K> {
-    pub(super) fn new(bucket: PenaltyBucket, settings: &Settings) -> Self {
+impl<K: Hash + Eq + Clone> SubjectLimits<K> {
+    pub(crate) fn new(bucket: PenaltyBucket, settings: &Settings) -> Self {
         let bucket = bucket
             .with_lockout(settings.max_soft_violations, settings.lockout)
             .with_soft_window(settings.soft_window);
-        let rule = Tracked::new(bucket, settings.stale);
-        let at_first = rule.at_first();
-        let stays = rule.stays();
+        let rule = RetainedBucket::new(bucket, settings.subject_idle);
+        let (initial, retention) = (rule.initial(), rule.retention());
         let states = Keyed::<K, _>::builder(rule)
             .clock(settings.clock.clone())
             .max_keys(settings.max_subjects)
@@ -40,92 +39,92 @@ impl<K: Hash + Eq + Clone> Limits<K> {
             .build();
         Self {
             states,
-            at_first,
-            stays,
+            initial,
+            retention,
             lockout: settings.lockout,
         }
     }
 
-    pub(super) fn evaluate(&self, key: &K) -> Decision {
+    pub(crate) fn evaluate(&self, key: &K) -> Decision {
         match self.states.try_acquire(key, 1) {
             Ok(_permit) => {
                 let state = self.states.snapshot_of(key);
-                // Forgotten already: it is as good as new.
-                let left = state.map_or(self.at_first.into(), |state| state.available());
+                // Without a state it was evicted already: it is as good as new.
+                let left = state.map_or(self.initial.into(), |state| state.available());
                 Decision::allowed(left)
             }
             Err(denied) => Decision::refused(&denied, self.lockout),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.states.len()
     }
 }
 
-/// A policy that is in use.
-pub(super) struct Active {
-    pub(super) tier: Tier,
-    limits: Limits<Subject>,
+/// A policy in use.
+pub(crate) struct Active {
+    pub(crate) tier: Tier,
+    limits: SubjectLimits<Subject>,
     last_used: AtomicU64,
-    /// After so long nothing it remembers makes a difference.
-    outlives: Duration,
+    /// Once it has been idle for this long, every subject is as good as new.
+    memory: Duration,
 }
 
 impl Active {
     fn new(tier: Tier, settings: &Settings) -> Self {
         let initial = settings.initial_tokens.unwrap_or(u32::MAX);
-        let limits = Limits::new(tier.bucket(initial), settings);
-        let filled = Duration::from_secs(tier.burst().div_ceil(tier.rps()).into());
+        let limits = SubjectLimits::new(tier.bucket(initial), settings);
+        let refill = Duration::from_secs(tier.burst().div_ceil(tier.rps()).into());
         let penalties = settings.lockout.max(settings.soft_window);
-        let outlives = filled.max(penalties).max(limits.stays);
+        let memory = refill.max(penalties).max(limits.retention);
         Self {
             tier,
             limits,
             last_used: AtomicU64::new(0),
-            outlives,
+            memory,
         }
     }
 
-    pub(super) fn evaluate(&self, subject: &Subject, clock: &Clock) -> Decision {
+    pub(crate) fn evaluate(&self, subject: &Subject, clock: &Clock) -> Decision {
         let decision = self.limits.evaluate(subject);
-        // Asked for afterwards, so that it is no earlier than anything that is remembered. Sweeps depend on it,
-        // but do not look before this is let go.
+        // Read after the decision, so that it is no earlier than any state. A sweep relies on that, and does not look
+        // before the caller has dropped its `Arc`.
         let now = clock.now().as_nanos();
         self.last_used.fetch_max(now, Ordering::Relaxed);
         decision
     }
 
-    pub(super) fn last_used(&self) -> Moment {
+    pub(crate) fn last_used(&self) -> Moment {
         Moment::from_nanos(self.last_used.load(Ordering::Relaxed))
     }
 
-    pub(super) fn subjects(&self) -> usize {
+    pub(crate) fn subjects(&self) -> usize {
         self.limits.len()
     }
 }
 
-pub(super) struct Table {
+pub(crate) struct Table {
     served_by: [Option<Tier>; TIERS],
     active: [Option<Arc<Active>>; TIERS],
 }
 
 impl Table {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             served_by: [None; TIERS],
             active: [const { None }; TIERS],
         }
     }
 
-    /// What serves `tier`, if anything does yet.
-    pub(super) fn find(&self, tier: Tier) -> Option<Arc<Active>> {
+    /// The policy that serves `tier`, if there is one yet.
+    pub(crate) fn find(&self, tier: Tier) -> Option<Arc<Active>> {
         let serving = self.served_by[tier.index()]?;
         self.active[serving.index()].clone()
     }
 
-    /// What serves `tier` from now on.
-    pub(super) fn find_or_begin(&mut self, tier: Tier, settings: &Settings) -> Arc<Active> {
+    /// The policy that serves `tier`, made active if it is not.
+    pub(crate) fn find_or_activate(&mut self, tier: Tier, settings: &Settings) -> Arc<Active> {
         let known = self.served_by[tier.index()];
         let serving = known.unwrap_or_else(|| {
             if self.iter().count() < settings.max_policies {
@@ -139,22 +138,22 @@ impl Table {
         Arc::clone(active)
     }
 
-    /// The policy closest to `tier`; of several, the one that admits least.
+    /// The active tier closest to `tier`; of several, the one that admits least.
     fn closest(&self, tier: Tier) -> Option<Tier> {
         let others = self.iter().map(|active| active.tier);
         others.min_by_key(|other| (other.distance(tier), *other))
     }
 
-    /// Takes out what nobody uses now or has used for `idle`, and that remembers nothing that matters.
-    pub(super) fn sweep(&mut self, now: Moment, idle: Duration) -> Vec<Arc<Active>> {
+    /// Removes the policies that no caller holds, that have been idle for `idle`, and whose subjects are all as good as new.
+    pub(crate) fn sweep(&mut self, now: Moment, idle: Duration) -> Vec<Arc<Active>> {
         let mut swept = Vec::new();
-        for place in &mut self.active {
-            // Who uses one now holds it too, and nobody else can come to hold it.
+        for entry in &mut self.active {
+            // A caller that decides holds a clone, and the exclusive lock keeps others from cloning.
             let unused = |active: &mut Arc<Active>| {
                 Arc::get_mut(active)
-                    .is_some_and(|active| now.since(active.last_used()) > idle.max(active.outlives))
+                    .is_some_and(|active| now.since(active.last_used()) > idle.max(active.memory))
             };
-            swept.extend(place.take_if(unused));
+            swept.extend(entry.take_if(unused));
         }
         for serving in &mut self.served_by {
             serving.take_if(|tier| self.active[tier.index()].is_none());
@@ -163,7 +162,7 @@ impl Table {
     }
 
     /// The active policies, by rate and burst.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Active> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Active> {
         self.active.iter().filter_map(Option::as_deref)
     }
 }
@@ -171,16 +170,15 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Policy;
-    use crate::policy::tiers::InForce;
+    use crate::tiers::{Effective, Policy};
 
     #[test]
-    fn a_policy_that_somebody_holds_is_not_swept() {
-        let Ok(InForce::Limited(tier)) = Policy::per_second(1.0).in_force() else {
+    fn a_policy_that_a_caller_holds_is_not_swept() {
+        let Ok(Effective::Limited(tier)) = Policy::per_second(1.0).effective() else {
             panic!("it is limited");
         };
         let mut table = Table::new();
-        let held = table.find_or_begin(tier, &Settings::default());
+        let held = table.find_or_activate(tier, &Settings::default());
         let (much_later, idle) = (Moment::from_nanos(1 << 62), Duration::from_secs(1));
         assert!(table.sweep(much_later, idle).is_empty());
         assert!(table.find(tier).is_some());

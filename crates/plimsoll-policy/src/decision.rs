@@ -2,21 +2,38 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Denied, Reason};
+use plimsoll::{Denied, Reason};
 
 /// The longest hint: what a signed 32-bit number of milliseconds holds, some 25 days.
-pub(super) const LONGEST_MS: u32 = i32::MAX.unsigned_abs();
+pub(crate) const LONGEST_MS: u32 = i32::MAX.unsigned_abs();
 
-/// The hint where nobody can know better.
+/// The hint where nothing is known about when there is room.
 const UNKNOWN_MS: u32 = 1000;
 
-/// Whether a packet may be handled; if not, why, and when to ask again.
+/// Whether a packet may be handled and, if not, why and when to ask again.
+///
+/// ```
+/// use plimsoll::{ManualClock, Reason};
+/// use plimsoll_policy::{Policies, Policy};
+/// use std::net::Ipv4Addr;
+///
+/// let policies = Policies::builder()
+///     .handler(1_u32, Policy::per_second(2.0))
+///     .clock(ManualClock::new().clock())
+///     .build()?;
+/// assert!(policies.evaluate(1_u32, Ipv4Addr::LOCALHOST)?.is_allowed());
+///
+/// let decision = policies.evaluate(1_u32, Ipv4Addr::LOCALHOST)?;
+/// assert_eq!(decision.reason(), Some(Reason::SoftThrottle));
+/// assert_eq!((decision.retry_after_ms(), decision.credit()), (500, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// | case | reason | retry after | credit |
 /// |---|---|---|---|
-/// | no policy, and no [fallback](super::PoliciesBuilder::fallback) | none | 0 | 65535 |
+/// | no policy and no [fallback](crate::PoliciesBuilder::fallback) | none | 0 | 65535 |
 /// | declared without limit | none | 0 | 65535 |
-/// | declared with no burst | [`LockedOut`](Reason::LockedOut) | 2147483647 ms | 0 |
+/// | declared with a burst of 0 | [`LockedOut`](Reason::LockedOut) | 2147483647 ms | 0 |
 /// | the address is not known | [`SoftThrottle`](Reason::SoftThrottle) | 1000 ms | 0 |
 /// | no room for another subject, lockouts on | [`LockedOut`](Reason::LockedOut) | the lockout | 0 |
 /// | no room for another subject, lockouts off | [`SoftThrottle`](Reason::SoftThrottle) | 1000 ms | 0 |
@@ -24,9 +41,9 @@ const UNKNOWN_MS: u32 = 1000;
 /// | over the limit | [`SoftThrottle`](Reason::SoftThrottle) | until the next token | what is left |
 /// | over the limit too often | [`LockedOut`](Reason::LockedOut) | until the lockout ends | what is left |
 ///
-/// Milliseconds are rounded up: who comes back then, and alone, is admitted.
+/// Milliseconds are rounded up: a subject that asks again then, and has not asked meanwhile, is admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is ignored limits nothing"]
 pub struct Decision {
     reason: Option<Reason>,
     retry_after_ms: u32,
@@ -35,26 +52,26 @@ pub struct Decision {
 
 impl Decision {
     /// Not limited at all.
-    pub(super) const UNLIMITED: Self = Self {
+    pub(crate) const UNLIMITED: Self = Self {
         reason: None,
         retry_after_ms: 0,
         credit: u16::MAX,
     };
-    /// Refused, today and tomorrow.
-    pub(super) const NEVER: Self = Self {
+    /// Refused, whenever it asks.
+    pub(crate) const ALWAYS_REFUSED: Self = Self {
         reason: Some(Reason::LockedOut),
         retry_after_ms: LONGEST_MS,
         credit: 0,
     };
-    /// Refused because it cannot be told who asks.
-    pub(super) const NOT_NOW: Self = Self {
+    /// Refused, with nothing known about when to ask again.
+    pub(crate) const THROTTLED: Self = Self {
         reason: Some(Reason::SoftThrottle),
         retry_after_ms: UNKNOWN_MS,
         credit: 0,
     };
 
-    /// Admitted; so much is left.
-    pub(super) fn allowed(left: u64) -> Self {
+    /// Admitted, with `left` tokens left.
+    pub(crate) fn allowed(left: u64) -> Self {
         Self {
             reason: None,
             retry_after_ms: 0,
@@ -62,16 +79,16 @@ impl Decision {
         }
     }
 
-    /// Refused by the limit of a subject.
-    pub(super) fn refused(denied: &Denied, lockout: Duration) -> Self {
+    /// Refused by the bucket of a subject, or for want of room for its state.
+    pub(crate) fn refused(denied: &Denied, lockout: Duration) -> Self {
         match denied.reason() {
             reason @ (Reason::SoftThrottle | Reason::LockedOut) => Self {
                 reason: Some(reason),
                 retry_after_ms: denied.retry_after().map_or(LONGEST_MS, whole_millis),
                 credit: u16::try_from(denied.remaining()).unwrap_or(u16::MAX),
             },
-            // There is no room for its state.
-            _ if lockout.is_zero() => Self::NOT_NOW,
+            // No room for its state.
+            _ if lockout.is_zero() => Self::THROTTLED,
             _ => Self {
                 reason: Some(Reason::LockedOut),
                 retry_after_ms: whole_millis(lockout),
@@ -86,19 +103,19 @@ impl Decision {
         self.reason.is_none()
     }
 
-    /// Why not: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]; none if it may.
+    /// Why the packet is refused: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]. `None` if it is allowed.
     #[must_use]
     pub const fn reason(self) -> Option<Reason> {
         self.reason
     }
 
-    /// After how many milliseconds it is worth asking again; 0 if it was admitted.
+    /// After how many milliseconds to ask again. 0 if the packet is allowed.
     #[must_use]
     pub const fn retry_after_ms(self) -> u32 {
         self.retry_after_ms
     }
 
-    /// How many more would be admitted at once.
+    /// How many further packets would be admitted right now, at most 65535.
     #[must_use]
     pub const fn credit(self) -> u16 {
         self.credit
@@ -106,7 +123,7 @@ impl Decision {
 }
 
 /// In milliseconds, rounded up.
-pub(super) fn whole_millis(span: Duration) -> u32 {
+pub(crate) fn whole_millis(span: Duration) -> u32 {
     let millis = span.as_nanos().div_ceil(1_000_000);
     u32::try_from(millis).map_or(LONGEST_MS, |millis| millis.min(LONGEST_MS))
 }
@@ -123,7 +140,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// The policies were [closed](super::Policies::close): there is nobody left to decide.
+/// The error of an evaluation after [`Policies::close`](crate::Policies::close).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Closed;
 

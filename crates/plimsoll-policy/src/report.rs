@@ -1,14 +1,12 @@
-//! What policies look like from outside.
-
 use std::fmt;
 
-use crate::Moment;
+use plimsoll::Moment;
 
-/// What the policies looked like at one moment: data, and as text for people by its [`Display`](fmt::Display).
+/// The active policies at one moment: as data by its methods, as a table by its [`Display`](fmt::Display).
 ///
 /// ```
-/// use plimsoll::policy::OpCode;
-/// use plimsoll::{ManualClock, Policies, Policy};
+/// use plimsoll::ManualClock;
+/// use plimsoll_policy::{OpCode, Policies, Policy};
 ///
 /// let time = ManualClock::new();
 /// let policies = Policies::builder()
@@ -28,27 +26,27 @@ use crate::Moment;
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 ///
-/// Times are those of the policies' clock. The system's clock counts from 1970, UTC, and the text says so; on
-/// another clock it names the time as if that had started then.
+/// Times are those of the clock of the policies. The text writes them as UTC, counted from 1970 as
+/// [`Clock::system`](plimsoll::Clock::system) does, whatever the origin of the clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    pub(super) time: Moment,
-    pub(super) max_policies: usize,
-    pub(super) evaluations: u64,
-    pub(super) rows: Vec<Row>,
+    pub(crate) time: Moment,
+    pub(crate) max_policies: usize,
+    pub(crate) evaluations: u64,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// One active policy of a [`Report`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    pub(super) rps: u32,
-    pub(super) burst: u32,
-    pub(super) subjects: usize,
-    pub(super) last_used: Moment,
+    pub(crate) rps: u32,
+    pub(crate) burst: u32,
+    pub(crate) subjects: usize,
+    pub(crate) last_used: Moment,
 }
 
 impl Report {
-    /// When this was.
+    /// When the report was made.
     #[must_use]
     pub fn time(&self) -> Moment {
         self.time
@@ -60,19 +58,19 @@ impl Report {
         self.rows.len()
     }
 
-    /// How many may be.
+    /// How many may be active.
     #[must_use]
     pub fn max_policies(&self) -> usize {
         self.max_policies
     }
 
-    /// How many packets were decided upon so far.
+    /// How many packets were evaluated so far.
     #[must_use]
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
 
-    /// The active policies, the highest rate first, of equal rates the largest burst.
+    /// The active policies, by falling rate, then by falling burst.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
@@ -80,19 +78,19 @@ impl Report {
 }
 
 impl Row {
-    /// Requests per second.
+    /// Its requests per second.
     #[must_use]
     pub fn rps(&self) -> u32 {
         self.rps
     }
 
-    /// Requests at once.
+    /// Its burst.
     #[must_use]
     pub fn burst(&self) -> u32 {
         self.burst
     }
 
-    /// How many subjects it remembers.
+    /// How many subjects have a state.
     #[must_use]
     pub fn subjects(&self) -> usize {
         self.subjects

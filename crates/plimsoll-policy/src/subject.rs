@@ -1,11 +1,9 @@
-//! Who is limited: an operation of an address, whatever the port.
-
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::Address;
+use plimsoll::Address;
 
-/// The number by which a packet says which handler it is for.
+/// The operation code of a packet: the number that names its handler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OpCode(pub u32);
 
@@ -27,13 +25,14 @@ impl fmt::Display for OpCode {
     }
 }
 
-/// Where a packet comes from, as far as it matters: an address without its port, or nobody knows.
+/// The address a packet came from, without its port, or [`UNKNOWN`](Self::UNKNOWN).
 ///
-/// A client chooses its port, so a limit that looked at it could be escaped by connecting again. An IPv4
-/// address that came in through an IPv6 socket (`::ffff:192.0.2.1`) is the IPv4 address.
+/// Made by `From` an [`IpAddr`], a [`SocketAddr`], or an `Option` of either. The port does not count: a client
+/// chooses it, and would escape its limit by connecting again. An IPv4 address that came in through an IPv6 socket
+/// (`::ffff:192.0.2.1`) equals the IPv4 address.
 ///
 /// ```
-/// use plimsoll::policy::Remote;
+/// use plimsoll_policy::Remote;
 /// use std::net::SocketAddr;
 ///
 /// let one: SocketAddr = "192.0.2.1:40000".parse()?;
@@ -45,11 +44,11 @@ impl fmt::Display for OpCode {
 pub struct Remote(Option<IpAddr>);
 
 impl Remote {
-    /// A packet whose sender is not known. It is refused wherever there is a limit.
+    /// The address is not known. Such packets are refused wherever there is a limit.
     pub const UNKNOWN: Self = Self(None);
 
-    /// The part of the address that is limited as one.
-    pub(super) fn address(self, ipv6_prefix: u8) -> Option<Address> {
+    /// The network that is limited as one.
+    pub(crate) fn address(self, ipv6_prefix: u8) -> Option<Address> {
         Some(Address::network(self.0?, 32, ipv6_prefix))
     }
 }
@@ -84,11 +83,11 @@ impl<T: Into<Self>> From<Option<T>> for Remote {
     }
 }
 
-/// What a policy keeps a state for.
+/// The key of the states of a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Subject {
-    pub(super) op: OpCode,
-    pub(super) address: Address,
+pub(crate) struct Subject {
+    pub(crate) op: OpCode,
+    pub(crate) address: Address,
 }
 
 #[cfg(test)]

@@ -1,28 +1,41 @@
-//! What handlers declare, and the few limits it is rounded up to.
+//! What handlers declare, and the tiers it is rounded up to.
 
-use crate::{InvalidLimit, PenaltyBucket, TokenBucket};
+use plimsoll::{InvalidLimit, PenaltyBucket, TokenBucket};
 
 /// RPS tiers are 2^0 … 2^7, burst tiers 2^0 … 2^6.
 const RPS_TIERS: u8 = 8;
 const BURST_TIERS: u8 = 7;
 
 /// How many different limits there are.
-pub(super) const TIERS: usize = RPS_TIERS as usize * BURST_TIERS as usize;
+pub(crate) const TIERS: usize = RPS_TIERS as usize * BURST_TIERS as usize;
 
-/// What a handler declares: how many requests per second one address may send it, and how many at once.
+/// What a handler declares: how many requests per second each address may send it, and the burst.
 ///
 /// Both are rounded up to a power of two, the rate to at most 128 and the burst to at most 64, so that
-/// handlers that ask for about the same share their tables:
+/// handlers that declare about the same share one table of subjects:
 ///
-/// | declared | in force |
+/// | declared | applied |
 /// |---|---|
-/// | `per_second(1.0)` | 1 per second, 1 at once |
-/// | `per_second(5.0).burst(2.5)` | 8 per second, 4 at once |
-/// | `per_second(200.0).burst(100.0)` | 128 per second, 64 at once |
+/// | `per_second(1.0)` | 1 per second, burst 1 |
+/// | `per_second(5.0).burst(2.5)` | 8 per second, burst 4 |
+/// | `per_second(200.0).burst(100.0)` | 128 per second, burst 64 |
 /// | a rate of 0 or less, −∞ included | unlimited, whatever the burst |
 /// | a burst of 0 or less, −∞ included | always refused |
 /// | +∞ | the highest tier |
-/// | NaN | refused by [`PoliciesBuilder::build`](super::PoliciesBuilder::build) |
+/// | NaN | an error of [`PoliciesBuilder::build`](crate::PoliciesBuilder::build) |
+///
+/// ```
+/// use plimsoll_policy::{Policies, Policy};
+///
+/// // A `const`: it can stand in a table of handlers.
+/// const SEARCH: Policy = Policy::per_second(5.0).burst(2.5);
+///
+/// let policies = Policies::builder().handler(1_u32, SEARCH).build()?;
+/// let _ = policies.evaluate(1_u32, std::net::Ipv4Addr::LOCALHOST)?;
+/// let report = policies.report();
+/// assert_eq!((report.rows()[0].rps(), report.rows()[0].burst()), (8, 4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[must_use]
 pub struct Policy {
@@ -31,7 +44,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// So many requests per second, one at once. None or fewer: unlimited.
+    /// Admits `requests` per second, with a burst of 1. 0 or less admits everything.
     pub const fn per_second(requests: f64) -> Self {
         Self {
             requests_per_second: requests,
@@ -39,19 +52,19 @@ impl Policy {
         }
     }
 
-    /// As many as they like: the same as a rate of 0.
+    /// Admits everything, like a rate of 0.
     pub const fn unlimited() -> Self {
         Self::per_second(0.0)
     }
 
-    /// So many requests at once. None or fewer: always refused.
+    /// Admits `burst` requests at once after a pause. 0 or less refuses everything.
     pub const fn burst(mut self, burst: f64) -> Self {
         self.burst = burst;
         self
     }
 
-    /// What it comes to.
-    pub(super) fn in_force(self) -> Result<InForce, InvalidLimit> {
+    /// What is applied, rounded up to a tier.
+    pub(crate) fn effective(self) -> Result<Effective, InvalidLimit> {
         let number = |field, value: f64| {
             if value.is_nan() {
                 return Err(InvalidLimit::new(field, value, "a number"));
@@ -61,11 +74,11 @@ impl Policy {
         let rate = number("requests_per_second", self.requests_per_second)?;
         let burst = number("burst", self.burst)?;
         Ok(if rate <= 0.0 {
-            InForce::Unlimited
+            Effective::Unlimited
         } else if burst <= 0.0 {
-            InForce::Refused
+            Effective::Refused
         } else {
-            InForce::Limited(Tier {
+            Effective::Limited(Tier {
                 rps: rounded_up(rate, RPS_TIERS),
                 burst: rounded_up(burst, BURST_TIERS),
             })
@@ -80,42 +93,42 @@ fn rounded_up(wanted: f64, tiers: u8) -> u8 {
         .unwrap_or(tiers - 1)
 }
 
-/// What a declared policy comes to.
+/// What is applied for a declared policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum InForce {
+pub(crate) enum Effective {
     Unlimited,
     Refused,
     Limited(Tier),
 }
 
-/// One of the limits there are, as powers of two. Ordered by rate, then by burst.
+/// One of the 56 limits, as exponents of two. Ordered by rate, then by burst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Tier {
+pub(crate) struct Tier {
     rps: u8,
     burst: u8,
 }
 
 impl Tier {
-    /// Its place among all tiers.
-    pub(super) fn index(self) -> usize {
+    /// Its index among all tiers.
+    pub(crate) fn index(self) -> usize {
         usize::from(self.rps) * usize::from(BURST_TIERS) + usize::from(self.burst)
     }
 
-    pub(super) fn rps(self) -> u32 {
+    pub(crate) fn rps(self) -> u32 {
         1 << self.rps
     }
 
-    pub(super) fn burst(self) -> u32 {
+    pub(crate) fn burst(self) -> u32 {
         1 << self.burst
     }
 
     /// How far two are apart.
-    pub(super) fn distance(self, other: Self) -> u32 {
+    pub(crate) fn distance(self, other: Self) -> u32 {
         self.rps().abs_diff(other.rps()) + self.burst().abs_diff(other.burst())
     }
 
-    /// The rule of a subject, with `initial` tokens at first; all of them if there are not so many.
-    pub(super) fn bucket(self, initial: u32) -> PenaltyBucket {
+    /// The bucket of a subject, which starts with `initial` tokens, or full if it holds fewer.
+    pub(crate) fn bucket(self, initial: u32) -> PenaltyBucket {
         let bucket = TokenBucket::per_second(self.rps()).with_burst(self.burst());
         PenaltyBucket::new(bucket.with_initial(initial.min(self.burst())))
     }
@@ -125,8 +138,8 @@ impl Tier {
 mod tests {
     use super::*;
 
-    fn in_force(rate: f64, burst: f64) -> InForce {
-        Policy::per_second(rate).burst(burst).in_force().unwrap()
+    fn effective(rate: f64, burst: f64) -> Effective {
+        Policy::per_second(rate).burst(burst).effective().unwrap()
     }
 
     #[test]
@@ -144,7 +157,7 @@ mod tests {
             ((f64::MAX, 1.0), (128, 1)),
         ];
         for ((rate, burst), expected) in cases {
-            let InForce::Limited(tier) = in_force(rate, burst) else {
+            let Effective::Limited(tier) = effective(rate, burst) else {
                 panic!("({rate}, {burst}) is limited");
             };
             assert_eq!((tier.rps(), tier.burst()), expected, "({rate}, {burst})");
@@ -154,20 +167,24 @@ mod tests {
     #[test]
     fn no_rate_is_no_limit_and_no_burst_is_refused() {
         for none in [0.0, -0.0, -1.0, f64::NEG_INFINITY] {
-            assert_eq!(in_force(none, 1.0), InForce::Unlimited);
-            assert_eq!(in_force(none, none), InForce::Unlimited, "the rate decides");
-            assert_eq!(in_force(1.0, none), InForce::Refused);
+            assert_eq!(effective(none, 1.0), Effective::Unlimited);
+            assert_eq!(
+                effective(none, none),
+                Effective::Unlimited,
+                "the rate decides"
+            );
+            assert_eq!(effective(1.0, none), Effective::Refused);
         }
     }
 
     #[test]
     fn what_is_not_a_number_is_no_limit_anybody_meant() {
-        let invalid = Policy::per_second(f64::NAN).in_force().unwrap_err();
+        let invalid = Policy::per_second(f64::NAN).effective().unwrap_err();
         assert_eq!(
             invalid.to_string(),
             "`requests_per_second` is NaN: expected a number"
         );
-        let invalid = Policy::per_second(1.0).burst(f64::NAN).in_force();
+        let invalid = Policy::per_second(1.0).burst(f64::NAN).effective();
         assert_eq!(invalid.unwrap_err().field(), "burst");
     }
 

@@ -12,7 +12,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use plimsoll::{ManualClock, Policies};
+use plimsoll::ManualClock;
+use plimsoll_policy::Policies;
 use server::{DONE, HARD_LOCKOUT, MALFORMED, SOFT_THROTTLE, UNKNOWN};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};

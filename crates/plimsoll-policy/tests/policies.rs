@@ -8,8 +8,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use plimsoll::policy::{Closed, Decision, OpCode, PoliciesBuilder, Remote};
-use plimsoll::{ManualClock, Moment, Policies, Policy, Reason, TokenBucket};
+use plimsoll::{ManualClock, Moment, Reason, TokenBucket};
+use plimsoll_policy::{Closed, Decision, OpCode, Policies, PoliciesBuilder, Policy, Remote};
 
 const SOFT: Option<Reason> = Some(Reason::SoftThrottle);
 const HARD: Option<Reason> = Some(Reason::LockedOut);
@@ -218,7 +218,7 @@ fn without_room_for_another_subject_it_is_refused_and_nobody_is_forgotten() {
 
 #[test]
 fn subjects_that_start_with_less_keep_what_they_save_until_they_are_stale() {
-    let cold = one(2.0, 4.0).initial_tokens(0).stale(secs(60));
+    let cold = one(2.0, 4.0).initial_tokens(0).subject_idle(secs(60));
     // It comes seldom, and would always be new if it were forgotten meanwhile. (So few subjects are kept together,
     // so that each evaluation forgets whom it can.)
     let (policies, time) = build(cold.max_subjects(100));
@@ -345,17 +345,13 @@ fn options_out_of_range_are_named() {
         (new().policy_idle(secs(0)),    "`policy_idle` is 0s: expected more than 0"),
         (new().cleanup_interval(0),     "`cleanup_interval` is 0: expected at least 1"),
         (new().max_subjects(0),         "`max_subjects` is 0: expected at least 1"),
-        (new().stale(secs(0)),          "`stale` is 0s: expected more than 0"),
+        (new().subject_idle(secs(0)),          "`subject_idle` is 0s: expected more than 0"),
         (new().max_soft_violations(0),  "`max_soft_violations` is 0: expected at least 1"),
         (new().soft_window(secs(0)),    "`soft_window` is 0s: expected more than 0"),
         (new().lockout(long),           "`lockout` is 2147483.648s: expected at most 2147483647 ms"),
         (new().initial_tokens(65),      "`initial_tokens` is 65: expected at most 64"),
         (new().ipv6_prefix(0),          "`ipv6_prefix` is 0: expected from 1 to 128"),
         (new().ipv6_prefix(129),        "`ipv6_prefix` is 129: expected from 1 to 128"),
-        (new().token_scale(0),          "`token_scale` is 0: expected from 1 to 1000000"),
-        (new().token_scale(1_000_001),  "`token_scale` is 1000001: expected from 1 to 1000000"),
-        (new().shards(0),               "`shards` is 0: expected a power of two"),
-        (new().shards(12),              "`shards` is 12: expected a power of two"),
         (one(f64::NAN, 1.0),            "`requests_per_second` is NaN: expected a number"),
         (one(1.0, f64::NAN),            "`burst` is NaN: expected a number"),
         (one(1.0, 1.0).handler(OP, Policy::unlimited()), "`handler` is 7: expected one policy for each"),

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use plimsoll::policy::{Decision, OpCode, PoliciesBuilder, Remote};
-use plimsoll::{Gate, ManualClock, PenaltyBucket, Policies, Policy, Reason, TokenBucket};
+use plimsoll::{Gate, ManualClock, PenaltyBucket, Reason, TokenBucket};
+use plimsoll_policy::{Decision, OpCode, Policies, PoliciesBuilder, Policy, Remote};
 use proptest::prelude::*;
 
 const OP: OpCode = OpCode(7);

@@ -22,7 +22,6 @@ mod name;
 mod partitions;
 mod per_key;
 mod permit;
-pub mod policy;
 mod queue;
 mod quota;
 pub mod rate;
@@ -54,7 +53,6 @@ pub use moment::Moment;
 pub use partitions::{Partition, Partitions};
 pub use per_key::PerKey;
 pub use permit::Permit;
-pub use policy::{Policies, Policy};
 pub use queue::{Counts, Full, Queue};
 pub use quota::Quota;
 pub use rate::{

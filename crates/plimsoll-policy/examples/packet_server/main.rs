@@ -1,4 +1,4 @@
-//! Run: `cargo run -p plimsoll --example packet_server -- 127.0.0.1:7777`, then send it packets:
+//! Run: `cargo run -p plimsoll-policy --example packet_server -- 127.0.0.1:7777`, then send it packets:
 //! `printf '\0\5\0\1hey' | nc -N 127.0.0.1 7777 | xxd`
 
 mod server;

@@ -7,8 +7,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use plimsoll::policy::{Decision, PoliciesBuilder};
-use plimsoll::{Policies, Policy, Reason};
+use plimsoll::Reason;
+use plimsoll_policy::{Decision, Policies, PoliciesBuilder, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::Response;
-use plimsoll::policy::{Closed, Decision, OpCode};
-use plimsoll::{Denied, Moment, Policies, Policy, Reason};
+use plimsoll::{Denied, Moment, Reason};
+use plimsoll_policy::{Closed, Decision, OpCode, Policies, Policy};
 
 use super::policies::{PolicyLayer, Provided};
 use crate::Head;
@@ -18,7 +18,7 @@ static NEXT: AtomicU32 = AtomicU32::new(u32::MAX - 1);
 /// What a handler declares: so many requests a second from each address, and so many at once.
 ///
 /// Every declaration is an operation of its own, with a number from the top of those there are. Numbers that you give out
-/// yourself, in [`PoliciesBuilder::handler`](plimsoll::policy::PoliciesBuilder::handler), best begin at the bottom.
+/// yourself, in [`PoliciesBuilder::handler`](plimsoll_policy::PoliciesBuilder::handler), best begin at the bottom.
 pub struct Declaration {
     name: &'static str,
     policy: Option<Policy>,

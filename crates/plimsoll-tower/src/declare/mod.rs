@@ -6,7 +6,7 @@
 //! ```
 //! # #[cfg(feature = "axum")] {
 //! use axum::{Router, routing::{get, post}};
-//! use plimsoll::Policies;
+//! use plimsoll_policy::Policies;
 //! use plimsoll_tower::declare::{LimitHandlers, LimitRoutes};
 //! use plimsoll_tower::limit;
 //!
@@ -26,12 +26,12 @@
 //! # Ok::<(), plimsoll::InvalidLimit>(())
 //! ```
 //!
-//! Both ways of writing it mean the same. The numbers are rounded up as a [`Policy`](plimsoll::Policy) says, each
+//! Both ways of writing it mean the same. The numbers are rounded up as a [`Policy`](plimsoll_policy::Policy) says, each
 //! address has its own count for each handler, whatever its port, and handlers that declare nothing share the
-//! [fallback](plimsoll::policy::PoliciesBuilder::fallback), as do requests that find no handler.
+//! [fallback](plimsoll_policy::PoliciesBuilder::fallback), as do requests that find no handler.
 //!
 //! Policies count each IPv6 address by itself unless told otherwise; on the open internet, say
-//! [`ipv6_prefix(64)`](plimsoll::policy::PoliciesBuilder::ipv6_prefix).
+//! [`ipv6_prefix(64)`](plimsoll_policy::PoliciesBuilder::ipv6_prefix).
 //!
 //! A handler whose router has no policies is limited by what it declares all the same, with the usual settings: nothing is
 //! unlimited because a line is missing.

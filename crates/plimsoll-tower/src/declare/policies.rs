@@ -4,7 +4,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use plimsoll::{Demand, Denied, Grant, Moment, Permit, Policies, Standing, Terms};
+use plimsoll::{Demand, Denied, Grant, Moment, Permit, Standing, Terms};
+use plimsoll_policy::Policies;
 use std::net::IpAddr;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -24,7 +25,7 @@ pub type FallbackLayer = HttpLimitLayer<RequestLimit<Policies, ByPolicy>>;
 /// [`LimitRoutes::with_policies`](super::LimitRoutes::with_policies) puts it before all routes of a router.
 ///
 /// ```
-/// use plimsoll::Policies;
+/// use plimsoll_policy::Policies;
 /// use plimsoll_tower::declare::PolicyLayer;
 /// use plimsoll_tower::keys::TrustedProxies;
 ///

@@ -2,8 +2,8 @@ use std::convert::Infallible;
 
 use axum::Router;
 use axum::routing::MethodRouter;
-use plimsoll::Policy;
-use plimsoll::policy::OpCode;
+use plimsoll_policy::OpCode;
+use plimsoll_policy::Policy;
 
 use super::{Declaration, LimitedLayer, PolicyLayer};
 
@@ -31,7 +31,7 @@ pub trait LimitHandlers: Sized + private::Sealed {
     }
 
     /// Limited by the policy that was declared for this operation when the policies were
-    /// [built](plimsoll::policy::PoliciesBuilder::handler); if none was, by the fallback.
+    /// [built](plimsoll_policy::PoliciesBuilder::handler); if none was, by the fallback.
     #[must_use]
     fn limited_as(self, op: impl Into<OpCode>) -> Self {
         self.limited_by(Declaration::operation(op.into()))
@@ -56,7 +56,7 @@ pub trait LimitRoutes: Sized + private::Sealed {
     /// Limits handlers by what they declare, and those that declare nothing by the fallback: see the
     /// [module](super). Holds for all routes that are there already.
     ///
-    /// Takes [`Policies`](plimsoll::Policies), or a [`PolicyLayer`] with more to set.
+    /// Takes [`Policies`](plimsoll_policy::Policies), or a [`PolicyLayer`] with more to set.
     #[must_use]
     fn with_policies(self, policies: impl Into<PolicyLayer>) -> Self;
 }

@@ -83,8 +83,9 @@ impl PenaltyBucket {
         self
     }
 
-    /// From when on a state is at least as good as a new one. It may be better, where new ones are not full.
-    pub(crate) fn no_worse_than_new_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
+    /// The moment from which a state is at least as good as a new one. It may be better, where new ones are not full.
+    #[doc(hidden)]
+    pub fn no_worse_than_new_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
         let from = self.bucket.full_at(&penalty.filling, now)?;
         Some(from.max(self.unburdened_from(penalty)))
     }

@@ -1,0 +1,168 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use plimsoll::{Clock, InvalidLimit, TokenBucket};
+
+use crate::policies::Policies;
+use crate::settings::Settings;
+use crate::subject::OpCode;
+use crate::tiers::Policy;
+
+/// Handlers with their policies, and the settings that all of them share. Made by [`Policies::builder`].
+///
+/// Setters check nothing. [`build`](Self::build) checks everything, and its error names the setting, its value and what
+/// was expected.
+///
+/// ```
+/// use plimsoll_policy::{Policies, Policy};
+/// use std::time::Duration;
+///
+/// let policies = Policies::builder()
+///     .handler(1_u32, Policy::per_second(5.0).burst(10.0))
+///     .ipv6_prefix(64)
+///     .max_soft_violations(5)
+///     .lockout(Duration::from_secs(60))
+///     .build();
+/// assert!(policies.is_ok());
+///
+/// let invalid = Policies::builder().max_policies(65).build().unwrap_err();
+/// assert_eq!(invalid.to_string(), "`max_policies` is 65: expected from 1 to 64");
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct PoliciesBuilder {
+    handlers: Vec<(OpCode, Policy)>,
+    fallback: Option<TokenBucket>,
+    settings: Settings,
+}
+
+impl Policies {
+    /// A builder without handlers, with the default settings and fallback.
+    pub fn builder() -> PoliciesBuilder {
+        PoliciesBuilder {
+            handlers: Vec::new(),
+            fallback: Some(TokenBucket::per_second(6).with_burst(12)),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl PoliciesBuilder {
+    /// Declares the policy of a handler. Each handler has one.
+    pub fn handler(mut self, op: impl Into<OpCode>, policy: Policy) -> Self {
+        self.handlers.push((op.into(), policy));
+        self
+    }
+
+    /// Limits each address by `bucket`, over all operations without a policy together. Default: 6 per second, burst 12. The
+    /// numbers are not rounded to a tier.
+    pub fn fallback(mut self, bucket: TokenBucket) -> Self {
+        self.fallback = Some(bucket);
+        self
+    }
+
+    /// Admits every packet of an operation without a policy.
+    pub fn without_fallback(mut self) -> Self {
+        self.fallback = None;
+        self
+    }
+
+    /// Takes time from `clock` instead of [`Clock::system`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// The largest number of active policies, from 1 to 64. Default: 64.
+    ///
+    /// There are 56 tiers, so only a number below that has an effect: once as many are active, a further tier is
+    /// served by the closest active one.
+    pub fn max_policies(mut self, policies: usize) -> Self {
+        self.settings.max_policies = policies;
+        self
+    }
+
+    /// Sweeps a policy that has not been used for longer than this, more than 0. Default: 30 minutes.
+    ///
+    /// A policy with a state that still matters, such as a longer lockout, stays until it does not.
+    pub fn policy_idle(mut self, idle: Duration) -> Self {
+        self.settings.policy_idle = idle;
+        self
+    }
+
+    /// Looks for idle policies once in this many evaluations, at least 1. Default: 1024.
+    pub fn cleanup_interval(mut self, evaluations: u64) -> Self {
+        self.settings.cleanup_interval = evaluations;
+        self
+    }
+
+    /// The largest number of subjects of each policy, and of addresses of the fallback, at least 1. Default: 10,000.
+    ///
+    /// Further subjects are refused until a state is evicted. They evict nobody who has something to lose by it.
+    pub fn max_subjects(mut self, subjects: usize) -> Self {
+        self.settings.max_subjects = subjects;
+        self
+    }
+
+    /// Retains a subject for this long after its last packet, more than 0. Default: 5 minutes.
+    ///
+    /// This applies only where subjects start with fewer [tokens](Self::initial_tokens) than their bucket holds, as eviction
+    /// would then discard tokens they have gained. Where they start full, a state is evicted as soon as it is full again.
+    pub fn subject_idle(mut self, idle: Duration) -> Self {
+        self.settings.subject_idle = idle;
+        self
+    }
+
+    /// Starts a lockout at this many refusals in a row, at least 1. Default: 3.
+    pub fn max_soft_violations(mut self, violations: u32) -> Self {
+        self.settings.max_soft_violations = violations;
+        self
+    }
+
+    /// Counts refusals as in a row if each comes within this time of the one before, more than 0. Default: 5 seconds.
+    pub fn soft_window(mut self, window: Duration) -> Self {
+        self.settings.soft_window = window;
+        self
+    }
+
+    /// How long a lockout lasts, at most 2147483647 ms, so that `retry_after_ms` can hold it. Default: 0, no lockouts.
+    pub fn lockout(mut self, lockout: Duration) -> Self {
+        self.settings.lockout = lockout;
+        self
+    }
+
+    /// Starts each subject of a policy with this many tokens, at most 64, instead of a full bucket.
+    ///
+    /// A bucket that holds fewer starts full. The bucket of the fallback has
+    /// [its own setting](TokenBucket::with_initial).
+    pub fn initial_tokens(mut self, tokens: u32) -> Self {
+        self.settings.initial_tokens = Some(tokens);
+        self
+    }
+
+    /// Limits all IPv6 addresses with the same leading bits as one, from 1 to 128 bits. Default: 128, each by itself.
+    ///
+    /// A shorter prefix makes clients of one network share a limit, so it is opt-in. A server on the open internet
+    /// should set 64: providers commonly assign a customer at least that much, and the customer can send from any
+    /// address in it.
+    pub fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.settings.ipv6_prefix = bits;
+        self
+    }
+
+    /// Builds the policies.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
+    pub fn build(self) -> Result<Policies, InvalidLimit> {
+        self.settings.check()?;
+        let mut handlers = HashMap::new();
+        for (op, policy) in self.handlers {
+            if handlers.insert(op, policy.effective()?).is_some() {
+                return Err(InvalidLimit::new("handler", op, "one policy for each"));
+            }
+        }
+        Ok(Policies::new(handlers, self.fallback, self.settings))
+    }
+}

@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use plimsoll::rate::Penalty;
+use plimsoll::{Moment, PenaltyBucket, Refusal, Rule};
+
+/// A penalty bucket whose state is retained for a while after its last use.
+///
+/// `Keyed` evicts a state once it equals that of a new key. Where new keys start with fewer tokens than the bucket holds,
+/// a state that has gained tokens since never equals a new one, and none would ever be evicted. So this rule evicts every
+/// state that is *no worse* than a new one, once it has been idle for `retention`. Without that time, a subject that starts
+/// with no tokens and sends seldom would be evicted before each packet and refused for ever. Where new keys start full,
+/// eviction loses nothing, and the retention is zero.
+#[derive(Clone, Debug)]
+pub(crate) struct RetainedBucket {
+    bucket: PenaltyBucket,
+    retention: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retained {
+    penalty: Penalty,
+    last_used: Moment,
+}
+
+impl RetainedBucket {
+    pub(crate) fn new(bucket: PenaltyBucket, retention: Duration) -> Self {
+        let mut retained = Self {
+            bucket,
+            retention: Duration::ZERO,
+        };
+        if retained.initial() < retained.limit() {
+            retained.retention = retention;
+        }
+        retained
+    }
+
+    /// The tokens of a new key.
+    pub(crate) fn initial(&self) -> u32 {
+        let fresh = self.bucket.fresh(Moment::ORIGIN);
+        self.bucket.available(&fresh, Moment::ORIGIN)
+    }
+
+    /// For how long after its last use a state is retained.
+    pub(crate) fn retention(&self) -> Duration {
+        self.retention
+    }
+}
+
+impl Rule for RetainedBucket {
+    type State = Retained;
+
+    const REMEMBERS_REFUSALS: bool = true;
+    const BOOKS: bool = true;
+    const UNDO_IS_EXACT: bool = false;
+
+    fn limit(&self) -> u32 {
+        self.bucket.limit()
+    }
+
+    fn begin(&mut self, start: Moment) {
+        self.bucket.begin(start);
+    }
+
+    fn fresh(&self, now: Moment) -> Retained {
+        Retained {
+            penalty: self.bucket.fresh(now),
+            last_used: now,
+        }
+    }
+
+    fn fresh_key(&self, now: Moment) -> Retained {
+        Retained {
+            penalty: self.bucket.fresh_key(now),
+            last_used: now,
+        }
+    }
+
+    fn forgettable_from(&self, state: &Retained, now: Moment) -> Option<Moment> {
+        let from = self.bucket.no_worse_than_new_from(&state.penalty, now)?;
+        Some(from.max(state.last_used.plus(self.retention)))
+    }
+
+    fn take(&self, state: &mut Retained, now: Moment, cost: u32) -> Result<(), Refusal> {
+        state.last_used = state.last_used.max(now);
+        self.bucket.take(&mut state.penalty, now, cost)
+    }
+
+    fn refused(&self, state: &mut Retained, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
+        self.bucket.refused(&mut state.penalty, now, cost, refusal)
+    }
+
+    fn available(&self, state: &Retained, now: Moment) -> u32 {
+        self.bucket.available(&state.penalty, now)
+    }
+
+    fn remaining(&self, state: &Retained, now: Moment) -> u32 {
+        self.bucket.remaining(&state.penalty, now)
+    }
+
+    fn in_use(&self, state: &Retained, now: Moment) -> u64 {
+        self.bucket.in_use(&state.penalty, now)
+    }
+
+    fn put_back(&self, state: &mut Retained, now: Moment, taken: Moment, cost: u32) {
+        self.bucket.put_back(&mut state.penalty, now, taken, cost);
+    }
+
+    fn full_at(&self, state: &Retained, now: Moment) -> Option<Moment> {
+        self.bucket.full_at(&state.penalty, now)
+    }
+
+    fn book(&self, state: &mut Retained, now: Moment, cost: u32) -> Option<Moment> {
+        state.last_used = state.last_used.max(now);
+        self.bucket.book(&mut state.penalty, now, cost)
+    }
+
+    fn charge(&self, state: &mut Retained, now: Moment, cost: u32) {
+        self.bucket.charge(&mut state.penalty, now, cost);
+    }
+}
