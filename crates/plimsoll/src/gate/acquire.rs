@@ -6,11 +6,11 @@ use std::task::{Context, Poll, Waker};
 
 use super::bookings::Cancel;
 use super::core::{Core, Shortly};
-use super::resets::Stamp;
 use crate::all::Members;
 use crate::demand::Patience;
 use crate::grant::Era;
 use crate::queue::{Status, Ticket};
+use crate::stamp::Stamp;
 use crate::sync::Ordering;
 use crate::{
     Demand, Denied, Grant, Limiter, Moment, Permit, Priority, Reason, Refusal, Rule, Source,

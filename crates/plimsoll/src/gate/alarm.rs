@@ -4,8 +4,8 @@ use std::sync::Weak;
 
 use super::core::Core;
 use super::inside::Inside;
-use super::woken::Woken;
 use crate::clock::{AlarmId, Ring, Setting};
+use crate::woken::Woken;
 use crate::{Moment, Rule};
 
 /// The alarm of a gate, as decided behind its lock. It is set when the lock is free; whoever decides later has

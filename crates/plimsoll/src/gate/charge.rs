@@ -1,8 +1,8 @@
 //! Taking after the fact.
 
 use super::Gate;
-use super::resets::Stamp;
 use crate::grant::Era;
+use crate::stamp::Stamp;
 use crate::{Grant, Rule};
 
 impl<R: Rule> Gate<R> {

@@ -26,9 +26,10 @@ use std::sync::{Arc, Weak};
 
 use super::inside::Inside;
 use super::refused::charge;
-use super::resets::{Stamp, WideStamp};
+use super::resets::WideStamp;
 use crate::clock::Clock;
 use crate::name::Name;
+use crate::stamp::Stamp;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
 use crate::unwind::isolated;

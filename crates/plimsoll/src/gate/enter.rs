@@ -4,9 +4,9 @@ use std::panic::resume_unwind;
 
 use super::core::Core;
 use super::inside::{Inside, Turn};
-use super::woken::Woken;
 use crate::sync::{Ordering, lock};
 use crate::unwind::{Payload, discard, isolated};
+use crate::woken::Woken;
 use crate::{Moment, Rule};
 
 /// After a rule has panicked, whoever waits is looked after again so much later.

@@ -8,10 +8,11 @@ use super::alarm::Alarm;
 use super::bookings::Bookings;
 use super::core::Core;
 use super::forecast::Forecast;
-use super::resets::{Resets, Stamp};
-use super::woken::Woken;
+use super::resets::Resets;
 use crate::events::{EventKind, Feed};
 use crate::queue::{Age, Counts, Evicted, Order, Queue, Since, Ticket, Waiters};
+use crate::stamp::Stamp;
+use crate::woken::Woken;
 use crate::{Demand, Moment, Reason, Refusal, Rule};
 
 pub(super) struct Inside<R: Rule> {

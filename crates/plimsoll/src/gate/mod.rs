@@ -22,7 +22,6 @@ mod serving;
 mod tally;
 mod telling;
 mod view;
-pub(crate) mod woken;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +39,6 @@ use crate::{
 
 pub(crate) use inside::take;
 pub(crate) use reservation::Pending;
-pub(crate) use resets::Stamp;
 
 pub use acquire::Acquire;
 pub use builder::GateBuilder;

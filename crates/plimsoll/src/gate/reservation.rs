@@ -8,11 +8,11 @@ use super::acquire::{Door, Place, Turnstile};
 use super::bookings::{Cancel, Refund};
 use super::core::Core;
 use super::inside::Turn;
-use super::resets::Stamp;
 use crate::clock::Sleep;
 use crate::demand::Patience;
 use crate::events::EventKind;
 use crate::queue::{Evicted, Status};
+use crate::stamp::Stamp;
 use crate::{Demand, Denied, Moment, Outcome, Permit, Priority, Reason, Refusal, Rule};
 
 /// A permit that was taken now and may be used later. See [`Limiter::reserve`](crate::Limiter::reserve).

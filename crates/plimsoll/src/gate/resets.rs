@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::Gate;
 use crate::grant::Era;
-use crate::{Demand, Grant, Moment, Rule};
+use crate::stamp::Stamp;
+use crate::{Moment, Rule};
 
 impl<R: Rule> Gate<R> {
     /// Starts anew, as if built at this moment. Who waits goes on waiting, or is served.
@@ -25,31 +26,13 @@ impl<R: Rule> Gate<R> {
     }
 }
 
-/// When something was granted, seen from behind the lock.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Stamp {
-    pub(crate) at: Moment,
-    pub(crate) era: Era,
-}
-
 impl Stamp {
-    /// At this moment, which tells all.
-    pub(crate) fn at(at: Moment) -> Self {
-        let era = Era::default();
-        Self { at, era }
-    }
-
     #[inline]
     pub(super) fn widen(self) -> WideStamp {
         WideStamp {
             at: self.at,
             era: self.era.number(),
         }
-    }
-
-    /// What a demand is that is granted then.
-    pub(crate) fn grant(self, demand: Demand) -> Grant {
-        demand.granted(self.at)
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::core::{ASTRAY, Core, MARK, PARKED};
 use super::learning::{Ended, teaches};
-use super::resets::Stamp;
 use super::telling::Left;
-use super::woken::Woken;
 use crate::adaptive::Load;
 use crate::batched::TakeBack;
 use crate::grant::Era;
 use crate::queue::{Status, Ticket};
+use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
+use crate::woken::Woken;
 use crate::{Grant, Moment, Outcome, Reason, Rule, Source};
 
 impl<R: Rule> Source for Core<R> {

@@ -2,8 +2,8 @@
 
 use super::inside::{Turn, take};
 use super::refused::is_for_want_of_room;
-use super::woken::Woken;
 use crate::queue::{Status, Ticket};
+use crate::woken::Woken;
 use crate::{Moment, Reason, Rule};
 
 impl<R: Rule> Turn<'_, R> {

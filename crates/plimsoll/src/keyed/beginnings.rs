@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use crate::Moment;
-use crate::gate::Stamp;
 use crate::grant::Era;
+use crate::stamp::Stamp;
 
 #[derive(Default)]
 pub(super) struct Beginnings {

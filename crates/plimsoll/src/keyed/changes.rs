@@ -10,7 +10,7 @@ use super::held::Lease;
 use super::slots::Slots;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place};
-use crate::gate::Stamp;
+use crate::stamp::Stamp;
 use crate::{Carry, Moment, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {

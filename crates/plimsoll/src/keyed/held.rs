@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use super::beginnings::granted;
-use crate::gate::{Counted, Stamp};
+use crate::gate::Counted;
 use crate::grant::Era;
 use crate::name::Name;
+use crate::stamp::Stamp;
 use crate::totals::Totals;
 use crate::{
     Clock, Demand, Denied, Gate, Grant, Limiter, Moment, Outcome, Permit, Queue, Rule, Source,

@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
 use super::step::{Decided, Done, How, Step};
-use crate::gate::Stamp;
 use crate::name::Name;
+use crate::stamp::Stamp;
 use crate::{Acquire, Clock, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {

@@ -13,7 +13,7 @@ use super::held::{Gates, Lease};
 use super::shared::Shared;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place, store};
-use crate::gate::Stamp;
+use crate::stamp::Stamp;
 use crate::{Demand, Denied, Moment, Reason, Refusal, Rule, Short};
 
 /// What a verb works on.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::held::Held;
-use crate::gate::Stamp;
+use crate::stamp::Stamp;
 use crate::{Moment, Rule};
 
 /// What is in use now is looked at again after this time, to see whether it can be forgotten. Mostly it need not be:

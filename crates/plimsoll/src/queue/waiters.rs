@@ -3,7 +3,7 @@ use std::collections::BinaryHeap;
 use std::task::Waker;
 
 use super::{Full, Order};
-use crate::gate::Stamp;
+use crate::stamp::Stamp;
 use crate::{Moment, Priority, Reason};
 
 /// A place in the queue.

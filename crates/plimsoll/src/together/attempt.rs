@@ -4,8 +4,9 @@ use std::mem::ManuallyDrop;
 
 use super::leaves::Held;
 use super::transaction::{Transaction, Verdict};
-use super::{Decision, Exchange, List, Set, Word, refuse, too_large};
-use crate::gate::Stamp;
+use super::{List, Set, refuse, too_large};
+use crate::joint::{Decision, Exchange, Word};
+use crate::stamp::Stamp;
 use crate::unwind::{First, isolated};
 use crate::{Clock, Demand, Denied, Grant, Moment, Permit};
 

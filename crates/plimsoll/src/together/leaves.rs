@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Joint, List};
+use super::List;
 use crate::all::Members;
+use crate::joint::Joint;
 use crate::name::Name;
 use crate::{Clock, Limiter, Permit, Source};
 

@@ -8,11 +8,12 @@
 //! have taken is undone, and whoever is to be woken is woken, before the panic goes on.
 
 use super::attempt::{Moments, decision};
-use super::{Decision, List, Set, Step, Stepped};
-use crate::gate::Stamp;
-use crate::gate::woken::Woken;
+use super::{List, Set};
+use crate::joint::{Decision, Step, Stepped};
 use crate::queue::Ticket;
+use crate::stamp::Stamp;
 use crate::unwind::{First, isolated};
+use crate::woken::Woken;
 use crate::{Denied, Moment};
 
 pub(super) enum Verdict {

@@ -10,13 +10,13 @@ use std::task::Waker;
 use super::acquire::Turnstile;
 use super::core::Core;
 use super::inside::Turn;
-use super::woken::Woken;
 use crate::demand::Patience;
 use crate::events::EventKind;
+use crate::joint::{Decision, Exchange, Joint, Place, Step, Stepped, Word};
 use crate::queue::{Since, Status, Ticket};
 use crate::sync::lock;
-use crate::together::{Decision, Exchange, Joint, Place, Step, Stepped, Word};
 use crate::unwind::Payload;
+use crate::woken::Woken;
 use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Rule, Source};
 
 impl<R: Rule> Joint for Core<R> {

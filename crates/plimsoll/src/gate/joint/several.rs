@@ -6,8 +6,8 @@
 //! told when there is room for them, and may be passed.
 
 use crate::gate::inside::{Turn, peek, take};
-use crate::gate::woken::Woken;
 use crate::queue::{Order, Ticket};
+use crate::woken::Woken;
 use crate::{Demand, Reason, Refusal, Rule};
 
 impl<R: Rule> Turn<'_, R> {

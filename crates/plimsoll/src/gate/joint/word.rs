@@ -2,8 +2,8 @@
 
 use crate::Rule;
 use crate::gate::core::{Core, PARKED};
+use crate::joint::{Exchange, Word};
 use crate::sync::Ordering;
-use crate::together::{Exchange, Word};
 use crate::{Moment, Short};
 
 impl<R: Rule> Core<R> {

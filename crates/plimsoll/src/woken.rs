@@ -12,9 +12,9 @@ pub(crate) struct Woken {
     first: Option<Waker>,
     more: Vec<Waker>,
     /// The alarm to set.
-    pub(super) alarm: Option<Setting>,
+    pub(crate) alarm: Option<Setting>,
     /// Whether the moment of an alarm that was set has passed already.
-    pub(super) overdue: bool,
+    pub(crate) overdue: bool,
 }
 
 thread_local! {
@@ -25,7 +25,7 @@ impl Woken {
     /// So many are served in one go; then others get a chance to take the lock.
     const ENOUGH: usize = 32;
 
-    pub(super) fn push(&mut self, waker: Option<Waker>) {
+    pub(crate) fn push(&mut self, waker: Option<Waker>) {
         let Some(waker) = waker else { return };
         if self.first.is_none() {
             self.first = Some(waker);
@@ -37,7 +37,7 @@ impl Woken {
         self.more.push(waker);
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.more.len() >= Self::ENOUGH
     }
 
@@ -49,7 +49,7 @@ impl Woken {
     /// Wakes all. Not under the lock: waking may run anything. A waker that panics does so for itself: neither the others
     /// in the batch nor the caller, whose own grant would be lost with it, hear of it.
     #[inline]
-    pub(super) fn wake(&mut self) {
+    pub(crate) fn wake(&mut self) {
         if let Some(first) = self.first.take() {
             quietly(|| first.wake());
             if !self.more.is_empty() {
