@@ -25,7 +25,7 @@ thread_local! {
 }
 
 /// Parks the thread until `future` is done.
-pub(crate) fn wait<F: Future>(future: F) -> F::Output {
+pub fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = WAKER.with(Waker::clone);
     let mut cx = Context::from_waker(&waker);

@@ -104,6 +104,12 @@ impl Demand {
         }
     }
 
+    /// The same demand for another cost.
+    pub const fn for_cost(mut self, cost: u32) -> Self {
+        self.cost = cost;
+        self
+    }
+
     /// Puts the demand into another class.
     pub const fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;

@@ -31,7 +31,8 @@ mod snapshot;
 mod stamp;
 mod standing;
 mod sync;
-mod together;
+#[doc(hidden)]
+pub mod together;
 mod totals;
 mod unwind;
 mod woken;

@@ -1,4 +1,8 @@
-use crate::together::Parts;
+mod parts;
+
+pub use parts::Parts;
+pub(crate) use parts::{Kind, Part, Several};
+
 use crate::{
     Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source, Standing, Terms,
 };

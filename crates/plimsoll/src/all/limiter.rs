@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::All;
 use super::reserved::Reserved;
+use crate::limiter::Parts;
 use crate::name::Name;
-use crate::together::{Parts, estimate, reserve};
 use crate::{
     Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing, Terms,
 };
@@ -32,8 +32,7 @@ impl Limiter for All {
 
     /// Charges each.
     fn charge(&self, cost: u32) {
-        let members = self.members.leaves.members.iter();
-        for (member, &times) in members.zip(&*self.members.times) {
+        for (member, times) in self.members.group.iter() {
             member.limiter.charge(cost.saturating_mul(times));
         }
     }
@@ -56,9 +55,8 @@ impl Limiter for All {
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         let members = &*self.members;
-        let asked = members.asked(demand);
         let made_at = members.clock().precise_now();
-        let reserved = match reserve(asked) {
+        let reserved = match members.asked(demand).reserve() {
             Ok(reserved) => reserved,
             Err(denied) => {
                 members.totals.denied();
@@ -75,16 +73,15 @@ impl Limiter for All {
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
-        estimate(self.members.asked(demand))
+        self.members.asked(demand).estimate()
     }
 
     /// The least of what the members have available, and the greatest of what is in use; the totals
     /// are of demands to all of them.
     fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.members.totals.sum();
-        let times = self.members.times.iter().map(|&times| u64::from(times));
-        let members = self.members.leaves.members.iter().zip(times);
-        let members = members.map(|(member, times)| {
+        let members = self.members.group.iter().map(|(member, times)| {
+            let times = u64::from(times);
             let seen = member.limiter.snapshot();
             Snapshot {
                 limit: seen.limit / times,
@@ -118,7 +115,7 @@ impl Limiter for All {
 
     /// If a member is.
     fn is_remote(&self) -> bool {
-        self.members.is_remote()
+        self.members.group.is_remote()
     }
 
     /// Closes every member.
@@ -141,6 +138,6 @@ impl Limiter for All {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts::several(&self.members)
+        Parts::several(&*self.members)
     }
 }

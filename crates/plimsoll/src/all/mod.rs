@@ -1,15 +1,14 @@
-mod elsewhere;
+mod gathered;
 mod limiter;
 mod reserved;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use self::elsewhere::Gathering;
+use crate::limiter::{Part, Several};
 use crate::name::Name;
-use crate::together::{Leaves, List, One, Part, Taken, Wait, attempt, unexplained};
+use crate::together::{Group, Permits, Refuser, Request, Taken, attempt, unexplained};
 use crate::totals::Totals;
 use crate::{
     Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Limiter, Outcome, Permit, Source,
@@ -51,10 +50,8 @@ pub struct All {
 pub(crate) struct Members {
     /// As they were given.
     given: Box<[Arc<dyn Limiter>]>,
-    /// Taken apart. Those that are asked elsewhere are the last.
-    leaves: Leaves<u32>,
-    /// How many times each of them is asked for.
-    times: Box<[u32]>,
+    /// Those that are asked.
+    group: Group<()>,
     totals: Totals,
     /// Of what was granted, how often it was undone.
     undone: AtomicU64,
@@ -92,18 +89,10 @@ impl All {
     }
 
     fn with(given: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
-        let once = given.iter().map(|limiter| (limiter, None, 1));
-        let leaves = Leaves::new(once, |once: &u32, times| once.saturating_mul(times));
-        let sum = |times: &[u32]| {
-            times
-                .iter()
-                .fold(0, |sum: u32, more| sum.saturating_add(*more))
-        };
-        let times = leaves.uses.iter().map(|(_, times)| sum(times)).collect();
+        let group = Group::new(given.iter().map(|limiter| (limiter, None, ()))).named(name);
         let members = Arc::new_cyclic(|me| Members {
             given,
-            leaves,
-            times,
+            group,
             totals: Totals::new(true),
             undone: AtomicU64::new(0),
             name,
@@ -133,139 +122,38 @@ impl All {
     }
 }
 
-/// What is asked of all.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    members: &'a Members,
-    demand: Demand,
-}
-
-impl<'a> List<'a> for Asked<'a> {
-    #[inline]
-    fn len(self) -> usize {
-        self.members.leaves.members.len()
-    }
-
-    #[inline]
-    fn member(self, index: usize) -> One<'a> {
-        self.members.leaves.members[index].one()
-    }
-
-    #[inline]
-    fn local(self) -> usize {
-        self.members.leaves.local
-    }
-
-    #[inline]
-    fn precise(self) -> bool {
-        self.members.leaves.precise
-    }
-
-    #[inline]
-    fn one_clock(self) -> bool {
-        self.members.leaves.one_clock
-    }
-
-    #[inline]
-    fn cost(self, index: usize) -> Option<u64> {
-        let times = *self.members.times.get(index)?;
-        Some(u64::from(self.demand.cost) * u64::from(times))
-    }
-
-    #[inline]
-    fn like(self) -> Demand {
-        self.demand
-    }
-
-    fn count_denied(self, refuser: usize) {
-        self.members.leaves.count_denied(refuser);
-    }
-
-    fn name_refusal(self, index: usize, denied: Denied) -> Denied {
-        let (name, _) = self.members.leaves.uses[index];
-        match name.or(self.members.name) {
-            Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),
-            _ => denied,
-        }
-    }
-}
-
 impl Members {
     fn clock(&self) -> &Clock {
         self.given[0].clock()
     }
 
-    pub(crate) fn shared(&self) -> Arc<Self> {
+    fn shared(&self) -> Arc<Self> {
         match self.me.upgrade() {
             Some(me) => me,
             None => unreachable!("members live in an Arc"),
         }
     }
 
-    /// Those of its members that consist of others.
-    pub(crate) fn nested(&self) -> impl Iterator<Item = &Arc<Self>> {
-        self.leaves.nested.iter().map(|(members, _)| members)
+    fn asked(&self, demand: Demand) -> Request<'_, (), impl Fn(()) -> Option<u32> + Copy + use<>> {
+        self.group.ask(demand, move |()| Some(demand.cost))
     }
 
-    /// What it consists of.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<u32>> {
-        let named = self.leaves.uses.iter().map(|(name, _)| name.or(self.name));
-        let members = self.leaves.members.iter().cloned();
-        let parts = members.zip(named).zip(&*self.times);
-        parts.map(|((member, name), &of)| Part { member, name, of })
-    }
-
-    fn asked(&self, demand: Demand) -> Asked<'_> {
-        Asked {
-            members: self,
-            demand,
-        }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.leaves.local < self.leaves.members.len()
-    }
-
-    /// Counts a grant, by those too that were taken apart.
-    fn count_granted(&self) {
+    /// Counts a grant, also by members that were replaced by theirs.
+    fn count_granted_by_all(&self) {
         self.totals.granted();
-        for nested in self.nested() {
-            nested.totals.granted();
-        }
+        self.group.several().for_each(|it| it.count_granted());
     }
 
-    /// Counts a grant that was undone, by those too that were taken apart.
-    fn count_undone(&self) {
-        self.undone.fetch_add(1, Ordering::Relaxed);
-        for nested in self.nested() {
-            nested.undone.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts a grant to those that this is a part of.
-    pub(crate) fn count_granted_alone(&self) {
-        self.totals.granted();
-    }
-
-    /// Counts a refusal by a member of a list that this is a part of, if it is its own.
-    pub(crate) fn count_denied_by(&self, member: usize) {
-        let mut own = self.leaves.members.iter();
-        if own.any(|own| own.one().address() == member) {
-            self.totals.denied();
-        }
-    }
-
-    /// The permit for what was taken from all that are not asked elsewhere.
+    /// The permit for what was taken.
     fn permit<'a>(&'a self, demand: Demand, mut taken: Taken<'a>) -> Permit<'a> {
-        let asked = self.asked(demand);
-        if self.is_remote() || !taken.is_of_one_moment() {
-            let mut permits = Vec::with_capacity(self.leaves.local);
-            let each = (0..self.leaves.local).filter_map(|index| taken.permit(asked, index));
-            permits.extend(each.map(Permit::into_owned));
-            return self.gathered(Gathering::of(permits), demand, None);
+        if !taken.is_of_one_moment() {
+            let mut permits = Permits::new();
+            self.asked(demand).hold(taken, &mut permits);
+            self.group.several().for_each(|it| it.count_granted());
+            return self.gathered(permits, demand, None);
         }
-        self.count_granted();
-        for index in 0..self.leaves.local {
+        self.count_granted_by_all();
+        for index in 0..self.group.len() {
             if let Some(permit) = taken.held.take(index) {
                 permit.forget();
             }
@@ -278,10 +166,13 @@ impl Members {
     }
 
     pub(crate) fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let answer = if self.is_remote() {
-            self.gather_known(demand, true)
+        let asked = self.asked(demand);
+        let answer = if self.group.is_remote() {
+            let mut permits = Permits::new();
+            let answer = asked.try_acquire(&mut permits);
+            answer.map(|()| self.gathered(permits, demand, None))
         } else {
-            match attempt(self.asked(demand), true) {
+            match attempt(asked, true) {
                 Ok(taken) => return Ok(self.permit(demand, taken)),
                 Err((_, denied)) => Err(denied.unwrap_or_else(unexplained)),
             }
@@ -292,30 +183,36 @@ impl Members {
         answer
     }
 
-    /// [`try_acquire`](Self::try_acquire), by one who waits if it is refused: then it says who refused.
+    /// [`try_acquire`](Self::try_acquire), by a caller that waits if it is refused: then it says who refused.
     #[inline]
-    pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, usize> {
-        if self.is_remote() {
-            return self.gather_known(demand, false).map_err(|_| 0);
+    pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Refuser> {
+        let asked = self.asked(demand);
+        if self.group.is_remote() {
+            let mut permits = Permits::new();
+            asked.attempt(&mut permits)?;
+            return Ok(self.gathered(permits, demand, None));
         }
-        match attempt(self.asked(demand), false) {
+        match attempt(asked, false) {
             Ok(taken) => Ok(self.permit(demand, taken)),
-            Err((refuser, _)) => Err(refuser),
+            Err((refuser, _)) => Err(Refuser(refuser)),
         }
     }
 
-    /// Waits for all, for one that was refused by `refuser`.
+    /// Waits for all, for a caller that was refused by `refuser`.
     pub(crate) async fn acquire(
         &self,
         demand: Demand,
-        refuser: usize,
+        refuser: Refuser,
     ) -> Result<Permit<'_>, Denied> {
-        let answer = if self.is_remote() {
-            self.gather(demand).await
+        let asked = self.asked(demand);
+        let answer = if self.group.is_remote() {
+            let mut permits = Permits::new();
+            let answer = asked.acquire(refuser, &mut permits).await;
+            answer.map(|()| self.gathered(permits, demand, None))
         } else if demand.is_at_once() {
             return self.try_acquire(demand);
         } else {
-            let taken = self.wait(demand, refuser).await;
+            let taken = asked.wait(refuser.0).await;
             taken.map(|taken| self.permit(demand, taken))
         };
         if answer.is_err() {
@@ -324,26 +221,46 @@ impl Members {
         answer
     }
 
-    /// Waits for all that are not asked elsewhere.
-    async fn wait(&self, demand: Demand, refuser: usize) -> Result<Taken<'_>, Denied> {
-        let mut wait = Wait::start(self.asked(demand), refuser)?;
-        poll_fn(|cx| wait.poll(cx)).await
-    }
-
-    /// What of a grant goes back to each of those that are not asked elsewhere.
+    /// The part of a grant that goes back to each member.
     fn each(&self, grant: Grant, back: impl Fn(&dyn Source, Grant, u32)) {
-        let members = self.leaves.members[..self.leaves.local].iter();
-        for (member, &times) in members.zip(&*self.times).rev() {
+        for (member, times) in self.group.iter().rev() {
             match grant.cost.checked_mul(times) {
-                Some(cost) => back(member.one().source(), Grant { cost, ..grant }, 1),
+                Some(cost) => back(member.source(), Grant { cost, ..grant }, 1),
                 // Permits that were merged may be more than one number can say.
-                None => back(member.one().source(), grant, times),
+                None => back(member.source(), grant, times),
             }
         }
     }
 }
 
-/// Of what is not asked elsewhere and goes by one clock: other permits have sources of their own.
+impl Several for Members {
+    fn parts(&self) -> Vec<Part> {
+        self.group.parts()
+    }
+
+    fn all_several(&self) -> Vec<Arc<dyn Several>> {
+        let mut all = vec![self.shared() as Arc<dyn Several>];
+        all.extend(self.group.several().cloned());
+        all
+    }
+
+    fn count_granted(&self) {
+        self.totals.granted();
+    }
+
+    fn count_undone(&self) {
+        self.undone.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_denied_by(&self, address: usize) {
+        if self.group.iter().any(|(own, _)| own.address() == address) {
+            self.totals.denied();
+        }
+    }
+}
+
+/// The source of permits whose members are all in this process and were taken from at one moment. Other permits have
+/// [sources of their own](gathered).
 impl Source for Members {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
         self.each(grant, |source, grant, times| {
@@ -354,6 +271,7 @@ impl Source for Members {
     fn undo(&self, grant: Grant, whole: bool) {
         if whole {
             self.count_undone();
+            self.group.several().for_each(|it| it.count_undone());
         }
         self.each(grant, |source, grant, times| {
             (0..times).for_each(|_| source.undo(grant, whole));

@@ -3,7 +3,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Members;
-use super::elsewhere::Gathering;
 use crate::gate::Pending;
 use crate::{Demand, Denied, Permit, together};
 
@@ -19,11 +18,11 @@ impl<'a> Future for Reserved<'a> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (members, demand) = (self.members, self.demand);
-        self.reserved.poll(cx).map_ok(|ready| {
-            // Each was granted at a moment of its own, so the permits themselves are kept.
-            let permits = ready.into_iter().map(Permit::into_owned).collect();
+        Pin::new(&mut self.reserved).poll(cx).map_ok(|permits| {
+            // Each was granted at a moment of its own, so the permits themselves are held.
             let now = Some(members.clock().now());
-            members.gathered(Gathering::of(permits), demand, now)
+            members.group.several().for_each(|it| it.count_granted());
+            members.gathered(permits, demand, now)
         })
     }
 }

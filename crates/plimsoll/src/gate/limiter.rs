@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::Gate;
 use super::core::{Core, PARKED, Shortly};
+use crate::limiter::Parts;
 use crate::sync::Ordering;
-use crate::together::Parts;
 use crate::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Permit, Reservation, Rule, Snapshot,
     Source, Standing, Terms,

@@ -3,7 +3,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Basic, Rate, Resource};
-use crate::together::Parts;
+use crate::limiter::Parts;
 use crate::{
     Acquire, All, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Partition, Permit,
     Reservation, Rule, Snapshot, Source, Standing, Terms,

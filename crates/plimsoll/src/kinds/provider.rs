@@ -2,8 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{AnyLimiter, Basic, Rate, Resource, Weight};
-use crate::name::Name;
-use crate::together::Leaves;
+use crate::together::Group;
 use crate::{Denied, InvalidLimit};
 
 /// Whatever has limiters for weights: a file, a registry, a service.
@@ -59,8 +58,8 @@ pub struct Provider {
     pub(super) basics: Arc<[Basic]>,
     /// In the order of weights; of several with one weight, in the order of their providers.
     pub(super) limits: Arc<[Limited]>,
-    /// The same, taken apart.
-    pub(super) leaves: Arc<Leaves<(Weight, u32)>>,
+    /// The same, to be asked together.
+    pub(super) group: Arc<Group<Weight>>,
 }
 
 #[derive(Clone)]
@@ -121,16 +120,13 @@ impl Provider {
 
     fn new(basics: Vec<Basic>, mut limits: Vec<Limited>) -> Self {
         limits.sort_by_key(|limited| limited.weight);
-        let parts = limits.iter().map(|limited| {
-            let name = Name::new(limited.weight.as_str());
-            (limited.limiter.shared(), Some(name), (limited.weight, 1))
-        });
-        let leaves = Leaves::new(parts, |&(weight, once): &(Weight, u32), times| {
-            (weight, once.saturating_mul(times))
-        });
+        let group = Group::new(limits.iter().map(|limited| {
+            let name = Some(limited.weight.as_str());
+            (limited.limiter.shared(), name, limited.weight)
+        }));
         Self {
             basics: basics.into(),
-            leaves: Arc::new(leaves),
+            group: Arc::new(group),
             limits: limits.into(),
         }
     }

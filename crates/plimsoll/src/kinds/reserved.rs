@@ -4,10 +4,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::taking::Asked;
 use super::{Demands, Permits, Provider};
 use crate::Denied;
-use crate::together::{self, reserve};
+use crate::together::{self, block_on};
 
 impl Provider {
     /// Takes now for all weights what may be used later, and says when; or takes nothing.
@@ -22,11 +21,7 @@ impl Provider {
     pub fn reserve<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Reserved<'_>, Denied> {
         let demands = demands.into();
         self.check_basics()?;
-        let asked = Asked {
-            provider: self,
-            demands: &demands,
-        };
-        let held = reserve(asked)?;
+        let held = self.asked(&demands).reserve()?;
         Ok(Reserved { held })
     }
 }
@@ -77,7 +72,7 @@ impl<'a> Reserved<'a> {
     ///
     /// If a limiter was closed, or one of them held a place in a queue and lost it.
     pub fn wait_blocking(self) -> Result<Permits<'a>, Denied> {
-        crate::blocking::wait(self)
+        block_on(self)
     }
 }
 
@@ -85,11 +80,7 @@ impl<'a> Future for Reserved<'a> {
     type Output = Result<Permits<'a>, Denied>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.held.poll(cx).map_ok(|ready| {
-            let mut permits = Permits::new();
-            ready.into_iter().for_each(|permit| permits.push(permit));
-            permits
-        })
+        Pin::new(&mut self.held).poll(cx)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use super::leaves::Held;
+use super::others::OtherPermits;
 use super::transaction::{Transaction, Verdict};
 use super::{List, Set, refuse, too_large};
 use crate::joint::{Decision, Exchange, Word};
@@ -14,7 +14,7 @@ use crate::{Clock, Demand, Denied, Grant, Moment, Permit};
 #[derive(Default)]
 pub(crate) struct Taken<'a> {
     /// Permits of limiters that are no gates.
-    pub(crate) held: Held<'a>,
+    pub(crate) held: OtherPermits<'a>,
     pub(crate) moments: Moments,
     /// Those of whose grant nothing is to be learned.
     pub(crate) untimed: Set,

@@ -1,49 +1,83 @@
-//! Several limiters asked at once: all grant, or none.
+//! Several limiters asked at once: all grant, or none does.
 //!
-//! This is the one place in which that is decided, for [`All`](crate::All), for [`Provider`](crate::kinds::Provider), and for
-//! whoever else has a [list](List) of limiters and of what is asked of each.
+//! This is the one place in which that is decided, for [`All`](crate::All) and for other crates of this workspace: providers
+//! of limiters by weight, the HTTP layer, limits from files. It is public for them, and not part of the stable interface.
 //!
-//! # Deciding
+//! ```
+//! use plimsoll::together::{Group, Permits};
+//! use plimsoll::{Concurrency, Demand, Gate, Limiter, TokenBucket};
+//! use std::sync::Arc;
 //!
-//! Limiters that consist of others are taken apart, so a list consists of gates and of limiters of which nothing is known. One
-//! that is there several times is asked once, for the sum.
+//! let rate: Arc<dyn Limiter> = Arc::new(Gate::builder(TokenBucket::per_second(10)).name("bytes").build());
+//! let slots: Arc<dyn Limiter> = Arc::new(Gate::builder(Concurrency::new(1)).name("slots").build());
+//! let group = Group::new([(&rate, None, "bytes"), (&slots, None, "requests")]);
 //!
-//! A gate whose state is in its word is taken from at once; if the rest does not grant, that is undone, which is exact for
+//! // What each use costs this time; the priority and the deadline are those of one demand.
+//! let cost = |what| Some(if what == "bytes" { 6 } else { 1 });
+//! let request = group.ask(Demand::of(1), cost);
+//!
+//! let mut permits = Permits::new();
+//! request.try_acquire(&mut permits)?;
+//! let denied = request.try_acquire(&mut Permits::new()).unwrap_err();
+//! assert_eq!(denied.limiter(), Some("bytes"));
+//! permits.undo();
+//! assert_eq!(rate.snapshot().available(), 10);
+//! # Ok::<(), plimsoll::Denied>(())
+//! ```
+//!
+//! # What is exact
+//!
+//! Limiters that consist of others are replaced by their members, so a list consists of gates and of limiters of which
+//! nothing is known. A limiter that occurs several times is asked once, for the sum.
+//!
+//! A gate whose state is in its word is taken from at once; if a later member refuses, that is undone, which is exact for
 //! every state that fits a word. Gates whose state is behind their lock are decided [together](transaction), with all of
-//! their locks held: each is looked at, and only if all of them grant is anything taken. So nothing has to be undone of
-//! which not everything could be undone, a warm-up or a count of refusals.
+//! their locks held: each is looked at, and only if all of them grant is anything taken. So nothing has to be undone that
+//! could not be undone exactly, such as a warm-up or a count of refusals. Of limiters that are not gates, an earlier grant
+//! is undone as well as the limiter can.
 //!
 //! # Waiting
 //!
-//! See [`wait`].
+//! A request waits in the queue of each member that has refused it, with one age and one deadline, and holds nothing. It
+//! is served when all of them have room at once; see [`wait`] for why that happens.
 
 mod attempt;
-mod leaves;
+mod group;
 #[cfg(all(test, loom))]
 mod model;
+mod others;
+mod permits;
 mod refusal;
+mod request;
 mod reserve;
 mod set;
 mod transaction;
 mod wait;
 
+pub use crate::blocking::wait as block_on;
+pub use crate::limiter::Parts;
 pub(crate) use attempt::{Taken, attempt};
-pub(crate) use leaves::{Leaves, One, Part, Parts};
-pub(crate) use refusal::{estimate, refuse, too_large, unexplained};
-pub(crate) use reserve::{Reserved, reserve};
-pub(crate) use set::Set;
-pub(crate) use wait::{Left, Wait};
+pub(crate) use group::One;
+pub use group::{Group, Request};
+pub use permits::Permits;
+pub(crate) use refusal::unexplained;
+use refusal::{estimate, refuse, too_large};
+pub use request::Refuser;
+pub use reserve::Reserved;
+use reserve::reserve;
+use set::Set;
+use wait::{Left, Wait};
 
 use crate::{Demand, Denied};
 
 /// Limiters, and what is asked of each.
 pub(crate) trait List<'a>: Copy {
-    /// How many there are. Those that are asked elsewhere are the last.
+    /// How many there are. Those in stores are the last.
     fn len(self) -> usize;
 
     fn member(self, index: usize) -> One<'a>;
 
-    /// How many are not asked elsewhere.
+    /// How many are not in stores.
     fn local(self) -> usize;
 
     /// Whether the state of one of them is behind its lock, where time does not step back: then a late reading of the clock

@@ -5,19 +5,23 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::Permits;
 use super::refusal::refuse_reservation;
 use super::{List, refuse, too_large};
 use crate::{Denied, Permit, Reservation};
 
 /// The reservations of all members, and the permits of those whose time has come.
-pub(crate) struct Reserved<'a> {
+///
+/// Dropping it cancels them.
+#[must_use = "a reservation that is dropped is cancelled"]
+pub struct Reserved<'a> {
     held: Vec<Reservation<'a>>,
     ready: Vec<Permit<'a>>,
     wait: Option<Duration>,
 }
 
 /// Reserves with each; or with none. What was reserved with those before the refusal is undone, however long that took.
-pub(crate) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
+pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
     if let Some((index, denied)) = too_large(list) {
         return Err(refuse(list, index, denied));
     }
@@ -55,14 +59,13 @@ pub(crate) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
 }
 
 impl<'a> Reserved<'a> {
-    /// How long it had to be waited for when it was made: as long as for the last of them. `None` if that depends on
-    /// others giving back.
-    pub(crate) fn wait(&self) -> Option<Duration> {
+    /// How long the wait was when it was made: that for the last of them. `None` if it depends on others returning permits.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// The permits, when all are there.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Permit<'a>>, Denied>> {
+    fn poll_each(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Denied>> {
         while let Some(next) = self.held.get_mut(self.ready.len()) {
             match Pin::new(next).poll(cx) {
                 Poll::Ready(Ok(permit)) => self.ready.push(permit),
@@ -71,13 +74,33 @@ impl<'a> Reserved<'a> {
             }
         }
         self.held.clear();
-        Poll::Ready(Ok(std::mem::take(&mut self.ready)))
+        Poll::Ready(Ok(()))
     }
 
-    /// As if it had never been made.
-    pub(crate) fn undo(mut self) {
+    /// As if it had never been made. See [`Reservation::undo`].
+    pub fn undo(mut self) {
         let ready = self.ready.len();
         self.held.drain(ready..).rev().for_each(Reservation::undo);
+    }
+}
+
+impl<'a> Future for Reserved<'a> {
+    type Output = Result<Permits<'a>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_each(cx).map_ok(|()| {
+            let mut permits = Permits::new();
+            self.ready.drain(..).for_each(|permit| permits.push(permit));
+            permits
+        })
+    }
+}
+
+impl std::fmt::Debug for Reserved<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reserved")
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
     }
 }
 

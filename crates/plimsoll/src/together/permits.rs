@@ -1,32 +1,42 @@
+use std::sync::Arc;
+
+use crate::limiter::Several;
 use crate::{Outcome, Permit};
 
-/// How many permits are kept in place. A request has seldom more weights than there are well-known ones.
+/// How many permits are kept in place. A request seldom has more limits.
 const FEW: usize = 4;
 
-/// The permits of several limiters, taken together and given back together.
+/// The permits of several limiters, granted together and returned together.
 ///
-/// Dropping it gives them back, as dropping each [`Permit`] would. Up to four are kept without allocating.
-#[derive(Debug, Default)]
+/// Dropping it returns them, as dropping each [`Permit`] would. Up to four are held without allocating.
+#[derive(Default)]
 #[must_use = "permits that are dropped at once permit nothing"]
 pub struct Permits<'a> {
     few: [Option<Permit<'a>>; FEW],
     /// How many of the places are taken, from the first.
     taken: usize,
     more: Vec<Permit<'a>>,
+    /// Limiters that consist of others and have counted the grant.
+    several: Vec<Arc<dyn Several>>,
 }
 
 impl<'a> Permits<'a> {
+    /// No permits yet.
+    #[doc(hidden)]
     #[inline]
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             few: [None, None, None, None],
             taken: 0,
             more: Vec::new(),
+            several: Vec::new(),
         }
     }
 
+    /// Adds one more.
+    #[doc(hidden)]
     #[inline]
-    pub(super) fn push(&mut self, permit: Permit<'a>) {
+    pub fn push(&mut self, permit: Permit<'a>) {
         match self.few.get_mut(self.taken) {
             Some(place) => {
                 *place = Some(permit);
@@ -34,6 +44,11 @@ impl<'a> Permits<'a> {
             }
             None => self.more.push(permit),
         }
+    }
+
+    /// Notes a limiter that has counted the grant, and counts it no more when it is undone.
+    pub(super) fn counted_by(&mut self, several: &Arc<dyn Several>) {
+        self.several.push(Arc::clone(several));
     }
 
     /// Takes the last one out.
@@ -58,35 +73,42 @@ impl<'a> Permits<'a> {
         self.len() == 0
     }
 
-    /// Each permit, in the order in which they were taken.
+    /// Each permit, in the order in which the limiters granted.
     pub fn iter(&self) -> impl Iterator<Item = &Permit<'a>> {
         self.few.iter().flatten().chain(&self.more)
     }
 
-    /// Gives the permits back and says how the work went.
+    /// Returns the permits and says how the work went.
     pub fn finish(mut self, outcome: Outcome) {
         self.finish_all(outcome);
     }
 
+    /// [`finish`](Self::finish) in place.
+    #[doc(hidden)]
     #[inline]
-    pub(super) fn finish_all(&mut self, outcome: Outcome) {
+    pub fn finish_all(&mut self, outcome: Outcome) {
         while let Some(permit) = self.pop() {
             permit.finish(outcome);
         }
     }
 
-    /// As if they had never been granted, even by rates: for work that turned out not to be needed.
+    /// Undoes the grants, also of rates: for work that turned out not to be needed. See [`Permit::undo`].
     pub fn undo(mut self) {
         self.undo_all();
     }
 
-    pub(super) fn undo_all(&mut self) {
+    /// [`undo`](Self::undo) in place.
+    #[doc(hidden)]
+    pub fn undo_all(&mut self) {
+        for several in self.several.drain(..) {
+            several.count_undone();
+        }
         while let Some(permit) = self.pop() {
             permit.undo();
         }
     }
 
-    /// The same permits, no longer tied to the borrow of their provider.
+    /// The same permits, no longer tied to the borrow of their limiters.
     pub fn into_owned(mut self) -> Permits<'static> {
         let few = std::mem::take(&mut self.few);
         let more = std::mem::take(&mut self.more);
@@ -94,6 +116,20 @@ impl<'a> Permits<'a> {
             few: few.map(|permit| permit.map(Permit::into_owned)),
             taken: self.taken,
             more: more.into_iter().map(Permit::into_owned).collect(),
+            several: std::mem::take(&mut self.several),
         }
+    }
+
+    /// The permits one by one. Undoing one of them is no longer undoing the whole.
+    pub fn into_each(mut self) -> impl Iterator<Item = Permit<'a>> {
+        let few = std::mem::take(&mut self.few);
+        let more = std::mem::take(&mut self.more);
+        few.into_iter().flatten().chain(more)
+    }
+}
+
+impl std::fmt::Debug for Permits<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }

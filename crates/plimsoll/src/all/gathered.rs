@@ -1,0 +1,121 @@
+//! One permit for members that were granted at different moments, or by stores.
+//!
+//! What they grant is known only to the permit that comes with it, so the permits themselves are held.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Members;
+use crate::limiter::Several;
+use crate::together::Permits;
+use crate::{Demand, Grant, LeaseState, Moment, Outcome, Permit, Source};
+
+impl Members {
+    /// One permit of several, granted when the first of them was if nothing else is said.
+    pub(super) fn gathered(
+        &self,
+        permits: Permits<'_>,
+        demand: Demand,
+        taken: Option<Moment>,
+    ) -> Permit<'_> {
+        let permits: Vec<_> = permits.into_each().map(Permit::into_owned).collect();
+        let taken = taken.or_else(|| permits.first().map(Permit::granted_at));
+        let grant = demand.granted(taken.unwrap_or_else(|| self.clock().now()));
+        self.totals.granted();
+        let gathered = Gathered::new(self.shared(), permits, demand.cost);
+        Permit::shared(Arc::new(gathered), grant, true)
+    }
+}
+
+/// The permits behind one permit.
+struct Gathered {
+    members: Arc<Members>,
+    behind: Mutex<Vec<Behind>>,
+}
+
+/// One of them, and how many times it was asked for.
+struct Behind {
+    permit: Permit<'static>,
+    times: u32,
+}
+
+impl Gathered {
+    /// Those behind a permit of `cost`.
+    fn new(members: Arc<Members>, permits: Vec<Permit<'static>>, cost: u32) -> Self {
+        let behind = permits.into_iter().map(|permit| Behind {
+            times: permit.cost().checked_div(cost).unwrap_or(1),
+            permit,
+        });
+        Self {
+            members,
+            behind: Mutex::new(behind.collect()),
+        }
+    }
+
+    fn behind(&self) -> MutexGuard<'_, Vec<Behind>> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes so much out of each; with `whole`, what was granted as a whole.
+    fn each(&self, cost: u32, whole: bool, end: impl Fn(Permit<'static>)) {
+        let mut behind = self.behind();
+        let mut parts = Vec::with_capacity(behind.len());
+        for at in (0..behind.len()).rev() {
+            let one = &mut behind[at];
+            let part = cost.saturating_mul(one.times);
+            if part == one.permit.cost() && whole {
+                parts.push(behind.remove(at).permit);
+            } else {
+                parts.extend(one.permit.split(part));
+            }
+        }
+        // Whatever this wakes must not find it locked.
+        drop(behind);
+        parts.into_iter().for_each(end);
+    }
+}
+
+impl Source for Gathered {
+    fn give_back(&self, grant: Grant, outcome: Outcome) {
+        self.each(grant.cost, true, |permit| permit.finish(outcome));
+    }
+
+    fn undo(&self, grant: Grant, whole: bool) {
+        if whole {
+            self.members.count_undone();
+            self.members
+                .group
+                .several()
+                .for_each(|it| it.count_undone());
+        }
+        self.each(grant.cost, whole, Permit::undo);
+    }
+
+    fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {
+        let behind = self.behind();
+        let leases = behind.iter().flat_map(|one| one.permit.leases());
+        let leases: Vec<_> = leases.collect();
+        drop(behind);
+        leases.iter().for_each(each);
+    }
+
+    fn to_shared(&self) -> Arc<dyn Source> {
+        let mut behind = self.behind();
+        Arc::new(Self {
+            members: Arc::clone(&self.members),
+            behind: Mutex::new(std::mem::take(&mut *behind)),
+        })
+    }
+}
+
+/// What is left was forgotten.
+impl Drop for Gathered {
+    fn drop(&mut self) {
+        let behind = self
+            .behind
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for one in behind.drain(..) {
+            one.permit.forget();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a limiter consists of, for callers that ask several limiters at once.
+
+use std::sync::Arc;
+
+use super::Limiter;
+use crate::joint::Joint;
+use crate::name::Name;
+
+/// What a limiter consists of: a gate, several limiters, or nothing that is known here.
+///
+/// Only limiters of this crate say more than the default. A limiter that wraps another passes that one's parts on.
+#[derive(Default)]
+pub struct Parts<'a>(Kind<'a>);
+
+#[derive(Default)]
+pub(crate) enum Kind<'a> {
+    #[default]
+    Unknown,
+    Gate(&'a dyn Joint),
+    Several(&'a dyn Several),
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn gate(gate: &'a dyn Joint) -> Self {
+        Self(Kind::Gate(gate))
+    }
+
+    pub(crate) fn several(several: &'a dyn Several) -> Self {
+        Self(Kind::Several(several))
+    }
+
+    pub(crate) fn kind(self) -> Kind<'a> {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Parts")
+    }
+}
+
+/// A limiter that consists of others, which are asked in its place. It only counts.
+pub(crate) trait Several: Send + Sync {
+    /// The limiters that are asked in its place.
+    fn parts(&self) -> Vec<Part>;
+
+    /// Itself, and those of its members that consist of others.
+    fn all_several(&self) -> Vec<Arc<dyn Several>>;
+
+    /// Counts a grant.
+    fn count_granted(&self);
+
+    /// Counts a grant that was undone.
+    fn count_undone(&self);
+
+    /// Counts a refusal by the limiter at this address, if that is one of its parts.
+    fn count_denied_by(&self, address: usize);
+}
+
+/// One of the limiters that are asked in the place of another.
+pub(crate) struct Part {
+    pub(crate) limiter: Arc<dyn Limiter>,
+    pub(crate) gate: Option<Arc<dyn Joint>>,
+    /// The name of its refusals, if it has none itself.
+    pub(crate) name: Option<Name>,
+    /// How many times its cost is asked for.
+    pub(crate) times: u32,
+}
