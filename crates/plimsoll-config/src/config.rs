@@ -1,12 +1,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use plimsoll_scenario::reader::{Place, Problem, text_of};
+use plimsoll_spec::{Limiter, Place, Places, Problem, Store, Units, text_of};
 
 use crate::check::{Context, Definition, Plan, plan};
-use crate::place::Places;
-use crate::spec::{File, Limiter, Store};
-use crate::{ConfigError, Format, de, effective};
+use crate::spec::File;
+use crate::{ConfigError, Format, effective};
 
 /// A configuration file that has been read and checked.
 ///
@@ -65,8 +64,7 @@ impl Config {
                 warnings,
             }),
             (error, _) => Err(error.unwrap_or_else(|| {
-                let place = Place { line: 1, column: 1 };
-                ConfigError::problem(path, Problem::new(place, "nothing can be read"))
+                ConfigError::problem(path, Problem::new(Place::START, "nothing can be read"))
             })),
         }
     }
@@ -116,16 +114,19 @@ impl Config {
     }
 }
 
+/// What a file is, for the message if it is empty.
+const WHAT: &str = "a configuration file: a map with `limiters`";
+
 /// A file, how to build it, and what is odd about it.
 type Checked = (File, Plan, Vec<Problem>);
 
 /// What the text says, as far as it can be read, and everything that is wrong with it.
 fn read(text: &str, format: Format) -> (Option<Checked>, Vec<Problem>) {
-    let root = match format.tree(text) {
+    let root = match format.tree(text, WHAT) {
         Ok(root) => root,
         Err(problem) => return (None, vec![problem]),
     };
-    let read = de::read::<File>(&root);
+    let read = plimsoll_spec::read::<File>(&root, Units::Required);
     let Some(mut file) = read.value else {
         return (None, read.problems);
     };

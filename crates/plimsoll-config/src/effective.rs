@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use plimsoll_scenario::reader::{Entry, Node, Value, parse};
+use plimsoll_spec::{Entry, Node, Value, parse};
 
 use crate::Config;
 

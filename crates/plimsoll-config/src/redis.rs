@@ -1,13 +1,7 @@
 //! From descriptions to limits in Redis. Nothing is connected here.
 
-use plimsoll::{
-    Bandwidths, Concurrency, FixedWindow, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
-};
 use plimsoll_redis::{Borrow, Fleet, Outage, RedisRule, Store, StoreError};
-
-use crate::place::Step;
-use crate::rules::{FromKind, Unfit};
-use crate::spec::{self, Always, Kind, Limiter};
+use plimsoll_spec::{self as spec, Always, InvalidSpec, Kind, Limiter, Step};
 
 /// The store of a description.
 pub(crate) fn open(spec: &spec::Store) -> Result<Store, StoreError> {
@@ -20,7 +14,7 @@ pub(crate) fn open(spec: &spec::Store) -> Result<Store, StoreError> {
 }
 
 /// A limiter of a kind that Redis can hold, in `store`. If there is no such limiter it says which field is wrong.
-pub(crate) fn fleet(limiter: &Limiter, name: &str, store: &Store) -> Result<Fleet, Unfit> {
+pub(crate) fn fleet(limiter: &Limiter, name: &str, store: &Store) -> Result<Fleet, InvalidSpec> {
     let (common, rule) = (&limiter.common, rule(&limiter.kind)?);
     let fleet = store.limiter(name, rule)?.fleet();
     let fleet = match &common.outage {
@@ -31,39 +25,17 @@ pub(crate) fn fleet(limiter: &Limiter, name: &str, store: &Store) -> Result<Flee
         Some(borrow) => fleet.borrowing(borrow_of(borrow)),
         None => fleet,
     };
-    fleet.build().map_err(|invalid| {
-        let unfit = Unfit::from(invalid);
-        match unfit.invalid.field() {
-            "keep" => unfit.under(Step::Key("borrow")),
-            "borrow" => unfit,
-            // The rule itself is right, so it is the share of it.
-            _ => unfit.under(Step::Key("outage")),
-        }
+    fleet.build().map_err(|invalid| match invalid.field() {
+        "keep" => InvalidSpec::from(invalid).under(Step::Key("borrow")),
+        "borrow" => invalid.into(),
+        // The rule itself is right, so it is the share of it.
+        _ => InvalidSpec::of("local", invalid).under(Step::Key("outage")),
     })
 }
 
-fn rule(kind: &Kind) -> Result<RedisRule, Unfit> {
-    fn of<R: FromKind + Into<RedisRule>>(kind: &Kind) -> Option<Result<RedisRule, Unfit>> {
-        R::of(kind).map(|rule| rule.map(Into::into))
-    }
-    let rule = match kind {
-        Kind::FixedWindow { .. } => of::<FixedWindow>(kind),
-        Kind::SlidingWindow { .. } => of::<SlidingWindow>(kind),
-        Kind::SlidingLog { .. } => of::<SlidingLog>(kind),
-        Kind::SlidingCounter { .. } => of::<SlidingCounter>(kind),
-        Kind::TokenBucket(_) => of::<TokenBucket>(kind),
-        Kind::Bandwidths { .. } => of::<Bandwidths>(kind),
-        Kind::Concurrency { limit, lease } => {
-            let rule = RedisRule::from(Concurrency::try_new(limit.0)?);
-            Some(Ok(match lease {
-                Some(lease) => rule.with_lease((*lease).into()),
-                None => rule,
-            }))
-        }
-        _ => None,
-    };
+fn rule(kind: &Kind) -> Result<RedisRule, InvalidSpec> {
     let none = || plimsoll::InvalidLimit::new("kind", kind.word(), "one that Redis can hold");
-    rule.unwrap_or_else(|| Err(none().into()))
+    RedisRule::described(kind).unwrap_or_else(|| Err(none().into()))
 }
 
 pub(crate) fn outage_of(outage: spec::Outage) -> Outage {
@@ -89,8 +61,8 @@ pub(crate) fn borrow_of(spec: &spec::Borrow) -> Borrow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::KEPT;
     use crate::{Config, Format};
+    use plimsoll_spec::STORABLE;
 
     #[test]
     fn a_store_keeps_the_kinds_that_redis_can_hold() {
@@ -113,7 +85,7 @@ mod tests {
             let config = Config::from_str("a.yaml", &text, Format::Yaml);
             let config = config.unwrap_or_else(|error| panic!("{error}"));
             let kind = &config.spec.limiters.get("a").expect("there").kind;
-            assert_eq!(rule(kind).is_ok(), KEPT.contains(&word), "{word}");
+            assert_eq!(rule(kind).is_ok(), STORABLE.contains(&word), "{word}");
         }
     }
 }

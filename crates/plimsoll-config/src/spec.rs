@@ -1,26 +1,10 @@
-//! What a configuration file holds, as types. The JSON Schema is made of them.
-
-mod algorithm;
-mod fill;
-mod limiter;
-mod named;
-mod scalar;
-mod store;
+//! What a configuration file holds, as types: limiters, and where they are used. The JSON Schema is made of them.
 
 use std::borrow::Cow;
 
+use plimsoll_spec::{Limiter, Name, Named, Store};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
-
-pub(crate) use algorithm::Algorithm;
-pub(crate) use fill::KEPT;
-pub(crate) use limiter::{
-    Align, Bandwidth, Bucket, Common, Counts, Full, Kind, Limiter, Member, Order, Queue, Style,
-};
-pub(crate) use named::Named;
-pub(crate) use scalar::{Memory, Name, Percent, Period, Positive, Rate, Span};
-use scalar::{micros, millis, positive};
-pub(crate) use store::{Always, Borrow, Outage, Store, Url};
 
 /// A file of limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll::Clock;
 use plimsoll::kinds::{Kind, Weight};
 use plimsoll_config::{Config, Format, Part};
-use plimsoll_scenario::reader::{Entry, Node, Value as Tree, parse};
+use plimsoll_spec::{Entry, Node, Value as Tree, parse};
 use serde_json::Value;
 
 fn project() -> PathBuf {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_config::schema;
-use plimsoll_scenario::reader::{Node, Value as Tree, parse};
+use plimsoll_spec::{Node, Value as Tree, parse};
 use serde_json::{Map, Value};
 
 fn project() -> PathBuf {

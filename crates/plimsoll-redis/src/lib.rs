@@ -73,6 +73,8 @@ mod builder;
 mod bytes;
 mod circuit;
 mod decision;
+#[cfg(feature = "spec")]
+mod described;
 mod error;
 mod face;
 mod health;

@@ -47,20 +47,17 @@
 //! for the wrong reason. The format knows more than the library can do yet; such scenarios are read,
 //! counted as not supported, and never as passed.
 
-mod error;
 mod read;
-pub mod reader;
 mod report;
 mod run;
 mod spec;
-mod tree;
 
 use std::path::Path;
 
-pub use error::FileError;
-pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
+use plimsoll_spec::{Read, text_of};
 
-use plimsoll::adaptive::Limit;
+pub use plimsoll_spec::FileError;
+pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
 
 #[cfg(feature = "redis")]
 pub use run::redis::Place as RedisPlace;
@@ -73,7 +70,7 @@ pub use run::redis::Place as RedisPlace;
 /// [`Report::tally`].
 pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
     let path = path.as_ref();
-    run_str(path, &reader::text_of(path)?)
+    run_str(path, &text_of(path)?)
 }
 
 /// Runs every scenario of `text`; `path` is only for the messages.
@@ -94,20 +91,20 @@ pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> 
 #[cfg(feature = "redis")]
 pub fn run_file_on(path: impl AsRef<Path>, store: &RedisPlace) -> Result<Report, FileError> {
     let path = path.as_ref();
-    let text = reader::text_of(path)?;
+    let text = text_of(path)?;
     run_each(path, &text, |scenario| run::run_on(scenario, store))
 }
 
 fn run_each(
     path: &Path,
     text: &str,
-    run: impl Fn(&spec::Scenario) -> error::Read<Verdict>,
+    run: impl Fn(&spec::Scenario) -> Read<Verdict>,
 ) -> Result<Report, FileError> {
     let scenarios = read::scenarios(text).map_err(|problem| FileError::problem(path, problem))?;
     let results = scenarios.iter().enumerate().map(|(index, scenario)| {
         let verdict = run(scenario).map_err(|problem| {
-            let problem = problem.under_index(index).at_top();
-            FileError::problem(path, problem.in_scenario(Some(scenario.name.clone())))
+            let problem = read::at_top(problem.under_index(index));
+            FileError::problem(path, read::in_scenario(problem, Some(&scenario.name)))
         })?;
         Ok(ScenarioResult::new(
             &scenario.name,
@@ -116,35 +113,6 @@ fn run_each(
         ))
     });
     Ok(Report::new(path, results.collect::<Result<_, _>>()?))
-}
-
-/// The limit algorithm `name`, in the words of the format.
-///
-/// `parameters` is the map of its other fields in YAML or JSON; what it leaves out takes the algorithm's default,
-/// and nothing at all is all defaults. This is the one table of algorithms by name, for programs that let their users
-/// choose.
-///
-/// ```
-/// use plimsoll::adaptive::Limit;
-///
-/// let limit = plimsoll_scenario::limit("windowed", "{ delegate: { algorithm: vegas, initial: 40 } }")?;
-/// assert_eq!(limit.limit(), 40);
-///
-/// let error = plimsoll_scenario::limit("vegas", "{ intial: 40 }").unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "limit:1:3: intial: unknown field of the algorithm `vegas`, did you mean `initial`?"
-/// );
-/// # Ok::<(), plimsoll_scenario::FileError>(())
-/// ```
-///
-/// # Errors
-///
-/// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows. The place in the
-/// message is that in `parameters`.
-pub fn limit(name: &str, parameters: &str) -> Result<Box<dyn Limit>, FileError> {
-    let limit = read::limit(name, parameters).and_then(|algorithm| run::limit(&algorithm));
-    limit.map_err(|problem| FileError::problem(Path::new("limit"), problem))
 }
 
 /// Runs a file in a test, and panics with the report unless every scenario passed.

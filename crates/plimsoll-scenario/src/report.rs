@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 
-use crate::error::label;
+use plimsoll_spec::label;
 
 /// What came of the scenarios of one file.
 ///

@@ -13,30 +13,39 @@ fn error(text: &str) -> FileError {
     }
 }
 
-fn check(table: &str, file: impl Fn(&str) -> String) {
-    let rows: Vec<&str> = table.split_inclusive("\n\n").collect();
-    assert!(rows.len() > 5, "the table could not be read");
-    for row in rows {
+/// Checks every row of a table. With `PLIMSOLL_REWRITE=1` it writes the messages that come instead: read the difference.
+fn check(name: &str, file: impl Fn(&str) -> String) {
+    let path = format!("{}/tests/bad_files/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let table = std::fs::read_to_string(&path).expect(&path);
+    let rows = table.split_inclusive("\n\n").map(|row| {
         let row = row.trim_end_matches('\n');
-        let (part, message) = row.split_once("=> ").expect(row);
-        let part = part.strip_suffix('\n').unwrap_or(part);
-        assert_eq!(error(&file(part)).to_string(), message, "of {part}");
+        let (part, _) = row.split_once("=> ").expect(row);
+        let file = file(part.strip_suffix('\n').unwrap_or(part));
+        format!("{part}=> {}\n", error(&file))
+    });
+    let rows: Vec<String> = rows.collect();
+    assert!(rows.len() > 5, "the table could not be read");
+    let found = rows.join("\n");
+    if std::env::var_os("PLIMSOLL_REWRITE").is_some() {
+        std::fs::write(&path, found).expect(&path);
+    } else {
+        assert_eq!(found, table);
     }
 }
 
 #[test]
 fn files_that_are_no_list_of_scenarios() {
-    check(include_str!("bad_files/files.txt"), str::to_owned);
+    check("files", str::to_owned);
 }
 
 #[test]
 fn text_that_is_no_usable_yaml() {
-    check(include_str!("bad_files/yaml.txt"), str::to_owned);
+    check("yaml", str::to_owned);
 }
 
 #[test]
 fn limiters() {
-    check(include_str!("bad_files/limiters.txt"), |limiter| {
+    check("limiters", |limiter| {
         format!("- name: n\n  limiter: {limiter}\n  steps: [{{ try: 1 }}]\n")
     });
 }
@@ -47,19 +56,17 @@ fn with_step(step: &str) -> String {
 
 #[test]
 fn steps() {
-    check(include_str!("bad_files/steps.txt"), with_step);
+    check("steps", with_step);
 }
 
 #[test]
 fn expectations() {
-    check(include_str!("bad_files/expectations.txt"), with_step);
+    check("expectations", with_step);
 }
 
 #[test]
 fn traces() {
-    check(include_str!("bad_files/traces.txt"), |body| {
-        format!("- {{ name: n, {body} }}\n")
-    });
+    check("traces", |body| format!("- {{ name: n, {body} }}\n"));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::fmt::strtime;
-use plimsoll_scenario::FileError;
-use plimsoll_scenario::reader::{Place, Problem, quote};
+use plimsoll_spec::FileError;
+use plimsoll_spec::{Place, Problem, quote};
 use rand::RngExt;
 
 use crate::num::NANOS;
@@ -31,7 +31,7 @@ const COMMON: &str = "%d/%b/%Y:%H:%M:%S %z";
 ///
 /// let error = AccessLog::from_text("access.log", "hello").unwrap_err();
 /// assert_eq!(error.to_string(), "access.log:1:1: expected a request with its moment, found \"hello\"");
-/// # Ok::<(), plimsoll_scenario::FileError>(())
+/// # Ok::<(), plimsoll_spec::FileError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct AccessLog {

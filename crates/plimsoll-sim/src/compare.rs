@@ -24,7 +24,7 @@ use crate::{Checked, Contender, Run, Simulation, Summary};
 /// assert!(fixed.checks().iter().all(|check| check.met));
 /// let none = Comparison::of(&simulation).test(Contender::none()).run();
 /// assert!(!none.checks().iter().all(|check| check.met));
-/// # Ok::<(), plimsoll_scenario::FileError>(())
+/// # Ok::<(), plimsoll_spec::FileError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

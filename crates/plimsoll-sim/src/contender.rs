@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::adaptive::{Limit, Load, Sample};
-use plimsoll_scenario::reader::{self, Fields, Node, Read, scalar};
+use plimsoll_spec::{Fields, Node, Read, Units, limit_at, scalar};
 
 use crate::Simulation;
 use crate::num::whole32;
@@ -101,7 +101,7 @@ impl Contender {
 
     fn algorithm(name: &str, algorithm: &'static str, parameters: &'static str) -> Self {
         Self::new(name, move || {
-            match plimsoll_scenario::limit(algorithm, parameters) {
+            match plimsoll_spec::limit(algorithm, parameters) {
                 Ok(limit) => limit,
                 Err(error) => unreachable!("a table of algorithms that exist: {error}"),
             }
@@ -110,12 +110,14 @@ impl Contender {
 
     /// An algorithm as a file describes it: a map with its name under `algorithm`, and its parameters.
     pub(crate) fn described(node: &Node) -> Read<Self> {
-        reader::limit(node)?;
+        limit_at(node, Units::Required)?;
         let name = Fields::any(node, "an algorithm")?.required("algorithm", scalar::text)?;
         let node = node.clone();
-        Ok(Self::new(name, move || match reader::limit(&node) {
-            Ok(limit) => limit,
-            Err(_) => unreachable!("it was read before"),
+        Ok(Self::new(name, move || {
+            match limit_at(&node, Units::Required) {
+                Ok(limit) => limit,
+                Err(_) => unreachable!("it was read before"),
+            }
         }))
     }
 
@@ -173,7 +175,7 @@ impl fmt::Debug for Contender {
 
 impl fmt::Display for UnknownLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use plimsoll_scenario::reader::{quote, scalar::nearest};
+        use plimsoll_spec::{quote, scalar::nearest};
 
         let known = ALGORITHMS.iter().map(|(name, ..)| *name);
         let known = known.chain(PLAIN.iter().map(|(name, _)| *name));

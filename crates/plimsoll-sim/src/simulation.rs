@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::Queue;
-use plimsoll_scenario::{FileError, reader};
+use plimsoll_spec::{FileError, text_of};
 
 use crate::expect::Expectation;
 use crate::num::{NANOS, index, seconds};
@@ -107,7 +107,7 @@ impl Simulation {
     /// If it cannot be opened, or is not a simulation; says where and why.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        Self::from_text(path, &reader::text_of(path)?)
+        Self::from_text(path, &text_of(path)?)
     }
 
     /// Reads the simulation in `text`; `path` is only for the messages.

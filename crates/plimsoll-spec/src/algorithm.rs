@@ -1,15 +1,19 @@
-//! Algorithms that find a limit, with their defaults.
+//! Algorithms that find a limit: their fields, their defaults, and how each is built.
 
+use plimsoll::adaptive::{Aimd, Gradient2, LatencyGradient, Limit, Vegas, Verdict, Windowed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Period, Positive, Rate, Span, micros, millis, positive};
+use crate::invalid::InvalidSpec;
+use crate::path::Step;
+use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
 
 /// The algorithms, each with its own parameters.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "algorithm", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "Algorithm", tag = "algorithm")]
-pub(crate) enum Algorithm {
+#[non_exhaustive]
+pub enum Algorithm {
     /// One more for each success, a cut for each failure.
     Aimd {
         /// The least limit: 20 unless set.
@@ -23,7 +27,7 @@ pub(crate) enum Algorithm {
         max: Option<Positive>,
         /// By what the limit is multiplied at a failure, at least 0.5 and below 1.
         #[serde(default = "nine_tenths")]
-        backoff: Rate,
+        backoff: Number,
         /// What lasts longer is a failure.
         #[serde(default = "millis::<5000>")]
         timeout: Period,
@@ -41,13 +45,13 @@ pub(crate) enum Algorithm {
         max: Option<Positive>,
         /// The weight of what is new, at most 1.
         #[serde(default = "one")]
-        smoothing: Rate,
+        smoothing: Number,
         /// How rarely the latency of an idle server is measured anew.
         #[serde(default = "positive::<30>")]
         probe_multiplier: Positive,
         /// Factors used in turn in place of chance, for tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        probe_jitter: Option<Vec<Rate>>,
+        probe_jitter: Option<Vec<Number>>,
     },
     /// By how latency now compares with latency over long.
     Gradient2 {
@@ -62,7 +66,7 @@ pub(crate) enum Algorithm {
         max: Option<Positive>,
         /// The weight of what is new, at most 1.
         #[serde(default = "a_fifth")]
-        smoothing: Rate,
+        smoothing: Number,
         /// Over how many samples latency over long is averaged.
         #[serde(default = "positive::<600>")]
         long_window: Positive,
@@ -71,7 +75,7 @@ pub(crate) enum Algorithm {
         warmup: u32,
         /// How many times the latency over long is still good.
         #[serde(default = "one_and_a_half")]
-        tolerance: Rate,
+        tolerance: Number,
         /// How much may queue at the server.
         #[serde(default = "count::<4>")]
         queue_size: u32,
@@ -115,7 +119,7 @@ pub(crate) enum Algorithm {
         max: Option<Positive>,
         /// How many times the least latency is still good.
         #[serde(default = "one_and_a_half")]
-        tolerance: Rate,
+        tolerance: Number,
         /// The least bound of the queue.
         #[serde(default = "positive::<20>")]
         min_queue: Positive,
@@ -138,6 +142,40 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
+    /// The word for this algorithm in files.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Aimd { .. } => "aimd",
+            Self::Vegas { .. } => "vegas",
+            Self::Gradient2 { .. } => "gradient2",
+            Self::Windowed { .. } => "windowed",
+            Self::LatencyGradient { .. } => "latency_gradient",
+            Self::Verdict { .. } => "verdict",
+        }
+    }
+
+    /// Builds the algorithm. Bounds that are not set have the defaults of the algorithm.
+    ///
+    /// # Errors
+    ///
+    /// If the algorithm does not accept its numbers.
+    pub fn build(&self) -> Result<Box<dyn Limit>, InvalidSpec> {
+        built(&self.filled())
+    }
+
+    /// The algorithm as itself, if it is `latency_gradient`: its traces look deeper into it than a limit shows.
+    #[must_use]
+    pub fn latency_gradient(&self) -> Option<Result<LatencyGradient, InvalidSpec>> {
+        latency_gradient(&self.filled())
+    }
+
+    fn filled(&self) -> Self {
+        let mut filled = self.clone();
+        filled.fill([None; 3]);
+        filled
+    }
+
     /// Fills in the bounds that are not said; `outer` are those of windows around it.
     pub(crate) fn fill(&mut self, outer: [Option<Positive>; 3]) {
         let (bounds, defaults) = match self {
@@ -172,7 +210,8 @@ impl Algorithm {
     }
 
     /// The bounds of the limit that it, or what is behind its windows, finds: least, first, most.
-    pub(crate) fn bounds(&mut self) -> [&mut Option<Positive>; 3] {
+    #[must_use]
+    pub fn bounds(&mut self) -> [&mut Option<Positive>; 3] {
         match self {
             Self::Aimd {
                 min, initial, max, ..
@@ -196,18 +235,122 @@ const fn count<const N: u32>() -> u32 {
     N
 }
 
-const fn nine_tenths() -> Rate {
-    Rate(0.9)
+const fn nine_tenths() -> Number {
+    Number(0.9)
 }
 
-const fn one() -> Rate {
-    Rate(1.0)
+const fn one() -> Number {
+    Number(1.0)
 }
 
-const fn a_fifth() -> Rate {
-    Rate(0.2)
+const fn a_fifth() -> Number {
+    Number(0.2)
 }
 
-const fn one_and_a_half() -> Rate {
-    Rate(1.5)
+const fn one_and_a_half() -> Number {
+    Number(1.5)
+}
+
+/// Builds an algorithm whose bounds are filled in.
+fn built(algorithm: &Algorithm) -> Result<Box<dyn Limit>, InvalidSpec> {
+    Ok(match algorithm {
+        Algorithm::Aimd {
+            min,
+            initial,
+            max,
+            backoff,
+            timeout,
+        } => {
+            let aimd = Aimd::builder().min(bound(*min)).initial(bound(*initial));
+            let aimd = aimd.max(bound(*max)).backoff(backoff.0);
+            Box::new(aimd.timeout((*timeout).into()).build()?)
+        }
+        Algorithm::Vegas {
+            min,
+            initial,
+            max,
+            smoothing,
+            probe_multiplier,
+            probe_jitter,
+        } => {
+            let vegas = Vegas::builder().min(bound(*min)).initial(bound(*initial));
+            let vegas = vegas.max(bound(*max)).smoothing(smoothing.0);
+            let vegas = vegas.probe_multiplier(probe_multiplier.0);
+            let vegas = match probe_jitter {
+                Some(jitter) => {
+                    vegas.probe_jitter(jitter.iter().map(|it| it.0).collect::<Vec<_>>())
+                }
+                None => vegas,
+            };
+            Box::new(vegas.build()?)
+        }
+        Algorithm::Gradient2 {
+            min,
+            initial,
+            max,
+            smoothing,
+            long_window,
+            warmup,
+            tolerance,
+            queue_size,
+        } => {
+            let gradient = Gradient2::builder()
+                .min(bound(*min))
+                .initial(bound(*initial));
+            let gradient = gradient.max(bound(*max)).smoothing(smoothing.0);
+            let gradient = gradient.long_window(long_window.0).warmup(*warmup);
+            let gradient = gradient.tolerance(tolerance.0).queue_size(*queue_size);
+            Box::new(gradient.build()?)
+        }
+        Algorithm::Windowed {
+            delegate,
+            min_window,
+            max_window,
+            window_size,
+            min_rtt,
+            ..
+        } => {
+            let delegate = built(delegate);
+            let delegate = delegate.map_err(|invalid| invalid.under(Step::Key("delegate")))?;
+            let windowed = Windowed::builder(delegate).min_window((*min_window).into());
+            let windowed = windowed.max_window((*max_window).into());
+            let windowed = windowed.window_size(window_size.0);
+            Box::new(windowed.min_rtt((*min_rtt).into()).build()?)
+        }
+        Algorithm::LatencyGradient { .. } => match latency_gradient(algorithm) {
+            Some(gradient) => Box::new(gradient?),
+            None => unreachable!("it was matched above"),
+        },
+        Algorithm::Verdict { min, initial, max } => {
+            let verdict = Verdict::builder().min(bound(*min)).initial(bound(*initial));
+            Box::new(verdict.max(bound(*max)).build()?)
+        }
+    })
+}
+
+fn latency_gradient(algorithm: &Algorithm) -> Option<Result<LatencyGradient, InvalidSpec>> {
+    let Algorithm::LatencyGradient {
+        min,
+        initial,
+        max,
+        tolerance,
+        min_queue,
+        initial_queue,
+    } = algorithm
+    else {
+        return None;
+    };
+    let gradient = LatencyGradient::builder().min(bound(*min));
+    let gradient = gradient.initial(bound(*initial)).max(bound(*max));
+    let gradient = gradient.tolerance(tolerance.0).min_queue(min_queue.0);
+    let gradient = gradient.initial_queue(initial_queue.0).build();
+    Some(gradient.map_err(InvalidSpec::from))
+}
+
+/// A bound that has been filled in.
+const fn bound(bound: Option<Positive>) -> u32 {
+    match bound {
+        Some(bound) => bound.0,
+        None => 1,
+    }
 }

@@ -12,8 +12,14 @@ use plimsoll::{
     SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 
-use crate::rules::{FromKind, Unfit};
-use crate::spec::Kind;
+/// A rule that [`AnyRate`] can be.
+pub trait RateRule: Replenishes + Clone {
+    /// The rule as one that can become any other.
+    fn into_any(self) -> AnyRate;
+
+    /// The rule that `rule` is, if it is of this type.
+    fn from_any(rule: AnyRate) -> Option<Self>;
+}
 
 /// Declares the rule and its state, and passes everything on to the rule inside.
 ///
@@ -23,19 +29,28 @@ macro_rules! any_rate {
     ($($name:ident),+ $(,)?) => {
         /// The rule of a rate of any kind.
         #[derive(Clone, Debug)]
-        pub(crate) enum AnyRate {
-            $($name($name)),+
+        #[non_exhaustive]
+        pub enum AnyRate {
+            $(#[doc = concat!("[`", stringify!($name), "`](plimsoll::", stringify!($name), ").")] $name($name)),+
         }
 
         /// What it remembers.
         #[derive(Clone, Debug)]
-        pub(crate) enum AnyState {
-            $($name(<$name as Rule>::State)),+
+        #[non_exhaustive]
+        pub enum AnyState {
+            $(#[doc = concat!("The state of [`", stringify!($name), "`](plimsoll::", stringify!($name), ").")] $name(<$name as Rule>::State)),+
         }
 
-        $(impl From<$name> for AnyRate {
-            fn from(rule: $name) -> Self {
-                Self::$name(rule)
+        $(impl RateRule for $name {
+            fn into_any(self) -> AnyRate {
+                AnyRate::$name(self)
+            }
+
+            fn from_any(rule: AnyRate) -> Option<Self> {
+                match rule {
+                    AnyRate::$name(rule) => Some(rule),
+                    _ => None,
+                }
             }
         })+
 
@@ -107,31 +122,6 @@ any_rate!(
     Smooth,
     TokenBucket,
 );
-
-impl AnyRate {
-    /// The rule of a kind that is a rate.
-    pub(crate) fn of(kind: &Kind) -> Option<Result<Self, Unfit>> {
-        fn of<R: FromKind + Into<AnyRate>>(kind: &Kind) -> Option<Result<AnyRate, Unfit>> {
-            R::of(kind).map(|rule| rule.map(Into::into))
-        }
-        match kind {
-            Kind::FixedWindow { .. } => of::<FixedWindow>(kind),
-            Kind::SlidingWindow { .. } => of::<SlidingWindow>(kind),
-            Kind::SlidingLog { .. } => of::<SlidingLog>(kind),
-            Kind::SlidingCounter { .. } => of::<SlidingCounter>(kind),
-            Kind::TokenBucket(_) => of::<TokenBucket>(kind),
-            Kind::Bandwidths { .. } => of::<Bandwidths>(kind),
-            Kind::SmoothBursty { .. } | Kind::SmoothWarmup { .. } => of::<Smooth>(kind),
-            Kind::Refresh { .. } => of::<Refresh>(kind),
-            Kind::PenaltyBucket { .. } => of::<PenaltyBucket>(kind),
-            Kind::Concurrency { .. }
-            | Kind::Adaptive(_)
-            | Kind::All { .. }
-            | Kind::Memory { .. }
-            | Kind::Cpu { .. } => None,
-        }
-    }
-}
 
 impl Replenishes for AnyRate {}
 

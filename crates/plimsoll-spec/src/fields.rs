@@ -1,9 +1,9 @@
 //! Maps and lists: known fields only, and every problem inside them learns where it is.
 
-use crate::error::{Problem, Read, label};
-use crate::tree::{Entry, Node, Place, Value};
-
-use super::scalar::{expected, nearest};
+use crate::place::Place;
+use crate::problem::{Problem, Read, label};
+use crate::scalar::{expected, nearest};
+use crate::tree::{Entry, Node, Value};
 
 /// The fields of one map.
 #[derive(Debug)]

@@ -1,34 +1,12 @@
-//! How files of this project are read: strictly, and so that every mistake has a place.
-//!
-//! For other kinds of file that share the vocabulary of scenario files. Text becomes a tree of [`Node`]s; a reader
-//! opens maps as [`Fields`] and lists with [`each`], and gives a [`Problem`] that learns on its way up which field it
-//! is about.
-//!
-//! ```
-//! use plimsoll_scenario::FileError;
-//! use plimsoll_scenario::reader::{Fields, document, scalar};
-//!
-//! let read = |text| {
-//!     let root = document(text, "a pool")?;
-//!     Fields::of(&root, "a pool", &["size", "timeout"])?.required("size", scalar::positive)
-//! };
-//! assert_eq!(read("{ size: 3 }"), Ok(3));
-//! let error = FileError::problem("pool.yaml".as_ref(), read("{ sise: 3 }").unwrap_err());
-//! assert_eq!(error.to_string(), "pool.yaml:1:3: sise: unknown field of a pool, did you mean `size`?");
-//! ```
+//! Files: their text, and why one could not be read.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use plimsoll::adaptive::Limit;
-
-use crate::FileError;
-
-pub use crate::error::{Problem, Read, label, quote};
-pub use crate::read::fields::{Fields, each};
-pub use crate::read::scalar;
-pub use crate::tree::{Entry, Node, Place, Value, parse};
+use crate::place::Place;
+use crate::problem::Problem;
 
 /// No file is this long; what is, is something else that was named by mistake.
 const MAX_BYTES: u64 = 16 << 20;
@@ -43,39 +21,11 @@ pub fn text_of(path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|error| {
         let text = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()])
             .into_owned();
-        FileError::problem(path, Problem::new(end_of(&text), "this is not UTF-8 text"))
+        FileError::problem(
+            path,
+            Problem::new(Place::end_of(&text), "this is not UTF-8 text"),
+        )
     })
-}
-
-/// Reads the one document of `text`, which must not be empty. `what` names it in the message if it is.
-///
-/// # Errors
-///
-/// The first thing that is wrong with it as YAML.
-pub fn document(text: &str, what: &str) -> Read<Node> {
-    parse(text)?.ok_or_else(|| {
-        let message = format!("expected {what}, found nothing");
-        Problem::new(Place { line: 1, column: 1 }, message)
-    })
-}
-
-/// Reads a limit algorithm: a map with its name under `algorithm`, and its parameters.
-///
-/// # Errors
-///
-/// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows.
-pub fn limit(node: &Node) -> Read<Box<dyn Limit>> {
-    crate::read::algorithm(node, scalar::Bare::Refused)
-        .and_then(|algorithm| crate::run::limit(&algorithm))
-}
-
-/// Reads the queue of a limiter.
-///
-/// # Errors
-///
-/// If it is none.
-pub fn queue(node: &Node) -> Read<plimsoll::Queue> {
-    crate::read::limiter::queue(node, scalar::Bare::Refused).map(|spec| crate::run::queue(&spec))
 }
 
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
@@ -92,11 +42,119 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where `text` ends.
-fn end_of(text: &str) -> Place {
-    let last = text.rsplit('\n').next().unwrap_or_default();
-    Place {
-        line: text.matches('\n').count() + 1,
-        column: last.chars().count() + 1,
+/// A file that could not be read, or that says something that has no meaning.
+///
+/// Its message is one line: `limits.yaml:7:34: scenarios[0].steps[2].expect.retry_after: expected …, found …`. Where a
+/// reader looks for all mistakes, each has such a line: see [`lines`](Self::lines).
+/// Indices count from 0, lines and columns from 1.
+#[derive(Debug)]
+pub struct FileError {
+    path: PathBuf,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Io(io::Error),
+    /// At least one, in the order of the file.
+    Problems(Vec<Problem>),
+}
+
+impl FileError {
+    fn io(path: &Path, error: io::Error) -> Self {
+        Self {
+            path: path.to_owned(),
+            cause: Cause::Io(error),
+        }
+    }
+
+    /// A file in which something is wrong.
+    #[must_use]
+    pub fn problem(path: &Path, problem: Problem) -> Self {
+        Self {
+            path: path.to_owned(),
+            cause: Cause::Problems(vec![problem]),
+        }
+    }
+
+    /// A file in which several things are wrong, in the order of the file. `None` if there are none.
+    #[must_use]
+    pub fn problems(path: &Path, mut problems: Vec<Problem>) -> Option<Self> {
+        problems.sort_by_key(|problem| (problem.place().line, problem.place().column));
+        problems.dedup();
+        let path = path.to_owned();
+        let cause = Cause::Problems(problems);
+        let some = matches!(&cause, Cause::Problems(problems) if !problems.is_empty());
+        some.then_some(Self { path, cause })
+    }
+
+    /// Everything that is wrong, one line each: `limits.yaml:7:34: limiters.api.every: expected …, found …`.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let path = self.path.display();
+        let (io, problems) = match &self.cause {
+            Cause::Io(error) => (Some(error), &[][..]),
+            Cause::Problems(problems) => (None, problems.as_slice()),
+        };
+        let io = io.map(|error| format!("{path}: cannot be read: {error}"));
+        let problems = problems
+            .iter()
+            .map(|problem| format!("{}:{problem}", self.path.display()));
+        io.into_iter().chain(problems)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The line, from 1; `None` if the file could not even be opened.
+    #[must_use]
+    pub fn line(&self) -> Option<usize> {
+        self.as_problem().map(|problem| problem.place().line)
+    }
+
+    /// The column, from 1, counted in characters.
+    #[must_use]
+    pub fn column(&self) -> Option<usize> {
+        self.as_problem().map(|problem| problem.place().column)
+    }
+
+    /// The path of the field, such as `scenarios[3].steps[2].at`; `None` if no field is to blame.
+    #[must_use]
+    pub fn field(&self) -> Option<&str> {
+        self.as_problem()
+            .map(Problem::field)
+            .filter(|field| !field.is_empty())
+    }
+
+    /// The first.
+    fn as_problem(&self) -> Option<&Problem> {
+        match &self.cause {
+            Cause::Io(_) => None,
+            Cause::Problems(problems) => problems.first(),
+        }
+    }
+}
+
+/// All [lines](Self::lines) as one: a record of a log.
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.lines().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            f.write_str(&line)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::Io(error) => Some(error),
+            Cause::Problems(_) => None,
+        }
     }
 }

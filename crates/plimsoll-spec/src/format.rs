@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use plimsoll_scenario::reader::{Node, Place, Problem, Read, document};
 use serde::de::IgnoredAny;
 
+use crate::place::Place;
+use crate::problem::{Problem, Read};
 use crate::toml_tree;
+use crate::tree::{Node, document};
 
-/// What a configuration file is written in.
+/// What a file is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
     /// YAML, of which JSON is a part.
@@ -17,8 +19,6 @@ pub enum Format {
     /// JSON, and nothing of YAML besides.
     Json,
 }
-
-const WHAT: &str = "a configuration file: a map with `limiters`";
 
 impl Format {
     /// The format by the end of a file's name: `.toml`, `.json`, and YAML for everything else.
@@ -32,13 +32,18 @@ impl Format {
         }
     }
 
-    pub(crate) fn tree(self, text: &str) -> Read<Node> {
+    /// Reads the one document of `text`. `what` names it in the message if there is nothing in it.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it in this format.
+    pub fn tree(self, text: &str, what: &str) -> Read<Node> {
         match self {
-            Self::Yaml => document(text, WHAT),
+            Self::Yaml => document(text, what),
             Self::Toml => toml_tree::tree(text),
             Self::Json => {
                 check_json(text)?;
-                document(text, WHAT)
+                document(text, what)
             }
         }
     }

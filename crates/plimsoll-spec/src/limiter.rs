@@ -1,326 +1,325 @@
-//! Limiters as a file describes them, in the words of scenario files. What is said here of fields is what editors show.
+//! Limiters. What is said here of fields is what editors show.
 
+use plimsoll::adaptive::{Adaptive, Limit};
+use plimsoll::{Concurrency, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Algorithm, Borrow, Memory, Name, Outage, Percent, Period, Positive, Rate, Span, millis,
-    positive,
+use crate::algorithm::Algorithm;
+use crate::any_rate::{AnyRate, RateRule};
+use crate::invalid::InvalidSpec;
+use crate::queue::Queue;
+use crate::rates::{
+    Align, Bandwidths, FixedWindow, PenaltyBucket, Rate, Refresh, SlidingCounter, SlidingLog,
+    SlidingWindow, SmoothBursty, SmoothWarmup, TokenBucket,
 };
+use crate::store::{Always, Borrow, Outage};
+use crate::value::{Memory, Name, Percent, Period, Positive, Span, millis, span};
 
 /// A limiter: what every kind may have, and its kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename = "split")]
-pub(crate) struct Limiter {
-    pub(crate) common: Common,
-    pub(crate) kind: Kind,
+#[non_exhaustive]
+pub struct Limiter {
+    /// What every kind may have.
+    pub common: Common,
+    /// The kind, with its own fields.
+    pub kind: Kind,
 }
 
 /// What every kind may have.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a limiter: a map with a `kind`")]
-pub(crate) struct Common {
+#[non_exhaustive]
+pub struct Common {
     /// Lets callers wait. Without a queue nobody waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) queue: Option<Queue>,
+    pub queue: Option<Queue>,
     /// One state for each key, such as a tenant or an address.
     #[serde(default)]
-    pub(crate) keyed: bool,
+    pub keyed: bool,
     /// Keeps at most so many keys: a million, or 10000 for `penalty_bucket`, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) max_keys: Option<Positive>,
+    pub max_keys: Option<Positive>,
     /// The name that refusals and metrics carry, and by which a store knows it; the name of its entry unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// The store that keeps its states, for all processes together; in the memory of this one unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) store: Option<Name>,
+    pub store: Option<Name>,
     /// What is answered while its store cannot decide: `admit`, `deny` or { local: 0.25 }; `deny` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) outage: Option<Outage>,
+    pub outage: Option<Outage>,
     /// Takes from the store in batches, so that most decisions need no round trip. For rates only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) borrow: Option<Borrow>,
+    pub borrow: Option<Borrow>,
 }
 
-/// The kinds, each with its own fields.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[schemars(tag = "kind")]
-pub(crate) enum Kind {
-    /// So many in each window of time.
-    FixedWindow {
-        /// How many in a window.
-        limit: Positive,
-        /// How long a window is.
-        window: Period,
-        /// Where windows begin: when the limiter is built, or at multiples since the epoch; in a store since 1970 always.
-        #[serde(default)]
-        align: Align,
-    },
-    /// So many in a window that slides by segments.
-    SlidingWindow {
-        /// How many in a window.
-        limit: Positive,
-        /// How long the window is.
-        window: Period,
-        /// Into how many segments it is divided.
-        segments: Positive,
-    },
-    /// So many in any window, exactly: every grant is remembered.
-    SlidingLog {
-        /// How many in a window.
-        limit: Positive,
-        /// How long the window is.
-        window: Period,
-        /// The least time between two.
-        #[serde(default = "zero")]
-        min_gap: Span,
-        /// Whether refusals are recorded too.
-        #[serde(default)]
-        count_denied: bool,
-    },
-    /// So many in a window, estimated from two counts.
-    SlidingCounter {
-        /// How many in a window.
-        limit: Positive,
-        /// How long the window is.
-        window: Period,
-    },
-    /// Tokens that come back with time, and may be saved up to a burst.
-    TokenBucket(Bucket),
-    /// Several token buckets at once.
-    Bandwidths {
-        /// The buckets.
-        limits: Vec<Bandwidth>,
-    },
-    /// So many a second, evenly; what was not used may be used later at once.
-    SmoothBursty {
-        /// How many a second; may be a fraction.
-        rate: Rate,
-        /// For how long unused permits are saved.
-        #[serde(default = "a_second")]
-        max_burst: Span,
-    },
-    /// So many a second, evenly; slower at first.
-    SmoothWarmup {
-        /// How many a second; may be a fraction.
-        rate: Rate,
-        /// How long it takes to get warm.
-        warmup: Span,
-        /// How many times slower it is when cold.
-        #[serde(default = "three")]
-        cold_factor: Rate,
-    },
-    /// So many in each cycle; reservations may reach into later ones.
-    Refresh {
-        /// How many in a cycle.
-        limit: Positive,
-        /// How long a cycle is.
-        period: Period,
-        /// How far a reservation may reach.
-        #[serde(default = "zero")]
-        max_wait: Span,
-    },
-    /// So many at the same time.
-    Concurrency {
-        /// How many at the same time.
-        limit: Positive,
-        /// In a store: how long a permit outlives a process that crashed; 30 seconds unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        lease: Option<Period>,
-    },
-    /// As many at the same time as an algorithm finds right.
-    Adaptive(Algorithm),
-    /// A token bucket that turns repeated refusals into a lockout.
-    PenaltyBucket {
-        /// The most tokens.
-        burst: Positive,
-        /// How many tokens come back.
-        refill: Positive,
-        /// In what time they come back.
-        #[serde(default = "millis::<1000>")]
-        every: Period,
-        /// Tokens at first: the burst unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        initial: Option<u32>,
-        /// So many refusals lock out.
-        #[serde(default = "positive::<3>")]
-        soft_limit: Positive,
-        /// Refusals further apart than this do not add up.
-        #[serde(default = "five_seconds")]
-        soft_window: Span,
-        /// For how long; 0 never locks out.
-        #[serde(default = "zero")]
-        lockout: Span,
-    },
-    /// Several limiters that must all grant: all or none. Those in memory are asked first, then each of those in stores.
-    All {
-        /// The limiters, by name or described here.
-        of: Vec<Member>,
-    },
-    /// Yes while there is memory: saturated from the hard limit less the spike on.
-    Memory {
-        /// The most memory that should ever be in use.
-        hard_limit: Memory,
-        /// What may come in between two samples: a fifth of the hard limit unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        spike: Option<Memory>,
-        /// How often memory is measured.
-        #[serde(default = "millis::<1000>")]
-        check_interval: Period,
-    },
-    /// Yes while the processor has time.
-    Cpu {
-        /// Saturated from here on.
-        threshold: Percent,
-        /// The time constant of the average; 0 for none.
-        #[serde(default = "five_seconds")]
-        smoothing: Span,
-        /// How often it is measured.
-        #[serde(default = "millis::<1000>")]
-        check_interval: Period,
-    },
+/// Declares [`Kind`]: the rates, each with its word and the struct of its fields, and the other kinds. Everything that
+/// depends on which rate a kind is goes through the matches made here, so a rate that is missing does not compile.
+macro_rules! kinds {
+    (
+        rates { $($(#[$rate_doc:meta])* $rate:ident = $rate_word:literal,)+ }
+        others { $($(#[$doc:meta])* $name:ident $fields:tt = $word:literal,)+ }
+    ) => {
+        /// The kinds, each with its own fields.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename = "kind", deny_unknown_fields)]
+        #[schemars(tag = "kind")]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$rate_doc])* #[serde(rename = $rate_word)] $rate($rate),)+
+            $($(#[$doc])* #[serde(rename = $word)] $name $fields,)+
+        }
+
+        impl Kind {
+            /// The word for this kind in files.
+            #[must_use]
+            pub const fn word(&self) -> &'static str {
+                match self {
+                    $(Self::$rate(_) => $rate_word,)+
+                    $(Self::$name { .. } => $word,)+
+                }
+            }
+
+            /// Builds the rule and does something with it, whatever type it has. `None` for `all`, `memory` and `cpu`,
+            /// which have no rule.
+            ///
+            /// # Errors
+            ///
+            /// If the rule does not accept its numbers.
+            pub fn with_rule<W: WithRule>(&self, with: W) -> Result<Option<W::Out>, InvalidSpec> {
+                Ok(Some(match self {
+                    $(Self::$rate(rate) => with.rate(rate.rule()?),)+
+                    Self::Concurrency { limit, .. } => {
+                        with.concurrency(Concurrency::try_new(limit.0)?)
+                    }
+                    Self::Adaptive(algorithm) => with.adaptive(Adaptive::new(algorithm.build()?)),
+                    Self::All { .. } | Self::Memory { .. } | Self::Cpu { .. } => return Ok(None),
+                }))
+            }
+
+            /// Builds the rule of a rate as one that can become any other. `None` for kinds that are no rate.
+            ///
+            /// # Errors
+            ///
+            /// If the rule does not accept its numbers.
+            #[must_use]
+            pub fn any_rate(&self) -> Option<Result<AnyRate, InvalidSpec>> {
+                match self {
+                    $(Self::$rate(rate) => Some(rate.rule().map(RateRule::into_any)),)+
+                    _ => None,
+                }
+            }
+
+            /// Whether it is a rate: time replenishes it, and permits are not returned to it.
+            #[must_use]
+            pub const fn is_rate(&self) -> bool {
+                matches!(self, $(Self::$rate(_))|+)
+            }
+
+            /// The field with the time in which a rate is replenished, and its value, if there is one such field.
+            #[must_use]
+            pub fn period(&self) -> Option<(&'static str, Period)> {
+                match self {
+                    $(Self::$rate(rate) => rate.period(),)+
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 
-/// A token bucket.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a bandwidth")]
-pub(crate) struct Bucket {
-    /// The most tokens.
-    pub(crate) burst: Positive,
-    /// How many tokens come back.
-    pub(crate) refill: Positive,
-    /// In what time they come back.
-    pub(crate) every: Period,
-    /// One by one, or all at the end of the time.
-    #[serde(default)]
-    pub(crate) style: Style,
-    /// Tokens at first: the burst unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) initial: Option<u32>,
-}
-
-/// One of several token buckets.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a bandwidth")]
-pub(crate) struct Bandwidth {
-    /// By which it is known when the limits change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<String>,
-    /// The most tokens.
-    pub(crate) burst: Positive,
-    /// How many tokens come back.
-    pub(crate) refill: Positive,
-    /// In what time they come back.
-    pub(crate) every: Period,
-    /// One by one, or all at the end of the time.
-    #[serde(default)]
-    pub(crate) style: Style,
-    /// Tokens at first: the burst unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) initial: Option<u32>,
+kinds! {
+    rates {
+        /// So many in each window of time.
+        FixedWindow = "fixed_window",
+        /// So many in a window that slides by segments.
+        SlidingWindow = "sliding_window",
+        /// So many in any window, exactly: every grant is remembered.
+        SlidingLog = "sliding_log",
+        /// So many in a window, estimated from two counts.
+        SlidingCounter = "sliding_counter",
+        /// Tokens that come back with time, and may be saved up to a burst.
+        TokenBucket = "token_bucket",
+        /// Several token buckets at once.
+        Bandwidths = "bandwidths",
+        /// So many a second, evenly; what was not used may be used later at once.
+        SmoothBursty = "smooth_bursty",
+        /// So many a second, evenly; slower at first.
+        SmoothWarmup = "smooth_warmup",
+        /// So many in each cycle; reservations may reach into later ones.
+        Refresh = "refresh",
+        /// A token bucket that turns repeated refusals into a lockout.
+        PenaltyBucket = "penalty_bucket",
+    }
+    others {
+        /// So many at the same time.
+        Concurrency {
+            /// How many at the same time.
+            limit: Positive,
+            /// In a store: how long a permit outlives a process that crashed; 30 seconds unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            lease: Option<Period>,
+        } = "concurrency",
+        /// As many at the same time as an algorithm finds right.
+        Adaptive(Algorithm) = "adaptive",
+        /// Several limiters that must all grant: all or none. Those in memory are asked first, then each of those in stores.
+        All {
+            /// The limiters, by name or described here.
+            of: Vec<Member>,
+        } = "all",
+        /// Yes while there is memory: saturated from the hard limit less the spike on.
+        Memory {
+            /// The most memory that should ever be in use.
+            hard_limit: Memory,
+            /// What may come in between two samples: a fifth of the hard limit unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            spike: Option<Memory>,
+            /// How often memory is measured.
+            #[serde(default = "millis::<1000>")]
+            check_interval: Period,
+        } = "memory",
+        /// Yes while the processor has time.
+        Cpu {
+            /// Saturated from here on.
+            threshold: Percent,
+            /// The time constant of the average; 0 for none.
+            #[serde(default = "span::<5000>")]
+            smoothing: Span,
+            /// How often it is measured.
+            #[serde(default = "millis::<1000>")]
+            check_interval: Period,
+        } = "cpu",
+    }
 }
 
 /// A member of `all`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Member", untagged)]
-pub(crate) enum Member {
+pub enum Member {
     /// The name of a limiter.
     Name(Name),
     /// A limiter of its own.
     Inline(Box<Limiter>),
 }
 
-/// Where windows begin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Align {
-    /// When the limiter is built. In a store the same as `epoch`.
-    #[default]
-    Start,
-    /// At multiples of the window since the epoch of the clock.
-    Epoch,
+/// A limit on work in progress that an algorithm finds.
+pub type AdaptiveRule = Adaptive<Box<dyn Limit>>;
+
+/// Does something with the rule of a kind, whatever type it has: see [`Kind::with_rule`].
+pub trait WithRule {
+    /// What comes of it.
+    type Out;
+
+    /// A rate. One that is of any kind is [`AnyRate`], into which every rule of a rate can be made.
+    fn rate<R: RateRule>(self, rule: R) -> Self::Out;
+    /// A limit on work in progress.
+    fn concurrency(self, rule: Concurrency) -> Self::Out;
+    /// A limit on work in progress that an algorithm finds.
+    fn adaptive(self, rule: AdaptiveRule) -> Self::Out;
 }
 
-/// How a bucket is refilled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Style {
-    /// One by one, evenly over the time.
-    #[default]
-    Greedy,
-    /// All tokens at the end of the time.
-    Interval,
+/// The kinds that a store can hold.
+pub const STORABLE: [&str; 7] = [
+    "fixed_window",
+    "sliding_window",
+    "sliding_log",
+    "sliding_counter",
+    "token_bucket",
+    "bandwidths",
+    "concurrency",
+];
+
+/// How many keys a limiter keeps unless set.
+const KEYS: u32 = 1_000_000;
+/// How many a penalty bucket keeps.
+const PENALTY_KEYS: u32 = 10_000;
+/// How long a lease is good.
+const LEASE: Period = Period(30_000_000_000);
+
+impl Limiter {
+    /// Fills in defaults that depend on other fields. A field that is set to its default and one that is left out then
+    /// compare as the same.
+    pub fn fill(&mut self) {
+        let penalty = matches!(self.kind, Kind::PenaltyBucket(_));
+        let common = &mut self.common;
+        let stored = common.store.is_some();
+        if (common.keyed || penalty) && !stored {
+            let most = if penalty { PENALTY_KEYS } else { KEYS };
+            common.max_keys.get_or_insert(Positive(most));
+        }
+        if let Some(queue) = &mut common.queue {
+            queue.fill();
+        }
+        if stored {
+            common.outage.get_or_insert(Outage::Word(Always::Deny));
+            if let Some(borrow) = &mut common.borrow {
+                let twentieth = self.kind.limit() / 20;
+                borrow.most.get_or_insert(Positive(twentieth.max(1)));
+            }
+        }
+        match &mut self.kind {
+            Kind::FixedWindow(window) if stored => window.align = Align::Epoch,
+            Kind::Concurrency { lease, .. } if stored => {
+                lease.get_or_insert(LEASE);
+            }
+            Kind::TokenBucket(bucket) => {
+                bucket.initial.get_or_insert(bucket.burst.0);
+            }
+            Kind::PenaltyBucket(bucket) => {
+                bucket.initial.get_or_insert(bucket.burst.0);
+            }
+            Kind::Bandwidths(buckets) => {
+                for limit in &mut buckets.limits {
+                    limit.initial.get_or_insert(limit.burst.0);
+                }
+            }
+            Kind::Adaptive(algorithm) => algorithm.fill([None; 3]),
+            Kind::All { of } => {
+                for member in of {
+                    if let Member::Inline(limiter) = member {
+                        limiter.fill();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
-/// Who may wait.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a queue such as { bound: 10 }")]
-pub(crate) struct Queue {
-    /// How much may wait.
-    pub(crate) bound: u32,
-    /// Who is served first: who came first, or who came last.
-    #[serde(default)]
-    pub(crate) order: Order,
-    /// Who fails when it is full: `incoming` in a fifo queue and `oldest` in a lifo one, unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) full: Option<Full>,
-    /// What is compared with the bound: what is in use beyond the limit, or only what waits.
-    #[serde(default)]
-    pub(crate) counts: Counts,
-    /// How long anybody waits at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) timeout: Option<Span>,
+impl Kind {
+    /// The most that is granted at once; 0 if there is no rule.
+    fn limit(&self) -> u32 {
+        self.with_rule(Most).ok().flatten().unwrap_or_default()
+    }
+
+    /// Checks that there is a rule, if the kind has one.
+    ///
+    /// # Errors
+    ///
+    /// If the rule does not accept its numbers.
+    pub fn check(&self) -> Result<(), InvalidSpec> {
+        self.with_rule(Most).map(drop)
+    }
 }
 
-/// Who is served first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Order {
-    /// Who came first.
-    #[default]
-    Fifo,
-    /// Who came last.
-    Lifo,
-}
+/// The most that a rule grants at once.
+struct Most;
 
-/// Who fails when a queue is full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Full {
-    /// The newcomer.
-    Incoming,
-    /// Who has waited longest.
-    Oldest,
-    /// Who came last.
-    Newest,
-}
+impl WithRule for Most {
+    type Out = u32;
 
-/// What is compared with the bound of a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Counts {
-    /// What is in use beyond the limit.
-    #[default]
-    Excess,
-    /// Only what waits.
-    Waiting,
-}
+    fn rate<R: RateRule>(self, rule: R) -> u32 {
+        rule.limit()
+    }
 
-const fn zero() -> Span {
-    Span(0)
-}
+    fn concurrency(self, rule: Concurrency) -> u32 {
+        rule.limit()
+    }
 
-const fn a_second() -> Span {
-    Span(1_000_000_000)
-}
-
-const fn five_seconds() -> Span {
-    Span(5_000_000_000)
-}
-
-const fn three() -> Rate {
-    Rate(3.0)
+    fn adaptive(self, rule: AdaptiveRule) -> u32 {
+        rule.limit()
+    }
 }

@@ -12,30 +12,38 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Values with names, in the order of the file.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Named<T> {
+pub struct Named<T> {
     entries: Vec<(String, T)>,
     by_name: HashMap<String, usize>,
 }
 
 impl<T> Named<T> {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+    /// The value of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&T> {
         let index = self.by_name.get(name)?;
         self.entries.get(*index).map(|(_, value)| value)
     }
 
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    /// The values, in the order of the file.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().map(|(_, value)| value)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+    /// Names and values, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         let entries = self.entries.iter();
         entries.map(|(name, value)| (name.as_str(), value))
     }

@@ -2,37 +2,46 @@
 
 use std::collections::HashMap;
 
-use plimsoll_scenario::reader::{Entry, Node, Place, Problem, Value, label};
+use crate::place::Place;
+use crate::problem::{Problem, label};
+use crate::tree::{Entry, Node, Value};
 
 /// One step of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step<'a> {
+pub enum Step<'a> {
+    /// To a field of a map.
     Key(&'a str),
+    /// To an item of a list.
     Index(usize),
 }
 
 /// A path to a value.
-pub(crate) type Path<'a> = Vec<Step<'a>>;
+pub type Path<'a> = Vec<Step<'a>>;
 
 /// `path` and one step more.
-pub(crate) fn below<'a>(path: &[Step<'a>], step: Step<'a>) -> Path<'a> {
+#[must_use]
+pub fn below<'a>(path: &[Step<'a>], step: Step<'a>) -> Path<'a> {
     [path, &[step]].concat()
 }
 
 /// The path of a field of a field.
-pub(crate) fn keys<'a>(keys: &[&'a str]) -> Path<'a> {
+#[must_use]
+pub fn keys<'a>(keys: &[&'a str]) -> Path<'a> {
     keys.iter().copied().map(Step::Key).collect()
 }
 
 /// A file whose places can be looked up.
-pub(crate) struct Places<'t> {
+#[derive(Debug)]
+pub struct Places<'t> {
     root: &'t Node,
     /// What has a name in a section: there may be very many.
     named: HashMap<(&'t str, &'t str), &'t Entry>,
 }
 
 impl<'t> Places<'t> {
-    pub(crate) fn of(root: &'t Node) -> Self {
+    /// The places of the file that was read into `root`.
+    #[must_use]
+    pub fn of(root: &'t Node) -> Self {
         let sections = entries(root).iter();
         let named = sections.flat_map(|section| {
             let named = entries(&section.value).iter();
@@ -45,17 +54,20 @@ impl<'t> Places<'t> {
     }
 
     /// A problem of the value at `path`.
-    pub(crate) fn value(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
+    #[must_use]
+    pub fn value(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).1, path, message)
     }
 
     /// A problem of the name at the end of `path`.
-    pub(crate) fn name(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
+    #[must_use]
+    pub fn name(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).0, path, message)
     }
 
     /// Whether there is something at `path`.
-    pub(crate) fn has(&self, path: &[Step<'_>]) -> bool {
+    #[must_use]
+    pub fn has(&self, path: &[Step<'_>]) -> bool {
         self.walk(path).len() == path.len() + 1
     }
 
@@ -68,7 +80,8 @@ impl<'t> Places<'t> {
     }
 
     /// The places of the name and of the value at `path`, or of the last that is there.
-    pub(crate) fn find(&self, path: &[Step<'_>]) -> (Place, Place) {
+    #[must_use]
+    pub fn find(&self, path: &[Step<'_>]) -> (Place, Place) {
         let last = self.walk(path).pop();
         last.unwrap_or((self.root.place, self.root.place))
     }

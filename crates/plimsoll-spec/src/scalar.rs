@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Problem, Read, quote};
+use crate::problem::{Problem, Read, quote};
 use crate::tree::{Node, Value};
 
 const SECOND: u64 = 1_000_000_000;
@@ -23,14 +23,14 @@ const A_DURATION_OR_NANOS: &str =
 
 /// What a number without a unit means where a duration is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bare {
+pub enum Units {
     /// A mistake: in a file that people write nobody means nanoseconds by `every: 60`. Only 0 needs no unit.
-    Refused,
+    Required,
     /// Nanoseconds: scenarios hold traces, which machines write.
-    Nanos,
+    OrNanos,
 }
 
-impl Bare {
+impl Units {
     /// A duration, 0 allowed.
     ///
     /// # Errors
@@ -61,12 +61,12 @@ impl Bare {
     pub fn nanos(self, node: &Node) -> Read<u64> {
         match digits(node) {
             Some(0) => return Ok(0),
-            Some(nanos) if self == Self::Nanos => return Ok(nanos),
+            Some(nanos) if self == Self::OrNanos => return Ok(nanos),
             _ => {}
         }
         let wanted = match self {
-            Self::Refused => A_DURATION,
-            Self::Nanos => A_DURATION_OR_NANOS,
+            Self::Required => A_DURATION,
+            Self::OrNanos => A_DURATION_OR_NANOS,
         };
         let Value::Scalar { text, .. } = &node.value else {
             return Err(expected(wanted, node));
@@ -77,7 +77,7 @@ impl Bare {
         let (false, Some((_, scale))) = (number.is_empty(), scale) else {
             let problem = expected(wanted, node);
             return Err(match written_with_unit(text) {
-                Some(hint) if self == Self::Refused => problem.with_hint(&hint),
+                Some(hint) if self == Self::Required => problem.hint(&hint),
                 _ => problem,
             });
         };
@@ -270,7 +270,7 @@ pub fn rate(node: &Node) -> Read<f64> {
 ///
 /// If it is none.
 pub fn period(node: &Node) -> Read<Duration> {
-    Bare::Refused.period(node)
+    Units::Required.period(node)
 }
 
 /// A duration with its unit; 0 is allowed, and needs none.
@@ -279,7 +279,7 @@ pub fn period(node: &Node) -> Read<Duration> {
 ///
 /// If it is none.
 pub fn duration(node: &Node) -> Read<Duration> {
-    Bare::Refused.duration(node)
+    Units::Required.duration(node)
 }
 
 /// A duration or a moment with its unit, in nanoseconds; 0 is allowed, and needs none.
@@ -288,7 +288,7 @@ pub fn duration(node: &Node) -> Read<Duration> {
 ///
 /// If it is none.
 pub fn nanos(node: &Node) -> Read<u64> {
-    Bare::Refused.nanos(node)
+    Units::Required.nanos(node)
 }
 
 /// A plain (unquoted) scalar.

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Period, Positive, Rate, Span, micros, millis, positive};
+use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
 
 /// A Redis that limiters are kept in, shared by all processes that use it. It is connected to when it is first asked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -15,24 +15,25 @@ use super::{Period, Positive, Rate, Span, micros, millis, positive};
     expecting = "a store such as { url: \"redis://127.0.0.1:6379\" }"
 )]
 #[schemars(extend("oneOf" = [{ "required": ["url"] }, { "required": ["cluster"] }]))]
-pub(crate) struct Store {
+#[non_exhaustive]
+pub struct Store {
     /// The address of one server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) url: Option<Url>,
+    pub url: Option<Url>,
     /// The addresses of some nodes of a Redis Cluster, in place of `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) cluster: Option<Vec<Url>>,
+    pub cluster: Option<Vec<Url>>,
     /// What all keys begin with. Stores with different namespaces share nothing.
     #[serde(default = "plimsoll")]
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// How long a decision may take, connecting included. After that the `outage` of the limiter says what is answered.
     #[serde(default = "millis::<50>")]
-    pub(crate) deadline: Period,
+    pub deadline: Period,
 }
 
 impl Store {
     /// Where it keeps things: stores of the same place share them.
-    pub(crate) fn place(&self) -> impl PartialEq {
+    pub fn place(&self) -> impl PartialEq {
         (&self.url, &self.cluster, &self.namespace)
     }
 }
@@ -43,16 +44,17 @@ fn plimsoll() -> String {
 
 /// The address of a Redis. Printed it has no password.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Url(pub(crate) String);
+#[non_exhaustive]
+pub struct Url(pub String);
 
 impl Url {
     /// How an address begins.
-    pub(crate) const SCHEMES: [&str; 2] = ["redis://", "rediss://"];
+    pub const SCHEMES: [&str; 2] = ["redis://", "rediss://"];
     /// What one looks like, for messages.
-    pub(crate) const WANTED: &str = "the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS";
+    pub const WANTED: &str = "the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS";
 
     /// What a message may show of a text that is no address: before an `@` there may be a password, wherever it begins.
-    pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
+    pub fn hidden(text: &str) -> Cow<'_, str> {
         match text.rsplit_once('@') {
             Some((_, host)) => format!("…@{host}").into(),
             None => text.into(),
@@ -103,7 +105,7 @@ impl JsonSchema for Url {
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Outage", untagged)]
-pub(crate) enum Outage {
+pub enum Outage {
     /// The same for everybody.
     Word(Always),
     /// Each process decides by itself.
@@ -113,7 +115,7 @@ pub(crate) enum Outage {
 /// The same answer for everybody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Always {
+pub enum Always {
     /// Everything is granted.
     Admit,
     /// Everything is refused as unavailable.
@@ -126,9 +128,10 @@ pub(crate) enum Always {
     deny_unknown_fields,
     expecting = "`admit`, `deny` or a share such as { local: 0.25 }"
 )]
-pub(crate) struct Share {
+#[non_exhaustive]
+pub struct Share {
     /// Which part of the limit each process grants by itself, at most 1: with 4 processes, 0.25 is the limit again.
-    pub(crate) local: Rate,
+    pub local: Number,
 }
 
 impl Serialize for Outage {
@@ -143,19 +146,20 @@ impl Serialize for Outage {
 /// How a process takes from the store in batches, and decides by itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "how to borrow, such as { most: 50 }")]
-pub(crate) struct Borrow {
+#[non_exhaustive]
+pub struct Borrow {
     /// The most that a process holds for a key, and so may grant too late: a twentieth of the limit unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) most: Option<Positive>,
+    pub most: Option<Positive>,
     /// For how long a batch is to be enough.
     #[serde(default = "micros::<50_000>")]
-    pub(crate) target: Span,
+    pub target: Span,
     /// After which time what was not used goes back.
     #[serde(default = "millis::<1000>")]
-    pub(crate) keep: Period,
+    pub keep: Period,
     /// For how many keys at once. The store decides for others.
     #[serde(default = "positive::<10_000>")]
-    pub(crate) max_keys: Positive,
+    pub max_keys: Positive,
 }
 
 #[cfg(test)]

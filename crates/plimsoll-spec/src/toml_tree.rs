@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
-use plimsoll_scenario::reader::{Entry, Node, Place, Problem, Read, Value, label};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
+
+use crate::place::Place;
+use crate::problem::{Problem, Read, label};
+use crate::tree::{Entry, Node, Value};
 
 /// As deep as the other formats may be.
 const MAX_DEPTH: usize = 64;

@@ -12,24 +12,16 @@ use std::collections::HashMap;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError};
 
-use crate::error::{Problem, Read, label};
+use crate::place::Place;
+use crate::problem::{Problem, Read, label};
 
-/// Far deeper than any scenario; shallow enough to walk the tree recursively on any thread.
+/// Far deeper than any file; shallow enough to walk the tree recursively on any thread.
 const MAX_DEPTH: usize = 64;
 /// More than ten times what the largest file of the project's own suite holds.
 const MAX_NODES: usize = 1_000_000;
 /// As much text as a whole file may hold, copied once more by aliases. A long text is one value, and an alias of it four
 /// characters.
 const MAX_ALIASED_BYTES: usize = 16 << 20;
-
-/// A position in a file, both numbers counted from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The line.
-    pub line: usize,
-    /// The column, in characters.
-    pub column: usize,
-}
 
 /// A value and where it begins.
 #[derive(Debug, Clone)]
@@ -69,7 +61,8 @@ pub struct Entry {
 
 impl Entry {
     /// A field that holds a word.
-    pub(crate) fn word(key: &str, word: &str, place: Place) -> Self {
+    #[must_use]
+    pub fn word(key: &str, word: &str, place: Place) -> Self {
         let value = Value::Scalar {
             text: word.to_owned(),
             quoted: true,
@@ -145,6 +138,18 @@ pub fn parse(text: &str) -> Read<Option<Node>> {
     Ok(builder.root.filter(|root| !root.is_null()))
 }
 
+/// Reads the one document of `text`, which must not be empty. `what` names it in the message if it is.
+///
+/// # Errors
+///
+/// The first thing that is wrong with it as YAML.
+pub fn document(text: &str, what: &str) -> Read<Node> {
+    parse(text)?.ok_or_else(|| {
+        let message = format!("expected {what}, found nothing");
+        Problem::new(Place::START, message)
+    })
+}
+
 fn syntax(error: &ScanError) -> Problem {
     let mark = error.marker();
     let place = Place {
@@ -200,10 +205,7 @@ impl Builder {
             _ => false,
         };
         if tag {
-            return Err(Problem::new(
-                place,
-                "YAML tags (`!…`) have no meaning in a scenario file",
-            ));
+            return Err(Problem::new(place, "YAML tags (`!…`) have no meaning here"));
         }
         match event {
             Event::Scalar(text, style, anchor, _) => {

@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// A whole number, at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub(crate) struct Positive(pub(crate) u32);
+pub struct Positive(pub u32);
 
 /// A number above 0.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Rate(pub(crate) f64);
+pub struct Number(pub f64);
 
 /// A duration, 0 allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-pub(crate) struct Span(pub(crate) u64);
+pub struct Span(pub u64);
 
 /// A duration above 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-pub(crate) struct Period(pub(crate) u64);
+pub struct Period(pub u64);
 
 /// A name, of a limiter or of something else that is referred to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub(crate) struct Name(pub(crate) String);
+pub struct Name(pub String);
 
 /// Percent, 1 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-pub(crate) struct Percent(pub(crate) u32);
+pub struct Percent(pub u32);
 
 /// So much memory: a percentage, or bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Memory(pub(crate) String);
+pub struct Memory(pub String);
 
 /// A default that is a whole number.
 pub(crate) const fn positive<const N: u32>() -> Positive {
@@ -50,6 +50,11 @@ pub(crate) const fn millis<const N: u64>() -> Period {
     Period(N * 1_000_000)
 }
 
+/// A default that is a number of milliseconds, 0 allowed.
+pub(crate) const fn span<const N: u64>() -> Span {
+    Span(N * 1_000_000)
+}
+
 impl From<Span> for Duration {
     fn from(span: Span) -> Self {
         Self::from_nanos(span.0)
@@ -60,6 +65,46 @@ impl From<Period> for Duration {
     fn from(period: Period) -> Self {
         Self::from_nanos(period.0)
     }
+}
+
+impl Name {
+    /// What a name is, for messages.
+    pub const WANTED: &str = "a name of at most 64 letters, digits, `_`, `-` and `.`";
+
+    /// Whether `text` can be a name.
+    #[must_use]
+    pub fn is_valid(text: &str) -> bool {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        (1..=64).contains(&text.len()) && text.chars().all(plain)
+    }
+}
+
+impl Memory {
+    /// The percentage, if it is one.
+    #[must_use]
+    pub fn percent(&self) -> Option<u8> {
+        let percent = digits(self.0.strip_suffix('%')?)?;
+        u8::try_from(percent).ok().filter(|percent| *percent <= 100)
+    }
+
+    /// The number of bytes, if it is one.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        const UNITS: [(&str, u64); 4] = [
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+            ("B", 1),
+        ];
+        let size = |(unit, size): &(&str, u64)| Some((self.0.strip_suffix(unit)?, *size));
+        let (number, size) = UNITS.iter().find_map(size)?;
+        digits(number)?.checked_mul(size)
+    }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten()
 }
 
 /// In the largest unit that says it exactly.
@@ -130,7 +175,7 @@ described! {
         "description": "A whole number, at least 1.",
         "type": "integer", "minimum": 1, "maximum": u32::MAX
     }
-    Rate => "Rate" {
+    Number => "Number" {
         "description": "A number above 0.",
         "type": "number", "exclusiveMinimum": 0
     }

@@ -29,7 +29,7 @@ impl InvalidLimit {
 
     /// The name of the option.
     #[must_use]
-    pub fn field(&self) -> &str {
+    pub fn field(&self) -> &'static str {
         self.field
     }
 

@@ -2,10 +2,8 @@
 
 use std::cell::RefCell;
 
-use plimsoll_scenario::reader::{Problem, Read};
+use plimsoll_spec::{Broken, MOST_PROBLEMS, Places, Problem, Read};
 
-use crate::de::{Broken, MOST_PROBLEMS};
-use crate::place::Places;
 use crate::spec::File;
 
 /// A file that is checked, and what has been found wrong with it so far.

@@ -3,15 +3,10 @@
 use std::collections::HashMap;
 
 use plimsoll::kinds::Kind as Class;
-use plimsoll::{Concurrency, InvalidLimit};
-use plimsoll_scenario::reader::scalar::nearest;
-use plimsoll_scenario::reader::{Place, Problem};
+use plimsoll_spec::scalar::nearest;
+use plimsoll_spec::{InvalidSpec, Kind, Limiter, Member, Path, Place, Problem, Step, below};
 
 use super::{Context, MOST};
-use crate::any_rate::AnyRate;
-use crate::place::{Path, Places, Step, below};
-use crate::rules::{Found, Unfit, WithRule, class, with_rule};
-use crate::spec::{Kind, Limiter, Member};
 
 /// A limiter that is to be built, with all its defaults.
 #[derive(Clone, Debug)]
@@ -117,7 +112,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         };
         context.note(places.name(&field("queue"), message));
     }
-    let bucket = matches!(limiter.kind, Kind::PenaltyBucket { .. });
+    let bucket = matches!(limiter.kind, Kind::PenaltyBucket(_));
     // One that was filled in says nothing.
     if common.max_keys.is_some() && !common.keyed && !bucket && places.has(&field("max_keys")) {
         let message = "only a limiter with `keyed: true` has keys";
@@ -129,76 +124,48 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
     };
     match &limiter.kind {
         Kind::All { of } if of.is_empty() => empty("of", "a list of limiters"),
-        Kind::Bandwidths { limits } if limits.is_empty() => {
+        Kind::Bandwidths(buckets) if buckets.limits.is_empty() => {
             return empty("limits", "a list of bandwidths");
         }
-        Kind::Bandwidths { limits } if limits.len() > MOST => {
-            let message = format!("expected at most {MOST} bandwidths, found {}", limits.len());
+        Kind::Bandwidths(buckets) if buckets.limits.len() > MOST => {
+            let count = buckets.limits.len();
+            let message = format!("expected at most {MOST} bandwidths, found {count}");
             return context.note(places.value(&field("limits"), message));
         }
         _ => {}
     }
-    let fits = with_rule(&limiter.kind, Nothing);
+    let fits = limiter.kind.check();
     let fits = fits.and_then(|()| if kept { in_store(limiter) } else { Ok(()) });
-    if let Err(unfit) = fits {
-        let said = Step::Key(said(&limiter.kind, &unfit));
-        let path = [path, unfit.path.as_slice(), &[said]].concat();
-        context.note(invalid_at(&path, &unfit.invalid, places));
+    if let Err(invalid) = fits {
+        context.note(invalid.problem(path, places));
     }
 }
 
 /// Whether a store can keep it, if it is to be kept in one. Any store will do.
 #[cfg(feature = "redis")]
-fn in_store(limiter: &Limiter) -> Result<(), Unfit> {
+fn in_store(limiter: &Limiter) -> Result<(), InvalidSpec> {
     if limiter.common.store.is_none() {
         return Ok(());
     }
     match plimsoll_redis::Store::connect("redis://127.0.0.1") {
-        Ok(store) => crate::kept::fleet(limiter, "", &store).map(drop),
+        Ok(store) => crate::redis::fleet(limiter, "", &store).map(drop),
         Err(_) => Ok(()),
     }
 }
 
 #[cfg(not(feature = "redis"))]
-fn in_store(_limiter: &Limiter) -> Result<(), Unfit> {
+fn in_store(_limiter: &Limiter) -> Result<(), InvalidSpec> {
     Ok(())
 }
 
-/// The field of the file for the field of a rule.
-fn said<'u>(kind: &Kind, unfit: &'u Unfit) -> &'u str {
-    let bucket = matches!(
-        kind,
-        Kind::TokenBucket(_) | Kind::PenaltyBucket { .. } | Kind::Bandwidths { .. }
-    );
-    match unfit.invalid.field() {
-        _ if unfit.path.first() == Some(&Step::Key("outage")) => "local",
-        "limit" if bucket => "refill",
-        "period" if bucket => "every",
-        "period" if !matches!(kind, Kind::Refresh { .. }) => "window",
-        field => field,
-    }
-}
-
-fn invalid_at(path: &[Step<'_>], invalid: &InvalidLimit, places: &Places<'_>) -> Problem {
-    let default = if places.has(path) {
-        ""
-    } else {
-        ", the default"
-    };
-    let (rule, value) = (invalid.rule(), invalid.value());
-    places.value(path, format!("expected {rule}, found {value}{default}"))
-}
-
-/// Only tries whether there is a rule.
-struct Nothing;
-
-impl WithRule for Nothing {
-    type Out = ();
-
-    fn rate(self, _: AnyRate) {}
-    fn concurrency(self, _: Concurrency) {}
-    fn adaptive(self, _: Found) {}
-    fn none(self) {}
+/// The class of a limiter; `None` for `all`, where it depends on the members.
+const fn class(kind: &Kind) -> Option<Class> {
+    Some(match kind {
+        Kind::All { .. } => return None,
+        Kind::Memory { .. } | Kind::Cpu { .. } => Class::Basic,
+        kind if kind.is_rate() => Class::Rate,
+        _ => Class::Resource,
+    })
 }
 
 /// Refusals and metrics carry names: two of the same cannot be told apart.

@@ -11,12 +11,11 @@ mod warnings;
 use std::collections::{HashMap, HashSet};
 
 use plimsoll::kinds::{Kind as Class, Weight};
-use plimsoll_scenario::reader::scalar::nearest;
-use plimsoll_scenario::reader::{Problem, quote};
+use plimsoll_spec::scalar::nearest;
+use plimsoll_spec::{Name, Path, Problem, Step, below, keys, quote};
 
-use crate::place::{Path, Step, below, keys};
 use crate::route::Pattern;
-use crate::spec::{Name, Words};
+use crate::spec::Words;
 
 pub(crate) use context::Context;
 pub(crate) use limiters::Definition;
@@ -90,10 +89,8 @@ impl<'a> Checker<'a> {
         let mut seen = HashMap::new();
         for (section, name) in limiters.chain(providers).chain(lists) {
             let path = keys(&[section, name]);
-            if !crate::de::is_name(name) {
-                let found = quote(name);
-                let wanted = "a name of at most 64 letters, digits, `_`, `-` and `.`";
-                let message = format!("expected {wanted}, found {found}");
+            if !Name::is_valid(name) {
+                let message = format!("expected {}, found {}", Name::WANTED, quote(name));
                 self.context.note(places.name(&path, message));
             }
             if let Some(first) = seen.insert(name, section) {

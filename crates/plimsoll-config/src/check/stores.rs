@@ -1,11 +1,11 @@
 //! What must hold of stores, and of limiters that are kept in one.
 
-use plimsoll_scenario::reader::scalar::nearest;
-use plimsoll_scenario::reader::{Read, quote};
+use plimsoll_spec::scalar::nearest;
+use plimsoll_spec::{
+    Common, Kind, Limiter, Name, Places, Read, STORABLE, Step, Store, Url, below, keys, quote,
+};
 
 use super::Context;
-use crate::place::{Places, Step, below, keys};
-use crate::spec::{Common, KEPT, Kind, Limiter, Store, Url};
 
 /// The section of the file.
 const STORES: &str = "stores";
@@ -20,10 +20,9 @@ pub(super) fn stores(context: &Context<'_>) {
     }
     for (name, store) in file.stores.iter() {
         let path = keys(&[STORES, name]);
-        if !crate::de::is_name(name) {
-            let wanted = "a name of at most 64 letters, digits, `_`, `-` and `.`";
-            let found = quote(name);
-            context.note(places.name(&path, format!("expected {wanted}, found {found}")));
+        if !Name::is_valid(name) {
+            let message = format!("expected {}, found {}", Name::WANTED, quote(name));
+            context.note(places.name(&path, message));
         }
         context.check(one(store, &path, places));
     }
@@ -69,7 +68,7 @@ fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
 /// Whether the nodes of a cluster go together, once each is right by itself.
 #[cfg(feature = "redis")]
 fn go_together(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
-    if crate::kept::open(store).is_ok() {
+    if crate::redis::open(store).is_ok() {
         return Ok(());
     }
     let message = "these are not the nodes of one cluster: expected TLS with all or with none, and the same user, password and database";
@@ -100,8 +99,8 @@ pub(super) fn kept(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) 
         };
         return needs_a_store(common, &limiter.kind).map_or(Ok(()), alone);
     };
-    if !KEPT.contains(&word) {
-        let kinds = KEPT.join(", ");
+    if !STORABLE.contains(&word) {
+        let kinds = STORABLE.join(", ");
         let message = format!("`{word}` cannot be kept in a store: expected one of {kinds}");
         return Err(places.name(&field("store"), message));
     }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use plimsoll_spec::{
+    Bandwidth, Kind, Limiter, Positive, SlidingLog, Step, Style, TokenBucket, below,
+};
+
 use super::Context;
-use crate::place::{Step, below};
-use crate::spec::{Bandwidth, Bucket, Kind, Limiter, Period, Positive, Style};
 
 /// The clock counts in these unless it is told otherwise.
 const TICK: Duration = Duration::from_millis(1);
@@ -22,7 +24,8 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
                 warn(&field("burst"), message);
             }
         }
-        Kind::Bandwidths { limits } => {
+        Kind::Bandwidths(buckets) => {
+            let limits = &buckets.limits;
             for (index, limit) in limits.iter().enumerate() {
                 let at = [Step::Key("limits"), Step::Index(index)];
                 if let Some(message) = refill_lost(&limit.bucket()) {
@@ -36,12 +39,12 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
                 }
             }
         }
-        Kind::SlidingLog {
+        Kind::SlidingLog(SlidingLog {
             limit,
             window,
             min_gap,
             ..
-        } => {
+        }) => {
             let (gap, window) = (Duration::from(*min_gap), Duration::from(*window));
             // So many fit into a window if there is such a gap after each.
             if limit.0 > 1 && gap.saturating_mul(limit.0 - 1) >= window {
@@ -54,7 +57,7 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
         }
         _ => {}
     }
-    for (name, span) in periods(&limiter.kind) {
+    if let Some((name, span)) = limiter.kind.period() {
         let span = Duration::from(span);
         if span < TICK {
             let message = format!(
@@ -81,8 +84,8 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
 }
 
 /// Tokens that come all at once and do not fit are lost.
-fn refill_lost(bucket: &Bucket) -> Option<String> {
-    let Bucket {
+fn refill_lost(bucket: &TokenBucket) -> Option<String> {
+    let TokenBucket {
         burst: Positive(burst),
         refill: Positive(refill),
         every,
@@ -104,19 +107,4 @@ fn hides(one: &Bandwidth, other: &Bandwidth) -> bool {
     let slower = rate(one, other) <= rate(other, one);
     let strictly = one.burst.0 < other.burst.0 || rate(one, other) < rate(other, one);
     one.style == other.style && one.burst.0 <= other.burst.0 && slower && strictly
-}
-
-/// The time in which a limit comes back.
-fn periods(kind: &Kind) -> Vec<(&'static str, Period)> {
-    match kind {
-        Kind::FixedWindow { window, .. }
-        | Kind::SlidingWindow { window, .. }
-        | Kind::SlidingLog { window, .. }
-        | Kind::SlidingCounter { window, .. } => vec![("window", *window)],
-        Kind::TokenBucket(Bucket { every, .. }) | Kind::PenaltyBucket { every, .. } => {
-            vec![("every", *every)]
-        }
-        Kind::Refresh { period, .. } => vec![("period", *period)],
-        _ => Vec::new(),
-    }
 }

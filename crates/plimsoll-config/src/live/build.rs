@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Provider, Rate, Resource, Weight};
 use plimsoll::{All, Clock, InvalidLimit, Limiter};
 use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
-use plimsoll_scenario::reader::{Problem, label};
+use plimsoll_spec::{Kind, Memory, Place, Problem, label};
 
 use super::gates::{Build, Built, Live};
 use super::generation::Inner;
@@ -15,9 +15,6 @@ use super::member::Member;
 use super::stores::Stores;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
-use crate::de::bytes;
-use crate::rules::with_rule;
-use crate::spec::{Kind, Memory};
 use crate::{Config, ConfigError};
 
 /// Limiters that run, by id.
@@ -62,7 +59,8 @@ pub(super) fn build(
         }
         kind => {
             let build = Build { definition, clock };
-            let built = with_rule(kind, build).map_err(|unfit| unfit.invalid.to_string());
+            let built = kind.with_rule(build);
+            let built = built.map_err(|spec| spec.invalid().to_string());
             built.and_then(|live| live.ok_or_else(|| "there is no such limiter".to_owned()))
         }
     };
@@ -79,13 +77,9 @@ pub(super) fn wrong(config: &Config, definition: &Definition, message: String) -
 }
 
 fn amount(memory: &Memory) -> Amount {
-    let percent = memory
-        .0
-        .strip_suffix('%')
-        .and_then(|number| number.parse().ok());
-    match percent {
+    match memory.percent() {
         Some(percent) => Amount::Percent(percent),
-        None => Amount::Bytes(bytes(&memory.0).unwrap_or(u64::MAX)),
+        None => Amount::Bytes(memory.bytes().unwrap_or(u64::MAX)),
     }
 }
 
@@ -149,8 +143,7 @@ pub(super) fn providers(
             }
         }
         let built = builder.build().map_err(|invalid| {
-            let place = plimsoll_scenario::reader::Place { line: 1, column: 1 };
-            let problem = Problem::new(place, invalid.to_string());
+            let problem = Problem::new(Place::START, invalid.to_string());
             let problem = problem.under_key(&label(name)).under_key("providers");
             ConfigError::problem(&config.file, problem)
         });

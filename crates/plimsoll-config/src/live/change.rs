@@ -2,11 +2,10 @@
 
 use plimsoll::{Carry, Concurrency, Gate, Keyed, Queue, Rule};
 
+use plimsoll_spec::{AdaptiveRule, AnyRate, InvalidSpec, Kind};
+
 use super::stores::Stores;
-use crate::any_rate::AnyRate;
 use crate::check::Definition;
-use crate::rules::{Found, Unfit};
-use crate::spec::Kind;
 
 /// A change that is ready to be made.
 pub(super) type Prepared = Box<dyn FnOnce()>;
@@ -55,7 +54,7 @@ pub(super) struct RateGate(pub(super) Gate<AnyRate>);
 
 impl Change for RateGate {
     fn is_possible(&self, to: &Definition) -> bool {
-        in_memory(to, false) && AnyRate::of(&to.limiter.kind).is_some()
+        in_memory(to, false) && to.limiter.kind.is_rate()
     }
 
     fn change(&self, from: &Definition, to: &Definition) {
@@ -73,8 +72,8 @@ impl Change for RateGate {
 const CARRY: Carry = Carry::Used;
 
 /// The rule of `to`, if it is another.
-fn changed(from: &Definition, to: &Definition) -> Option<Result<AnyRate, Unfit>> {
-    (from.limiter.kind != to.limiter.kind).then(|| AnyRate::of(&to.limiter.kind))?
+fn changed(from: &Definition, to: &Definition) -> Option<Result<AnyRate, InvalidSpec>> {
+    (from.limiter.kind != to.limiter.kind).then(|| to.limiter.kind.any_rate())?
 }
 
 pub(super) struct Slots(pub(super) Gate<Concurrency>);
@@ -114,7 +113,7 @@ pub(super) struct RateKeys(pub(super) Keyed<String, AnyRate>);
 
 impl Change for RateKeys {
     fn is_possible(&self, to: &Definition) -> bool {
-        in_memory(to, true) && AnyRate::of(&to.limiter.kind).is_some()
+        in_memory(to, true) && to.limiter.kind.is_rate()
     }
 
     fn change(&self, from: &Definition, to: &Definition) {
@@ -157,7 +156,7 @@ impl Change for SlotKeys {
 }
 
 /// Another algorithm, or other parameters of it, needs another gate; another queue does not.
-pub(super) struct AdaptiveGate(pub(super) Gate<Found>, pub(super) Kind);
+pub(super) struct AdaptiveGate(pub(super) Gate<AdaptiveRule>, pub(super) Kind);
 
 impl Change for AdaptiveGate {
     fn is_possible(&self, to: &Definition) -> bool {

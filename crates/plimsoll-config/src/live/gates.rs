@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use plimsoll::kinds::Kind as Class;
-use plimsoll::{
-    Clock, Concurrency, Counts, Full, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Queue, Rule,
-};
+use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Queue, Rule};
+
+use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
 
 use super::change::{AdaptiveGate, Change, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots};
 use super::generation::{Generation, Inner};
@@ -14,10 +14,7 @@ use super::keyed::InMemory;
 use super::slot::{Past, Slot};
 use super::stores::Stores;
 use super::{KeyedLimiter, Part};
-use crate::any_rate::AnyRate;
 use crate::check::Definition;
-use crate::rules::{Found, WithRule};
-use crate::spec::{self, Kind, Store};
 
 /// A limiter that runs: a name that is held, what stands behind it, and how that can be changed.
 pub(crate) struct Live {
@@ -115,7 +112,8 @@ impl Past {
             let old = &past.definition.limiter.common.queue;
             let new = &to.limiter.common.queue;
             if old != new {
-                past.change.set_queue(new.as_ref().map(queue_of));
+                past.change
+                    .set_queue(new.as_ref().map(plimsoll_spec::Queue::build));
             }
             past.generation.set_timeout(timeout(&to));
         })
@@ -160,7 +158,7 @@ impl Built {
     }
 }
 
-/// Builds a limiter from its rule. `None` for kinds that have no rule.
+/// Builds a limiter from its rule.
 pub(super) struct Build<'a> {
     pub(super) definition: &'a Definition,
     pub(super) clock: &'a Clock,
@@ -172,7 +170,7 @@ impl Build<'_> {
         let builder = builder.name(self.definition.name());
         let queue = self.definition.limiter.common.queue.as_ref();
         queue
-            .map(queue_of)
+            .map(plimsoll_spec::Queue::build)
             .into_iter()
             .fold(builder, GateBuilder::queue)
             .build()
@@ -185,7 +183,11 @@ impl Build<'_> {
         let builder = common.max_keys.iter().fold(builder, |builder, most| {
             builder.max_keys(usize::try_from(most.0).unwrap_or(usize::MAX))
         });
-        let queue = common.queue.as_ref().map(queue_of).into_iter();
+        let queue = common
+            .queue
+            .as_ref()
+            .map(plimsoll_spec::Queue::build)
+            .into_iter();
         queue.fold(builder, KeyedBuilder::queue).build()
     }
 
@@ -210,68 +212,40 @@ impl Build<'_> {
 }
 
 impl WithRule for Build<'_> {
-    type Out = Option<Built>;
+    type Out = Built;
 
-    fn rate(self, rule: AnyRate) -> Option<Built> {
+    fn rate<R: RateRule>(self, rule: R) -> Built {
+        let rule = rule.into_any();
         if self.definition.is_keyed() {
             let keys = self.keys(rule);
-            return Some(self.keyed(keys.clone(), RateKeys(keys)));
+            return self.keyed(keys.clone(), RateKeys(keys));
         }
         let gate = self.gate(rule);
-        Some(Self::one(gate.clone(), RateGate(gate)))
+        Self::one(gate.clone(), RateGate(gate))
     }
 
-    fn concurrency(self, rule: Concurrency) -> Option<Built> {
+    fn concurrency(self, rule: Concurrency) -> Built {
         if self.definition.is_keyed() {
             let keys = self.keys(rule);
-            return Some(self.keyed(keys.clone(), SlotKeys(keys)));
+            return self.keyed(keys.clone(), SlotKeys(keys));
         }
         let gate = self.gate(rule);
-        Some(Self::one(gate.clone(), Slots(gate)))
+        Self::one(gate.clone(), Slots(gate))
     }
 
-    fn adaptive(self, rule: Found) -> Option<Built> {
+    fn adaptive(self, rule: AdaptiveRule) -> Built {
         let gate = self.gate(rule);
         let kind = self.definition.limiter.kind.clone();
-        Some(Self::one(gate.clone(), AdaptiveGate(gate, kind)))
-    }
-
-    fn none(self) -> Option<Built> {
-        None
+        Self::one(gate.clone(), AdaptiveGate(gate, kind))
     }
 }
 
 /// A queue in which everybody has room, for those who are moved to it.
-pub(super) fn without_bound(spec: Option<&spec::Queue>) -> Queue {
-    spec.map_or_else(
-        || Queue::fifo(u32::MAX),
-        |spec| {
-            queue_of(&spec::Queue {
-                bound: u32::MAX,
-                timeout: None,
-                ..spec.clone()
-            })
-        },
-    )
-}
-
-pub(crate) fn queue_of(spec: &spec::Queue) -> Queue {
-    let queue = match spec.order {
-        spec::Order::Fifo => Queue::fifo(spec.bound),
-        spec::Order::Lifo => Queue::lifo(spec.bound),
+pub(super) fn without_bound(spec: Option<&plimsoll_spec::Queue>) -> Queue {
+    let Some(spec) = spec else {
+        return Queue::fifo(u32::MAX);
     };
-    let queue = match spec.full {
-        None => queue,
-        Some(spec::Full::Incoming) => queue.full(Full::Incoming),
-        Some(spec::Full::Oldest) => queue.full(Full::Oldest),
-        Some(spec::Full::Newest) => queue.full(Full::Newest),
-    };
-    let queue = queue.counts(match spec.counts {
-        spec::Counts::Excess => Counts::Excess,
-        spec::Counts::Waiting => Counts::Waiting,
-    });
-    match spec.timeout {
-        None => queue,
-        Some(timeout) => queue.timeout(timeout.into()),
-    }
+    let mut spec = spec.clone();
+    (spec.bound, spec.timeout) = (u32::MAX, None);
+    spec.build()
 }

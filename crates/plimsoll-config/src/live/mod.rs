@@ -27,17 +27,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use plimsoll::Clock;
 use plimsoll::kinds::{AnyLimiter, Provider};
 use plimsoll_ambient::{Sampler, SamplerThread};
+use plimsoll_spec::{Kind, Positive, Problem, Store};
 
 use self::build::Running;
 use self::gates::{Live, Member};
 use self::stores::Stores;
 use self::work::Work;
 use crate::check::Definition;
-use crate::spec::{Kind, Store};
 use crate::{Config, ConfigError};
 
-#[cfg(test)]
-pub(crate) use gates::queue_of;
 pub use keyed::KeyedLimiter;
 pub use set::{LimitSet, Part, Route};
 pub use watch::{FileWatch, FileWatcher};
@@ -326,7 +324,7 @@ impl Limits {
         if sampling.is_none() {
             let thread = self.sampler.spawn().map_err(|error| {
                 let message = format!("there is no thread to measure with: {error}");
-                let problem = plimsoll_scenario::reader::Problem::new(first.place, message);
+                let problem = Problem::new(first.place, message);
                 ConfigError::problem(
                     &config.file,
                     problem.under_key(&first.id).under_key("limiters"),
@@ -377,7 +375,7 @@ fn starting(live: &Live, to: &Definition) -> Definition {
         let [min, initial, max] = algorithm.bounds();
         if let (Some(min), Some(max)) = (min, max) {
             let limit = limit.max(min.0).min(max.0);
-            *initial = Some(crate::spec::Positive(limit));
+            *initial = Some(Positive(limit));
         }
     }
     definition

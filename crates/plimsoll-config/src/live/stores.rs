@@ -8,13 +8,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use plimsoll::Snapshot;
 use plimsoll_redis::{Fleet, Store};
-use plimsoll_scenario::reader::{Place, Problem, label};
+use plimsoll_spec::{Place, Problem, label};
 
 use super::change::{Change, Prepared};
 use super::gates::Built;
 use super::generation::Inner;
 use crate::check::Definition;
-use crate::{Config, ConfigError, kept};
+use crate::{Config, ConfigError, redis};
 use keys::FleetKeys;
 use one::FleetOne;
 
@@ -31,8 +31,8 @@ impl Stores {
             let known = known.filter(|_| before.spec.stores.get(name) == Some(spec));
             let store = match known {
                 Some(store) => store.clone(),
-                None => kept::open(spec).map_err(|error| {
-                    let problem = Problem::new(Place { line: 1, column: 1 }, error.to_string());
+                None => redis::open(spec).map_err(|error| {
+                    let problem = Problem::new(Place::START, error.to_string());
                     let problem = problem.under_key(&label(name)).under_key("stores");
                     ConfigError::problem(&config.file, problem)
                 })?,
@@ -67,8 +67,8 @@ impl Stores {
 
     fn fleet(&self, definition: &Definition) -> Result<Fleet, String> {
         let store = self.get(definition).ok_or("there is no such store")?;
-        let fleet = kept::fleet(&definition.limiter, definition.name(), store);
-        fleet.map_err(|unfit| unfit.invalid.to_string())
+        let fleet = redis::fleet(&definition.limiter, definition.name(), store);
+        fleet.map_err(|spec| spec.invalid().to_string())
     }
 }
 

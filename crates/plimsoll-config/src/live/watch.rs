@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plimsoll_scenario::reader::text_of;
+use plimsoll_spec::text_of;
 
 use super::{Changes, Limits};
 use crate::{Config, ConfigError, Format};

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use plimsoll_spec::Queue;
+
 use super::build::Running;
 use super::change::{Change, Prepared};
-use super::gates::{Live, Member, queue_of, without_bound};
+use super::gates::{Live, Member, without_bound};
 use super::generation::Generation;
 use super::slot::{Past, Slot};
 use crate::Config;
 use crate::check::Definition;
-use crate::spec::Queue;
 
 /// Everything that a new configuration changes, in order.
 #[derive(Default)]
@@ -77,7 +78,7 @@ impl Work {
             };
             let settle = || {
                 for (change, queue) in &queues {
-                    change.set_queue(queue.as_ref().map(queue_of));
+                    change.set_queue(queue.as_ref().map(Queue::build));
                 }
             };
             slot.replace((old, &next, &*change), &name, lift, settle);

@@ -3,12 +3,11 @@
 //! An expectation that could never be met, or never fail, is a mistake in the file and not a test. So each is
 //! checked against the verb it stands with.
 
-use super::duration;
-use super::fields::Fields;
-use super::scalar::{count, expected, flag, nearest, text, word};
-use crate::error::{Problem, Read, quote};
+use plimsoll_spec::scalar::{count, expected, flag, nearest, text, word};
+use plimsoll_spec::{Fields, Node, Problem, Read, Value, quote};
+
+use super::units::duration;
 use crate::spec::{Expect, Hint, LimiterSpec, Outcome, Settled};
-use crate::tree::{Node, Value};
 
 const RESULTS: [(&str, Outcome); 3] = [
     ("granted", Outcome::Granted),
@@ -71,7 +70,7 @@ pub(crate) fn expect(node: &Node, verb: &str, limiter: &LimiterSpec) -> Read<Exp
         within: fields.optional("within", duration)?.unwrap_or_default(),
         sufficient: fields.optional("sufficient", flag)?.unwrap_or(false),
     };
-    let kind = limiter.kind.word();
+    let kind = limiter.spec.kind.word();
     if expect.credit.is_some() && kind != "penalty_bucket" {
         let message = format!("`{kind}` does not answer this, only `penalty_bucket` does");
         return Err(fields.problem("credit", message));

@@ -1,59 +1,35 @@
 //! From text to [`Scenario`]s, or to the first thing that is wrong with it.
 //!
-//! One module per part of the format. Each reader takes a node of the [tree] and gives a type of
-//! [`spec`](crate::spec); lists and maps add to an error where it happened. Nothing here knows the limiters.
+//! One module per part of the format. Each reader takes a [`Node`] and gives a type of [`spec`](crate::spec); lists and
+//! maps add to an error where it happened.
 
-mod algorithm;
 mod expect;
-pub(crate) mod fields;
-pub(crate) mod limiter;
-pub mod scalar;
+mod limiter;
 mod step;
+mod trace;
+mod units;
 mod verb;
 
-use std::time::Duration;
+use plimsoll_spec::scalar::text;
+use plimsoll_spec::{Fields, Node, Problem, Read, Value, document, each};
 
-pub(crate) use algorithm::algorithm;
-use fields::{Fields, each};
-use scalar::{Bare, text};
-
-use crate::error::{Problem, Read};
-use crate::reader::document;
-use crate::spec::{Algorithm, Body, Gate, Scenario};
-use crate::tree::{self, Entry, Node, Place, Value};
+use self::units::nanos;
+use crate::spec::{Body, Gate, Scenario};
 
 /// Reads all scenarios of a file: a list of them, or a map with `about` and `scenarios`.
 pub(crate) fn scenarios(text: &str) -> Read<Vec<Scenario>> {
-    read(text).map_err(Problem::at_top)
+    read(text).map_err(at_top)
 }
 
-/// Reads a limit algorithm from its name and the map of its other fields, which may be left out.
-pub(crate) fn limit(name: &str, parameters: &str) -> Read<Algorithm> {
-    const WHAT: &str = "a map of parameters such as { initial: 20 }";
-    let start = Place { line: 1, column: 1 };
-    let mut node = tree::parse(parameters)?.unwrap_or(Node {
-        place: start,
-        value: Value::Map(Vec::new()),
-    });
-    let fields = Fields::any(&node, WHAT)?;
-    if fields.get("algorithm").is_some() {
-        return Err(fields.problem("algorithm", "this is not a parameter but the name"));
-    }
-    if let Value::Map(entries) = &mut node.value {
-        entries.push(Entry::word("algorithm", name, start));
-    }
-    algorithm(&node, Bare::Refused)
-}
-
-fn read(text: &str) -> Read<Vec<Scenario>> {
+fn read(file: &str) -> Read<Vec<Scenario>> {
     const WHAT: &str = "a list of scenarios";
-    let root = document(text, WHAT)?;
+    let root = document(file, WHAT)?;
     match &root.value {
         Value::List(_) => each(&root, WHAT, scenario),
         _ => {
             let fields = Fields::any(&root, WHAT)?;
             fields.only("a scenario file", &["about", "scenarios"])?;
-            fields.optional("about", scalar::text)?;
+            fields.optional("about", text)?;
             fields.required("scenarios", |node| each(node, WHAT, scenario))
         }
     }
@@ -62,7 +38,7 @@ fn read(text: &str) -> Read<Vec<Scenario>> {
 fn scenario(node: &Node) -> Read<Scenario> {
     let name = Fields::any(node, "a scenario: a map with a `name`")?.get("name");
     let name = name.and_then(|entry| text(&entry.value).ok());
-    read_scenario(node).map_err(|problem| problem.in_scenario(name))
+    read_scenario(node).map_err(|problem| in_scenario(problem, name.as_deref()))
 }
 
 fn read_scenario(node: &Node) -> Read<Scenario> {
@@ -89,7 +65,7 @@ fn read_scenario(node: &Node) -> Read<Scenario> {
         return Err(fields.problem(stranger, message));
     }
     let body = if trace {
-        Body::Trace(algorithm::trace(&fields)?)
+        Body::Trace(trace::trace(&fields)?)
     } else {
         Body::Gate(gate(&fields)?)
     };
@@ -100,17 +76,21 @@ fn read_scenario(node: &Node) -> Read<Scenario> {
     })
 }
 
-/// A duration as scenarios write it: a number alone is nanoseconds.
-fn duration(node: &Node) -> Read<Duration> {
-    Bare::Nanos.duration(node)
+/// The problem, seen from the file: one that is a list is the list of its `scenarios`.
+pub(crate) fn at_top(problem: Problem) -> Problem {
+    if problem.field().starts_with('[') {
+        problem.under_key("scenarios")
+    } else {
+        problem
+    }
 }
 
-fn period(node: &Node) -> Read<Duration> {
-    Bare::Nanos.period(node)
-}
-
-fn nanos(node: &Node) -> Read<u64> {
-    Bare::Nanos.nanos(node)
+/// The problem, with the name of the scenario it is in.
+pub(crate) fn in_scenario(problem: Problem, name: Option<&str>) -> Problem {
+    match name {
+        Some(name) => problem.remark(format_args!("in the scenario {name:?}")),
+        None => problem,
+    }
 }
 
 fn gate(fields: &Fields<'_>) -> Read<Gate> {

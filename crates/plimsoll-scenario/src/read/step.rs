@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_spec::scalar::{fraction, nearest, text, total};
+use plimsoll_spec::{Entry, Fields, Node, Problem, Read, each, label, quote};
+
 use super::expect;
-use super::fields::{Fields, each};
-use super::nanos;
-use super::scalar::{fraction, nearest, text, total};
+use super::units::nanos;
 use super::verb::{MODIFIERS, VERBS, verb};
-use crate::error::{Problem, Read, label, quote};
 use crate::spec::{Gauge, LimiterSpec, Settled, Step, Verb};
-use crate::tree::{Entry, Node};
 
 /// Reads `steps`; the first one is at `start` unless it says otherwise.
 pub(crate) fn steps(node: &Node, limiter: &LimiterSpec, start: u64) -> Read<Vec<Step>> {
@@ -72,7 +71,7 @@ impl Reader<'_> {
     /// A key where there are no keys says something else than was meant; so does none where there are.
     fn check_key(&self, fields: &Fields<'_>, verb: Option<&Verb>) -> Read<()> {
         let given = fields.get("key").is_some();
-        if given && !self.limiter.keyed {
+        if given && !self.limiter.spec.common.keyed {
             return Err(fields.problem("key", "only a limiter with `keyed: true` has keys"));
         }
         let asks = matches!(
@@ -85,7 +84,7 @@ impl Reader<'_> {
                     | Verb::TakeUpTo(_)
             )
         );
-        if asks && self.limiter.keyed && !given {
+        if asks && self.limiter.spec.common.keyed && !given {
             return Err(Problem::new(
                 fields.place,
                 "the limiter is `keyed: true`, so the field `key` is needed here",

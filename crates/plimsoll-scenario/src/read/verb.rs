@@ -1,13 +1,12 @@
 //! Reads the verb of a step, and says which verbs go with which fields and which limiters.
 
-use super::duration;
+use plimsoll_spec::scalar::{count, expected, flag, positive, rate, text, word};
+use plimsoll_spec::{Fields, Kind, Node, Problem, Read, each};
+
 use super::expect;
-use super::fields::{Fields, each};
 use super::limiter::bandwidths;
-use super::scalar::{count, expected, flag, positive, rate, text, word};
-use crate::error::{Problem, Read};
-use crate::spec::{Ask, Carry, Expect, Kind, LimiterSpec, Priority, Verb};
-use crate::tree::Node;
+use super::units::duration;
+use crate::spec::{Ask, Carry, Expect, LimiterSpec, Priority, Verb};
 
 /// Every verb of the format, with the fields that change it.
 pub(crate) const VERBS: [(&str, &[&str]); 18] = [
@@ -80,7 +79,7 @@ pub(crate) fn verb(
     };
     let verb = match *word {
         "replace" => Verb::Replace {
-            limits: fields.required(word, bandwidths)?,
+            by: fields.required(word, bandwidths)?,
             carry: fields.required("carry", carry)?,
         },
         _ => fields.required(word, |node| read(word, node, ask))?,
@@ -99,7 +98,7 @@ fn goes_with(modifier: &str) -> String {
 
 /// Why this limiter does not have this verb, if so.
 fn missing(verb: &str, limiter: &LimiterSpec) -> Option<String> {
-    let kind = limiter.kind.word();
+    let kind = limiter.spec.kind.word();
     let only = |kinds: &[&str]| {
         let message = || {
             format!(
@@ -114,13 +113,15 @@ fn missing(verb: &str, limiter: &LimiterSpec) -> Option<String> {
         "set_rate" => only(&["smooth_bursty", "smooth_warmup"]),
         "resize" => only(&["concurrency"]),
         "replace" => only(&["bandwidths"]),
-        "take_up_to" | "reset" if matches!(limiter.kind, Kind::All(_)) => Some(format!(
+        "take_up_to" | "reset" if matches!(limiter.spec.kind, Kind::All { .. }) => Some(format!(
             "the limiter `{kind}` does not have this; its members do"
         )),
-        "set_queue_bound" if limiter.queue.is_none() => {
+        "set_queue_bound" if limiter.spec.common.queue.is_none() => {
             Some("this limiter has no `queue`".to_owned())
         }
-        "forget" if !limiter.keyed => Some("only a limiter with `keyed: true` has keys".to_owned()),
+        "forget" if !limiter.spec.common.keyed => {
+            Some("only a limiter with `keyed: true` has keys".to_owned())
+        }
         _ => None,
     }
 }

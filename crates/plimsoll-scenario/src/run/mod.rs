@@ -7,34 +7,31 @@
 mod check;
 mod held;
 mod limiters;
-mod limits;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
-mod rules;
 mod session;
 mod trace;
 
-use plimsoll::adaptive::Limit;
 use plimsoll::{ManualClock, Moment};
 
-pub(crate) use limiters::queue;
 use limiters::{Subject, Unbuilt};
 use session::{Session, Stop};
 
-use crate::error::{Problem, Read};
 use crate::report::{Failure, Verdict};
-use crate::spec::{Algorithm, Body, Gate, Scenario};
+use crate::spec::{Body, Gate, Scenario};
+use plimsoll_spec::Read;
 
 /// Runs one scenario. The error is a limiter that refuses its own numbers, so a mistake in the file.
 pub(crate) fn run(scenario: &Scenario) -> Read<Verdict> {
-    let (verdict, field) = match &scenario.body {
-        Body::Gate(gate) => (run_gate(gate), "limiter"),
-        Body::Trace(trace) => (trace::run(trace), "limit"),
-    };
-    match verdict {
-        Err(Unbuilt::NotYet(word)) => Ok(Verdict::NotSupported(word)),
-        Err(Unbuilt::Invalid(problem)) => Err(problem.under_key(field)),
-        Ok(verdict) => Ok(verdict),
+    match &scenario.body {
+        Body::Gate(gate) => match run_gate(gate) {
+            Err(Unbuilt::NotYet(word)) => Ok(Verdict::NotSupported(word)),
+            Err(Unbuilt::Invalid(spec)) => Err(gate.limiter.problem(&spec).under_key("limiter")),
+            Ok(verdict) => Ok(verdict),
+        },
+        Body::Trace(trace) => {
+            trace::run(trace).map_err(|spec| trace.limit.problem(&spec).under_key("limit"))
+        }
     }
 }
 
@@ -45,23 +42,17 @@ pub(crate) fn run_on(scenario: &Scenario, store: &redis::Place) -> Read<Verdict>
         Body::Trace(_) => Ok(Verdict::NotHeld("limit algorithms")),
         Body::Gate(gate) => match redis::run(gate, store) {
             Err(redis::Unbuilt::NotHeld(word)) => Ok(Verdict::NotHeld(word)),
-            Err(redis::Unbuilt::Invalid(problem)) => Err(problem.under_key("limiter")),
+            Err(redis::Unbuilt::Invalid(spec)) => {
+                Err(gate.limiter.problem(&spec).under_key("limiter"))
+            }
             Ok(verdict) => Ok(verdict),
         },
     }
 }
 
-/// Builds a limit algorithm. See [`limit`](crate::limit).
-pub(crate) fn limit(algorithm: &Algorithm) -> Read<Box<dyn Limit>> {
-    limits::build(algorithm).map_err(|unbuilt| match unbuilt {
-        Unbuilt::Invalid(problem) => problem,
-        Unbuilt::NotYet(word) => Problem::new(algorithm.place, format!("there is no `{word}` yet")),
-    })
-}
-
 fn run_gate(gate: &Gate) -> Result<Verdict, Unbuilt> {
     let clock = ManualClock::starting_at(Moment::from_nanos(gate.start));
-    let subject = limiters::build(&gate.limiter, &clock.clock())?;
+    let subject = limiters::build(&gate.limiter.spec, &clock.clock())?;
     Ok(steps(gate, &subject, &clock))
 }
 

@@ -1,13 +1,16 @@
 //! One run of a scenario: a limiter, its clock, and what has been taken so far.
 
-use plimsoll::{Demand, Denied, InvalidLimit, ManualClock, Moment};
+use std::fmt;
+
+use plimsoll::{Carry, Demand, Denied, InvalidLimit, ManualClock, Moment};
+
+use plimsoll_spec::{Kind, Number, Positive};
 
 use super::check::{self, Answer};
 use super::held::{Held, Holdings};
-use super::limiters::{self, Change, Controls, Keys, Subject};
-use super::rules;
+use super::limiters::{self, Controls, Keys, Subject};
 use crate::report::Mismatch;
-use crate::spec::{Ask, Bandwidth, Carry, Priority, Step, Verb};
+use crate::spec::{Ask, Priority, Step, Verb};
 
 /// Why a verb could not be done at all.
 pub(crate) enum Stop {
@@ -127,7 +130,9 @@ impl<'a> Session<'a> {
             Verb::SetQueueBound(bound) => self.controls("set_queue_bound")?.set_queue_bound(*bound),
             Verb::Close => limiter.close(),
             Verb::SetRate(rate) => self.set_rate(*rate)?,
-            Verb::Replace { limits, carry } => self.replace(limits, *carry)?,
+            Verb::Replace { by, carry } => {
+                self.change("replace", "bandwidths", by, limiters::carry(*carry))?;
+            }
             Verb::Forget(_) => return Err(Stop::NotYet("forget")),
         }
         Ok(None)
@@ -200,31 +205,32 @@ impl<'a> Session<'a> {
     }
 
     fn resize(&self, limit: u32) -> Result<(), Stop> {
-        let Change::Resize(gate) = &self.subject.change else {
-            return Err(Stop::NotYet("resize"));
-        };
-        let refused = |error: InvalidLimit| Mismatch::of("resize", limit, error);
-        Ok(gate.resize(limit).map_err(refused)?)
+        let mut kind = self.subject.kind.clone();
+        if let Kind::Concurrency { limit: now, .. } = &mut kind {
+            *now = Positive(limit);
+        }
+        self.change("resize", limit, &kind, Carry::AsIs)
     }
 
     fn set_rate(&self, rate: f64) -> Result<(), Stop> {
-        let Change::SetRate(gate, smooth) = &self.subject.change else {
-            return Err(Stop::NotYet("set_rate"));
-        };
-        let refused = |error: InvalidLimit| Mismatch::of("set_rate", rate, error);
-        let smooth = smooth.clone().at_rate(rate).map_err(refused)?;
-        gate.replace(smooth, plimsoll::Carry::Proportional);
-        Ok(())
+        let mut kind = self.subject.kind.clone();
+        match &mut kind {
+            Kind::SmoothBursty(smooth) => smooth.rate = Number(rate),
+            Kind::SmoothWarmup(smooth) => smooth.rate = Number(rate),
+            _ => {}
+        }
+        self.change("set_rate", rate, &kind, Carry::Proportional)
     }
 
-    fn replace(&self, limits: &[Bandwidth], carry: Carry) -> Result<(), Stop> {
-        let Change::Replace(gate) = &self.subject.change else {
-            return Err(Stop::NotYet("replace"));
-        };
-        let refused = |error: InvalidLimit| Mismatch::of("replace", "bandwidths", error);
-        let rule = rules::bandwidths(limits).map_err(refused)?;
-        gate.replace(rule, limiters::carry(carry));
-        Ok(())
+    fn change(
+        &self,
+        verb: &'static str,
+        wanted: impl fmt::Display,
+        to: &Kind,
+        carry: Carry,
+    ) -> Result<(), Stop> {
+        let refused = |error: InvalidLimit| Mismatch::of(verb, wanted, error);
+        Ok((self.subject.change)(to, carry).map_err(refused)?)
     }
 }
 

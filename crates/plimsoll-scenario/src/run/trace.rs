@@ -3,26 +3,27 @@
 use plimsoll::Moment;
 use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
 
-use super::limiters::Unbuilt;
-use super::limits;
+use plimsoll_spec::InvalidSpec;
+
 use crate::report::{Failure, Mismatch, Verdict};
-use crate::spec::{self, Finished, LimitRule, Samples, Tick, Trace};
+use crate::spec::{self, Finished, Samples, Tick, Trace};
 
 /// Runs a trace up to the first row after which something is not as expected.
-pub(crate) fn run(trace: &Trace) -> Result<Verdict, Unbuilt> {
-    let limit = &trace.limit;
-    let failure = match (&trace.samples, &limit.rule) {
+pub(crate) fn run(trace: &Trace) -> Result<Verdict, InvalidSpec> {
+    let algorithm = &trace.limit.spec;
+    let failure = match (&trace.samples, algorithm.latency_gradient()) {
         (Samples::Plain(rows), _) => {
-            let mut limit = limits::build(limit)?;
+            let mut limit = algorithm.build()?;
             first_failure(rows, |row| sample(&mut *limit, row))
         }
-        (Samples::LatencyGradient(rows), LimitRule::LatencyGradient(options)) => {
-            let mut limit = limits::latency_gradient(limit, limit.range, *options)?;
-            let mut now = Moment::ORIGIN;
+        (Samples::LatencyGradient(rows), Some(limit)) => {
+            let (mut limit, mut now) = (limit?, Moment::ORIGIN);
             first_failure(rows, |row| step(&mut limit, &mut now, row))
         }
         // Never read: such rows go with that algorithm alone.
-        (Samples::LatencyGradient(_), _) => return Err(Unbuilt::NotYet("latency_gradient")),
+        (Samples::LatencyGradient(_), None) => {
+            return Ok(Verdict::NotSupported("latency_gradient"));
+        }
     };
     Ok(failure.map_or(Verdict::Passed, Verdict::Failed))
 }

@@ -1,159 +1,48 @@
-//! Limiters as a file describes them.
+//! Descriptions in a scenario, with the part of the file they were read from: for problems that only show when a
+//! limiter is built.
 
-use std::time::Duration;
+use plimsoll_spec::{Algorithm, InvalidSpec, Kind, Limiter, Member, Node, Places, Problem};
 
-use super::Algorithm;
-use crate::tree::Place;
-
-/// A limiter: its kind and what every kind may have.
+/// A description, and the part of the file it was read from.
 #[derive(Debug)]
-pub(crate) struct LimiterSpec {
-    pub(crate) place: Place,
-    pub(crate) kind: Kind,
-    pub(crate) queue: Option<QueueSpec>,
-    pub(crate) keyed: bool,
-    pub(crate) max_keys: Option<u32>,
-    pub(crate) name: Option<String>,
+pub(crate) struct Described<T> {
+    pub(crate) node: Node,
+    pub(crate) spec: T,
 }
 
-/// The kinds of the format, each with its own fields.
-#[derive(Debug)]
-pub(crate) enum Kind {
-    FixedWindow {
-        limit: u32,
-        window: Duration,
-        align: Align,
-    },
-    SlidingWindow {
-        limit: u32,
-        window: Duration,
-        segments: u32,
-    },
-    SlidingLog {
-        limit: u32,
-        window: Duration,
-        min_gap: Duration,
-        count_denied: bool,
-    },
-    SlidingCounter {
-        limit: u32,
-        window: Duration,
-    },
-    TokenBucket(Bandwidth),
-    Bandwidths(Vec<Bandwidth>),
-    SmoothBursty {
-        rate: f64,
-        max_burst: Duration,
-    },
-    SmoothWarmup {
-        rate: f64,
-        warmup: Duration,
-        cold_factor: f64,
-    },
-    Refresh {
-        limit: u32,
-        period: Duration,
-        max_wait: Duration,
-    },
-    Concurrency {
-        limit: u32,
-    },
-    Adaptive(Algorithm),
-    PenaltyBucket {
-        bucket: Bandwidth,
-        soft_limit: u32,
-        soft_window: Duration,
-        lockout: Duration,
-    },
-    All(Vec<LimiterSpec>),
-}
+/// A limiter of a scenario.
+pub(crate) type LimiterSpec = Described<Limiter>;
 
-impl Kind {
-    /// The word the format has for this kind.
-    pub(crate) const fn word(&self) -> &'static str {
-        match self {
-            Self::FixedWindow { .. } => "fixed_window",
-            Self::SlidingWindow { .. } => "sliding_window",
-            Self::SlidingLog { .. } => "sliding_log",
-            Self::SlidingCounter { .. } => "sliding_counter",
-            Self::TokenBucket(_) => "token_bucket",
-            Self::Bandwidths(_) => "bandwidths",
-            Self::SmoothBursty { .. } => "smooth_bursty",
-            Self::SmoothWarmup { .. } => "smooth_warmup",
-            Self::Refresh { .. } => "refresh",
-            Self::Concurrency { .. } => "concurrency",
-            Self::Adaptive(_) => "adaptive",
-            Self::PenaltyBucket { .. } => "penalty_bucket",
-            Self::All(_) => "all",
-        }
+/// An algorithm of a scenario.
+pub(crate) type AlgorithmSpec = Described<Algorithm>;
+
+impl<T> Described<T> {
+    /// The problem in the words of the file.
+    pub(crate) fn problem(&self, invalid: &InvalidSpec) -> Problem {
+        invalid.problem(&[], &Places::of(&self.node))
     }
 }
 
 impl LimiterSpec {
     /// The names a refusal can carry: this limiter's and, for `all`, those of its members.
     pub(crate) fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.name.as_deref().into_iter().collect();
-        if let Kind::All(of) = &self.kind {
-            names.extend(of.iter().flat_map(Self::names));
+        fn names(limiter: &Limiter) -> Vec<&str> {
+            let mut found: Vec<&str> = limiter.common.name.as_deref().into_iter().collect();
+            found.extend(members(limiter).flat_map(names));
+            found
         }
-        names
+        names(&self.spec)
     }
 }
 
-/// The fields of a token bucket, which are also those of one of several bandwidths.
-#[derive(Debug)]
-pub(crate) struct Bandwidth {
-    pub(crate) burst: u32,
-    pub(crate) refill: u32,
-    pub(crate) every: Duration,
-    pub(crate) style: Style,
-    pub(crate) initial: Option<u32>,
-    pub(crate) id: Option<String>,
-}
-
-/// Where the windows of a fixed window begin.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Align {
-    Start,
-    Epoch,
-}
-
-/// How a bucket is refilled.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Style {
-    Interval,
-    Greedy,
-}
-
-/// The queue of a limiter.
-#[derive(Debug)]
-pub(crate) struct QueueSpec {
-    pub(crate) bound: u32,
-    pub(crate) order: Order,
-    /// `None`: what the order has by default.
-    pub(crate) full: Option<Full>,
-    pub(crate) counts: Counts,
-    pub(crate) timeout: Option<Duration>,
-}
-
-/// Who is served first.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Order {
-    Fifo,
-    Lifo,
-}
-
-/// Who fails when the queue is full.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Full {
-    Incoming,
-    Oldest,
-    Newest,
-}
-
-/// What is counted against the bound.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Counts {
-    Excess,
-    Waiting,
+/// The members of `all`. A scenario describes them where they are members.
+pub(crate) fn members(limiter: &Limiter) -> impl Iterator<Item = &Limiter> {
+    let of = match &limiter.kind {
+        Kind::All { of } => of.as_slice(),
+        _ => &[],
+    };
+    of.iter().filter_map(|member| match member {
+        Member::Inline(limiter) => Some(&**limiter),
+        Member::Name(_) => None,
+    })
 }

@@ -1,21 +1,17 @@
 //! What a scenario file says, as types: the vocabulary of the format with nothing left to misread.
 //!
-//! These types know nothing of the limiters that exist today. A kind or a verb is added here and in
-//! [`read`](crate::read) when the format gains it, and in [`run`](crate::run) when a limiter can do it.
+//! Limiters are described as in all files, by [`plimsoll_spec`]. A verb is added here and in [`read`](crate::read) when the
+//! format gains it, and in [`run`](crate::run) when a limiter can do it.
 
-mod algorithm;
 mod limiter;
 mod step;
+mod trace;
 
-pub(crate) use algorithm::{
-    Algorithm, Finished, LatencyGradient, LimitRule, Range, Sample, Samples, Tick, Trace,
-};
-pub(crate) use limiter::{
-    Align, Bandwidth, Counts, Full, Kind, LimiterSpec, Order, QueueSpec, Style,
-};
+pub(crate) use limiter::{AlgorithmSpec, LimiterSpec, members};
 pub(crate) use step::{Ask, Carry, Expect, Gauge, Hint, Outcome, Priority, Settled, Step, Verb};
+pub(crate) use trace::{Finished, Sample, Samples, Tick, Trace};
 
-use crate::tree::Place;
+use plimsoll_spec::Place;
 
 /// One scenario of a file.
 #[derive(Debug)]

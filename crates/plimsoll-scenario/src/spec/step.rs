@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::Bandwidth;
-use crate::tree::Place;
+use plimsoll_spec::{Kind, Place};
 
 /// One step, with its time already absolute.
 #[derive(Debug)]
@@ -47,7 +46,8 @@ pub(crate) enum Verb {
     Resize(u32),
     SetQueueBound(u32),
     Replace {
-        limits: Vec<Bandwidth>,
+        /// Bandwidths.
+        by: Kind,
         carry: Carry,
     },
     Forget(String),

@@ -1,7 +1,7 @@
 //! What must hold.
 
-use plimsoll_scenario::reader::scalar::{self, expected, nearest, text};
-use plimsoll_scenario::reader::{Fields, Node, Problem, Read, Value, label};
+use plimsoll_spec::scalar::{self, expected, nearest, text};
+use plimsoll_spec::{Fields, Node, Problem, Read, Value, label};
 
 use super::traffic::class;
 use crate::expect::{Expectation, METRICS, Metric, Plain, RELATIONS, Relation, Unit};

@@ -5,9 +5,9 @@ mod server;
 mod shape;
 mod traffic;
 
-use plimsoll_scenario::reader::scalar::{expected, period, text};
-use plimsoll_scenario::reader::{
-    Fields, Node, Problem, Read, Value, document, each, queue, scalar,
+use plimsoll_spec::scalar::{expected, period, text};
+use plimsoll_spec::{
+    Fields, Node, Problem, Queue, Read, Units, Value, document, each, read_one, scalar,
 };
 
 use crate::Contender;
@@ -101,14 +101,11 @@ fn positive_shape(node: &Node) -> Read<Profile> {
 }
 
 fn waiting_room(node: &Node) -> Read<WaitingRoom> {
-    let fields = Fields::any(node, "a queue such as { bound: 10 }")?;
-    let timeout = fields.get("timeout");
+    let spec: Queue = read_one(node, Units::Required)?;
     Ok(WaitingRoom {
-        queue: queue(node)?,
-        bound: fields.required("bound", scalar::count)?,
-        timeout: timeout
-            .map(|entry| scalar::nanos(&entry.value))
-            .transpose()?,
+        queue: spec.build(),
+        bound: spec.bound,
+        timeout: spec.timeout.map(|timeout| timeout.0),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Who answers.
 
-use plimsoll_scenario::reader::scalar::{expected, fraction, period, rate};
-use plimsoll_scenario::reader::{Fields, Node, Problem, Read, Value, label, scalar};
+use plimsoll_spec::scalar::{expected, fraction, period, rate};
+use plimsoll_spec::{Fields, Node, Problem, Read, Value, label, scalar};
 
 use super::traffic::regularly;
 use super::{positive_shape, shape};

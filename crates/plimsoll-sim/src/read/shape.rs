@@ -1,7 +1,7 @@
 //! Numbers that change with time.
 
-use plimsoll_scenario::reader::scalar::{self, expected};
-use plimsoll_scenario::reader::{Fields, Node, Read, Value, each};
+use plimsoll_spec::scalar::{self, expected};
+use plimsoll_spec::{Fields, Node, Read, Value, each};
 
 use crate::profile::Profile;
 

@@ -1,7 +1,7 @@
 //! Who asks.
 
-use plimsoll_scenario::reader::scalar::{expected, fraction, nearest, positive};
-use plimsoll_scenario::reader::{Fields, Node, Problem, Read, label};
+use plimsoll_spec::scalar::{expected, fraction, nearest, positive};
+use plimsoll_spec::{Fields, Node, Problem, Read, label};
 
 use super::{server, shape, span};
 use crate::class::{CLASSES, NORMAL};

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use plimsoll_scenario::reader::{Entry, Node, label};
 use serde::de::value::{StrDeserializer, StringDeserializer};
 use serde::de::{
     DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
@@ -11,6 +10,8 @@ use serde::de::{
 
 use super::recover::Aside;
 use super::{Error, Part, Tree};
+use crate::problem::label;
+use crate::tree::{Entry, Node};
 
 /// The fields of a map, one after the other.
 pub(super) struct Map<'t, 'a> {

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use plimsoll_scenario::reader::scalar::{expected, nearest};
-use plimsoll_scenario::reader::{Entry, Node, Problem, label, quote};
 use serde::de::{Expected, Unexpected};
 
 use super::names::instead;
 use super::recover::Blame;
+use crate::problem::{Problem, label, quote};
+use crate::scalar::{expected, nearest};
+use crate::tree::{Entry, Node};
 
 /// An error on its way up. It begins without a place, and gets the one of the innermost value around it.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) enum Error<'t> {
 
 impl<'t> Error<'t> {
     /// The error, seen from the value in which it happened.
-    pub(super) fn at(self, node: &'t Node) -> Self {
+    pub(crate) fn at(self, node: &'t Node) -> Self {
         let place = node.place;
         let mut blame = Blame::Value(node);
         let problem = match self {
@@ -48,7 +49,7 @@ impl<'t> Error<'t> {
     }
 
     /// The error, seen from the name of a field of `what`, of which `more` are read elsewhere.
-    pub(super) fn at_key(self, entry: &'t Entry, what: &str, more: &[&'static str]) -> Self {
+    pub(crate) fn at_key(self, entry: &'t Entry, what: &str, more: &[&'static str]) -> Self {
         let Self::UnknownField(field, known) = self else {
             return self;
         };
@@ -58,7 +59,7 @@ impl<'t> Error<'t> {
         Self::Placed(problem, Some(Blame::Unknown(entry)))
     }
 
-    pub(super) fn under(self, step: impl FnOnce(Problem) -> Problem) -> Self {
+    pub(crate) fn under(self, step: impl FnOnce(Problem) -> Problem) -> Self {
         match self {
             Self::Placed(problem, blame) => Self::Placed(step(problem), blame),
             other => other,
@@ -66,7 +67,7 @@ impl<'t> Error<'t> {
     }
 
     /// The problem and what is to blame, `root` if nobody knows better.
-    pub(super) fn into_problem(self, root: &'t Node) -> (Problem, Blame<'t>) {
+    pub(crate) fn into_problem(self, root: &'t Node) -> (Problem, Blame<'t>) {
         match self.at(root) {
             Self::Placed(problem, blame) => (problem, blame.unwrap_or(Blame::Value(root))),
             other => (

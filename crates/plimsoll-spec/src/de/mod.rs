@@ -8,7 +8,7 @@
 //! - a struct called [`SPLIT`] has two parts that are read from the same map: the fields of the first, then the rest;
 //! - an enum called [`EITHER`] has a variant for a word, and one for a list or a map.
 //!
-//! Single values are read by the functions with which scenarios are read, so units and ranges are the same there.
+//! Single values are read by the functions of [`scalar`](crate::scalar), so units and ranges are the same in all files.
 
 mod access;
 mod error;
@@ -19,27 +19,46 @@ mod scalar;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use plimsoll_scenario::reader::scalar::{expected, text};
-use plimsoll_scenario::reader::{Fields, Node, Value};
 use serde::de::{Deserializer, Expected, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
-use access::{Choice, Halves, Items, Map};
-pub(crate) use error::Error;
-use recover::Aside;
-pub(crate) use recover::{Broken, MOST_PROBLEMS, Recovered};
-pub(crate) use scalar::{bytes, is_name};
+use self::access::{Choice, Halves, Items, Map};
+use self::error::Error;
+use self::recover::Aside;
+use crate::fields::Fields;
+use crate::problem::Read;
+use crate::scalar::{Units, count, expected, flag, text};
+use crate::tree::{Node, Value};
 
-/// Enums that a field of the same name chooses from, and what the map around it is called.
-const TAGS: [(&str, &str); 2] = [("kind", "limiter"), ("algorithm", "algorithm")];
+pub use self::recover::{Broken, MOST_PROBLEMS, Recovered};
+
+/// Enums that a field of the same name chooses from, what the map around it is called, and what it is.
+const TAGS: [(&str, (&str, &str)); 2] = [
+    ("kind", ("limiter", "a limiter: a map with a `kind`")),
+    (
+        "algorithm",
+        ("algorithm", "an algorithm: a map with an `algorithm`"),
+    ),
+];
 /// A struct of two parts that share a map.
 const SPLIT: &str = "split";
 /// An enum of a word, or something larger.
 const EITHER: &str = "either";
 
+/// Reads a value of type `T` from `node`, or gives the first thing that is wrong with it.
+///
+/// # Errors
+///
+/// The first problem, with its place and its path below `node`.
+pub fn read_one<'t, T: Deserialize<'t>>(node: &'t Node, units: Units) -> Read<T> {
+    let aside = Aside::new(units);
+    T::deserialize(Tree::whole(node, &aside)).map_err(|error| error.into_problem(node).0)
+}
+
 /// Reads a value of type `T` from `root`, or as much of it as is right, and says everything that is wrong.
-pub(crate) fn read<'t, T: Deserialize<'t>>(root: &'t Node) -> Recovered<'t, T> {
-    let aside = Aside::default();
+#[must_use]
+pub fn read<'t, T: Deserialize<'t>>(root: &'t Node, units: Units) -> Recovered<'t, T> {
+    let aside = Aside::new(units);
     let mut problems = Vec::new();
     loop {
         let (problem, blame) = match T::deserialize(Tree::whole(root, &aside)) {
@@ -148,15 +167,13 @@ impl<'t, 'a> Tree<'t, 'a> {
     fn tagged<V: Visitor<'t>>(
         self,
         tag: &'static str,
-        noun: &str,
+        (noun, what): (&str, &str),
         visitor: V,
     ) -> Result<V::Value, Error<'t>> {
         if self.made_up {
             return Err(self.cannot_make_up());
         }
-        let what = format!("a {noun}: a map with a `{tag}`");
-        let what = what.replace("a algorithm", "an algorithm");
-        let fields = Fields::any(self.node, &what)?;
+        let fields = Fields::any(self.node, what)?;
         let word = fields
             .required(tag, |node| {
                 text(node)?;
@@ -206,14 +223,14 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
         if self.made_up {
             return visitor.visit_bool(false);
         }
-        visitor.visit_bool(plimsoll_scenario::reader::scalar::flag(self.node)?)
+        visitor.visit_bool(flag(self.node)?)
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
         if self.made_up {
             return visitor.visit_u32(1);
         }
-        visitor.visit_u32(plimsoll_scenario::reader::scalar::count(self.node)?)
+        visitor.visit_u32(count(self.node)?)
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
@@ -242,8 +259,10 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
         visitor: V,
     ) -> Result<V::Value, Error<'de>> {
         match scalar::reader(name) {
-            Some(read) if self.made_up => read.make_up(visitor),
-            Some(read) => read.visit(self.node, visitor),
+            Some(read) => {
+                let node = (!self.made_up).then_some(self.node);
+                read.visit(node, self.aside.units, visitor)
+            }
             None => visitor.visit_newtype_struct(self),
         }
     }
@@ -289,8 +308,8 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error<'de>> {
-        if let Some((tag, noun)) = TAGS.into_iter().find(|(tag, _)| *tag == name) {
-            return self.tagged(tag, noun, visitor);
+        if let Some((tag, names)) = TAGS.into_iter().find(|(tag, _)| *tag == name) {
+            return self.tagged(tag, names, visitor);
         }
         let word = match (name, &self.node.value) {
             _ if self.made_up => variants[0].to_owned(),

@@ -8,11 +8,12 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ptr::from_ref;
 
-use plimsoll_scenario::reader::scalar::nearest;
-use plimsoll_scenario::reader::{Entry, Node, Problem, Value};
+use crate::problem::Problem;
+use crate::scalar::{Units, nearest};
+use crate::tree::{Entry, Node, Value};
 
 /// More help nobody, and reading a file as often takes time.
-pub(crate) const MOST_PROBLEMS: usize = 30;
+pub const MOST_PROBLEMS: usize = 30;
 
 /// What a problem is about, so that it can be put aside.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,9 @@ pub(crate) enum Blame<'t> {
 }
 
 /// What is put aside.
-#[derive(Default)]
-pub(super) struct Aside<'t> {
+pub(crate) struct Aside<'t> {
+    /// Whether a duration needs its unit: nothing that is put aside, and as everywhere at hand.
+    pub(crate) units: Units,
     values: RefCell<HashSet<*const Node>>,
     unknown: RefCell<HashSet<*const Entry>>,
     missing: RefCell<HashMap<*const Node, Vec<&'static str>>>,
@@ -38,21 +40,33 @@ pub(super) struct Aside<'t> {
 }
 
 impl<'t> Aside<'t> {
-    pub(super) fn has_value(&self, node: &Node) -> bool {
+    pub(crate) fn new(units: Units) -> Self {
+        Self {
+            units,
+            values: RefCell::default(),
+            unknown: RefCell::default(),
+            missing: RefCell::default(),
+            misspelt: RefCell::default(),
+            parents: RefCell::default(),
+            owners: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn has_value(&self, node: &Node) -> bool {
         self.values.borrow().contains(&from_ref(node))
     }
 
-    pub(super) fn has_entry(&self, entry: &Entry) -> bool {
+    pub(crate) fn has_entry(&self, entry: &Entry) -> bool {
         self.unknown.borrow().contains(&from_ref(entry))
     }
 
-    pub(super) fn missing(&self, node: &Node) -> Vec<&'static str> {
+    pub(crate) fn missing(&self, node: &Node) -> Vec<&'static str> {
         let missing = self.missing.borrow();
         missing.get(&from_ref(node)).cloned().unwrap_or_default()
     }
 
     /// Puts aside what `blame` says. Returns whether it is worth telling, or `None` if nothing more can be put aside.
-    pub(super) fn put(&self, root: &'t Node, blame: Blame<'t>) -> Option<bool> {
+    pub(crate) fn put(&self, root: &'t Node, blame: Blame<'t>) -> Option<bool> {
         if self.parents.borrow().is_empty() {
             self.learn(root);
         }
@@ -123,7 +137,7 @@ impl<'t> Aside<'t> {
     }
 
     /// Leaves out everything that has a name or a number in a section, and a mistake in it.
-    pub(super) fn whole(&self, root: &'t Node) -> Self {
+    pub(crate) fn whole(&self, root: &'t Node) -> Self {
         let parents = self.parents.borrow();
         let owners = self.owners.borrow();
         let mut wrong: Vec<*const Node> = self.values.borrow().iter().copied().collect();
@@ -131,7 +145,7 @@ impl<'t> Aside<'t> {
         for entry in self.unknown.borrow().iter() {
             wrong.extend(owners.get(entry).map(|owner| from_ref(*owner)));
         }
-        let whole = Self::default();
+        let whole = Self::new(self.units);
         for mut node in wrong {
             // Up to what a section holds: its parent's parent is the root.
             while let Some(parent) = parents.get(&node) {
@@ -155,17 +169,19 @@ impl<'t> Aside<'t> {
 }
 
 /// What could be read of a file, and what could not.
-pub(crate) struct Recovered<'t, T> {
+#[derive(Debug)]
+pub struct Recovered<'t, T> {
     /// Everything without mistakes of its own; `None` if that is nothing.
-    pub(crate) value: Option<T>,
-    pub(crate) problems: Vec<Problem>,
+    pub value: Option<T>,
+    /// Everything that is wrong.
+    pub problems: Vec<Problem>,
     /// What was left out.
-    pub(crate) broken: Broken<'t>,
+    pub broken: Broken<'t>,
 }
 
 /// What was left out because of its own mistakes: others may still call it by its name.
-#[derive(Default)]
-pub(crate) struct Broken<'t> {
+#[derive(Default, Debug)]
+pub struct Broken<'t> {
     names: HashSet<&'t str>,
     /// Which items of a list were left out.
     items: HashSet<(&'t str, usize)>,
@@ -175,7 +191,7 @@ pub(crate) struct Broken<'t> {
 
 impl<'t> Broken<'t> {
     /// What is left out of the sections of `root`.
-    pub(super) fn of(root: &'t Node, aside: &Aside<'t>) -> Self {
+    pub(crate) fn of(root: &'t Node, aside: &Aside<'t>) -> Self {
         let mut broken = Self::default();
         let Value::Map(sections) = &root.value else {
             return broken;
@@ -200,12 +216,13 @@ impl<'t> Broken<'t> {
     }
 
     /// Whether there may be something of this name that could not be read.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
         self.any_name || self.names.contains(name)
     }
 
     /// The places in a list of those that could be read.
-    pub(crate) fn places(&self, section: &'static str) -> impl Iterator<Item = usize> {
+    pub fn places(&self, section: &'static str) -> impl Iterator<Item = usize> {
         (0..).filter(move |at| !self.items.contains(&(section, *at)))
     }
 }

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use plimsoll::{ManualClock, Moment};
 use plimsoll_redis::{Store, StoreError};
+use plimsoll_spec::InvalidSpec;
 use tokio::runtime::{Builder, Runtime};
 
 use self::session::Session;
 use self::subject::Subject;
-use crate::error::Problem;
 use crate::report::{Failure, Verdict};
 use crate::spec::{Gate, Verb};
 
@@ -74,7 +74,7 @@ pub(crate) enum Unbuilt {
     /// Redis cannot hold it: the word under which such scenarios are counted.
     NotHeld(&'static str),
     /// The limiter refuses its numbers.
-    Invalid(Problem),
+    Invalid(InvalidSpec),
 }
 
 /// Runs one scenario.
@@ -83,7 +83,7 @@ pub(crate) fn run(gate: &Gate, place: &Place) -> Result<Verdict, Unbuilt> {
     let store = place
         .store(&clock)
         .map_err(|_| Unbuilt::NotHeld("such an address"))?;
-    let subject = Subject::build(&gate.limiter, &store)?;
+    let subject = Subject::build(&gate.limiter.spec, &store)?;
     let mut verbs = gate.steps.iter().filter_map(|step| step.verb.as_ref());
     if let Some(word) = verbs.find_map(|verb| not_held(verb, subject.books())) {
         return Err(Unbuilt::NotHeld(word));

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use plimsoll::{Concurrency, Denied, InvalidLimit};
+use plimsoll::Denied;
 use plimsoll_redis::{
     Decision, RedisAll, RedisLimiter, RedisPermit, RedisRule, Seen, Store, StoreError,
 };
 
+use plimsoll_spec::{InvalidSpec, Kind, Limiter, Step};
+
 use super::Unbuilt;
 use crate::run::held::Refusal;
-use crate::run::{limiters, rules};
-use crate::spec::{Kind, LimiterSpec};
+use crate::spec::members;
 
 /// Permits in scenarios are held as long as nobody lets go of them.
 const LEASE: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -32,43 +33,43 @@ struct Member {
 }
 
 impl Subject {
-    pub(super) fn build(spec: &LimiterSpec, store: &Store) -> Result<Self, Unbuilt> {
-        if spec.queue.is_some() {
+    pub(super) fn build(spec: &Limiter, store: &Store) -> Result<Self, Unbuilt> {
+        if spec.common.queue.is_some() {
             return Err(Unbuilt::NotHeld("queue"));
         }
-        if spec.max_keys.is_some() {
+        if spec.common.max_keys.is_some() {
             return Err(Unbuilt::NotHeld("max_keys"));
         }
         let store = store.clone();
-        let Kind::All(of) = &spec.kind else {
+        if !matches!(spec.kind, Kind::All { .. }) {
             let member = Member::build(spec, &store, 0, None)?;
             return Ok(Self {
                 store,
                 members: vec![member],
                 all: None,
-                keyed: spec.keyed,
+                keyed: spec.common.keyed,
                 books: matches!(spec.kind, Kind::TokenBucket(_) | Kind::Bandwidths(_)),
             });
-        };
+        }
         let member = |(index, member)| {
-            let built = Member::build(member, &store, index, spec.name.as_deref());
+            let built = Member::build(member, &store, index, spec.common.name.as_deref());
             built.map_err(|unbuilt| match unbuilt {
-                Unbuilt::Invalid(problem) => {
-                    Unbuilt::Invalid(problem.under_index(index).under_key("of"))
+                Unbuilt::Invalid(invalid) => {
+                    let invalid = invalid.under(Step::Index(index));
+                    invalid.under(Step::Key("of")).into()
                 }
                 not_held => not_held,
             })
         };
-        let members = of.iter().enumerate().map(member);
-        let members = members.collect::<Result<Vec<_>, _>>()?;
+        let built = members(spec).enumerate().map(member);
+        let members = built.collect::<Result<Vec<_>, _>>()?;
         let limiters = members.iter().map(|member| member.limiter.clone());
-        let all = store.all(limiters);
-        let all = all.map_err(|error| invalid(spec, &error))?;
+        let all = store.all(limiters).map_err(InvalidSpec::from)?;
         Ok(Self {
             store,
             members,
             all: Some(all),
-            keyed: spec.keyed,
+            keyed: spec.common.keyed,
             books: false,
         })
     }
@@ -187,61 +188,39 @@ impl Subject {
 
 impl Member {
     fn build(
-        spec: &LimiterSpec,
+        spec: &Limiter,
         store: &Store,
         index: usize,
         outer: Option<&str>,
     ) -> Result<Self, Unbuilt> {
-        if spec.queue.is_some() {
+        if spec.common.queue.is_some() {
             return Err(Unbuilt::NotHeld("queue"));
         }
-        let rule = rule(spec)?;
+        let rule = rule(&spec.kind)?;
         // Two of a scenario may have one name.
         let limiter = store.limiter(&format!("limiter {index}"), rule.clone());
         Ok(Self {
             rule,
             limiter: limiter.map_err(|_| Unbuilt::NotHeld("so many segments"))?,
-            name: spec.name.clone().or_else(|| outer.map(str::to_owned)),
+            name: spec
+                .common
+                .name
+                .clone()
+                .or_else(|| outer.map(str::to_owned)),
         })
     }
 }
 
-fn rule(spec: &LimiterSpec) -> Result<RedisRule, Unbuilt> {
-    let rule = match &spec.kind {
-        Kind::FixedWindow {
-            limit,
-            window,
-            align,
-        } => rules::fixed_window(*limit, *window, *align).map(RedisRule::from),
-        Kind::SlidingWindow {
-            limit,
-            window,
-            segments,
-        } => rules::sliding_window(*limit, *window, *segments).map(RedisRule::from),
-        Kind::SlidingLog {
-            limit,
-            window,
-            min_gap,
-            count_denied,
-        } => rules::sliding_log(*limit, *window, *min_gap, *count_denied).map(RedisRule::from),
-        Kind::SlidingCounter { limit, window } => {
-            rules::sliding_counter(*limit, *window).map(RedisRule::from)
-        }
-        Kind::TokenBucket(bucket) => rules::token_bucket(bucket).map(RedisRule::from),
-        Kind::Bandwidths(limits) => rules::bandwidths(limits).map(RedisRule::from),
-        Kind::Concurrency { limit } => {
-            Concurrency::try_new(*limit).map(|rule| RedisRule::from(rule).with_lease(LEASE))
-        }
-        Kind::SmoothBursty { .. }
-        | Kind::SmoothWarmup { .. }
-        | Kind::Refresh { .. }
-        | Kind::Adaptive(_)
-        | Kind::PenaltyBucket { .. } => return Err(Unbuilt::NotHeld(spec.kind.word())),
-        Kind::All(_) => return Err(Unbuilt::NotHeld("all of all")),
-    };
-    rule.map_err(|error| invalid(spec, &error))
+fn rule(kind: &Kind) -> Result<RedisRule, Unbuilt> {
+    match RedisRule::described(kind) {
+        Some(rule) => Ok(rule?.with_lease(LEASE)),
+        None if matches!(kind, Kind::All { .. }) => Err(Unbuilt::NotHeld("all of all")),
+        None => Err(Unbuilt::NotHeld(kind.word())),
+    }
 }
 
-fn invalid(spec: &LimiterSpec, error: &InvalidLimit) -> Unbuilt {
-    Unbuilt::Invalid(limiters::problem(spec, error))
+impl From<InvalidSpec> for Unbuilt {
+    fn from(invalid: InvalidSpec) -> Self {
+        Self::Invalid(invalid)
+    }
 }

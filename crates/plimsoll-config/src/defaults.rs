@@ -5,12 +5,11 @@ use plimsoll::adaptive::{
 };
 use plimsoll::{Keyed, Queue, Smooth, TokenBucket};
 
-use crate::live::queue_of;
-use crate::rules::{FromKind, found_by};
-use crate::spec::Kind;
+use plimsoll_spec::{Kind, Limiter, Rate};
+
 use crate::{Config, Format};
 
-fn limiter(fields: &str) -> crate::spec::Limiter {
+fn limiter(fields: &str) -> Limiter {
     let text = format!("limiters: {{ a: {{ {fields} }} }}");
     let config = Config::from_str("a.yaml", &text, Format::Yaml);
     let config = config.unwrap_or_else(|error| panic!("{error}"));
@@ -22,7 +21,7 @@ fn algorithm(fields: &str) -> Box<dyn Limit> {
     let Kind::Adaptive(algorithm) = &limiter.kind else {
         panic!("not adaptive");
     };
-    found_by(algorithm).expect("an algorithm")
+    algorithm.build().expect("an algorithm")
 }
 
 #[track_caller]
@@ -65,7 +64,11 @@ fn queues() {
         ("bound: 3, order: lifo", Queue::lifo(3)),
     ] {
         let limiter = limiter(&format!("kind: concurrency, limit: 1, queue: {{ {text} }}"));
-        let said = limiter.common.queue.as_ref().map(queue_of);
+        let said = limiter
+            .common
+            .queue
+            .as_ref()
+            .map(plimsoll_spec::Queue::build);
         assert_eq!(format!("{said:?}"), format!("{:?}", Some(queue)));
     }
 }
@@ -86,11 +89,11 @@ fn keys() {
 fn stores() {
     use plimsoll_redis::{Borrow, Outage, RedisRule, Store};
 
-    use crate::kept;
+    use crate::redis;
 
     let text = "stores: { main: { url: redis://127.0.0.1 } }";
     let config = Config::from_str("a.yaml", text, Format::Yaml).expect("right");
-    let store = kept::open(config.spec.stores.get("main").expect("there"));
+    let store = redis::open(config.spec.stores.get("main").expect("there"));
     let plain = Store::connect("redis://127.0.0.1");
     assert_eq!(format!("{store:?}"), format!("{plain:?}"));
 
@@ -101,7 +104,7 @@ fn stores() {
         config.spec.limiters.get("a").expect("there").clone()
     };
     let slots = in_store("kind: concurrency, limit: 4");
-    let outage = slots.common.outage.map(kept::outage_of);
+    let outage = slots.common.outage.map(redis::outage_of);
     assert_eq!(outage, Some(Outage::default()));
     let Kind::Concurrency {
         lease: Some(lease), ..
@@ -117,17 +120,17 @@ fn stores() {
         let rate = in_store(&format!(
             "kind: fixed_window, limit: {limit}, window: 1s, borrow: {{}}"
         ));
-        let borrow = rate.common.borrow.as_ref().map(kept::borrow_of);
+        let borrow = rate.common.borrow.as_ref().map(redis::borrow_of);
         assert_eq!(borrow, Some(Borrow::new().most(most)));
     }
 }
 
 #[test]
 fn smooth_limits() {
-    let rule = |fields: &str| {
-        Smooth::of(&limiter(fields).kind)
-            .expect("smooth")
-            .expect("valid")
+    let rule = |fields: &str| match limiter(fields).kind {
+        Kind::SmoothBursty(rate) => rate.rule().expect("valid"),
+        Kind::SmoothWarmup(rate) => rate.rule().expect("valid"),
+        _ => panic!("not smooth"),
     };
     let bursty = rule("kind: smooth_bursty, rate: 2.5");
     let second = std::time::Duration::from_secs(1);
@@ -149,10 +152,10 @@ fn smooth_limits() {
 #[test]
 fn buckets() {
     let limiter = limiter("kind: token_bucket, burst: 5, refill: 100, every: 1s");
-    let Kind::TokenBucket(_) = &limiter.kind else {
+    let Kind::TokenBucket(bucket) = &limiter.kind else {
         panic!("not a bucket");
     };
-    let said = TokenBucket::of(&limiter.kind).expect("a bucket");
+    let said = bucket.rule();
     let wanted = TokenBucket::per_second(100).with_burst(5);
     assert_eq!(
         format!("{:?}", said.expect("a rule")),

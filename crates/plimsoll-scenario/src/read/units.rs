@@ -1,0 +1,13 @@
+//! Durations and moments as scenarios write them: a number alone is nanoseconds.
+
+use std::time::Duration;
+
+use plimsoll_spec::{Node, Read, Units};
+
+pub(super) fn duration(node: &Node) -> Read<Duration> {
+    Units::OrNanos.duration(node)
+}
+
+pub(super) fn nanos(node: &Node) -> Read<u64> {
+    Units::OrNanos.nanos(node)
+}

@@ -1,0 +1,51 @@
+//! Traces: samples that are fed to a limit algorithm, and the limit after each.
+
+use super::AlgorithmSpec;
+
+/// An algorithm and what it must say after each sample.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    pub(crate) limit: AlgorithmSpec,
+    pub(crate) samples: Samples,
+}
+
+/// The two sorts of rows, each with the line it stands in.
+#[derive(Debug)]
+pub(crate) enum Samples {
+    Plain(Vec<(usize, Sample)>),
+    LatencyGradient(Vec<(usize, Tick)>),
+}
+
+/// One finished request, and the limit after it.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) in_flight: u32,
+    pub(crate) dropped: bool,
+    pub(crate) limit_after: u64,
+}
+
+/// A row of a `latency_gradient` trace: a finished request, or the tick every 500 ms.
+#[derive(Debug)]
+pub(crate) enum Tick {
+    Sample {
+        duration_ms: f64,
+        after: Finished,
+    },
+    Tick {
+        in_flight: u32,
+        queued: u32,
+        limit_after: u64,
+        queue_limit_after: u64,
+        after: Finished,
+        samples_after: u64,
+    },
+}
+
+/// What `latency_gradient` remembers after a row, in whole milliseconds.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) avg: u64,
+    pub(crate) min: u64,
+}

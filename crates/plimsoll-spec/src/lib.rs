@@ -1,0 +1,74 @@
+//! Limiters described as data: what configuration files, scenarios and simulations have in common.
+//!
+//! A file is read in three steps. Its text becomes a [tree] of [`Node`]s, each of which knows its line and column,
+//! from [YAML, TOML or JSON](Format). The tree is read into types: by hand with [`Fields`] and the readers of
+//! [`scalar`], or through serde with [`read`] (which gives everything that is wrong) and [`read_one`] (which stops at the
+//! first). The types build rules: [`Kind::with_rule`], [`Algorithm::build`], [`Queue::build`].
+//!
+//! ```
+//! use plimsoll_spec::{FileError, Kind, Limiter, Units, document, read_one};
+//!
+//! let read = |text| {
+//!     let root = document(text, "a limiter")?;
+//!     read_one::<Limiter>(&root, Units::Required)
+//! };
+//! let limiter = read("{ kind: token_bucket, burst: 5, refill: 100, every: 1s }")?;
+//! assert_eq!(limiter.kind.word(), "token_bucket");
+//!
+//! let problem = read("{ kind: token_bucket, burst: 5, refill: 100, every: 1 }").unwrap_err();
+//! let error = FileError::problem("limits.yaml".as_ref(), problem);
+//! assert_eq!(
+//!     error.to_string(),
+//!     "limits.yaml:1:53: every: expected a duration with its unit such as 250ms, 1s, 5m, 1h or 1d, found \"1\", \
+//!      did you mean `1s`?"
+//! );
+//! # Ok::<(), plimsoll_spec::Problem>(())
+//! ```
+//!
+//! Files differ in one thing: whether a duration needs its unit ([`Units`]).
+
+mod algorithm;
+mod any_rate;
+mod de;
+mod fields;
+mod file;
+mod format;
+mod invalid;
+mod limit;
+mod limiter;
+mod named;
+mod path;
+mod place;
+mod problem;
+mod queue;
+mod rates;
+pub mod scalar;
+mod schema;
+mod store;
+mod toml_tree;
+pub mod tree;
+mod value;
+
+pub use algorithm::Algorithm;
+pub use any_rate::{AnyRate, AnyState, RateRule};
+pub use de::{Broken, MOST_PROBLEMS, Recovered, read, read_one};
+pub use fields::{Fields, each};
+pub use file::{FileError, text_of};
+pub use format::Format;
+pub use invalid::InvalidSpec;
+pub use limit::{limit, limit_at};
+pub use limiter::{AdaptiveRule, Common, Kind, Limiter, Member, STORABLE, WithRule};
+pub use named::Named;
+pub use path::{Path, Places, Step, below, keys};
+pub use place::Place;
+pub use problem::{Problem, Read, label, quote};
+pub use queue::{Counts, Full, Order, Queue};
+pub use rates::{
+    Align, Bandwidth, Bandwidths, FixedWindow, PenaltyBucket, Rate, Refresh, SlidingCounter,
+    SlidingLog, SlidingWindow, SmoothBursty, SmoothWarmup, Style, TokenBucket,
+};
+pub use scalar::Units;
+pub use schema::schema_of;
+pub use store::{Always, Borrow, Outage, Share, Store, Url};
+pub use tree::{Entry, Node, Value, document, parse};
+pub use value::{Memory, Name, Number, Percent, Period, Positive, Span};

@@ -1,0 +1,72 @@
+//! Limit algorithms by name, or from a part of a file.
+
+use std::path::Path;
+
+use plimsoll::adaptive::Limit;
+
+use crate::algorithm::Algorithm;
+use crate::de::read_one;
+use crate::fields::Fields;
+use crate::file::FileError;
+use crate::path::Places;
+use crate::place::Place;
+use crate::problem::Read;
+use crate::scalar::Units;
+use crate::tree::{Entry, Node, Value, parse};
+
+/// Reads a limit algorithm and builds it: a map with its name under `algorithm`, and its parameters.
+///
+/// # Errors
+///
+/// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows.
+pub fn limit_at(node: &Node, units: Units) -> Read<Box<dyn Limit>> {
+    let algorithm: Algorithm = read_one(node, units)?;
+    algorithm
+        .build()
+        .map_err(|invalid| invalid.problem(&[], &Places::of(node)))
+}
+
+/// The limit algorithm `name`, in the words of the format.
+///
+/// `parameters` is the map of its other fields in YAML or JSON; what it leaves out takes the algorithm's default,
+/// and nothing at all is all defaults. For programs that let their users choose.
+///
+/// ```
+/// use plimsoll::adaptive::Limit;
+///
+/// let limit = plimsoll_spec::limit("windowed", "{ delegate: { algorithm: vegas, initial: 40 } }")?;
+/// assert_eq!(limit.limit(), 40);
+///
+/// let error = plimsoll_spec::limit("vegas", "{ intial: 40 }").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "limit:1:3: intial: unknown field of the algorithm `vegas`, did you mean `initial`?"
+/// );
+/// # Ok::<(), plimsoll_spec::FileError>(())
+/// ```
+///
+/// # Errors
+///
+/// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows. The place in the
+/// message is that in `parameters`.
+pub fn limit(name: &str, parameters: &str) -> Result<Box<dyn Limit>, FileError> {
+    let limit = node(name, parameters).and_then(|node| limit_at(&node, Units::Required));
+    limit.map_err(|problem| FileError::problem(Path::new("limit"), problem))
+}
+
+/// The algorithm `name` with these parameters, as a file would have it.
+fn node(name: &str, parameters: &str) -> Read<Node> {
+    const WHAT: &str = "a map of parameters such as { initial: 20 }";
+    let mut node = parse(parameters)?.unwrap_or(Node {
+        place: Place::START,
+        value: Value::Map(Vec::new()),
+    });
+    let fields = Fields::any(&node, WHAT)?;
+    if fields.get("algorithm").is_some() {
+        return Err(fields.problem("algorithm", "this is not a parameter but the name"));
+    }
+    if let Value::Map(entries) = &mut node.value {
+        entries.push(Entry::word("algorithm", name, Place::START));
+    }
+    Ok(node)
+}

@@ -1,0 +1,432 @@
+//! Rates: the fields of each kind, and the rule that is built from them.
+//!
+//! A new rate rule is described here by one struct and its [`Rate`] implementation, and named in the tables of
+//! [`Kind`](crate::Kind) and [`AnyRate`](crate::AnyRate). The compiler asks for the two tables.
+
+use std::time::Duration;
+
+use plimsoll::Quota;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::any_rate::RateRule;
+use crate::invalid::InvalidSpec;
+use crate::path::Step;
+use crate::value::{Number, Period, Positive, Span, millis, positive, span};
+
+/// The fields of a rate, from which its rule is built.
+pub trait Rate {
+    /// The rule in `plimsoll`.
+    type Rule: RateRule;
+
+    /// Builds the rule.
+    ///
+    /// # Errors
+    ///
+    /// If the rule does not accept its numbers. The error names the field of the description.
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec>;
+
+    /// The field with the time in which the limit is replenished, and its value, if there is one such field.
+    fn period(&self) -> Option<(&'static str, Period)> {
+        None
+    }
+}
+
+/// Checks a quota whose fields are called `units` and `period`.
+fn quota(
+    units: (&'static str, Positive),
+    period: (&'static str, Period),
+) -> Result<Quota, InvalidSpec> {
+    Quota::try_new(units.1.0, period.1.into()).map_err(|invalid| {
+        let field = match invalid.field() {
+            "limit" => units.0,
+            "period" => period.0,
+            other => other,
+        };
+        InvalidSpec::of(field, invalid)
+    })
+}
+
+/// A quota of `limit` for each `window`.
+fn windowed(limit: Positive, window: Period) -> Result<Quota, InvalidSpec> {
+    quota(("limit", limit), ("window", window))
+}
+
+/// So many in each window of time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct FixedWindow {
+    /// How many in a window.
+    pub limit: Positive,
+    /// How long a window is.
+    pub window: Period,
+    /// Where windows begin: when the limiter is built, or at multiples since the epoch; in a store since 1970 always.
+    #[serde(default)]
+    pub align: Align,
+}
+
+impl Rate for FixedWindow {
+    type Rule = plimsoll::FixedWindow;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let rule = Self::Rule::new(windowed(self.limit, self.window)?);
+        Ok(match self.align {
+            Align::Start => rule,
+            Align::Epoch => rule.aligned_to_epoch(),
+        })
+    }
+
+    fn period(&self) -> Option<(&'static str, Period)> {
+        Some(("window", self.window))
+    }
+}
+
+/// So many in a window that slides by segments.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct SlidingWindow {
+    /// How many in a window.
+    pub limit: Positive,
+    /// How long the window is.
+    pub window: Period,
+    /// Into how many segments it is divided.
+    pub segments: Positive,
+}
+
+impl Rate for SlidingWindow {
+    type Rule = plimsoll::SlidingWindow;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let quota = windowed(self.limit, self.window)?;
+        Ok(Self::Rule::try_new(quota, self.segments.0)?)
+    }
+
+    fn period(&self) -> Option<(&'static str, Period)> {
+        Some(("window", self.window))
+    }
+}
+
+/// So many in any window, exactly: every grant is remembered.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct SlidingLog {
+    /// How many in a window.
+    pub limit: Positive,
+    /// How long the window is.
+    pub window: Period,
+    /// The least time between two.
+    #[serde(default = "span::<0>")]
+    pub min_gap: Span,
+    /// Whether refusals are recorded too.
+    #[serde(default)]
+    pub count_denied: bool,
+}
+
+impl Rate for SlidingLog {
+    type Rule = plimsoll::SlidingLog;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let rule = Self::Rule::new(windowed(self.limit, self.window)?);
+        let rule = rule.try_with_min_gap(self.min_gap.into())?;
+        Ok(if self.count_denied {
+            rule.counting_refusals()
+        } else {
+            rule
+        })
+    }
+
+    fn period(&self) -> Option<(&'static str, Period)> {
+        Some(("window", self.window))
+    }
+}
+
+/// So many in a window, estimated from two counts.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct SlidingCounter {
+    /// How many in a window.
+    pub limit: Positive,
+    /// How long the window is.
+    pub window: Period,
+}
+
+impl Rate for SlidingCounter {
+    type Rule = plimsoll::SlidingCounter;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        Ok(Self::Rule::new(windowed(self.limit, self.window)?))
+    }
+
+    fn period(&self) -> Option<(&'static str, Period)> {
+        Some(("window", self.window))
+    }
+}
+
+/// Tokens that come back with time, and may be saved up to a burst.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct TokenBucket {
+    /// The most tokens.
+    pub burst: Positive,
+    /// How many tokens come back.
+    pub refill: Positive,
+    /// In what time they come back.
+    pub every: Period,
+    /// One by one, or all at the end of the time.
+    #[serde(default)]
+    pub style: Style,
+    /// Tokens at first: the burst unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<u32>,
+}
+
+impl Rate for TokenBucket {
+    type Rule = plimsoll::TokenBucket;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let quota = quota(("refill", self.refill), ("every", self.every))?;
+        let rule = match self.style {
+            Style::Interval => Self::Rule::interval(quota),
+            Style::Greedy => Self::Rule::greedy(quota),
+        };
+        let rule = rule.try_with_burst(self.burst.0)?;
+        Ok(rule.try_with_initial(self.initial.unwrap_or(self.burst.0))?)
+    }
+
+    fn period(&self) -> Option<(&'static str, Period)> {
+        Some(("every", self.every))
+    }
+}
+
+/// Several token buckets at once.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct Bandwidths {
+    /// The buckets.
+    pub limits: Vec<Bandwidth>,
+}
+
+impl Bandwidths {
+    /// These buckets.
+    #[must_use]
+    pub const fn new(limits: Vec<Bandwidth>) -> Self {
+        Self { limits }
+    }
+}
+
+impl Rate for Bandwidths {
+    type Rule = plimsoll::Bandwidths;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let mut buckets = Vec::new();
+        for (index, limit) in self.limits.iter().enumerate() {
+            let rule = limit.bucket().rule().map_err(|invalid| {
+                let item = invalid.under(Step::Index(index));
+                item.under(Step::Key("limits"))
+            })?;
+            buckets.push((limit.id.as_deref(), rule));
+        }
+        Ok(Self::Rule::try_new(buckets)?)
+    }
+}
+
+/// One of several token buckets.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a bandwidth")]
+#[non_exhaustive]
+pub struct Bandwidth {
+    /// By which it is known when the limits change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The most tokens.
+    pub burst: Positive,
+    /// How many tokens come back.
+    pub refill: Positive,
+    /// In what time they come back.
+    pub every: Period,
+    /// One by one, or all at the end of the time.
+    #[serde(default)]
+    pub style: Style,
+    /// Tokens at first: the burst unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<u32>,
+}
+
+impl Bandwidth {
+    /// The bucket by itself.
+    #[must_use]
+    pub fn bucket(&self) -> TokenBucket {
+        TokenBucket {
+            burst: self.burst,
+            refill: self.refill,
+            every: self.every,
+            style: self.style,
+            initial: self.initial,
+        }
+    }
+}
+
+/// So many a second, evenly; what was not used may be used later at once.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct SmoothBursty {
+    /// How many a second; may be a fraction.
+    pub rate: Number,
+    /// For how long unused permits are saved.
+    #[serde(default = "span::<1000>")]
+    pub max_burst: Span,
+}
+
+impl Rate for SmoothBursty {
+    type Rule = plimsoll::Smooth;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        Ok(Self::Rule::try_bursty(self.rate.0, self.max_burst.into())?)
+    }
+}
+
+/// So many a second, evenly; slower at first.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct SmoothWarmup {
+    /// How many a second; may be a fraction.
+    pub rate: Number,
+    /// How long it takes to get warm.
+    pub warmup: Span,
+    /// How many times slower it is when cold.
+    #[serde(default = "three")]
+    pub cold_factor: Number,
+}
+
+const fn three() -> Number {
+    Number(3.0)
+}
+
+impl Rate for SmoothWarmup {
+    type Rule = plimsoll::Smooth;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let warmup = Duration::from(self.warmup);
+        Ok(Self::Rule::try_warm_up(
+            self.rate.0,
+            warmup,
+            self.cold_factor.0,
+        )?)
+    }
+}
+
+/// So many in each cycle; reservations may reach into later ones.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct Refresh {
+    /// How many in a cycle.
+    pub limit: Positive,
+    /// How long a cycle is.
+    pub period: Period,
+    /// How far a reservation may reach.
+    #[serde(default = "span::<0>")]
+    pub max_wait: Span,
+}
+
+impl Rate for Refresh {
+    type Rule = plimsoll::Refresh;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let quota = quota(("limit", self.limit), ("period", self.period))?;
+        Ok(Self::Rule::new(quota).with_max_wait(self.max_wait.into()))
+    }
+
+    fn period(&self) -> Option<(&'static str, Period)> {
+        Some(("period", self.period))
+    }
+}
+
+/// A token bucket that turns repeated refusals into a lockout.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct PenaltyBucket {
+    /// The most tokens.
+    pub burst: Positive,
+    /// How many tokens come back.
+    pub refill: Positive,
+    /// In what time they come back.
+    #[serde(default = "millis::<1000>")]
+    pub every: Period,
+    /// Tokens at first: the burst unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<u32>,
+    /// So many refusals lock out.
+    #[serde(default = "positive::<3>")]
+    pub soft_limit: Positive,
+    /// Refusals further apart than this do not add up.
+    #[serde(default = "span::<5000>")]
+    pub soft_window: Span,
+    /// For how long; 0 never locks out.
+    #[serde(default = "span::<0>")]
+    pub lockout: Span,
+}
+
+impl Rate for PenaltyBucket {
+    type Rule = plimsoll::PenaltyBucket;
+
+    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
+        let bucket = TokenBucket {
+            burst: self.burst,
+            refill: self.refill,
+            every: self.every,
+            style: Style::Greedy,
+            initial: self.initial,
+        };
+        let rule = Self::Rule::new(bucket.rule()?);
+        let rule = rule.try_with_lockout(self.soft_limit.0, self.lockout.into())?;
+        Ok(rule.with_soft_window(self.soft_window.into()))
+    }
+
+    fn period(&self) -> Option<(&'static str, Period)> {
+        Some(("every", self.every))
+    }
+}
+
+/// Where windows begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Align {
+    /// When the limiter is built. In a store the same as `epoch`.
+    #[default]
+    Start,
+    /// At multiples of the window since the epoch of the clock.
+    Epoch,
+}
+
+/// How a bucket is refilled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Style {
+    /// One by one, evenly over the time.
+    #[default]
+    Greedy,
+    /// All tokens at the end of the time.
+    Interval,
+}

@@ -1,0 +1,106 @@
+//! The JSON Schema of limiters, made of the types they are read into, for editors.
+
+use std::borrow::Cow;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value};
+
+use crate::algorithm::Algorithm;
+use crate::limiter::{Common, Kind, Limiter, STORABLE};
+
+/// Fields of those kinds only that a store can hold.
+const OF_STORED: [&str; 3] = ["store", "outage", "borrow"];
+
+/// The JSON Schema of a kind of file that is read into `T`, as text.
+///
+/// It checks fields, words, numbers and units. What only the whole file shows is for its reader to check.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> String {
+    let generator = SchemaSettings::draft07().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    without_null(&mut schema);
+    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// One closed map for each kind, and for each algorithm of `adaptive`, with the fields that all have: editors complete
+/// what they are told plainly, and `unevaluatedProperties` is not known to all of them.
+impl JsonSchema for Limiter {
+    fn schema_name() -> Cow<'static, str> {
+        "Limiter".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let common = properties(&Common::json_schema(generator));
+        let mut branches = Vec::new();
+        for branch in choices(&Kind::json_schema(generator)) {
+            if branch["properties"]["kind"]["const"] == "adaptive" {
+                let each = choices(&Algorithm::json_schema(generator)).into_iter();
+                branches.extend(each.map(|algorithm| merged(&algorithm, &branch)));
+            } else {
+                branches.push(branch);
+            }
+        }
+        for branch in &mut branches {
+            let kind = branch["properties"]["kind"]["const"].as_str();
+            let stored = kind.is_some_and(|kind| STORABLE.contains(&kind));
+            let known = |name: &str| stored || !OF_STORED.contains(&name);
+            for (name, property) in common.iter().filter(|(name, _)| known(name)) {
+                branch["properties"][name] = property.clone();
+            }
+        }
+        json_schema!({
+            "description": "A limiter: its kind, and the fields of that kind.",
+            "type": "object",
+            "required": ["kind"],
+            "oneOf": branches,
+        })
+    }
+}
+
+fn choices(schema: &Schema) -> Vec<Value> {
+    let choices = schema.get("oneOf").and_then(Value::as_array);
+    choices.cloned().unwrap_or_default()
+}
+
+fn properties(schema: &Schema) -> Map<String, Value> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.cloned().unwrap_or_default()
+}
+
+/// `inner`, of the kind `outer`.
+fn merged(inner: &Value, outer: &Value) -> Value {
+    let mut merged = inner.clone();
+    merged["properties"]["kind"] = outer["properties"]["kind"].clone();
+    merged["description"] = outer["description"].clone();
+    if let Some(required) = merged["required"].as_array_mut() {
+        required.insert(0, "kind".into());
+    }
+    merged
+}
+
+/// A field may be left out, but where it is it has a value.
+fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        Value::Object(fields) => {
+            if let Some(Value::Array(types)) = fields.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    fields["type"] = only.clone();
+                }
+            }
+            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+                choices.retain(|choice| choice["type"] != "null");
+                if choices.len() == 1 {
+                    let only = fields.remove("anyOf").unwrap_or_default();
+                    fields.insert("allOf".to_owned(), only);
+                }
+            }
+            fields.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
+}
