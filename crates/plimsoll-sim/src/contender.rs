@@ -5,7 +5,6 @@ use std::time::Duration;
 use plimsoll::adaptive::{Limit, Load, Sample};
 use plimsoll_spec::{Fields, Node, Read, Units, limit_at, scalar};
 
-use crate::Simulation;
 use crate::num::whole32;
 use crate::profile::Profile;
 
@@ -25,7 +24,8 @@ pub struct Contender {
     make: Arc<Make>,
 }
 
-type Make = dyn Fn(&Simulation) -> Box<dyn Limit> + Send + Sync;
+/// From the number of workers over time, which only the oracle looks at.
+type Make = dyn Fn(&Profile) -> Box<dyn Limit> + Send + Sync;
 
 /// A name that no limit has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ impl Contender {
     pub fn oracle() -> Self {
         Self {
             name: "oracle".to_owned(),
-            make: Arc::new(|simulation| Box::new(Oracle::new(simulation))),
+            make: Arc::new(|workers| Box::new(Oracle::new(workers))),
         }
     }
 
@@ -158,8 +158,8 @@ impl Contender {
         &self.name
     }
 
-    pub(crate) fn make(&self, simulation: &Simulation) -> Box<dyn Limit> {
-        (self.make)(simulation)
+    pub(crate) fn make(&self, workers: &Profile) -> Box<dyn Limit> {
+        (self.make)(workers)
     }
 
     fn fixed_as(name: &str, limit: u32) -> Self {
@@ -209,9 +209,9 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn new(simulation: &Simulation) -> Self {
+    fn new(workers: &Profile) -> Self {
         let mut oracle = Self {
-            workers: simulation.server.workers.clone(),
+            workers: workers.clone(),
             limit: 1,
         };
         oracle.look(0);

@@ -1,16 +1,15 @@
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::Queue;
-use plimsoll_spec::{FileError, text_of};
 
+use crate::access_log::AccessLog;
+use crate::contender::Contender;
 use crate::expect::Expectation;
 use crate::num::{NANOS, index, seconds};
 use crate::pauses::Pauses;
 use crate::profile::Profile;
 use crate::work::Work;
-use crate::{AccessLog, Contender, read};
 
 /// A description of traffic, of a server, and of what a limit between them should achieve.
 ///
@@ -100,25 +99,6 @@ pub struct Phase {
 }
 
 impl Simulation {
-    /// Reads the simulation in a file.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be opened, or is not a simulation; says where and why.
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        let path = path.as_ref();
-        Self::from_text(path, &text_of(path)?)
-    }
-
-    /// Reads the simulation in `text`; `path` is only for the messages.
-    ///
-    /// # Errors
-    ///
-    /// If it is not a simulation; says where and why.
-    pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Self, FileError> {
-        read::simulation(text).map_err(|problem| FileError::problem(path.as_ref(), problem))
-    }
-
     /// The same with requests as they came once, in place of its rate and bursts.
     #[must_use]
     pub fn with_access_log(mut self, log: AccessLog) -> Self {

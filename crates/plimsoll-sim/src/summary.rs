@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::class::CLASSES;
 use crate::histogram::Histogram;
 use crate::num::millis;
-use crate::record::{Counts, Second};
+use crate::second::{Counts, Second};
 use crate::simulation::Phase;
 
 /// What a phase came to, for one run or as the mean of several.

@@ -63,7 +63,7 @@ pub fn run_watched(
     watch: &mut dyn FnMut(usize),
 ) -> Run {
     let clock = ManualClock::new();
-    let limit = contender.make(simulation);
+    let limit = contender.make(&simulation.server.workers);
     let subject = Subject::new(
         limit,
         simulation.queue.map(|room| (room.queue, room.bound)),

@@ -4,7 +4,7 @@ use plotters::style::RGBColor;
 
 use super::scale::Scale;
 use crate::class::CLASSES;
-use crate::record::Second;
+use crate::second::Second;
 use crate::{Compared, Simulation};
 
 /// Colours that people with any eyes can tell apart, after Okabe and Ito.

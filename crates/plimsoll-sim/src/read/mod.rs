@@ -5,12 +5,14 @@ mod server;
 mod shape;
 mod traffic;
 
+use std::path::Path;
+
 use plimsoll_spec::scalar::{expected, period, text};
 use plimsoll_spec::{
-    Fields, Node, Problem, Queue, Read, Units, Value, document, each, read_one, scalar,
+    Fields, FileError, Node, Problem, Queue, Read, Units, Value, document, each, read_one, scalar, text_of,
 };
 
-use crate::Contender;
+use crate::contender::Contender;
 use crate::num::NANOS;
 use crate::profile::Profile;
 use crate::simulation::{Phase, Simulation, WaitingRoom};
@@ -39,8 +41,29 @@ const KNOWN: [&str; 18] = [
 /// A day: what takes longer is a mistake.
 const LONGEST: u64 = 86_400 * NANOS;
 
+impl Simulation {
+    /// Reads the simulation in a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or is not a simulation; says where and why.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        Self::from_text(path, &text_of(path)?)
+    }
+
+    /// Reads the simulation in `text`; `path` is only for the messages.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a simulation; says where and why.
+    pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Self, FileError> {
+        simulation(text).map_err(|problem| FileError::problem(path.as_ref(), problem))
+    }
+}
+
 /// Reads the one simulation of a file.
-pub(crate) fn simulation(text: &str) -> Read<Simulation> {
+fn simulation(text: &str) -> Read<Simulation> {
     let root = document(text, WHAT)?;
     let fields = Fields::any(&root, WHAT)?;
     fields.only("a simulation", &[KNOWN.as_slice(), &["expect"]].concat())?;
