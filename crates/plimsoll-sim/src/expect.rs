@@ -126,7 +126,7 @@ impl Plain {
 
     fn of(self, summary: &Summary) -> Option<f64> {
         match self {
-            Self::Goodput => Some(summary.goodput),
+            Self::Goodput => summary.goodput,
             Self::Rejected => Some(summary.rejected),
             Self::Late => Some(summary.late),
             Self::P50 => summary.p50_ms,
@@ -236,6 +236,7 @@ impl Unit {
         };
         match self {
             Self::Share => format!("{}%", rounded(100.0 * value)),
+            Self::Millis if value < 0.1 => format!("{}us", rounded(1000.0 * value)),
             Self::Millis => format!("{}ms", rounded(value)),
             Self::Seconds => format!("{}s", rounded(value)),
             Self::Number => rounded(value),

@@ -7,7 +7,6 @@ mod compare;
 mod contender;
 mod events;
 mod expect;
-mod histogram;
 mod num;
 mod pauses;
 mod plot;

@@ -50,7 +50,7 @@ pub struct Second {
     pub in_flight: u32,
     /// How many waited at the gate at its end.
     pub waiting: u32,
-    /// What a perfect limiter would have had answered in time, if there were enough to answer.
+    /// What a perfect limiter would have had answered in time, of what came.
     pub ideal: f64,
 }
 

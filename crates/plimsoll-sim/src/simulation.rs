@@ -142,14 +142,27 @@ impl Simulation {
     }
 
     /// What a perfect limiter would get answered in time, a second, if there were enough to answer.
-    pub(crate) fn ideal_at(&self, now: u64) -> f64 {
+    pub(crate) fn capacity_at(&self, now: u64) -> f64 {
         if let Some(ideal) = &self.ideal {
             return ideal.at(now);
         }
-        let server = &self.server;
-        let mean = server.service.mean().unwrap_or(f64::INFINITY) / NANOS as f64;
-        let running = server.pauses.map_or(1.0, Pauses::share_running);
-        server.workers.at(now).floor() * running / (mean * server.slow_down.at(now))
+        let running = self.server.pauses.map_or(1.0, Pauses::share_running);
+        self.server.workers.at(now).floor() * running / self.service_at(now)
+    }
+
+    /// What the clients of the closed loop would ask for, a second, if each was answered without waiting. What they
+    /// do ask for says nothing: a limit that keeps them waiting keeps them from asking. `None` if the mean time
+    /// of their thinking is infinite.
+    pub(crate) fn clients_at(&self, now: u64) -> Option<f64> {
+        let clients = self.traffic.clients?;
+        let think = clients.think.mean()? / NANOS as f64;
+        Some(f64::from(clients.count) / (think + self.service_at(now)))
+    }
+
+    /// The mean time of service, in seconds.
+    fn service_at(&self, now: u64) -> f64 {
+        let mean = self.server.service.mean().unwrap_or(f64::INFINITY) / NANOS as f64;
+        mean * self.server.slow_down.at(now)
     }
 }
 

@@ -1,10 +1,10 @@
 use std::ops::Add;
 use std::ops::Range;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::class::CLASSES;
-use crate::histogram::Histogram;
 use crate::num::millis;
 use crate::second::{Counts, Second};
 use crate::simulation::Phase;
@@ -16,8 +16,9 @@ use crate::simulation::Phase;
 pub struct Summary {
     /// The name of the phase.
     pub phase: String,
-    /// What was answered in time, as a part of what a perfect limiter would have had answered in time.
-    pub goodput: f64,
+    /// What was answered in time, as a part of what a perfect limiter would have had answered in time; `None` if
+    /// that is nothing.
+    pub goodput: Option<f64>,
     /// The mean latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
     pub mean_ms: Option<f64>,
     /// The median latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
@@ -50,7 +51,7 @@ const SMOOTH: usize = 3;
 /// How many in a row must be good.
 const IN_A_ROW: usize = 5;
 
-pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram) -> Summary {
+pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram<u64>) -> Summary {
     let range = phase.range();
     let part = seconds.get(range.clone()).unwrap_or_default();
     let counts = part
@@ -67,8 +68,9 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram) -
         }
         shares
     };
-    let percentile = |p| latencies.percentile(p).map(millis);
-    let ideal: f64 = part.iter().map(attainable).sum();
+    let answered = !latencies.is_empty();
+    let percentile = |p| answered.then(|| millis(latencies.value_at_quantile(p) as f64));
+    let ideal: f64 = part.iter().map(|second| second.ideal).sum();
     let limits: Vec<f64> = part
         .iter()
         .filter_map(|second| second.limit)
@@ -79,8 +81,8 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram) -
     let recovered = |at| settled(at) && (at..at + IN_A_ROW).all(|at| is_calm(seconds, at, calm));
     Summary {
         phase: phase.name().to_owned(),
-        goodput: counts.good as f64 / ideal.max(1.0),
-        mean_ms: latencies.mean().map(millis),
+        goodput: (ideal >= 1.0).then(|| counts.good as f64 / ideal),
+        mean_ms: answered.then(|| millis(latencies.mean())),
         p50_ms: percentile(0.5),
         p90_ms: percentile(0.9),
         p99_ms: percentile(0.99),
@@ -93,11 +95,6 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram) -
         rejected_by_class: by_class(|counts| counts.rejected),
         good_by_class: by_class(|counts| counts.good),
     }
-}
-
-/// What could have been answered in time in this second.
-fn attainable(second: &Second) -> f64 {
-    second.ideal.min(second.counts().offered as f64)
 }
 
 /// Seconds from the beginning of the phase to the first that is `good`.
@@ -115,7 +112,7 @@ fn is_good(seconds: &[Second], at: usize, end: usize) -> bool {
     }
     let part = &seconds[at..at + SMOOTH];
     let good: u64 = part.iter().map(|second| second.counts().good).sum();
-    good as f64 >= 0.9 * part.iter().map(attainable).sum::<f64>()
+    good as f64 >= 0.9 * part.iter().map(|second| second.ideal).sum::<f64>()
 }
 
 /// The median latency of the last third, by the second.
@@ -160,7 +157,7 @@ pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
     };
     Some(Summary {
         phase: first.phase.clone(),
-        goodput: number(|run| run.goodput),
+        goodput: option(&|run| run.goodput),
         mean_ms: option(&|run| run.mean_ms),
         p50_ms: option(&|run| run.p50_ms),
         p90_ms: option(&|run| run.p90_ms),
@@ -185,7 +182,7 @@ mod tests {
         let second = |(good, p50)| {
             let mut second = Second {
                 p50_ms: Some(p50),
-                ideal: 1000.0,
+                ideal: 100.0,
                 ..Second::default()
             };
             second.classes[1] = Counts {
@@ -205,7 +202,7 @@ mod tests {
             from: 0,
             to: seconds.len() as u64,
         };
-        sum_up(&phase, seconds, &Histogram::new())
+        sum_up(&phase, seconds, &crate::record::latencies())
     }
 
     #[test]
@@ -246,7 +243,7 @@ mod tests {
         let settled = summary(&seconds([(100, 50.0); 20]));
         let lost = summary(&seconds([(50, 50.0); 20]));
         let both = average(&[&settled, &lost]).unwrap();
-        assert_eq!((both.goodput, both.rejected), (0.75, 0.25));
+        assert_eq!((both.goodput, both.rejected), (Some(0.75), 0.25));
         assert_eq!(both.settle_s, None);
         assert_eq!(both.rejected_by_class, [None, Some(0.25), None]);
         assert_eq!(average(&[&settled, &settled]).as_ref(), Some(&settled));

@@ -198,7 +198,7 @@ impl<'s> World<'s> {
     }
 
     fn arrive(&mut self, arrived: u64, class: Class, turn: Option<Turn>) {
-        self.recorder.offered(class);
+        self.recorder.offered(class, turn.is_some());
         self.ask(Request {
             arrived,
             tries: 0,

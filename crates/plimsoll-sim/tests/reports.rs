@@ -261,3 +261,82 @@ fn the_name_says_which_kind_of_picture() {
     );
     assert!(plot_file("no/such/place/plot.svg".as_ref(), &simulation, &compared).is_err());
 }
+
+#[test]
+fn all_limits_fit_into_the_legend() {
+    let simulation = simulation("duration: 1s\nrate: 10\nworkers: 10\nservice: 50ms");
+    let comparison = Comparison::of(&simulation)
+        .test(Contender::fixed(10))
+        .seeds(1);
+    let compared = Contender::all()
+        .into_iter()
+        .fold(comparison, Comparison::beside);
+    let compared = compared.run();
+    let svg = plot_svg(&simulation, &compared).unwrap();
+    let mut names: Vec<&str> = compared.limits.iter().map(|it| it.limit.as_str()).collect();
+    names.extend(["offered", "ideal"]);
+    for name in names {
+        // An element, with its place, and its text on the next line.
+        let (before, _) = svg.split_once(&format!("\n{name}\n")).expect(name);
+        let element = &before[before.rfind("<text").unwrap()..];
+        let x = element.split_once(" x=\"").unwrap().1;
+        let x: usize = x.split('"').next().unwrap().parse().unwrap();
+        assert!(x + 8 * name.len() < 1400, "{name} begins at {x}");
+    }
+    let (_, height) = svg.split_once("height=\"").unwrap();
+    assert!(height.starts_with("1084"), "a second row: {}", &height[..4]);
+}
+
+#[test]
+fn latencies_below_a_millisecond_are_told_in_smaller_units() {
+    for (service, told) in [("800ns", "800 ns"), ("50us", "50 us"), ("2500us", "2.5 ms")] {
+        let simulation = simulation(&format!(
+            "duration: 5s\nrate: 100\nworkers: 10\nservice: {service}\nexpect: {{ all: {{ p99: '< 1ns' }} }}"
+        ));
+        let compared = Comparison::of(&simulation).test(Contender::none()).run();
+        let table = text(&simulation, &compared);
+        assert!(table.contains(told), "{table}");
+        assert_ne!(compared.checks()[0].found, "0ms", "{table}");
+    }
+}
+
+#[test]
+fn slow_traffic_is_not_answered_better_than_perfectly() {
+    // Each takes more than three seconds: what is answered in a second is not what came in it.
+    let simulation =
+        simulation("duration: 1h\ndeadline: 30s\nrate: 0.05\nworkers: 1\nservice: 3300ms");
+    let compared = Comparison::of(&simulation).test(Contender::none()).run();
+    let goodput = compared.limits[0].phases[0].goodput.unwrap();
+    assert!((0.97..=1.01).contains(&goodput), "{goodput}");
+}
+
+#[test]
+fn clients_that_a_limit_keeps_waiting_could_have_asked_for_more() {
+    let simulation = simulation(
+        "duration: 60s\nclients: { count: 100, think: { exponential: { mean: 1s } } }\n\
+         workers: 10\nservice: 50ms\ndeadline: 30s\nqueue: { bound: 100 }",
+    );
+    let comparison = Comparison::of(&simulation).test(Contender::fixed(1));
+    let compared = comparison.beside(Contender::fixed(10)).run();
+    let [narrow, wide] = [0, 1].map(|limit| compared.limits[limit].phases[0].goodput.unwrap());
+    // One at a time: 20 a second of the 95 that are wanted.
+    assert!((0.19..0.23).contains(&narrow), "{narrow}");
+    assert!((0.95..1.02).contains(&wide), "{wide}");
+}
+
+#[test]
+fn where_nothing_can_be_answered_there_is_no_goodput() {
+    let simulation = simulation(
+        "duration: 20s\nrate: 100\nservice: 500ms\n\
+         workers: [{ at: 0s, value: 100 }, { at: 10s, value: 0 }]\n\
+         phases: [{ name: gone, from: 10s, to: 20s }]\n\
+         expect: { gone: { goodput: '>= 1%' } }",
+    );
+    let compared = Comparison::of(&simulation).test(Contender::none()).run();
+    // What was begun before is still answered.
+    let run = &compared.limits[0].runs[0];
+    assert!(run.seconds[10].counts().good > 20);
+    assert_eq!(compared.limits[0].phases[0].goodput, None);
+    assert_eq!(compared.checks()[0].found, "nothing");
+    assert!(!compared.checks()[0].met);
+}

@@ -172,6 +172,11 @@ fn what_comes_too_late_is_not_good() {
         "duration: 30s\nrate: 100\nworkers: 1000\nservice: { exponential: { mean: 50ms } }\n";
     let run = run_of(&format!("{lines}deadline: 50ms"), &Contender::none());
     // 1 - 1/e of them are in time.
-    near("good", only(&run).goodput, 1.0 - (-1_f64).exp(), 0.03);
+    near(
+        "good",
+        only(&run).goodput.unwrap(),
+        1.0 - (-1_f64).exp(),
+        0.03,
+    );
     near("late", only(&run).late, (-1_f64).exp(), 0.05);
 }

@@ -1,8 +1,9 @@
 //! What is drawn: panels of lines, not yet how.
 
-use plotters::style::RGBColor;
+use plotters::style::{Color, HSLColor, IntoFont, RGBColor};
 
 use super::scale::Scale;
+use super::{FONT, WIDTH};
 use crate::class::CLASSES;
 use crate::second::Second;
 use crate::{Compared, Simulation};
@@ -23,6 +24,11 @@ const BLACK: RGBColor = RGBColor(40, 40, 40);
 
 const PANEL_HEIGHT: u32 = 230;
 const HEAD_HEIGHT: u32 = 100;
+/// The legend begins here, and its rows are so far apart.
+const LEGEND: (i32, i32) = (20, 80);
+const LEGEND_ROW: i32 = 24;
+/// The sample of a line, with the space between it and its name.
+pub(super) const SAMPLE: i32 = 44;
 const FOOT_HEIGHT: u32 = 40;
 
 pub(super) struct Picture {
@@ -40,6 +46,8 @@ pub(super) struct Picture {
 pub(super) struct Key {
     pub(super) name: String,
     pub(super) pen: Pen,
+    /// Where its line begins.
+    pub(super) at: (i32, i32),
 }
 
 pub(super) struct Panel {
@@ -64,11 +72,13 @@ pub(super) struct Line {
 impl Picture {
     pub(super) fn height(&self) -> u32 {
         let panels = u32::try_from(self.panels.len()).unwrap_or(u32::MAX);
-        HEAD_HEIGHT + FOOT_HEIGHT + panels.saturating_mul(PANEL_HEIGHT)
+        self.head_height() + FOOT_HEIGHT + panels.saturating_mul(PANEL_HEIGHT)
     }
 
-    pub(super) fn head_height() -> u32 {
-        HEAD_HEIGHT
+    /// The title, and as many rows of keys as there are.
+    pub(super) fn head_height(&self) -> u32 {
+        let last = self.legend.last().map_or(LEGEND.1, |key| key.at.1);
+        HEAD_HEIGHT + u32::try_from(last - LEGEND.1).unwrap_or(0)
     }
 }
 
@@ -78,6 +88,36 @@ const fn pen(color: RGBColor, width: u32, dashed: bool) -> Pen {
         width,
         dashed,
     }
+}
+
+/// The colour of the limit at `index`: those of the table, then turns around the wheel by the golden angle, which never
+/// comes back to where it was.
+fn color(index: usize) -> RGBColor {
+    let turn = || {
+        let hue = (index as f64 * 0.618_034).fract();
+        let (r, g, b) = HSLColor(hue, 0.65, 0.42).to_backend_color().rgb;
+        RGBColor(r, g, b)
+    };
+    COLORS.get(index).copied().unwrap_or_else(turn)
+}
+
+/// Puts the keys side by side, and into another row where the picture ends.
+fn legend(keys: impl IntoIterator<Item = (String, Pen)>) -> Vec<Key> {
+    let right = i32::try_from(WIDTH).unwrap_or(i32::MAX) - LEGEND.0;
+    let (mut x, mut y) = LEGEND;
+    let place = |(name, pen): (String, Pen)| {
+        // Without a font, which cannot be, about as wide as the letters of any.
+        let measured = (FONT, 16).into_font().box_size(&name);
+        let width = measured.map_or(9 * name.len(), |(width, _)| crate::num::index(width.into()));
+        let width = SAMPLE.saturating_add(i32::try_from(width).unwrap_or(i32::MAX));
+        if x > LEGEND.0 && x.saturating_add(width) > right {
+            (x, y) = (LEGEND.0, y + LEGEND_ROW);
+        }
+        let at = (x, y);
+        x = x.saturating_add(width).saturating_add(30);
+        Key { name, pen, at }
+    };
+    keys.into_iter().map(place).collect()
 }
 
 /// A line of more points than this is a thicket.
@@ -113,10 +153,10 @@ impl Runs<'_> {
 }
 
 pub(super) fn picture(simulation: &Simulation, compared: &Compared) -> Picture {
-    let runs = compared.limits.iter().zip(COLORS.iter().cycle());
-    let runs = runs.filter_map(|(fared, color)| {
+    let runs = compared.limits.iter().enumerate();
+    let runs = runs.filter_map(|(index, fared)| {
         let run = fared.runs.first()?;
-        Some((fared.limit.as_str(), *color, run.seconds.as_slice()))
+        Some((fared.limit.as_str(), color(index), run.seconds.as_slice()))
     });
     let step = simulation.seconds().div_ceil(MOST_POINTS).max(1);
     let runs = Runs {
@@ -143,22 +183,17 @@ pub(super) fn picture(simulation: &Simulation, compared: &Compared) -> Picture {
         let (from, to) = phase.span();
         (phase.name().to_owned(), from, to)
     };
-    let keys = runs.each.iter().map(|(name, color, _)| Key {
-        name: (*name).to_owned(),
-        pen: pen(*color, 3, false),
-    });
+    let keys = runs.each.iter();
+    let keys = keys.map(|(name, color, _)| ((*name).to_owned(), pen(*color, 3, false)));
     let others = [
         ("offered", pen(GREY, 2, false)),
         ("ideal", pen(BLACK, 2, true)),
     ];
-    let others = others.map(|(name, pen)| Key {
-        name: name.to_owned(),
-        pen,
-    });
+    let others = others.map(|(name, pen)| (name.to_owned(), pen));
     Picture {
         title: simulation.name().to_owned(),
         about: simulation.about().to_owned(),
-        legend: keys.chain(others).collect(),
+        legend: legend(keys.chain(others)),
         seconds: simulation.duration().as_secs_f64(),
         step: step as f64,
         phases: simulation.phases().iter().map(name).collect(),
@@ -188,9 +223,8 @@ fn throughput(runs: &Runs<'_>) -> Panel {
             values: runs.values(seconds, |second| Some(offered(second))),
             pen: pen(GREY, 1, false),
         });
-        let ideal = |second: &Second| Some(second.ideal.min(offered(second)));
         lines.push(Line {
-            values: runs.values(seconds, ideal),
+            values: runs.values(seconds, |second| Some(second.ideal)),
             pen: pen(BLACK, 1, true),
         });
     }
@@ -281,5 +315,18 @@ fn by_class(runs: &Runs<'_>) -> Panel {
         title: "refused by class, %: critical thick, normal thin, non-critical dashed".to_owned(),
         scale: Scale::linear(100.0),
         lines,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_limits_have_the_same_colour() {
+        let colors: HashSet<_> = (0..40).map(color).map(|it| (it.0, it.1, it.2)).collect();
+        assert_eq!(colors.len(), 40);
     }
 }

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::FONT;
-use super::lines::{Line, Panel, Pen, Picture};
+use super::lines::{Line, Panel, Pen, Picture, SAMPLE};
 use super::scale::Scale;
 
 const INK: RGBColor = RGBColor(40, 40, 40);
@@ -24,7 +24,7 @@ type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<RangedCoordf64, Scale>>;
 pub(super) fn paint<B: DrawingBackend>(picture: &Picture, backend: B) -> Drawn<B> {
     let area = backend.into_drawing_area();
     area.fill(&WHITE)?;
-    let (head, body) = area.split_vertically(Picture::head_height());
+    let (head, body) = area.split_vertically(picture.head_height());
     paint_head(picture, &head)?;
     let rows = body.split_evenly((picture.panels.len(), 1));
     let last = rows.len().saturating_sub(1);
@@ -39,13 +39,15 @@ fn paint_head<B: DrawingBackend>(picture: &Picture, area: &DrawingArea<B, Shift>
     area.draw(&Text::new(picture.title.as_str(), (20, 12), large))?;
     let plain = (FONT, 16).into_font().color(&INK);
     area.draw(&Text::new(picture.about.as_str(), (20, 44), plain.clone()))?;
-    let mut x = 20;
+    let middle = plain.pos(Pos::new(HPos::Left, VPos::Center));
     for key in &picture.legend {
-        paint_line(area, &[(x, 80), (x + 36, 80)], key.pen)?;
-        let middle = plain.clone().pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(key.name.as_str(), (x + 44, 80), middle))?;
-        let (width, _) = area.estimate_text_size(&key.name, &plain)?;
-        x += 44 + i32::try_from(width).unwrap_or(0) + 30;
+        let (x, y) = key.at;
+        paint_line(area, &[(x, y), (x + SAMPLE - 8, y)], key.pen)?;
+        area.draw(&Text::new(
+            key.name.as_str(),
+            (x + SAMPLE, y),
+            middle.clone(),
+        ))?;
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ fn row(summary: &Summary, limit: &str, classes: &[usize]) -> Vec<String> {
     let mut row = vec![
         summary.phase.clone(),
         limit.to_owned(),
-        percent(summary.goodput),
+        or_dash(summary.goodput.map(percent)),
         latency(summary.p50_ms),
         latency(summary.p90_ms),
         latency(summary.p99_ms),
@@ -92,10 +92,12 @@ fn row(summary: &Summary, limit: &str, classes: &[usize]) -> Vec<String> {
 }
 
 fn millis(ms: f64) -> String {
-    if ms < 10_000.0 {
-        format!("{ms:.0} ms")
-    } else {
-        format!("{:.1} s", ms / 1000.0)
+    match ms {
+        ..0.001 => format!("{:.0} ns", ms * 1e6),
+        ..1.0 => format!("{:.0} us", ms * 1e3),
+        ..10.0 => format!("{ms:.1} ms"),
+        ..10_000.0 => format!("{ms:.0} ms"),
+        _ => format!("{:.1} s", ms / 1000.0),
     }
 }
 
