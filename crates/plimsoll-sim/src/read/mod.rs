@@ -9,7 +9,8 @@ use std::path::Path;
 
 use plimsoll_spec::scalar::{expected, period, text};
 use plimsoll_spec::{
-    Fields, FileError, Node, Problem, Queue, Read, Units, Value, document, each, read_one, scalar, text_of,
+    Fields, FileError, Node, Problem, Queue, Read, Units, Value, document, each, read_one, scalar,
+    text_of,
 };
 
 use crate::contender::Contender;
