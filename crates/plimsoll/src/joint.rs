@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use crate::grant::Era;
 use crate::queue::{Since, Ticket};
 use crate::stamp::Stamp;
 use crate::unwind::Payload;
 use crate::woken::Woken;
-use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Source};
+use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Reason, Refusal, Source};
 
 /// A gate as one of several limiters, whatever its rule.
 pub(crate) trait Joint: Source {
@@ -77,6 +78,26 @@ pub(crate) trait Joint: Source {
 
     /// Whether anybody may wait.
     fn has_queue(&self) -> bool;
+}
+
+/// The gate of one key of a [limit per key](crate::PerKey), to wait with. The key keeps its place in the table while this
+/// exists.
+pub struct KeyGate {
+    // Before the lease: whoever hears that the lease has ended finds the gate unused.
+    pub(crate) gate: Arc<dyn Joint>,
+    pub(crate) lease: Box<dyn KeyLease>,
+}
+
+/// What ends when the gate of a key is no longer used outside its table.
+pub(crate) trait KeyLease: Send + Sync {
+    /// A permit of the key for what its gate granted.
+    fn permit(&self, grant: Grant, era: Era) -> Permit<'static>;
+}
+
+impl std::fmt::Debug for KeyGate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyGate")
+    }
 }
 
 /// What a word says.

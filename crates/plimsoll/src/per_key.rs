@@ -1,3 +1,4 @@
+use crate::joint::KeyGate;
 use crate::{Acquire, Clock, Demand, Denied, Permit, Standing, Terms};
 
 /// A limit for each key, wherever its states are kept.
@@ -69,6 +70,25 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// Both, for those who tell callers with every answer: a limit may look at itself once for both.
     fn standing_and_terms(&self, key: &Q) -> Option<(Standing, Terms)> {
         Some((self.standing(key)?, self.terms()))
+    }
+
+    /// Whether undoing a grant leaves no trace.
+    #[doc(hidden)]
+    fn undoes_exactly(&self) -> bool {
+        true
+    }
+
+    /// Whether callers may wait for a key in a queue of its own.
+    #[doc(hidden)]
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    /// The gate of `key`, for callers that ask several limiters at once and wait. Only limits of this crate have one.
+    #[doc(hidden)]
+    fn key_gate(&self, key: &Q) -> Option<Result<KeyGate, Denied>> {
+        let _ = key;
+        None
     }
 
     /// Its name.

@@ -17,7 +17,19 @@ impl Members {
         demand: Demand,
         taken: Option<Moment>,
     ) -> Permit<'_> {
-        let permits: Vec<_> = permits.into_each().map(Permit::into_owned).collect();
+        self.gathered_owned(
+            permits.into_each().map(Permit::into_owned).collect(),
+            demand,
+            taken,
+        )
+    }
+
+    pub(super) fn gathered_owned(
+        &self,
+        permits: Vec<Permit<'static>>,
+        demand: Demand,
+        taken: Option<Moment>,
+    ) -> Permit<'static> {
         let taken = taken.or_else(|| permits.first().map(Permit::granted_at));
         let grant = demand.granted(taken.unwrap_or_else(|| self.clock().now()));
         self.totals.granted();

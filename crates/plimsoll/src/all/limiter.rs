@@ -32,8 +32,8 @@ impl Limiter for All {
 
     /// Charges each.
     fn charge(&self, cost: u32) {
-        for (member, times) in self.members.group.iter() {
-            member.limiter.charge(cost.saturating_mul(times));
+        for (limiter, times) in self.members.group.limiters() {
+            limiter.charge(cost.saturating_mul(times));
         }
     }
 
@@ -80,9 +80,9 @@ impl Limiter for All {
     /// are of demands to all of them.
     fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.members.totals.sum();
-        let members = self.members.group.iter().map(|(member, times)| {
+        let members = self.members.group.limiters().map(|(limiter, times)| {
             let times = u64::from(times);
-            let seen = member.limiter.snapshot();
+            let seen = limiter.snapshot();
             Snapshot {
                 limit: seen.limit / times,
                 available: seen.available / times,

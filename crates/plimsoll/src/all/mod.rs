@@ -224,10 +224,13 @@ impl Members {
     /// The part of a grant that goes back to each member.
     fn each(&self, grant: Grant, back: impl Fn(&dyn Source, Grant, u32)) {
         for (member, times) in self.group.iter().rev() {
+            let Some(source) = member.source() else {
+                continue;
+            };
             match grant.cost.checked_mul(times) {
-                Some(cost) => back(member.source(), Grant { cost, ..grant }, 1),
+                Some(cost) => back(source, Grant { cost, ..grant }, 1),
                 // Permits that were merged may be more than one number can say.
-                None => back(member.source(), grant, times),
+                None => back(source, grant, times),
             }
         }
     }
@@ -242,6 +245,11 @@ impl Several for Members {
         let mut all = vec![self.shared() as Arc<dyn Several>];
         all.extend(self.group.several().cloned());
         all
+    }
+
+    fn gather(&self, permits: Vec<Permit<'static>>, demand: Demand) -> Permit<'static> {
+        self.group.several().for_each(|it| it.count_granted());
+        self.gathered_owned(permits, demand, None)
     }
 
     fn count_granted(&self) {

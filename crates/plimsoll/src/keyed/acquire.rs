@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 
 use super::Keyed;
 use super::held::Lease;
-use super::step::{Decided, How};
-use crate::{Acquire, Demand, Denied, Permit, Reason, Rule};
+use super::shared::Shared;
+use super::step::{Decided, Done, How, Step};
+use crate::{Acquire, Demand, Denied, Moment, Permit, Reason, Rule};
 
 /// Waits for a permit of one key. See [`Keyed::acquire`].
 ///
@@ -102,6 +103,24 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 gates.totals.denied();
                 Err(denied)
             }
+        }
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
+    /// The gate of a key, which is made if the key has none.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for another key.
+    pub(super) fn lease<Q>(&self, key: &Q, now: Moment) -> Result<Lease<R>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        match self.step(key, now, |_| Done::<()>::NeedsGate)? {
+            Step::Gate(lease) => Ok(lease),
+            Step::Done(()) => unreachable!("it needs a gate"),
         }
     }
 }

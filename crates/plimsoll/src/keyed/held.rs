@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use super::beginnings::granted;
 use crate::gate::Counted;
 use crate::grant::Era;
+use crate::joint::{KeyGate, KeyLease};
+use crate::limiter::Kind;
 use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::totals::Totals;
@@ -275,19 +277,37 @@ impl<R: Rule> Lease<R> {
         self.permit(spend(permit))
     }
 
-    /// The permit of a rate has nothing to give back, so it does not keep the gate.
-    fn permit(mut self, (grant, era): (Grant, Era)) -> Permit<'static> {
+    /// The gate, for callers that wait for several limiters at once.
+    pub(super) fn into_key_gate(self) -> KeyGate {
+        let gate = match Limiter::parts(&*self).kind() {
+            Kind::Gate(gate) => gate.to_arc(),
+            _ => unreachable!("the gate of a key is a gate"),
+        };
+        let lease = Box::new(self);
+        KeyGate { gate, lease }
+    }
+
+    /// A permit of the key for what the gate granted. That of a rate has nothing to return, so it does not hold the gate.
+    fn permit(&self, (grant, era): (Grant, Era)) -> Permit<'static> {
         let detached = self.held().detached.load(Ordering::Acquire);
         let stamp = Stamp {
             at: grant.taken,
             era,
         };
         let era = stamp.max(granted(self.held().began, grant.taken)).era;
-        match self.0.take_if(|_| R::GIVES_BACK) {
-            Some(held) => Permit::shared(held, grant, true),
-            None if detached => Permit::spent(grant).in_era(Era::LOST),
-            None => Permit::spent(grant).in_era(era),
+        if R::GIVES_BACK {
+            Permit::shared(Arc::clone(self.held()) as _, grant, true)
+        } else if detached {
+            Permit::spent(grant).in_era(Era::LOST)
+        } else {
+            Permit::spent(grant).in_era(era)
         }
+    }
+}
+
+impl<R: Rule> KeyLease for Lease<R> {
+    fn permit(&self, grant: Grant, era: Era) -> Permit<'static> {
+        Self::permit(self, (grant, era))
     }
 }
 

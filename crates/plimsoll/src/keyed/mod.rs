@@ -240,10 +240,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
-        match shared.step(key, now, |_| Done::<()>::NeedsGate)? {
-            Step::Gate(lease) => Ok(Gate::clone(&lease)),
-            Step::Done(()) => unreachable!("it needs a gate"),
-        }
+        Ok(Gate::clone(&*shared.lease(key, now)?))
     }
 
     /// How many keys are known.

@@ -4,7 +4,9 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
+use super::held::Lease;
 use super::step::{Decided, Done, How, Step};
+use crate::joint::KeyGate;
 use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::{Acquire, Clock, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
@@ -213,6 +215,19 @@ where
         }
         let (keyed, key) = (self.clone(), K::from(key.to_owned()));
         Acquire::from_future(async move { keyed.acquire(key.borrow(), demand).await })
+    }
+
+    fn undoes_exactly(&self) -> bool {
+        R::UNDO_IS_EXACT
+    }
+
+    fn has_queue(&self) -> bool {
+        self.shared.gates.queue().is_some()
+    }
+
+    fn key_gate(&self, key: &Q) -> Option<Result<KeyGate, Denied>> {
+        let now = self.shared.gates.clock.precise_now();
+        Some(self.shared.lease(key, now).map(Lease::into_key_gate))
     }
 
     fn undo(&self, key: &Q, permit: Permit<'_>) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Limiter;
 use crate::joint::Joint;
 use crate::name::Name;
+use crate::{Demand, Permit};
 
 /// What a limiter consists of: a gate, several limiters, or nothing that is known here.
 ///
@@ -47,6 +48,9 @@ pub(crate) trait Several: Send + Sync {
 
     /// Itself, and those of its members that consist of others.
     fn all_several(&self) -> Vec<Arc<dyn Several>>;
+
+    /// One permit of those that its parts have granted for a demand of it. The grant is counted.
+    fn gather(&self, permits: Vec<Permit<'static>>, demand: Demand) -> Permit<'static>;
 
     /// Counts a grant.
     fn count_granted(&self);

@@ -95,11 +95,11 @@ impl<'a> Taken<'a> {
     /// The permit of one.
     pub(crate) fn permit(&mut self, list: impl List<'a>, index: usize) -> Option<Permit<'a>> {
         let demand = list.demand(index)?;
-        match list.member(index).gate {
+        match list.member(index).gate() {
             Some(gate) => {
                 let grant = self.grant(index, demand);
-                let permit = Permit::new(gate, grant, gate.gives_back());
-                Some(permit.in_era(self.stamp(index).era))
+                let era = self.stamp(index).era;
+                Some(list.member(index).permit(gate, grant, era))
             }
             None => self.held.take(index),
         }
@@ -202,7 +202,7 @@ fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<T
             continue;
         };
         let now = so_far.taken.moments.of(index);
-        let refused = match (list.member(index).gate, u32::try_from(cost)) {
+        let refused = match (list.member(index).gate(), u32::try_from(cost)) {
             (Some(gate), Ok(cost)) => match gate.take_word(now, cost) {
                 Word::Granted { timed, exchange } => {
                     so_far.words.insert(index, exchange);
@@ -256,7 +256,7 @@ fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<T
 }
 
 fn ask<'a>(list: impl List<'a>, index: usize, note: bool) -> Result<Permit<'a>, Denied> {
-    let limiter = list.member(index).limiter;
+    let limiter = list.member(index).limiter();
     let Some(demand) = list.demand(index) else {
         unreachable!("only those are asked of whom something is asked");
     };
@@ -285,7 +285,7 @@ fn refused_by_word<'a>(
         return (index, denied);
     };
     for before in (0..index).filter(|&before| parked.contains(before)) {
-        let (Some(gate), Some(demand)) = (list.member(before).gate, list.demand(before)) else {
+        let (Some(gate), Some(demand)) = (list.member(before).gate(), list.demand(before)) else {
             continue;
         };
         let answer = if note {
@@ -300,7 +300,7 @@ fn refused_by_word<'a>(
     if !note {
         return (index, None);
     }
-    let denied = match (list.member(index).gate, list.demand(index)) {
+    let denied = match (list.member(index).gate(), list.demand(index)) {
         (Some(gate), Some(demand)) => gate.note_word(refusal, word, now, demand.cost),
         _ => unreachable!("a word is that of a gate"),
     };
@@ -313,7 +313,7 @@ fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Words) {
     let mut panic = First::default();
     for index in (0..list.local()).rev() {
         if let Some(exchange) = words.get(index)
-            && let (Some(gate), Some(demand)) = (list.member(index).gate, list.demand(index))
+            && let (Some(gate), Some(demand)) = (list.member(index).gate(), list.demand(index))
         {
             let grant = taken.grant(index, demand);
             if let Err(other) = isolated(|| gate.undo_word(exchange, grant)) {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::List;
-use crate::joint::Joint;
+use super::asks::{Ask, Asked};
+use super::{Left, List};
+use crate::grant::Era;
+use crate::joint::{Joint, KeyLease};
 use crate::limiter::{Kind, Limiter, Part, Several};
 use crate::name::Name;
-use crate::{Clock, Demand, Denied, Source};
+use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Source};
 
 /// Limiters that are asked together.
 ///
@@ -27,9 +29,19 @@ pub struct Group<U> {
 }
 
 /// One limiter of a group.
-struct Member {
-    limiter: Arc<dyn Limiter>,
-    gate: Option<Arc<dyn Joint>>,
+pub(super) struct Member {
+    pub(super) owner: Owner,
+    // Before the lease: whoever hears that the lease has ended finds the gate unused.
+    pub(super) gate: Option<Arc<dyn Joint>>,
+    /// Of the gate of a key.
+    pub(super) lease: Option<Box<dyn KeyLease>>,
+}
+
+/// Where a limiter is.
+pub(super) enum Owner {
+    Group(Arc<dyn Limiter>),
+    /// In the list that comes with each request.
+    Asks(usize),
 }
 
 /// What a member is there for.
@@ -43,6 +55,10 @@ struct Uses<U> {
 }
 
 impl<U: Copy + PartialEq> Uses<U> {
+    fn iter(&self) -> impl Iterator<Item = (U, u32)> {
+        std::iter::once(self.first).chain(self.more.iter().copied())
+    }
+
     fn add(&mut self, name: Option<Name>, of: U, times: u32) {
         self.name = self.name.or(name);
         let mut known = std::iter::once(&mut self.first).chain(&mut self.more);
@@ -56,43 +72,94 @@ impl<U: Copy + PartialEq> Uses<U> {
 /// One limiter of a list.
 #[derive(Clone, Copy)]
 pub(crate) struct One<'a> {
-    pub(crate) limiter: &'a dyn Limiter,
-    /// The gate, if it is one.
-    pub(crate) gate: Option<&'a dyn Joint>,
+    member: &'a Member,
+    asks: &'a [Ask<'a>],
 }
 
 impl<'a> One<'a> {
-    /// Where its permits go back to.
+    /// The gate, if it is one.
     #[inline]
-    pub(crate) fn source(self) -> &'a dyn Source {
-        match self.gate {
-            Some(gate) => gate,
-            None => self.limiter.source(),
+    pub(crate) fn gate(self) -> Option<&'a dyn Joint> {
+        self.member.gate.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn limiter(self) -> Asked<'a> {
+        match &self.member.owner {
+            Owner::Group(limiter) => Asked::Limiter(&**limiter),
+            Owner::Asks(index) => self.asks[*index].of,
+        }
+    }
+
+    /// Where its permits go back to, unless they are those of a key.
+    #[inline]
+    pub(crate) fn source(self) -> Option<&'a dyn Source> {
+        match (self.gate(), self.limiter()) {
+            (Some(gate), _) => Some(gate),
+            (None, Asked::Limiter(limiter)) => Some(limiter.source()),
+            (None, Asked::Key(_)) => None,
         }
     }
 
     #[inline]
     pub(crate) fn clock(self) -> &'a Clock {
-        match self.gate {
+        match self.gate() {
             Some(gate) => Joint::clock(gate),
-            None => self.limiter.clock(),
+            None => self.limiter().clock(),
         }
     }
 
-    /// Two with the same address are the same limiter.
+    /// A permit for what its gate granted.
+    #[inline]
+    pub(super) fn permit(self, gate: &'a dyn Joint, grant: Grant, era: Era) -> Permit<'a> {
+        match &self.member.lease {
+            Some(lease) => lease.permit(grant, era),
+            None => Permit::new(gate, grant, gate.gives_back()).in_era(era),
+        }
+    }
+
+    /// The gate, if it is one, to wait with.
+    pub(super) fn gate_to_wait(self) -> Option<Arc<dyn Joint>> {
+        self.member.gate.clone()
+    }
+
+    /// Two with the same address are the same limiter. Keys without a gate are taken for different ones.
     pub(crate) fn address(self) -> usize {
-        std::ptr::from_ref(self.source()).cast::<()>().addr()
+        match (self.source(), self.limiter()) {
+            (Some(source), _) => std::ptr::from_ref(source).cast::<()>().addr(),
+            (None, Asked::Key(key)) => std::ptr::from_ref(key).cast::<()>().addr(),
+            (None, Asked::Limiter(limiter)) => std::ptr::from_ref(limiter).cast::<()>().addr(),
+        }
     }
 }
 
 impl Member {
     #[inline]
-    fn one(&self) -> One<'_> {
-        One {
-            limiter: &*self.limiter,
-            gate: self.gate.as_deref(),
-        }
+    fn one<'a>(&'a self, asks: &'a [Ask<'a>]) -> One<'a> {
+        One { member: self, asks }
     }
+}
+
+/// A member, the name of its refusals, what it is there for, and how many times its cost is asked for.
+pub(super) type Use<U> = (Member, Option<Name>, U, u32);
+
+/// Adds the parts of a limiter that consists of others.
+pub(super) fn add_several<U: Copy>(
+    inner: &dyn Several,
+    name: Option<Name>,
+    of: U,
+    parts: &mut Vec<Use<U>>,
+    several: &mut Vec<(Arc<dyn Several>, U)>,
+) {
+    several.extend(inner.all_several().into_iter().map(|inner| (inner, of)));
+    parts.extend(inner.parts().into_iter().map(|part| {
+        let member = Member {
+            owner: Owner::Group(part.limiter),
+            gate: part.gate,
+            lease: None,
+        };
+        (member, part.name.or(name), of, part.times)
+    }));
 }
 
 impl<U: Copy + PartialEq> Group<U> {
@@ -104,52 +171,52 @@ impl<U: Copy + PartialEq> Group<U> {
         let mut several = Vec::new();
         for (limiter, name, of) in limiters {
             let name = name.map(Name::new);
-            let part = |gate: Option<&dyn Joint>| Part {
-                limiter: Arc::clone(limiter),
+            let member = |gate: Option<&dyn Joint>| Member {
+                owner: Owner::Group(Arc::clone(limiter)),
                 gate: gate.map(Joint::to_arc),
-                name,
-                times: 1,
+                lease: None,
             };
             match limiter.parts().kind() {
-                Kind::Several(inner) => {
-                    several.extend(inner.all_several().into_iter().map(|inner| (inner, of)));
-                    parts.extend(inner.parts().into_iter().map(|part| {
-                        let name = part.name.or(name);
-                        (Part { name, ..part }, of)
-                    }));
-                }
-                Kind::Gate(gate) => parts.push((part(Some(gate)), of)),
-                Kind::Unknown => parts.push((part(None), of)),
+                Kind::Several(inner) => add_several(inner, name, of, &mut parts, &mut several),
+                Kind::Gate(gate) => parts.push((member(Some(gate)), name, of, 1)),
+                Kind::Unknown => parts.push((member(None), name, of, 1)),
             }
         }
-        Self::merged(parts, several)
+        Self::merged(parts, several, &[])
     }
 
-    fn merged(parts: Vec<(Part, U)>, several: Vec<(Arc<dyn Several>, U)>) -> Self {
+    pub(super) fn merged(
+        parts: Vec<Use<U>>,
+        several: Vec<(Arc<dyn Several>, U)>,
+        asks: &[Ask<'_>],
+    ) -> Self {
+        let is_remote = |member: &Member| member.one(asks).limiter().is_remote();
         let mut parts: Vec<_> = parts.into_iter().enumerate().collect();
-        parts.sort_by_key(|(_, (part, _))| part.limiter.is_remote());
+        parts.sort_by_key(|(_, (member, ..))| is_remote(member));
         let mut members: Vec<Member> = Vec::with_capacity(parts.len());
         let mut uses: Vec<Uses<U>> = Vec::with_capacity(parts.len());
-        for (position, (part, of)) in parts {
-            let (limiter, gate) = (part.limiter, part.gate);
-            let member = Member { limiter, gate };
-            let address = member.one().address();
-            let mut known = members.iter().map(|member| member.one().address());
+        for (position, (member, name, of, times)) in parts {
+            let address = member.one(asks).address();
+            let mut known = members.iter().map(|member| member.one(asks).address());
             match known.position(|known| known == address) {
-                Some(known) => uses[known].add(part.name, of, part.times),
+                Some(known) => uses[known].add(name, of, times),
                 None => {
                     members.push(member);
                     uses.push(Uses {
-                        name: part.name,
+                        name,
                         position,
-                        first: (of, part.times),
+                        first: (of, times),
                         more: Vec::new(),
                     });
                 }
             }
         }
-        let local = members.partition_point(|member| !member.limiter.is_remote());
-        let clocks = || members[..local].iter().map(|member| member.one().clock());
+        let local = members.partition_point(|member| !is_remote(member));
+        let clocks = || {
+            members[..local]
+                .iter()
+                .map(|member| member.one(asks).clock())
+        };
         let one_clock = clocks().zip(clocks().skip(1)).all(|(a, b)| a.is_same(b));
         let gates = members[..local].iter().filter_map(|it| it.gate.as_ref());
         let precise = gates.into_iter().any(|gate| !gate.is_in_word());
@@ -178,6 +245,8 @@ impl<U: Copy + PartialEq> Group<U> {
     {
         Request {
             group: self,
+            asks: &[],
+            demand_of: None,
             like,
             cost,
         }
@@ -189,6 +258,15 @@ impl<U: Copy + PartialEq> Group<U> {
         self.local < self.members.len()
     }
 
+    pub(super) fn local(&self) -> usize {
+        self.local
+    }
+
+    /// What a member is there for, and how many times its cost is asked for.
+    pub(super) fn uses_of(&self, index: usize) -> impl Iterator<Item = (U, u32)> {
+        self.uses[index].iter()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.members.len()
     }
@@ -196,19 +274,31 @@ impl<U: Copy + PartialEq> Group<U> {
     /// Each member, and how many times its cost is asked for by its first use.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (One<'_>, u32)> {
         let members = self.members.iter().zip(&self.uses);
-        members.map(|(member, uses)| (member.one(), uses.first.1))
+        members.map(|(member, uses)| (member.one(&[]), uses.first.1))
+    }
+
+    /// Each limiter, and how many times its cost is asked for by its first use.
+    pub(crate) fn limiters(&self) -> impl Iterator<Item = (&dyn Limiter, u32)> {
+        let members = self.members.iter().zip(&self.uses);
+        members.filter_map(|(member, uses)| match &member.owner {
+            Owner::Group(limiter) => Some((&**limiter, uses.first.1)),
+            Owner::Asks(_) => None,
+        })
     }
 
     /// What a limiter that has these members is replaced by.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let members = self.members.iter().zip(&self.uses);
-        let part = |(member, uses): (&Member, &Uses<U>)| Part {
-            limiter: Arc::clone(&member.limiter),
-            gate: member.gate.clone(),
-            name: uses.name.or(self.name),
-            times: uses.first.1,
-        };
-        members.map(part).collect()
+        let parts = members.filter_map(|(member, uses)| match &member.owner {
+            Owner::Group(limiter) => Some(Part {
+                limiter: Arc::clone(limiter),
+                gate: member.gate.clone(),
+                name: uses.name.or(self.name),
+                times: uses.first.1,
+            }),
+            Owner::Asks(_) => None,
+        });
+        parts.collect()
     }
 
     /// Those of its limiters that consist of others.
@@ -219,8 +309,9 @@ impl<U: Copy + PartialEq> Group<U> {
 
 impl<U> std::fmt::Debug for Group<U> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = self.members.iter().map(|member| member.limiter.name());
-        f.debug_list().entries(names).finish()
+        f.debug_struct("Group")
+            .field("members", &self.members.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -228,9 +319,13 @@ impl<U> std::fmt::Debug for Group<U> {
 #[derive(Clone, Copy)]
 #[must_use = "nothing is asked before one of its methods is called"]
 pub struct Request<'a, U, C> {
-    group: &'a Group<U>,
-    like: Demand,
-    cost: C,
+    pub(super) group: &'a Group<U>,
+    /// Limiters that are not in the group itself.
+    pub(super) asks: &'a [Ask<'a>],
+    /// What a use asks, where each says for itself how long it waits.
+    pub(super) demand_of: Option<fn(&[Ask<'_>], U) -> Demand>,
+    pub(super) like: Demand,
+    pub(super) cost: C,
 }
 
 impl<U, C> std::fmt::Debug for Request<'_, U, C> {
@@ -278,7 +373,7 @@ where
 
     #[inline]
     fn member(self, index: usize) -> One<'a> {
-        self.group.members[index].one()
+        self.group.members[index].one(self.asks)
     }
 
     #[inline]
@@ -299,14 +394,29 @@ where
     #[inline]
     fn cost(self, index: usize) -> Option<u64> {
         let uses = self.group.uses.get(index)?;
-        let cost = |&(of, times): &(U, u32)| Some(u64::from((self.cost)(of)?) * u64::from(times));
-        let more = uses.more.iter().filter_map(cost);
-        more.chain(cost(&uses.first)).reduce(u64::saturating_add)
+        let cost = |(of, times)| Some(u64::from((self.cost)(of)?) * u64::from(times));
+        uses.iter().filter_map(cost).reduce(u64::saturating_add)
     }
 
     #[inline]
     fn like(self) -> Demand {
         self.like
+    }
+
+    fn own_left(self, index: usize, now: Moment) -> Option<Left> {
+        let demand_of = self.demand_of?;
+        let left = |of| Left::at(demand_of(self.asks, of), now);
+        let least = self.group.uses.get(index)?.iter().map(|(of, _)| left(of));
+        least.reduce(Left::min)
+    }
+
+    fn sheds(self, index: usize) -> bool {
+        match (self.demand_of, self.group.uses.get(index)) {
+            (Some(demand_of), Some(uses)) => uses
+                .iter()
+                .any(|(of, _)| demand_of(self.asks, of).is_at_once()),
+            _ => self.like.is_at_once(),
+        }
     }
 
     #[cold]

@@ -41,6 +41,7 @@
 //! A request waits in the queue of each member that has refused it, with one age and one deadline, and holds nothing. It
 //! is served when all of them have room at once; see [`wait`] for why that happens.
 
+mod asks;
 mod attempt;
 mod group;
 #[cfg(all(test, loom))]
@@ -53,9 +54,11 @@ mod reserve;
 mod set;
 mod transaction;
 mod wait;
+mod waiting;
 
 pub use crate::blocking::wait as block_on;
 pub use crate::limiter::Parts;
+pub use asks::{Ask, AskKey, Key};
 pub(crate) use attempt::{Taken, attempt};
 pub(crate) use group::One;
 pub use group::{Group, Request};
@@ -67,8 +70,9 @@ pub use reserve::Reserved;
 use reserve::reserve;
 use set::Set;
 use wait::{Left, Wait};
+pub use waiting::{Refused, Waiting};
 
-use crate::{Demand, Denied};
+use crate::{Demand, Denied, Moment};
 
 /// Limiters, and what is asked of each.
 pub(crate) trait List<'a>: Copy {
@@ -92,6 +96,12 @@ pub(crate) trait List<'a>: Copy {
 
     /// Everything but the cost.
     fn like(self) -> Demand;
+
+    /// The time one has left, if each says so for itself.
+    fn own_left(self, index: usize, now: Moment) -> Option<Left>;
+
+    /// Whether one is not waited for.
+    fn sheds(self, index: usize) -> bool;
 
     /// Counts a refusal by one, beside what it counts itself.
     fn count_denied(self, refuser: usize);

@@ -35,11 +35,11 @@ impl<'a> OtherPermits<'a> {
     /// As if they had never been granted. A permit need not know its limiter: the limiter takes it back.
     pub(crate) fn undo(&mut self, list: impl List<'a>) {
         while let Some((index, permit)) = self.more.pop() {
-            list.member(index).limiter.undo(permit);
+            list.member(index).limiter().undo(permit);
         }
         for place in self.few.iter_mut().rev() {
             if let Some((index, permit)) = place.take() {
-                list.member(index).limiter.undo(permit);
+                list.member(index).limiter().undo(permit);
             }
         }
     }

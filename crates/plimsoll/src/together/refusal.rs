@@ -1,5 +1,6 @@
 //! What is said about a refusal.
 
+use super::asks::Asked;
 use super::{List, One};
 use crate::{Demand, Denied, Reason, Refusal};
 
@@ -53,9 +54,17 @@ fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool)
 
 /// Whether a limiter would refuse, without its refusing.
 pub(super) fn look(member: One<'_>, demand: Demand) -> Result<(), Denied> {
-    match member.gate {
+    match member.gate() {
         Some(gate) => gate.hint(demand),
-        None => member.limiter.estimate(demand),
+        None => member.limiter().estimate(demand),
+    }
+}
+
+/// What a limiter would answer.
+fn would_refuse(member: One<'_>, demand: Demand) -> Result<(), Denied> {
+    match member.limiter() {
+        Asked::Limiter(limiter) => limiter.estimate(demand),
+        Asked::Key(_) => look(member, demand),
     }
 }
 
@@ -66,7 +75,7 @@ pub(crate) fn estimate<'a>(list: impl List<'a>) -> Result<(), Denied> {
     }
     for index in 0..list.len() {
         if let Some(demand) = list.demand(index)
-            && let Err(denied) = list.member(index).limiter.estimate(demand)
+            && let Err(denied) = would_refuse(list.member(index), demand)
         {
             let stays = !denied.reason().is_passing();
             return Err(explain(list, index, denied, stays));
@@ -79,7 +88,19 @@ pub(crate) fn estimate<'a>(list: impl List<'a>) -> Result<(), Denied> {
 pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
     let mut costs = (0..list.len()).map(|index| list.cost(index));
     let index = costs.position(|cost| cost.is_some_and(|cost| cost > u64::from(u32::MAX)))?;
-    let limiter = list.member(index).limiter;
+    let limiter = match list.member(index).limiter() {
+        Asked::Limiter(limiter) => limiter,
+        Asked::Key(key) => {
+            let denied = Denied::new(Reason::TooLarge);
+            return Some((
+                index,
+                match key.name() {
+                    Some(name) => denied.with_limiter(name),
+                    None => denied,
+                },
+            ));
+        }
+    };
     let (now, seen) = (limiter.clock().now(), limiter.snapshot());
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let refusal = Refusal::until_given_back().because(Reason::TooLarge);

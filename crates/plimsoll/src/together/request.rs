@@ -60,7 +60,7 @@ where
             let Some(demand) = self.demand(index) else {
                 continue;
             };
-            let limiter = self.member(index).limiter;
+            let limiter = self.member(index).limiter();
             let answer = if note {
                 limiter.try_acquire(demand)
             } else {
@@ -102,7 +102,8 @@ where
 
     pub(crate) async fn wait(self, refuser: usize) -> Result<Taken<'a>, Denied> {
         let mut wait = Wait::start(self, refuser)?;
-        poll_fn(|cx| wait.poll(cx)).await
+        let taken = poll_fn(|cx| wait.poll(self, cx)).await;
+        taken.map_err(|(_, denied)| denied)
     }
 
     async fn acquire_from_stores(self, held: &mut Permits<'a>) -> Result<(), Denied> {
@@ -134,7 +135,7 @@ where
                 continue;
             };
             let demand = like.for_cost(cost);
-            match self.member(index).limiter.acquire(demand).await {
+            match self.member(index).limiter().acquire(demand).await {
                 Ok(permit) => so_far.0.push(permit),
                 Err(denied) => return Err(refuse(self, index, denied)),
             }

@@ -32,7 +32,7 @@ pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
     };
     // Where undoing would leave a trace is asked last, so that there is as little to undo as can be.
     let undoes = |index| {
-        let gate = list.member(index).gate;
+        let gate = list.member(index).gate();
         gate.is_none_or(|gate| gate.undoes_exactly())
     };
     for exactly in [true, false] {
@@ -41,7 +41,7 @@ pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
             let Some(demand) = list.demand(index) else {
                 continue;
             };
-            match member.limiter.reserve(demand) {
+            match member.limiter().reserve(demand) {
                 Ok(reservation) => {
                     let wait = reserved.wait.zip(reservation.wait());
                     reserved.wait = wait.map(|(longest, wait)| longest.max(wait));

@@ -70,7 +70,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
             self.undo();
         }
         for (index, mut woken) in std::mem::take(&mut self.woken) {
-            if let Some(gate) = self.list.member(index).gate {
+            if let Some(gate) = self.list.member(index).gate() {
                 gate.wake_all(self.moments.of(index), &mut woken);
             }
         }
@@ -79,7 +79,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
             return Verdict::Taken(self.stamps);
         };
         if self.denied.is_some()
-            && let Some(gate) = self.list.member(refuser).gate
+            && let Some(gate) = self.list.member(refuser).gate()
         {
             gate.tick(self.moments.of(refuser));
         }
@@ -93,7 +93,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         let Some((address, index)) = addresses.filter(|(address, _)| *address > last).min() else {
             return;
         };
-        let (Some(gate), Some(demand)) = (self.list.member(index).gate, self.list.demand(index))
+        let (Some(gate), Some(demand)) = (self.list.member(index).gate(), self.list.demand(index))
         else {
             return self.enter(address);
         };
@@ -133,7 +133,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
     /// When a gate is asked. Behind its lock reading the clock costs little, and nobody is to be refused because the
     /// clock is late.
     fn now(&self, index: usize) -> Moment {
-        match self.list.member(index).gate {
+        match self.list.member(index).gate() {
             Some(gate) if self.moments.are_late() && !gate.gives_back() => {
                 gate.clock().precise_now()
             }
@@ -149,7 +149,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         self.denied = None;
         for index in (0..self.list.local()).filter(|&index| self.taken.contains(index)) {
             let (Some(gate), Some(demand)) =
-                (self.list.member(index).gate, self.list.demand(index))
+                (self.list.member(index).gate(), self.list.demand(index))
             else {
                 continue;
             };

@@ -1,16 +1,16 @@
 //! Waiting for several limiters, holding nothing of any.
 //!
-//! One who waits stands in the queue of the limiter that refused it. When it is told that there is room, it tries to take from
-//! all; if another refuses, it keeps its place and joins that queue too, where it stands behind those who came before it
-//! and before those who came later. Where it has reached the front, room is kept free for it if it is the oldest of
-//! those who wait for several there. All gates agree on who is the oldest, so that one gets all it needs, and nobody who
-//! comes later passes for ever.
+//! A request waits in the queue of the limiter that refused it. When that has room, the request tries to take from all; if
+//! another refuses, the request keeps its place and joins that queue too, behind requests that came before it and ahead of
+//! those that came later. Where it is at the front, room is reserved for it if it is the oldest that waits for several
+//! there. All gates agree on which is the oldest, so that one gets all it needs, and no later one passes it for ever.
 //!
-//! Limiters that are no gates are waited for in their own way, when all gates have room; nothing is promised there.
+//! Limiters that are not gates are waited for in their own way, when all gates have room; nothing is promised there.
 
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::refusal::look;
 use super::transaction::{Transaction, Verdict};
 use super::{List, Set, refuse, too_large};
 use crate::demand::Patience;
-use crate::joint::Place;
+use crate::joint::{self, Joint};
 use crate::queue::{Age, Since, Ticket};
 use crate::unwind::isolated;
 use crate::{Acquire, Clock, Demand, Denied, Moment, Reason};
@@ -28,23 +28,38 @@ use crate::{Acquire, Clock, Demand, Denied, Moment, Reason};
 /// So often in a row it tries before others get a chance to run.
 const TRIES: usize = 16;
 
-/// One who waits for several.
-pub(crate) struct Wait<'a, L: List<'a>> {
-    list: L,
+/// A request that waits for several limiters. The list is passed to each step, so that it may be borrowed anew.
+pub(crate) struct Wait {
     age: Age,
     slots: Slots,
     /// The one that is waited for and is no gate.
-    other: Option<(usize, Acquire<'a>)>,
+    other: Option<(usize, Acquire<'static>)>,
 }
 
 /// What one who waits has to do with one limiter.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Slot {
     /// When the wait began, on its clock.
     since: Moment,
     /// When the wait must be over, on its clock.
     deadline: Moment,
-    ticket: Option<Ticket>,
+    place: Option<Place>,
+}
+
+/// A place in the queue of a gate, given up when it is dropped.
+struct Place {
+    gate: Arc<dyn Joint>,
+    ticket: Ticket,
+    cost: u32,
+    taken: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.taken {
+            self.gate.leave_place(self.ticket, self.cost);
+        }
+    }
 }
 
 /// Up to six are kept in place.
@@ -55,8 +70,8 @@ struct Slots {
 
 impl Slots {
     fn new(count: usize) -> Self {
-        let few = [Slot::default(); 6];
-        let more = vec![Slot::default(); count.saturating_sub(few.len())];
+        let few = <[Slot; 6]>::default();
+        let more = (few.len()..count).map(|_| Slot::default()).collect();
         Self { few, more }
     }
 
@@ -76,12 +91,12 @@ impl Slots {
 }
 
 /// The time a demand has left when its wait begins: the same on every clock.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Left {
-    Unlimited,
-    Span(Duration),
     /// It is over.
     Nothing,
+    Span(Duration),
+    Unlimited,
 }
 
 impl Left {
@@ -126,70 +141,81 @@ impl Left {
     }
 }
 
-impl<'a, L: List<'a>> Wait<'a, L> {
-    /// Begins to wait, for one that was refused by `refuser`.
-    pub(crate) fn start(list: L, refuser: usize) -> Result<Self, Denied> {
+impl Wait {
+    /// Begins to wait, for a request that was refused by `refuser`.
+    pub(crate) fn start<'a>(list: impl List<'a>, refuser: usize) -> Result<Self, Denied> {
         if let Some((index, denied)) = too_large(list) {
             return Err(refuse(list, index, denied));
         }
         let moments = Moments::now(list, Clock::precise_now);
         let first = (0..list.local()).find(|&index| list.cost(index).is_some());
         let left = Left::at(list.like(), moments.of(first.unwrap_or(0)));
+        let left = |index| list.own_left(index, moments.of(index)).unwrap_or(left);
         refuse_in_vain(list, refuser, left)?;
         let mut slots = Slots::new(list.local());
         for index in 0..list.local() {
             let since = moments.of(index);
             *slots.get_mut(index) = Slot {
                 since,
-                deadline: left.deadline(since),
-                ticket: None,
+                deadline: left(index).deadline(since),
+                place: None,
             };
         }
         let mut wait = Self {
-            list,
             age: next_age(),
             slots,
             other: None,
         };
-        wait.wait_for(refuser)?;
+        wait.wait_for(list, refuser)?;
         Ok(wait)
     }
 
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Taken<'a>, Denied>> {
+    /// How long it has waited, by the clock of one.
+    pub(crate) fn waited<'a>(&self, list: impl List<'a>, index: usize) -> Duration {
+        let now = list.member(index).clock().precise_now();
+        now.since(self.slots.get(index).since)
+    }
+
+    pub(crate) fn poll<'a>(
+        &mut self,
+        list: impl List<'a>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Taken<'a>, (usize, Denied)>> {
         for _ in 0..TRIES {
-            let mut waits = !self.look(None)?;
+            let mut waits = !self.look(list, None)?;
             if !waits {
                 let mut taken = Taken {
-                    moments: Moments::now(self.list, Clock::precise_now),
+                    moments: Moments::now(list, Clock::precise_now),
                     ..Taken::default()
                 };
                 if let Some((index, acquire)) = &mut self.other {
                     match Pin::new(acquire).poll(cx) {
                         Poll::Ready(Ok(permit)) => taken.held.push(*index, permit),
                         Poll::Ready(Err(denied)) => {
-                            return Poll::Ready(Err(refuse(self.list, *index, denied)));
+                            return Poll::Ready(Err((*index, refuse(list, *index, denied))));
                         }
                         Poll::Pending => waits = true,
                     }
                 }
                 if !waits {
                     self.other = None;
-                    match isolated(|| self.take(&mut taken)) {
+                    match isolated(|| self.take(list, &mut taken)) {
                         Ok(Ok(())) => return Poll::Ready(Ok(taken)),
                         Err(panic) => {
-                            taken.held.undo(self.list);
+                            taken.held.undo(list);
                             resume_unwind(panic)
                         }
                         Ok(Err(refuser)) => {
-                            taken.held.undo(self.list);
-                            self.wait_for(refuser)?;
+                            taken.held.undo(list);
+                            let joined = self.wait_for(list, refuser);
+                            joined.map_err(|denied| (refuser, denied))?;
                             continue;
                         }
                     }
                 }
             }
             // One that is no gate has just been looked at, and wakes by itself.
-            if !self.look(Some(cx.waker()))? || self.other.is_some() {
+            if !self.look(list, Some(cx.waker()))? || self.other.is_some() {
                 return Poll::Pending;
             }
         }
@@ -198,95 +224,101 @@ impl<'a, L: List<'a>> Wait<'a, L> {
     }
 
     /// Joins the queue of one that refused, unless it has a place there.
-    fn wait_for(&mut self, refuser: usize) -> Result<(), Denied> {
-        let member = self.list.member(refuser);
+    fn wait_for<'a>(&mut self, list: impl List<'a>, refuser: usize) -> Result<(), Denied> {
+        let member = list.member(refuser);
         let slot = self.slots.get_mut(refuser);
-        let Some(demand) = self.list.demand(refuser).filter(|_| slot.ticket.is_none()) else {
+        let Some(demand) = list.demand(refuser).filter(|_| slot.place.is_none()) else {
             return Ok(());
         };
-        let Some(gate) = member.gate else {
-            let demand = if slot.deadline.is_known() {
-                demand.until(slot.deadline)
-            } else {
-                demand
+        let Some(gate) = member.gate_to_wait() else {
+            let demand = match list.sheds(refuser) {
+                true => demand.at_once(),
+                false if slot.deadline.is_known() => demand.until(slot.deadline),
+                false => demand,
             };
-            self.other = Some((refuser, member.limiter.acquire(demand)));
+            self.other = Some((refuser, member.limiter().acquire(demand)));
             return Ok(());
         };
+        if list.sheds(refuser) {
+            // If there is room by now it is asked again.
+            return gate
+                .note(demand)
+                .map_err(|denied| refuse(list, refuser, denied));
+        }
         let since = Since {
             joined: slot.since,
             age: self.age,
         };
         match gate.join(demand, slot.deadline, since) {
             Ok(ticket) => {
-                slot.ticket = ticket;
+                slot.place = ticket.map(|ticket| Place {
+                    gate,
+                    ticket,
+                    cost: demand.cost,
+                    taken: false,
+                });
                 Ok(())
             }
-            Err(denied) => Err(refuse(self.list, refuser, denied)),
+            Err(denied) => Err(refuse(list, refuser, denied)),
         }
     }
 
     /// Whether there is room at every place it has; or why one of them was lost.
-    fn look(&self, waker: Option<&Waker>) -> Result<bool, Denied> {
+    fn look<'a>(
+        &self,
+        list: impl List<'a>,
+        waker: Option<&Waker>,
+    ) -> Result<bool, (usize, Denied)> {
         let mut all = true;
         let mut lost = None;
-        for index in 0..self.list.local() {
-            let gate = self.list.member(index).gate;
-            let (Some(gate), Some(ticket)) = (gate, self.slots.get(index).ticket) else {
+        for index in 0..list.local() {
+            let Some(place) = &self.slots.get(index).place else {
                 continue;
             };
-            match gate.place(ticket, waker) {
-                Place::Offered => {}
-                Place::Waiting => all = false,
+            match place.gate.place(place.ticket, waker) {
+                joint::Place::Offered => {}
+                joint::Place::Waiting => all = false,
                 // One at which there was room is not the one to blame.
-                Place::Lost { reason, offered } => {
-                    if lost.is_none_or(|(_, _, blameless)| blameless && !offered) {
-                        lost = Some((index, reason, offered));
+                joint::Place::Lost { reason, offered } => {
+                    if lost.is_none_or(|(_, _, _, blameless)| blameless && !offered) {
+                        lost = Some((index, &place.gate, reason, offered));
                     }
                 }
             }
         }
         match lost {
-            Some((index, reason, _)) => Err(self.refusal(index, reason)),
+            Some((index, gate, reason, _)) => Err((index, refuse(list, index, gate.lost(reason)))),
             None => Ok(all),
         }
     }
 
-    #[cold]
-    fn refusal(&self, index: usize, reason: Reason) -> Denied {
-        let denied = match self.list.member(index).gate {
-            Some(gate) => gate.lost(reason),
-            None => Denied::new(reason),
-        };
-        refuse(self.list, index, denied)
-    }
-
     /// Takes from all, as the owner of its places; or says who refused.
-    fn take(&mut self, taken: &mut Taken<'a>) -> Result<(), usize> {
-        let list = self.list;
+    fn take<'a>(&mut self, list: impl List<'a>, taken: &mut Taken<'a>) -> Result<(), usize> {
         let mut gates = Set::default();
         for index in 0..list.local() {
             let member = list.member(index);
             let Some(demand) = list.demand(index) else {
                 continue;
             };
-            if member.gate.is_some() {
+            if member.gate().is_some() {
                 gates.insert(index);
             } else if !taken.held.contains(index) {
-                match member.limiter.attempt(demand) {
+                match member.limiter().attempt(demand) {
                     Ok(permit) => taken.held.push(index, permit),
                     Err(_) => return Err(index),
                 }
             }
         }
         let slots = &self.slots;
-        let places = |index| slots.get(index).ticket;
+        let places = |index| slots.get(index).place.as_ref().map(|place| place.ticket);
         let transaction = Transaction::new(list, &gates, &taken.moments, false).from(&places);
         match transaction.run() {
             Verdict::Taken(stamps) => {
                 taken.stamps = stamps;
                 for index in 0..list.local() {
-                    self.slots.get_mut(index).ticket = None;
+                    if let Some(place) = &mut self.slots.get_mut(index).place {
+                        place.taken = true;
+                    }
                 }
                 Ok(())
             }
@@ -295,21 +327,12 @@ impl<'a, L: List<'a>> Wait<'a, L> {
     }
 }
 
-impl<'a, L: List<'a>> Drop for Wait<'a, L> {
-    fn drop(&mut self) {
-        for index in 0..self.list.local() {
-            if let Some(ticket) = self.slots.get_mut(index).ticket.take()
-                && let Some(gate) = self.list.member(index).gate
-            {
-                let cost = self.list.demand(index).map_or(0, Demand::cost);
-                gate.leave_place(ticket, cost);
-            }
-        }
-    }
-}
-
 /// What can never be granted, or not in time, is not waited for.
-fn refuse_in_vain<'a>(list: impl List<'a>, refuser: usize, left: Left) -> Result<(), Denied> {
+fn refuse_in_vain<'a>(
+    list: impl List<'a>,
+    refuser: usize,
+    left: impl Fn(usize) -> Left,
+) -> Result<(), Denied> {
     for index in 0..list.local() {
         let member = list.member(index);
         let Some(demand) = list.demand(index) else {
@@ -322,12 +345,12 @@ fn refuse_in_vain<'a>(list: impl List<'a>, refuser: usize, left: Left) -> Result
             return Err(refuse(list, index, denied));
         }
         // Where nobody waits it is not time that is missing.
-        let waits = member.gate.is_some_and(|gate| gate.has_queue());
-        if waits && left.is_less_than(denied.retry_after()) {
+        let waits = !list.sheds(index) && member.gate().is_some_and(|gate| gate.has_queue());
+        if waits && left(index).is_less_than(denied.retry_after()) {
             return Err(refuse(list, index, late(&denied)));
         }
     }
-    if left == Left::Nothing {
+    if left(refuser) == Left::Nothing {
         let denied = Denied::new(Reason::TimedOut);
         return Err(refuse(list, refuser, denied));
     }

@@ -1,0 +1,273 @@
+//! What is asked of limiters and keys that are known only when a request comes.
+
+use std::future::ready;
+use std::sync::LazyLock;
+
+use super::group::{Group, Member, Owner, add_several};
+use crate::joint::KeyGate;
+use crate::limiter::{Kind, Limiter};
+use crate::{Acquire, Clock, Demand, Denied, PerKey, Permit, Reservation};
+
+/// What a request asks of one limiter, or of one key of a limit per key.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    pub(super) of: Asked<'a>,
+    pub(super) demand: Demand,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    Limiter(&'a dyn Limiter),
+    Key(&'a dyn AskKey),
+}
+
+impl<'a> Ask<'a> {
+    /// Asks a limiter.
+    pub fn limiter(limiter: &'a dyn Limiter, demand: impl Into<Demand>) -> Self {
+        Self {
+            of: Asked::Limiter(limiter),
+            demand: demand.into(),
+        }
+    }
+
+    /// Asks for a [`Key`].
+    pub fn key(key: &'a dyn AskKey, demand: impl Into<Demand>) -> Self {
+        Self {
+            of: Asked::Key(key),
+            demand: demand.into(),
+        }
+    }
+
+    /// Takes now, by a caller that asks in another way if it is refused: a refusal is not counted.
+    pub(super) fn attempt(&self) -> Result<Permit<'a>, Denied> {
+        self.of.attempt(self.demand)
+    }
+
+    /// Undoes what was granted for it. A permit of a key does not know its limiter by itself.
+    pub fn undo(&self, permit: Permit<'_>) {
+        self.of.undo(permit);
+    }
+
+    /// Corrects a permit for work that turned out to cost `cost`. See [`Limiter::settle`].
+    pub fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        match self.of {
+            Asked::Limiter(limiter) => limiter.settle(permit, cost),
+            Asked::Key(key) => key.settle(permit, cost),
+        }
+    }
+
+    /// Whether it can be asked on its own and undone exactly, so that nothing more has to be known of it.
+    pub(super) fn is_plain(&self) -> bool {
+        match self.of {
+            Asked::Key(key) => key.undoes_exactly() && !key.is_remote(),
+            Asked::Limiter(limiter) => match limiter.parts().kind() {
+                Kind::Gate(gate) => gate.undoes_exactly(),
+                Kind::Several(_) => false,
+                Kind::Unknown => !limiter.is_remote(),
+            },
+        }
+    }
+}
+
+impl std::fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ask")
+            .field("limiter", &self.of.name())
+            .field("demand", &self.demand)
+            .finish()
+    }
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn try_acquire(self, demand: Demand) -> Result<Permit<'a>, Denied> {
+        match self {
+            Self::Limiter(limiter) => limiter.try_acquire(demand),
+            Self::Key(key) => key.try_acquire(demand),
+        }
+    }
+
+    pub(crate) fn attempt(self, demand: Demand) -> Result<Permit<'a>, Denied> {
+        match self {
+            Self::Limiter(limiter) => limiter.attempt(demand),
+            Self::Key(key) => key.attempt(demand),
+        }
+    }
+
+    pub(crate) fn acquire(self, demand: Demand) -> Acquire<'static> {
+        match self {
+            Self::Limiter(limiter) => limiter.acquire_owned(demand),
+            Self::Key(key) => key.acquire(demand),
+        }
+    }
+
+    /// Of a key, what can be had now.
+    pub(crate) fn reserve(self, demand: Demand) -> Result<Reservation<'a>, Denied> {
+        match self {
+            Self::Limiter(limiter) => limiter.reserve(demand),
+            Self::Key(key) => {
+                let now = self.clock().precise_now();
+                let permit = key.try_acquire(demand)?;
+                Ok(Reservation::from_future(now, Some(now), ready(Ok(permit))))
+            }
+        }
+    }
+
+    pub(crate) fn undo(self, permit: Permit<'_>) {
+        match self {
+            Self::Limiter(limiter) => limiter.undo(permit),
+            Self::Key(key) => key.undo(permit),
+        }
+    }
+
+    /// Whether it would refuse. Of a key without a gate nothing is known.
+    pub(crate) fn estimate(self, demand: Demand) -> Result<(), Denied> {
+        match self {
+            Self::Limiter(limiter) => limiter.estimate(demand),
+            Self::Key(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn clock(self) -> &'a Clock {
+        static SYSTEM: LazyLock<Clock> = LazyLock::new(Clock::system);
+        match self {
+            Self::Limiter(limiter) => limiter.clock(),
+            Self::Key(key) => key.clock().unwrap_or(&SYSTEM),
+        }
+    }
+
+    pub(crate) fn is_remote(self) -> bool {
+        match self {
+            Self::Limiter(limiter) => limiter.is_remote(),
+            Self::Key(key) => key.is_remote(),
+        }
+    }
+
+    pub(crate) fn name(self) -> Option<&'a str> {
+        match self {
+            Self::Limiter(limiter) => limiter.name(),
+            Self::Key(key) => key.name(),
+        }
+    }
+}
+
+/// One key of a limit per key.
+#[derive(Debug)]
+pub struct Key<'a, L: ?Sized, Q: ?Sized> {
+    limiter: &'a L,
+    key: &'a Q,
+}
+
+impl<'a, L: PerKey<Q> + ?Sized, Q: ?Sized> Key<'a, L, Q> {
+    /// The key of this limit.
+    pub const fn new(limiter: &'a L, key: &'a Q) -> Self {
+        Self { limiter, key }
+    }
+}
+
+/// A [`Key`], whatever its type and that of its limit.
+pub trait AskKey: sealed::Sealed + Send + Sync {
+    #[doc(hidden)]
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
+    #[doc(hidden)]
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
+    #[doc(hidden)]
+    fn acquire(&self, demand: Demand) -> Acquire<'static>;
+    #[doc(hidden)]
+    fn undo(&self, permit: Permit<'_>);
+    #[doc(hidden)]
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32);
+    #[doc(hidden)]
+    fn gate(&self) -> Option<Result<KeyGate, Denied>>;
+    #[doc(hidden)]
+    fn undoes_exactly(&self) -> bool;
+    #[doc(hidden)]
+    fn is_remote(&self) -> bool;
+    #[doc(hidden)]
+    fn clock(&self) -> Option<&Clock>;
+    #[doc(hidden)]
+    fn name(&self) -> Option<&str>;
+}
+
+impl<L: PerKey<Q> + ?Sized, Q: Sync + ?Sized> AskKey for Key<'_, L, Q> {
+    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.limiter.try_acquire(self.key, demand)
+    }
+
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.limiter.attempt(self.key, demand)
+    }
+
+    fn acquire(&self, demand: Demand) -> Acquire<'static> {
+        self.limiter.acquire_owned(self.key, demand)
+    }
+
+    fn undo(&self, permit: Permit<'_>) {
+        self.limiter.undo(self.key, permit);
+    }
+
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        self.limiter.settle(self.key, permit, cost);
+    }
+
+    fn gate(&self) -> Option<Result<KeyGate, Denied>> {
+        self.limiter.key_gate(self.key)
+    }
+
+    fn undoes_exactly(&self) -> bool {
+        self.limiter.undoes_exactly()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.limiter.is_remote()
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        self.limiter.clock()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.limiter.name()
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl<L: ?Sized, Q: ?Sized> Sealed for super::Key<'_, L, Q> {}
+}
+
+impl Group<usize> {
+    /// What these ask of, each by its position. Keys get gates, so that they are decided and waited for as gates are.
+    ///
+    /// # Errors
+    ///
+    /// The position of a key for which there is no room, and its refusal.
+    pub(super) fn of_asks(asks: &[Ask<'_>]) -> Result<Self, (usize, Denied)> {
+        let mut parts = Vec::with_capacity(asks.len());
+        let mut several = Vec::new();
+        for (index, ask) in asks.iter().enumerate() {
+            let member = |gate, lease| Member {
+                owner: Owner::Asks(index),
+                gate,
+                lease,
+            };
+            let member = match ask.of {
+                Asked::Key(key) => match key.gate() {
+                    Some(Ok(KeyGate { gate, lease })) => member(Some(gate), Some(lease)),
+                    Some(Err(denied)) => return Err((index, denied)),
+                    None => member(None, None),
+                },
+                Asked::Limiter(limiter) => match limiter.parts().kind() {
+                    Kind::Several(inner) => {
+                        add_several(inner, None, index, &mut parts, &mut several);
+                        continue;
+                    }
+                    Kind::Gate(gate) => member(Some(gate.to_arc()), None),
+                    Kind::Unknown => member(None, None),
+                },
+            };
+            parts.push((member, None, index, 1));
+        }
+        Ok(Self::merged(parts, several, asks))
+    }
+}

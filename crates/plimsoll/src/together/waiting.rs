@@ -1,0 +1,306 @@
+//! Limiters and keys that are known only when a request comes, asked together.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::asks::{Ask, Asked};
+use super::wait::Left;
+use super::{Group, List, Permits, Request, Taken, Wait, attempt, refuse, unexplained};
+use crate::limiter::Kind;
+use crate::{Acquire, Demand, Denied, Permit};
+
+/// Which of several refused, and why.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refused {
+    /// The position in the list.
+    pub index: usize,
+    /// Its refusal, until the moment at which all would grant.
+    pub denied: Denied,
+}
+
+impl<'a> Ask<'a> {
+    /// Takes for all of `asks` now, or for none. Fills `held` with one permit for each, in their order, and allocates
+    /// nothing while they grant.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of the first that refuses.
+    pub fn try_all(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
+        if asks.len() <= 1 || asks.iter().all(Self::is_plain) {
+            let mut granted = 0;
+            for ask in asks {
+                match ask.attempt() {
+                    Ok(permit) => held.push(permit),
+                    Err(_) => break,
+                }
+                granted += 1;
+            }
+            if granted == asks.len() {
+                return Ok(());
+            }
+            Self::undo_all(asks, std::mem::take(held));
+        }
+        Self::decide(asks, held)
+    }
+
+    /// Decides under the locks of all, and counts a refusal.
+    #[cold]
+    fn decide(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
+        let refused = |(index, denied)| Refused { index, denied };
+        let group = Group::of_asks(asks).map_err(refused)?;
+        let request = group.ask_each(asks);
+        let taken = attempt(request, true).map_err(|(leaf, denied)| Refused {
+            index: request.ask_of(leaf),
+            denied: denied.unwrap_or_else(unexplained),
+        })?;
+        let mut permits = request.each(taken);
+        for leaf in request.local()..request.len() {
+            let Some(demand) = request.demand(leaf) else {
+                continue;
+            };
+            let index = request.ask_of(leaf);
+            match request.member(leaf).limiter().try_acquire(demand) {
+                Ok(permit) => permits[index] = Some(permit.into_owned()),
+                Err(denied) => {
+                    undo(asks, permits);
+                    let denied = refuse(request, leaf, denied);
+                    return Err(Refused { index, denied });
+                }
+            }
+        }
+        permits
+            .into_iter()
+            .flatten()
+            .for_each(|permit| held.push(permit));
+        Ok(())
+    }
+
+    /// What [`try_all`](Self::try_all) would answer. Takes nothing and counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    pub fn estimate_all(asks: &[Self]) -> Result<(), Denied> {
+        let group = Group::of_asks(asks).map_err(|(_, denied)| denied)?;
+        group.ask_each(asks).estimate()
+    }
+
+    /// Undoes permits that [`try_all`](Self::try_all) or [`Waiting`] granted for these.
+    pub fn undo_all(asks: &[Self], permits: Permits<'_>) {
+        let permits: Vec<_> = permits.into_each().collect();
+        for (ask, permit) in asks.iter().zip(permits).rev() {
+            ask.undo(permit);
+        }
+    }
+}
+
+fn undo(asks: &[Ask<'_>], permits: Vec<Option<Permit<'static>>>) {
+    for (ask, permit) in asks.iter().zip(permits).rev() {
+        if let Some(permit) = permit {
+            ask.undo(permit);
+        }
+    }
+}
+
+/// A request that waits for all of several limiters and keys.
+///
+/// It does not borrow them: whoever polls it passes the same list, in the same order, each time. It waits in the queue of
+/// each member that has refused it, with one age, from one moment on; each member bounds the wait by its own demand.
+/// Dropping it leaves all queues. Members in stores are asked when all others have granted.
+pub struct Waiting {
+    // Before the group: a place is given up before the lease of its key ends.
+    wait: Option<(Wait, usize)>,
+    group: Group<usize>,
+    /// What was granted, when only stores are left to be asked.
+    permits: Vec<Option<Permit<'static>>>,
+    /// The demands to members in stores, and the one that is asked.
+    stores: Vec<Demand>,
+    asking: Option<Acquire<'static>>,
+    next: usize,
+}
+
+impl Waiting {
+    /// Takes from all, or begins to wait.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a member that does not let it wait.
+    pub fn start(asks: &[Ask<'_>]) -> Result<Self, Refused> {
+        let refused = |(index, denied)| Refused { index, denied };
+        let group = Group::of_asks(asks).map_err(refused)?;
+        let request = group.ask_each(asks);
+        let stores = (request.local()..request.len()).map(|leaf| request.store_demand(leaf));
+        let stores = stores.collect();
+        let (wait, permits) = match attempt(request, false) {
+            Ok(taken) => (None, request.each(taken)),
+            Err((leaf, _)) => match Wait::start(request, leaf) {
+                Ok(wait) => (Some((wait, leaf)), Vec::new()),
+                Err(denied) => {
+                    let index = request.ask_of(leaf);
+                    return Err(Refused { index, denied });
+                }
+            },
+        };
+        let next = group.local();
+        Ok(Self {
+            wait,
+            group,
+            permits,
+            stores,
+            asking: None,
+            next,
+        })
+    }
+
+    /// Whether it waits in a queue, and not only for a store.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.wait.is_some()
+    }
+
+    /// How long it has been in queues, by the clock of the member that it began to wait for.
+    #[must_use]
+    pub fn waited(&self, asks: &[Ask<'_>]) -> Duration {
+        let wait = self.wait.as_ref();
+        wait.map_or(Duration::ZERO, |(wait, leaf)| {
+            wait.waited(self.group.ask_each(asks), *leaf)
+        })
+    }
+
+    /// One permit for each of `asks`, when all have granted.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a member; what others granted has been undone.
+    pub fn poll(
+        &mut self,
+        asks: &[Ask<'_>],
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Vec<Option<Permit<'static>>>, Refused>> {
+        let Self {
+            wait,
+            group,
+            permits,
+            stores,
+            asking,
+            next,
+        } = self;
+        let request = group.ask_each(asks);
+        if let Some((waiting, _)) = wait {
+            match ready!(waiting.poll(request, cx)) {
+                Ok(taken) => *permits = request.each(taken),
+                Err((leaf, denied)) => {
+                    let index = request.ask_of(leaf);
+                    return Poll::Ready(Err(Refused { index, denied }));
+                }
+            }
+            *wait = None;
+        }
+        while *next < request.len() {
+            let leaf = *next;
+            let like = stores[leaf - request.local()];
+            let (limiter, index) = (request.member(leaf).limiter(), request.ask_of(leaf));
+            let demand = request
+                .demand(leaf)
+                .map_or(like, |demand| like.for_cost(demand.cost()));
+            let acquire = asking.get_or_insert_with(|| limiter.acquire(demand));
+            let answer = ready!(Pin::new(acquire).poll(cx));
+            *asking = None;
+            *next += 1;
+            match answer {
+                Ok(permit) => permits[index] = Some(permit),
+                Err(denied) => {
+                    undo(asks, std::mem::take(permits));
+                    let denied = refuse(request, leaf, denied);
+                    return Poll::Ready(Err(Refused { index, denied }));
+                }
+            }
+        }
+        Poll::Ready(Ok(std::mem::take(permits)))
+    }
+
+    /// Gives up, and undoes what was granted while a store was asked. Dropping it undoes what permits know by themselves.
+    pub fn cancel(mut self, asks: &[Ask<'_>]) {
+        undo(asks, std::mem::take(&mut self.permits));
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        for permit in self.permits.drain(..).rev().flatten() {
+            permit.undo();
+        }
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting")
+            .field("is_queued", &self.is_queued())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Group<usize> {
+    fn ask_each<'a>(
+        &'a self,
+        asks: &'a [Ask<'a>],
+    ) -> Request<'a, usize, impl Fn(usize) -> Option<u32> + Copy + use<'a>> {
+        Request {
+            group: self,
+            asks,
+            demand_of: Some(|asks, index| asks[index].demand),
+            like: asks.first().map_or(Demand::ONE, |ask| ask.demand),
+            cost: move |index: usize| Some(asks.get(index)?.demand.cost),
+        }
+    }
+}
+
+impl<'a, C: Fn(usize) -> Option<u32> + Copy> Request<'a, usize, C> {
+    /// The position of the first that asks of a member.
+    fn ask_of(self, leaf: usize) -> usize {
+        self.group.uses_of(leaf).next().map_or(0, |(of, _)| of)
+    }
+
+    /// How a member in a store is asked, by its own clock from now on.
+    fn store_demand(self, leaf: usize) -> Demand {
+        let demand = self.asks[self.ask_of(leaf)].demand;
+        if demand.is_at_once() {
+            return demand;
+        }
+        let now = self.member(leaf).clock().precise_now();
+        Left::at(demand, now).of(demand, now)
+    }
+
+    /// One permit for each that asks, of what was taken.
+    fn each(self, mut taken: Taken<'a>) -> Vec<Option<Permit<'static>>> {
+        let mut parts: Vec<Vec<Permit<'static>>> = Vec::new();
+        parts.resize_with(self.asks.len(), Vec::new);
+        for leaf in 0..self.local() {
+            let Some(permit) = taken.permit(self, leaf) else {
+                continue;
+            };
+            let mut permit = Some(permit.into_owned());
+            let mut uses = self.group.uses_of(leaf).peekable();
+            while let Some((of, times)) = uses.next() {
+                let cost = self.asks[of].demand.cost().saturating_mul(times);
+                let part = match uses.peek() {
+                    Some(_) => permit.as_mut().and_then(|permit| permit.split(cost)),
+                    None => permit.take(),
+                };
+                parts[of].extend(part);
+            }
+        }
+        let gather = |(ask, mut permits): (&Ask<'_>, Vec<_>)| match ask.of {
+            Asked::Limiter(limiter) => match limiter.parts().kind() {
+                Kind::Several(several) => Some(several.gather(permits, ask.demand)),
+                _ => permits.pop(),
+            },
+            Asked::Key(_) => permits.pop(),
+        };
+        self.asks.iter().zip(parts).map(gather).collect()
+    }
+}
