@@ -1,11 +1,14 @@
 mod gathered;
 mod limiter;
+#[cfg(all(test, loom))]
+mod model;
 mod reserved;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use crate::gate::{BoxAcquire, Start};
 use crate::limiter::{Part, Several};
 use crate::name::Name;
 use crate::together::{Group, Permits, Refuser, Request, Taken, attempt, unexplained};
@@ -118,7 +121,7 @@ impl All {
 
     /// Takes from all, waiting where one refuses. See [`Limiter::acquire`].
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
-        Acquire::all(&self.members, demand.into())
+        Acquire::starting(&*self.members, demand.into())
     }
 }
 
@@ -233,6 +236,13 @@ impl Members {
                 None => back(source, grant, times),
             }
         }
+    }
+}
+
+impl<'a> Start<'a> for Members {
+    fn start(&'a self, demand: Demand) -> Result<Permit<'a>, BoxAcquire<'a>> {
+        let granted = self.attempt(demand);
+        granted.map_err(|refuser| Box::pin(self.acquire(demand, refuser)) as _)
     }
 }
 

@@ -6,7 +6,6 @@ use std::task::{Context, Poll, Waker};
 
 use super::bookings::Cancel;
 use super::core::{Core, Shortly};
-use crate::all::Members;
 use crate::demand::Patience;
 use crate::grant::Era;
 use crate::queue::{Status, Ticket};
@@ -27,10 +26,20 @@ enum Stage<'a> {
     Asking(Door<'a>, Demand),
     Queued(Place<'a>),
     Answered(Result<Permit<'a>, Denied>),
-    All(&'a Members, Demand),
+    Start(&'a dyn Start<'a>, Demand),
     AtOnce(&'a dyn Limiter, Demand),
-    Other(Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>),
+    Other(BoxAcquire<'a>),
     Done,
+}
+
+/// Any way to wait for a permit.
+pub(crate) type BoxAcquire<'a> =
+    Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>;
+
+/// A limiter that is not a gate and grants without allocating: only a caller that has to wait needs a future.
+pub(crate) trait Start<'a>: Sync {
+    /// Takes at once, or says how to wait.
+    fn start(&'a self, demand: Demand) -> Result<Permit<'a>, BoxAcquire<'a>>;
 }
 
 /// A gate, whatever its rule.
@@ -128,8 +137,8 @@ impl<'a> Acquire<'a> {
         Self(Stage::Answered(answer))
     }
 
-    pub(crate) fn all(members: &'a Members, demand: Demand) -> Self {
-        Self(Stage::All(members, demand))
+    pub(crate) fn starting(limiter: &'a dyn Start<'a>, demand: Demand) -> Self {
+        Self(Stage::Start(limiter, demand))
     }
 
     /// For limiters that never wait: the first poll asks [`Limiter::try_acquire`], and nothing is allocated.
@@ -156,13 +165,13 @@ impl<'a> Future for Acquire<'a> {
                 _ => Poll::Pending,
             };
         }
-        if let Stage::All(members, demand) = *stage {
-            match members.attempt(demand) {
+        if let Stage::Start(limiter, demand) = *stage {
+            match limiter.start(demand) {
                 Ok(permit) => {
                     *stage = Stage::Done;
                     return Poll::Ready(Ok(permit));
                 }
-                Err(refuser) => *stage = Stage::Other(Box::pin(members.acquire(demand, refuser))),
+                Err(wait) => *stage = Stage::Other(wait),
             }
         }
         let answer = match stage {
@@ -194,7 +203,7 @@ impl<'a> Future for Acquire<'a> {
                 Poll::Pending => return Poll::Pending,
             },
             // A future must not be polled after it is done; nothing is lost by saying no.
-            Stage::Done | Stage::Answered(_) | Stage::All(..) => Err(Denied::new(Reason::Closed)),
+            Stage::Done | Stage::Answered(_) | Stage::Start(..) => Err(Denied::new(Reason::Closed)),
         };
         *stage = Stage::Done;
         Poll::Ready(answer)
@@ -214,7 +223,9 @@ impl fmt::Debug for Acquire<'_> {
         f.write_str(match self.0 {
             Stage::Asking(..) => "Acquire(asking)",
             Stage::Queued(_) => "Acquire(queued)",
-            Stage::All(..) | Stage::AtOnce(..) | Stage::Other(_) | Stage::Answered(_) => "Acquire",
+            Stage::Start(..) | Stage::AtOnce(..) | Stage::Other(_) | Stage::Answered(_) => {
+                "Acquire"
+            }
             Stage::Done => "Acquire(done)",
         })
     }

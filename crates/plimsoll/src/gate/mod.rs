@@ -22,6 +22,7 @@ mod serving;
 mod tally;
 mod telling;
 mod view;
+mod weak;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use crate::{
     Snapshot,
 };
 
+pub(crate) use acquire::{BoxAcquire, Start};
 pub(crate) use inside::take;
 pub(crate) use reservation::Pending;
 
@@ -44,6 +46,7 @@ pub use acquire::Acquire;
 pub use builder::GateBuilder;
 pub use reservation::Reservation;
 pub(crate) use tally::Counted;
+pub(crate) use weak::WeakGate;
 
 /// A limiter: a [`Rule`] with a clock and, if wanted, a queue.
 ///

@@ -271,3 +271,11 @@ impl Group<usize> {
         Ok(Self::merged(parts, several, asks))
     }
 }
+
+/// Whether callers of a limiter may have to wait in a queue.
+pub fn may_wait(limiter: &dyn Limiter) -> bool {
+    match limiter.parts().kind() {
+        Kind::Gate(gate) => gate.has_queue(),
+        Kind::Several(_) | Kind::Unknown => true,
+    }
+}

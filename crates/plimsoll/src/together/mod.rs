@@ -44,8 +44,6 @@
 mod asks;
 mod attempt;
 mod group;
-#[cfg(all(test, loom))]
-mod model;
 mod others;
 mod permits;
 mod refusal;
@@ -58,7 +56,7 @@ mod waiting;
 
 pub use crate::blocking::wait as block_on;
 pub use crate::limiter::Parts;
-pub use asks::{Ask, AskKey, Key};
+pub use asks::{Ask, AskKey, Key, may_wait};
 pub(crate) use attempt::{Taken, attempt};
 pub(crate) use group::One;
 pub use group::{Group, Request};
