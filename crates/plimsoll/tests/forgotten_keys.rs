@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll::{Keyed, ManualClock, Quota, Rule, Smooth, TokenBucket};
+use plimsoll::{Carry, Concurrency, Keyed, ManualClock, Quota, Reason, Rule, Smooth, TokenBucket};
 
 fn keyed<R: Rule + Clone>(rule: R, time: &ManualClock) -> Keyed<u32, R> {
     Keyed::builder(rule).max_keys(2).clock(time.clock()).build()
@@ -44,4 +44,25 @@ fn a_key_that_equals_a_new_one_makes_room() {
         assert!(keyed.try_acquire(&key, 10).is_ok(), "{key}");
         time.advance(Duration::from_secs(1));
     }
+}
+
+/// Somebody holds the gate of a key that was forgotten since. It follows what becomes of the limit of all keys.
+#[test]
+fn the_gate_of_a_forgotten_key_follows_the_limit_of_all() {
+    let slots: Keyed<String, _> = Keyed::new(Concurrency::new(1));
+    let gate = slots.gate("red").unwrap();
+    let held = gate.try_acquire(1).unwrap();
+    slots.forget("red");
+    slots.resize(3).unwrap();
+    assert_eq!(gate.snapshot().limit(), 3);
+    drop(gate.try_acquire(2).unwrap());
+    slots.close();
+    assert_eq!(gate.try_acquire(1).unwrap_err().reason(), Reason::Closed);
+    drop(held);
+
+    let rate: Keyed<String, _> = Keyed::new(TokenBucket::per_second(2));
+    let gate = rate.gate("red").unwrap();
+    rate.forget("red");
+    rate.replace(TokenBucket::per_second(20), Carry::Reset);
+    assert_eq!(gate.snapshot().limit(), 20);
 }

@@ -141,3 +141,12 @@ fn a_key_in_use_is_never_evicted() {
     drop((held, other));
     assert!(keyed.try_acquire(&1, 1).is_ok());
 }
+
+/// A permit for nothing has nothing to return.
+#[test]
+fn a_permit_of_cost_0_does_not_keep_its_key() {
+    let table: Keyed<String, _> = Keyed::builder(Concurrency::new(1)).max_keys(1).build();
+    let nothing = table.try_acquire("red", 0).unwrap();
+    drop(table.try_acquire("blue", 1).unwrap());
+    drop(nothing);
+}

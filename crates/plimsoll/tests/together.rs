@@ -518,3 +518,26 @@ fn one_who_gives_up_leaves_every_line() {
     assert!(matches!(waiter.look(), Poll::Ready(Err(Reason::Closed))));
     assert_eq!((a.snapshot().waiters(), b.snapshot().waiters()), (0, 0));
 }
+
+/// Both remember what is undone: whichever of them refuses is asked first.
+#[test]
+fn a_refused_reservation_leaves_no_trace_where_two_members_remember() {
+    for refuser in 0..2 {
+        let time = ManualClock::new();
+        let smooth = || gate(Smooth::warm_up(10.0, SECOND * 3), &time);
+        let (members, twin) = ([smooth(), smooth()], smooth());
+        let _busy = members[refuser].reserve(40).unwrap();
+        let both = all(&[members[0].clone(), members[1].clone()]);
+        for _ in 0..5 {
+            time.advance(SECOND / 10);
+            let demand = Demand::of(3).within(Duration::from_millis(1));
+            both.reserve(demand).unwrap_err();
+        }
+        let granted = &members[1 - refuser];
+        for cost in [1, 5, 2] {
+            let waits = [granted, &twin].map(|gate| gate.reserve(cost).unwrap().wait());
+            assert_eq!(waits[0], waits[1], "{refuser}");
+            time.advance(SECOND * 2);
+        }
+    }
+}

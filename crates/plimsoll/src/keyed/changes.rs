@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::Hash;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::beginnings::is_of;
@@ -10,8 +10,9 @@ use super::held::Lease;
 use super::slots::Slots;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place};
+use crate::gate::WeakGate;
 use crate::stamp::Stamp;
-use crate::{Carry, Moment, Rule};
+use crate::{Carry, Gate, Moment, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// Goes on by another rule; keys with a rule of their own keep it. Returns the gates, which are still to be changed.
@@ -147,26 +148,25 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.own.remove(key).is_some()
     }
 
-    /// Refuses every demand from now on. Returns the gates, which are still to be closed.
-    pub(super) fn close(&mut self) -> Vec<Lease<R>> {
+    /// Refuses every demand from now on. Gates are still to be closed.
+    pub(super) fn close(&mut self) {
         self.closed = true;
         self.short_lasts = 0;
-        self.gates()
     }
 
-    /// The gates of all keys that have one, and of those that were forgotten while somebody used them.
+    /// The gates of all keys that have one.
     pub(super) fn gates(&self) -> Vec<Lease<R>> {
-        let gates = self
-            .wide
-            .iter()
-            .flatten()
-            .filter_map(|wide| match &wide.what {
-                What::Gate(held) => Some(Lease::new(held)),
-                What::State(_) => None,
-            });
-        let detached = self.detached.iter().filter_map(Weak::upgrade);
-        gates
-            .chain(detached.map(|held| Lease::new(&held)))
-            .collect()
+        let wide = self.wide.iter().flatten();
+        let gates = wide.filter_map(|wide| match &wide.what {
+            What::Gate(held) => Some(Lease::new(held)),
+            What::State(_) => None,
+        });
+        gates.collect()
+    }
+
+    /// The gates of keys that were forgotten, if anybody still holds them.
+    pub(super) fn detached(&self) -> Vec<Gate<R>> {
+        let detached = self.detached.iter();
+        detached.filter_map(WeakGate::upgrade).collect()
     }
 }

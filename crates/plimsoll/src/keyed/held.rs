@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use super::beginnings::granted;
-use crate::gate::Counted;
+use crate::gate::{Counted, WeakGate};
 use crate::grant::Era;
 use crate::joint::{KeyGate, KeyLease};
 use crate::limiter::Kind;
@@ -156,9 +156,10 @@ pub(super) struct Held<R: Rule> {
 }
 
 impl<R: Rule> Held<R> {
-    /// Notes that its key is forgotten.
-    pub(super) fn detach(&self) {
+    /// Notes that its key is forgotten. Others may hold the gate, and it follows the rule of all keys from now on.
+    pub(super) fn detach(&self) -> WeakGate<R> {
         self.detached.store(true, Ordering::Release);
+        self.gate.downgrade()
     }
 
     /// From when on it equals that of a new key; `None` while anybody uses it, or if nobody knows.
@@ -295,7 +296,7 @@ impl<R: Rule> Lease<R> {
             era,
         };
         let era = stamp.max(granted(self.held().began, grant.taken)).era;
-        if R::GIVES_BACK {
+        if R::GIVES_BACK && grant.cost > 0 {
             Permit::shared(Arc::clone(self.held()) as _, grant, true)
         } else if detached {
             Permit::spent(grant).in_era(Era::LOST)

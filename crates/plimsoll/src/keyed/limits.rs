@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Keyed;
+use super::shared::Shard;
+use super::table::Table;
 use crate::{Carry, Concurrency, Denied, Gate, InvalidLimit, Moment, Queue, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
@@ -97,18 +99,22 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let late = shared.gates.clock.late();
         rule.begin(now);
         let rule = Arc::new(rule);
-        let mut gates = Vec::new();
+        let (mut gates, mut detached) = (Vec::new(), Vec::new());
         {
             // One after the other, or shards would end up with different rules.
             let _changing = shared.changing.lock();
             for shard in 0..shared.shards.len() {
                 let mut table = shared.locked(shard, now);
                 gates.extend(table.replace(&rule, now, carry, late));
+                detached.extend(table.detached());
             }
         }
         // Gates are changed when all locks are free: that may wake tasks.
         for gate in gates {
             gate.follow(|gate, rule| change_gate(gate, rule, now));
+        }
+        for gate in detached {
+            change_gate(&gate, &rule, now);
         }
         shared
             .forgettable_from
@@ -129,11 +135,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         // A gate that is made from now on has it; those that were made before are found below.
         shared.gates.set_queue(queue);
         for shard in &shared.shards {
-            let gates = shard.lock().gates();
-            // When the lock of the shard is free: that may wake tasks.
-            for gate in gates {
-                gate.set_queue(queue);
-            }
+            // Gates are changed when the lock of the shard is free: that may wake tasks.
+            shard.each_gate(|_| {}, |gate| gate.set_queue(queue));
         }
     }
 
@@ -167,11 +170,21 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     pub fn close(&self) {
         for shard in &self.shared.shards {
             // Gates are closed when the lock of the shard is free: that wakes tasks.
-            let gates = shard.lock().close();
-            for gate in gates {
-                gate.close();
-            }
+            shard.each_gate(Table::close, Gate::close);
         }
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone> Shard<K, R> {
+    /// Changes the table, and then each gate, also those of keys that were forgotten.
+    fn each_gate(&self, change: impl FnOnce(&mut Table<K, R>), each: impl Fn(&Gate<R>)) {
+        let (gates, detached) = {
+            let mut table = self.lock();
+            change(&mut table);
+            (table.gates(), table.detached())
+        };
+        gates.iter().for_each(|gate| each(gate));
+        detached.iter().for_each(each);
     }
 }
 

@@ -77,20 +77,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Clone,
     {
         let mut top: Vec<(K, Snapshot)> = Vec::new();
+        let nearest_first = |(_, one): &(K, Snapshot), (_, other): &(K, Snapshot)| {
+            let order = other.saturation().partial_cmp(&one.saturation());
+            order.unwrap_or(Ordering::Equal)
+        };
+        // Sorted only now and then, so that keys that are far from their limits cost little.
+        let keep = most.saturating_mul(2).max(64);
         let mut see = |key: &K, snapshot: Snapshot| {
-            let full = top.len() == most;
-            let last = top.last().map_or(-1.0, |(_, last)| last.saturation());
-            if most == 0 || (full && snapshot.saturation() <= last) {
-                return;
+            top.push((key.clone(), snapshot));
+            if top.len() >= keep {
+                top.sort_by(nearest_first);
+                top.truncate(most);
             }
-            if full {
-                top.pop();
-            }
-            let nearer = |(_, other): &(K, Snapshot)| {
-                other.saturation().partial_cmp(&snapshot.saturation()) != Some(Ordering::Less)
-            };
-            let at = top.partition_point(nearer);
-            top.insert(at, (key.clone(), snapshot));
         };
         for shard in 0..self.shared.shards.len() {
             let mut gates = Vec::new();
@@ -99,6 +97,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 see(&key, snapshot_of_gate(&gate));
             }
         }
+        top.sort_by(nearest_first);
+        top.truncate(most);
         top
     }
 

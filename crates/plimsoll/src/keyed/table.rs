@@ -10,12 +10,13 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::beginnings::Beginnings;
 use super::held::Held;
 use super::slots::{Entry, Slots};
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
+use crate::gate::WeakGate;
 use crate::{Clock, Moment, Rule, Short};
 
 pub(super) struct Table<K, R: Rule> {
@@ -27,8 +28,8 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) entries: Slots<K>,
     pub(super) wide: Vec<Option<Wide<R>>>,
     pub(super) free: Vec<usize>,
-    /// Gates of keys that were forgotten by name, in which somebody may still wait.
-    pub(super) detached: Vec<Weak<Held<R>>>,
+    /// Gates of keys that were forgotten by name, which somebody may still hold or wait in.
+    pub(super) detached: Vec<WeakGate<R>>,
     /// Whether every demand is refused.
     pub(super) closed: bool,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
@@ -243,9 +244,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let entry = self.entries.remove(hash, key)?;
         let removed = self.release(entry.word);
         if let Some(What::Gate(held)) = removed.as_ref().map(|wide| &wide.what) {
-            held.detach();
-            self.detached.retain(|held| held.strong_count() > 0);
-            self.detached.push(Arc::downgrade(held));
+            self.detached.retain(|gate| gate.upgrade().is_some());
+            self.detached.push(held.detach());
         }
         self.lose_grants(removed.as_ref(), clock);
         Some(removed)

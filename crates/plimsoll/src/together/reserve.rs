@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Permits;
 use super::refusal::refuse_reservation;
-use super::{List, refuse, too_large};
+use super::{Left, List, refuse, too_large};
 use crate::{Denied, Permit, Reservation};
 
 /// The reservations of all members, and the permits of those whose time has come.
@@ -30,32 +30,45 @@ pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
         ready: Vec::new(),
         wait: Some(Duration::ZERO),
     };
-    // Where undoing would leave a trace is asked last, so that there is as little to undo as can be.
-    let undoes = |index| {
-        let gate = list.member(index).gate();
-        gate.is_none_or(|gate| gate.undoes_exactly())
-    };
-    for exactly in [true, false] {
-        for index in (0..list.len()).filter(|&index| undoes(index) == exactly) {
-            let member = list.member(index);
-            let Some(demand) = list.demand(index) else {
-                continue;
-            };
-            match member.limiter().reserve(demand) {
-                Ok(reservation) => {
-                    let wait = reserved.wait.zip(reservation.wait());
-                    reserved.wait = wait.map(|(longest, wait)| longest.max(wait));
-                    reserved.held.push(reservation);
-                }
-                Err(denied) => {
-                    // Before the others are asked when they would grant.
-                    reserved.undo();
-                    return Err(refuse_reservation(list, index, denied));
-                }
+    let mut order: Vec<usize> = (0..list.len()).collect();
+    order.sort_by_cached_key(|&index| last_to_undo(list, index));
+    for index in order {
+        let Some(demand) = list.demand(index) else {
+            continue;
+        };
+        match list.member(index).limiter().reserve(demand) {
+            Ok(reservation) => {
+                let wait = reserved.wait.zip(reservation.wait());
+                reserved.wait = wait.map(|(longest, wait)| longest.max(wait));
+                reserved.held.push(reservation);
+            }
+            Err(denied) => {
+                // Before the others are asked when they would grant.
+                reserved.undo();
+                return Err(refuse_reservation(list, index, denied));
             }
         }
     }
     Ok(reserved)
+}
+
+/// The order in which members are asked. Those of which undoing would leave a trace are the last, and of those the ones that
+/// seem to refuse the first: so that there is nothing to undo there.
+fn last_to_undo<'a>(list: impl List<'a>, index: usize) -> u8 {
+    let (Some(gate), Some(demand)) = (list.member(index).gate(), list.demand(index)) else {
+        return 0;
+    };
+    if gate.undoes_exactly() {
+        return 0;
+    }
+    match gate.hint(demand) {
+        Ok(()) => 3,
+        Err(denied) => {
+            let left = Left::at(demand, gate.clock().precise_now());
+            let in_vain = !denied.reason().is_passing() || left.is_less_than(denied.retry_after());
+            if in_vain { 1 } else { 2 }
+        }
+    }
 }
 
 impl<'a> Reserved<'a> {

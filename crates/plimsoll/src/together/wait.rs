@@ -132,7 +132,7 @@ impl Left {
         }
     }
 
-    fn is_less_than(self, wait: Option<Duration>) -> bool {
+    pub(super) fn is_less_than(self, wait: Option<Duration>) -> bool {
         match self {
             Self::Unlimited => false,
             Self::Span(span) => wait.is_some_and(|wait| wait > span),
