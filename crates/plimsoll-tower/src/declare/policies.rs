@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use plimsoll::{Demand, Denied, Grant, Moment, Permit, Standing, Terms};
+use plimsoll::{Denied, Grant, Moment, Permit, Standing, Terms};
 use plimsoll_policy::Policies;
 use std::net::IpAddr;
 use tower_layer::Layer;
@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::declaration::{UNDECLARED, refusal};
 use super::learned::Learned;
-use crate::http::{Ask, Held, Whose};
+use crate::http::{Ask, Asked, Held, Take, Whose};
 use crate::keys::{Forwarded, Missing, TrustedProxies};
 use crate::observe::log_misconfigured;
 use crate::{Head, HttpLimit, HttpLimitLayer, KeyFrom, RequestLimit};
@@ -179,12 +179,12 @@ impl Whose<Policies> for ByPolicy {
         &self,
         policies: &Policies,
         head: &Head<'_>,
-        demand: Demand,
+        take: Option<Take>,
         held: &mut Held<()>,
     ) -> Ask {
-        if self.learned.declares(head) {
+        let Some(Take { demand, .. }) = take.filter(|_| !self.learned.declares(head)) else {
             return Ask::Pass;
-        }
+        };
         let decision = policies.evaluate(UNDECLARED, client_of(&self.client, head));
         if let Some(denied) = refusal(decision, FALLBACK) {
             return Ask::Refused(denied);
@@ -196,6 +196,11 @@ impl Whose<Policies> for ByPolicy {
             timed: false,
         }));
         Ask::Pass
+    }
+
+    fn asked<'a>(&self, _policies: &'a Policies, _key: Option<&'a ()>) -> Asked<'a> {
+        // Nobody waits for a policy.
+        Asked::Nothing
     }
 
     fn undo(&self, _policies: &Policies, _key: Option<&()>, _permit: Permit<'static>) {

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use plimsoll::{Acquire, Denied, Moment, Priority, Reason, Standing};
+use plimsoll::{Denied, Moment, Priority};
 use tower_service::Service;
 
 use super::body::{Hold, Lasting, LimitBody};
 use super::holding::{Ahead, Holding};
-use super::limits::{Admission, Limits};
+use super::limits::{Admission, Limits, Pending};
 use super::shared::Shared;
 use super::waited;
 use crate::Head;
@@ -64,8 +64,8 @@ struct Refusal<B, L> {
 
 /// A request whose turn has not come yet. Apart, because those that do not wait should be small.
 struct Waiting<S, B, L: Limits> {
-    /// For which of the limits, how, and since when by its clock; `None` when only the service is not ready yet.
-    acquire: Option<(usize, Acquire<'static>, Moment)>,
+    /// For what, and since when by the clock of the limit; `None` when only the service is not ready yet.
+    pending: Option<(Pending, Moment)>,
     priority: Priority,
     /// Until it is called.
     holding: Option<Holding<L>>,
@@ -107,15 +107,14 @@ where
     }
 
     pub(super) fn waiting(
-        acquire: (usize, Acquire<'static>),
+        pending: Pending,
         priority: Priority,
         holding: Holding<L>,
         call: (S, Request<B>),
     ) -> Self {
-        let (index, acquire) = acquire;
-        let since = holding.shared().limits.now(index);
+        let since = since(&holding, &pending);
         let waiting = Some(Box::new(Waiting {
-            acquire: Some((index, acquire, since)),
+            pending: Some((pending, since)),
             priority,
             holding: Some(holding),
             call: Some(call),
@@ -196,9 +195,13 @@ where
     }
 }
 
-/// How often in a row a request is granted what it waited for and then has to wait for another limit, without any waiting
-/// in between. Only limits that share a limiter whose permits do not suffice for both do that to a request, for ever.
-const MOST_ROUNDS: usize = 64;
+/// When a wait begins, by the clock of the limit that is waited for. One for all limits knows by itself.
+fn since<L: Limits>(holding: &Holding<L>, pending: &Pending) -> Moment {
+    match pending {
+        Pending::One(index, _) | Pending::Key(index, _) => holding.shared().limits.now(*index),
+        Pending::All(_) => Moment::ORIGIN,
+    }
+}
 
 /// The call of a service, with what its request holds.
 type Called<S, R, L> = Result<(<S as Service<R>>::Future, Holding<L>), <S as Service<R>>::Error>;
@@ -209,43 +212,55 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
         let (Some((_, request)), Some(holding)) = (&mut self.call, &mut self.holding) else {
             unreachable!("it is not called before it is its turn")
         };
-        for _ in 0..MOST_ROUNDS {
-            let Some((index, acquire, since)) = &mut self.acquire else {
+        // Each round ends with another limit granted or another key found, or with the wait for all.
+        loop {
+            let Some((pending, since)) = &mut self.pending else {
                 return Poll::Ready(None);
             };
-            let index = *index;
-            let answer = ready!(Pin::new(acquire).poll(cx));
-            let waited = holding.shared().limits.now(index).since(*since);
+            let since = *since;
+            let waited =
+                |holding: &Holding<L>, index| holding.shared().limits.now(index).since(since);
+            let (waited, answer) = match pending {
+                Pending::One(index, acquire) => {
+                    let answer = ready!(Pin::new(acquire).poll(cx));
+                    let answer = answer.map(|permit| Some((*index, permit)));
+                    (
+                        waited(holding, *index),
+                        answer.map_err(|denied| (*index, denied)),
+                    )
+                }
+                Pending::Key(index, finding) => {
+                    ready!(finding.as_mut().poll(cx));
+                    (waited(holding, *index), Ok(None))
+                }
+                Pending::All(all) => {
+                    let waited = holding.waited_for(all);
+                    let answer = ready!(holding.poll_all(all, cx));
+                    (waited, answer.map(|()| None))
+                }
+            };
             waited::add(request.extensions_mut(), waited);
             let head = Head::of(request);
             let admission = match answer {
-                Ok(permit) => holding.granted(index, permit, &head, self.priority),
-                Err(denied) => {
+                Ok(Some((index, permit))) => holding.granted(index, permit, &head, self.priority),
+                Ok(None) => holding.ask(&head, self.priority),
+                Err((index, denied)) => {
                     holding.refused(&denied);
                     Admission::Refused(index, denied)
                 }
             };
-            self.acquire = match admission {
+            self.pending = match admission {
                 Admission::Admitted => None,
-                Admission::Wait(index, acquire) => {
-                    let since = holding.shared().limits.now(index);
-                    Some((index, acquire, since))
+                Admission::Wait(pending) => {
+                    let since = self::since(holding, &pending);
+                    Some((pending, since))
                 }
                 Admission::Refused(index, denied) => {
+                    self.pending = None;
                     return Poll::Ready(Some(holding.shared().refuse(index, &head, denied)));
                 }
             };
         }
-        let Some((index, ..)) = self.acquire.take() else {
-            return Poll::Ready(None);
-        };
-        // It is granted one limit after the other at once, and never all of them.
-        let limits = &holding.shared().limits;
-        let name = limits.notice(index, Standing::new(0, 0)).name();
-        let denied = Denied::new(Reason::Saturated).with_limiter(name);
-        holding.refused(&denied);
-        let refusal = holding.shared().refuse(index, &Head::of(request), denied);
-        Poll::Ready(Some(refusal))
     }
 
     /// Calls the service when it is ready.
@@ -270,6 +285,9 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
 impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
     fn drop(&mut self) {
         if let Some(holding) = &mut self.holding {
+            if let Some((Pending::All(all), _)) = self.pending.take() {
+                holding.cancel(all);
+            }
             holding.undo();
         }
     }

@@ -1,11 +1,11 @@
 //! What is held of one limit, and what is done with it.
 
-use plimsoll::{Denied, Moment, Outcome, Permit, Priority, Standing, Terms};
+use plimsoll::{Demand, Denied, Moment, Outcome, Permit, Priority, Standing, Terms};
 
 use super::limit::RequestLimit;
-use super::limits::{Ask, Limits, sealed};
+use super::limits::{Ask, Asked, How, Limits, sealed};
 use super::settle::{Done, Settle};
-use super::whose::Whose;
+use super::whose::{Take, Whose};
 use crate::Head;
 use crate::answer::{Class, Notice, Unit};
 
@@ -39,22 +39,27 @@ where
 
     // Always: what one layer of this makes, the next would copy.
     #[inline(always)]
-    fn ask(
-        &self,
-        _index: usize,
-        head: &Head<'_>,
-        priority: Priority,
-        held: &mut Self::Held,
-    ) -> Ask {
-        if held.permit.is_some() {
+    fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
+        if held.permit.is_some() || self.has_charged(head) {
             return Ask::Pass;
         }
-        let once = self.options.once.as_ref();
-        if once.is_some_and(|once| once.has_charged(head.extensions())) {
-            return Ask::Pass;
-        }
-        let demand = self.options.demand(head).priority(priority);
-        self.whose.ask(&self.limiter, head, demand, held)
+        let take = match how {
+            How::Take { priority, alone } => {
+                let demand = self.options.demand(head).priority(priority);
+                Some(Take { demand, alone })
+            }
+            How::Prepare => None,
+        };
+        self.whose.ask(&self.limiter, head, take, held)
+    }
+
+    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>)) {
+        let demand = || self.options.demand(head).priority(priority);
+        see((!self.has_charged(head)).then(demand));
+    }
+
+    fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>)) {
+        see(self.whose.asked(&self.limiter, held.key.as_ref()));
     }
 
     fn granted(&self, _index: usize, permit: Permit<'static>, held: &mut Self::Held) {
@@ -156,6 +161,13 @@ where
 }
 
 impl<L, W: Whose<L>> RequestLimit<L, W> {
+    /// Whether a clone of it has charged the request already, and that is enough.
+    #[inline]
+    fn has_charged(&self, head: &Head<'_>) -> bool {
+        let once = self.options.once.as_ref();
+        once.is_some_and(|once| once.has_charged(head.extensions()))
+    }
+
     fn notice_of(&self, terms: Terms, standing: Standing) -> Notice<'_> {
         let name = self.whose.name(&self.limiter).unwrap_or(Notice::UNNAMED);
         let notice = Notice::new(name, terms, standing);

@@ -1,13 +1,16 @@
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use plimsoll::{Denied, Outcome, Permit, Priority};
 
+use super::all::WaitForAll;
 use super::answering::Refused;
 use super::grpc_web::Reader;
-use super::limits::{Admission, Limits};
+use super::limits::{Admission, Limits, Note};
 use super::outcome::{Grpc, grpc_of};
 use super::settle::{Done, ResponseHead};
 use super::shared::Shared;
@@ -50,6 +53,25 @@ impl<L: Limits> Holding<L> {
         self.shared.ask(head, priority, &mut self.held)
     }
 
+    /// Polls a request that waits for all limits.
+    pub(super) fn poll_all(
+        &mut self,
+        all: &mut WaitForAll,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), (usize, Denied)>> {
+        all.poll(&self.shared.limits, &mut self.held, cx)
+    }
+
+    /// How long a request has waited for all limits.
+    pub(super) fn waited_for(&self, all: &WaitForAll) -> Duration {
+        all.waited(&self.shared.limits, &self.held)
+    }
+
+    /// Gives up waiting for all limits.
+    pub(super) fn cancel(&self, all: WaitForAll) {
+        all.cancel(&self.shared.limits, &self.held);
+    }
+
     /// Keeps what was granted after waiting, and asks the others again: they may have changed their minds meanwhile.
     pub(super) fn granted(
         &mut self,
@@ -74,7 +96,8 @@ impl<L: Limits> Holding<L> {
 
     /// One was refused after waiting.
     pub(super) fn refused(&mut self, denied: &Denied) {
-        self.shared.limits.refused(denied, &mut self.held);
+        let note = Note::Refused(denied);
+        self.shared.limits.note(&note, &mut self.held);
     }
 
     /// So much more of the body is sent. Returns how much it is now.

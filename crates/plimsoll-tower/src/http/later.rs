@@ -3,12 +3,14 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 
-use plimsoll::{Acquire, Demand, Denied, Grant, Moment, PerKey, Permit, Standing, Terms};
+use plimsoll::together::Key;
+use plimsoll::{Denied, Moment, PerKey, Permit, Standing, Terms};
 
 use super::held::Held;
-use super::limits::Ask;
-use super::whose::{Whose, WithoutKey, first_look, no_key, now_by};
+use super::limits::{Ask, Asked, Finding};
+use super::whose::{Take, Whose, WithoutKey, no_key, now_by};
 use crate::Head;
 use crate::answer::Class;
 
@@ -32,51 +34,53 @@ where
         &self,
         limiter: &L,
         head: &Head<'_>,
-        demand: Demand,
+        take: Option<Take>,
         held: &mut Held<Self::Kept>,
     ) -> Ask {
-        // Looked up once: who waits for a second key would otherwise begin anew with the first, and never end.
-        if let Some(kept) = held.key.clone()
-            && let Some(key) = kept.get()
-        {
-            let Some(key) = key else {
-                return self.without_any(limiter);
-            };
-            if let Some(permit) = limiter.attempt_owned(key, demand) {
-                held.permit = Some(permit);
-                return Ask::Pass;
+        // Looked up once: a request that waits for a second key would otherwise begin anew with the first, and never end.
+        let found = match &held.key {
+            Some(found) => Arc::clone(found),
+            None => {
+                let found = Self::Kept::default();
+                held.key = Some(Arc::clone(&found));
+                let (finding, share, keep) =
+                    ((self.find)(head), self.shared_key(), Arc::clone(&found));
+                let mut finding: Finding = Box::pin(async move {
+                    let key = finding.await.or(share);
+                    let _known = keep.set(key);
+                });
+                // The task is told of when the future is polled.
+                let looked = finding
+                    .as_mut()
+                    .poll(&mut Context::from_waker(Waker::noop()));
+                if looked.is_pending() {
+                    return Ask::FindKey(finding);
+                }
+                found
             }
-            return first_look(
-                limiter.is_remote(),
-                || limiter.acquire_owned(key, demand),
-                held,
-            );
-        }
-        let later = Self::Kept::default();
-        let is_remote = limiter.is_remote();
-        let found = (self.find)(head);
-        // From now on: looking up takes time as well.
-        let demand = match (limiter.clock(), demand.is_at_once()) {
-            (Some(clock), false) => match demand.deadline(clock.precise_now()) {
-                Some(deadline) => demand.until(deadline),
-                None => demand,
-            },
-            _ => demand,
         };
-        let (limiter, without, keep) = (limiter.clone(), self.without.clone(), Arc::clone(&later));
-        let acquire = Acquire::from_future(async move {
-            let key = match (found.await, &without) {
-                (None, WithoutKey::Share(key)) => Some(key.clone()),
-                (key, _) => key,
+        let Some(key) = found.get().and_then(Option::as_ref) else {
+            return match self.without {
+                WithoutKey::Skip => Ask::Pass,
+                _ => Ask::Refused(no_key(limiter.name())),
             };
-            match keep.get_or_init(|| key) {
-                Some(key) => limiter.acquire_owned(key, demand).await,
-                None if matches!(without, WithoutKey::Skip) => Ok(Permit::spent(nothing(demand))),
-                None => Err(no_key(limiter.name())),
-            }
-        });
-        held.key = Some(later);
-        first_look(is_remote, || acquire, held)
+        };
+        let Some(take) = take else {
+            return Ask::Pass;
+        };
+        if let Some(permit) = limiter.attempt_owned(key, take.demand) {
+            held.permit = Some(permit);
+            return Ask::Pass;
+        }
+        let acquire = |demand| limiter.acquire_owned(key, demand);
+        take.slowly(limiter.is_remote(), || limiter.has_queue(), acquire, held)
+    }
+
+    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Kept>) -> Asked<'a> {
+        match found(key) {
+            Some(key) => Asked::Key(Box::new(Key::new(limiter, key))),
+            None => Asked::Nothing,
+        }
     }
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
@@ -119,12 +123,12 @@ where
     }
 }
 
-impl<K, F> ByKeyLater<K, F> {
-    /// What becomes of a request for which no key was found.
-    fn without_any<L: PerKey<K>>(&self, limiter: &L) -> Ask {
-        match self.without {
-            WithoutKey::Skip => Ask::Pass,
-            _ => Ask::Refused(no_key(limiter.name())),
+impl<K: Clone, F> ByKeyLater<K, F> {
+    /// The key of requests for which none is found.
+    fn shared_key(&self) -> Option<K> {
+        match &self.without {
+            WithoutKey::Share(key) => Some(key.clone()),
+            _ => None,
         }
     }
 }
@@ -132,15 +136,6 @@ impl<K, F> ByKeyLater<K, F> {
 /// The key that was found, if it was looked up already.
 fn found<K>(kept: Option<&Arc<OnceLock<Option<K>>>>) -> Option<&K> {
     kept?.get()?.as_ref()
-}
-
-fn nothing(demand: Demand) -> Grant {
-    Grant {
-        cost: 0,
-        taken: Moment::ORIGIN,
-        priority: demand.class(),
-        timed: false,
-    }
 }
 
 impl<K: fmt::Debug, F> fmt::Debug for ByKeyLater<K, F> {

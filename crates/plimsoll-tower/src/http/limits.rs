@@ -1,7 +1,13 @@
 //! Several limits on one request, in order, all or none.
 
-use plimsoll::{Acquire, Denied, Moment, Outcome, Permit, Priority, Standing};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 
+use plimsoll::together::AskKey;
+use plimsoll::{Acquire, Demand, Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
+
+use super::all::WaitForAll;
 use super::settle::Done;
 use crate::Head;
 use crate::answer::{Class, Notice};
@@ -20,16 +26,24 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
 
     /// Asks one of them, unless it has granted already.
     #[doc(hidden)]
-    fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask;
+    fn ask(&self, index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask;
+
+    /// What is asked of each, of those that ask anything of this request.
+    #[doc(hidden)]
+    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>));
+
+    /// Of what it is asked of each, when [`How::Prepare`] has found the keys.
+    #[doc(hidden)]
+    fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>));
 
     /// Keeps what one of them granted after waiting.
     #[doc(hidden)]
     fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held);
 
-    /// One of them has refused after waiting.
+    /// The request waits; or it has waited and is refused.
     #[doc(hidden)]
-    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
-        let _ = (denied, held);
+    fn note(&self, note: &Note<'_>, held: &mut Self::Held) {
+        let _ = (note, held);
     }
 
     /// As if nothing had been asked.
@@ -85,15 +99,71 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     fn reads_usage(&self) -> bool;
 }
 
+/// How a limit is asked.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    /// Takes. A limit that is `alone` in its layer is waited for by itself.
+    Take { priority: Priority, alone: bool },
+    /// Takes nothing, but finds the key.
+    Prepare,
+}
+
 /// What one limit says.
 #[doc(hidden)]
-#[derive(Debug)]
 pub enum Ask {
     Pass,
     Refused(Denied),
-    Wait(Acquire<'static>),
-    /// It is asked elsewhere; nobody waits.
-    Elsewhere(Acquire<'static>),
+    /// It has to be waited for, together with the others.
+    Wait,
+    /// It has to be waited for, and is alone.
+    WaitAlone(Acquire<'static>),
+    /// It is in a store, which is asked; nobody waits.
+    Store(Acquire<'static>),
+    /// Its key is looked up.
+    FindKey(Finding),
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pass => "Pass",
+            Self::Refused(_) => "Refused",
+            Self::Wait | Self::WaitAlone(_) => "Wait",
+            Self::Store(_) => "Store",
+            Self::FindKey(_) => "FindKey",
+        })
+    }
+}
+
+/// A key that is looked up.
+pub(crate) type Finding = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a limit consists of, for the engine that waits for several.
+#[doc(hidden)]
+pub enum Asked<'a> {
+    Limiter(&'a dyn Limiter),
+    Key(Box<dyn AskKey + 'a>),
+    /// It asks nothing of this request.
+    Nothing,
+}
+
+impl fmt::Debug for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Limiter(_) => "Limiter",
+            Self::Key(_) => "Key",
+            Self::Nothing => "Nothing",
+        })
+    }
+}
+
+/// What becomes of a request that is not admitted at once.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Note<'a> {
+    Waits,
+    Refused(&'a Denied),
 }
 
 /// What all limits say.
@@ -101,14 +171,23 @@ pub(super) enum Admission {
     Admitted,
     /// By which one, and why.
     Refused(usize, Denied),
-    /// For which one.
-    Wait(usize, Acquire<'static>),
+    Wait(Pending),
+}
+
+/// What a request waits for.
+pub(super) enum Pending {
+    /// One limit.
+    One(usize, Acquire<'static>),
+    /// The key of one limit.
+    Key(usize, Finding),
+    /// All limits.
+    All(WaitForAll),
 }
 
 /// Asks all limits in order, but those that have granted already.
 ///
-/// Who is refused, or has to wait in a queue, holds nothing of the others. What is only asked elsewhere is not waited for
-/// long: meanwhile the others are held, or two such limits would be given back for each other for ever.
+/// A request that is refused, or has to wait in a queue, holds nothing of the others. A store answers soon: meanwhile the
+/// others are held, or two stores would be asked again for each other for ever.
 #[inline(always)]
 pub(super) fn ask_all<L: Limits>(
     limits: &L,
@@ -116,12 +195,18 @@ pub(super) fn ask_all<L: Limits>(
     priority: Priority,
     held: &mut L::Held,
 ) -> Admission {
+    let alone = L::COUNT == 1;
     for index in 0..L::COUNT {
-        let answer = match limits.ask(index, head, priority, held) {
+        let answer = match limits.ask(index, head, How::Take { priority, alone }, held) {
             Ask::Pass => continue,
-            Ask::Elsewhere(acquire) => return Admission::Wait(index, acquire),
+            Ask::Store(acquire) => return Admission::Wait(Pending::One(index, acquire)),
             Ask::Refused(denied) => Admission::Refused(index, denied),
-            Ask::Wait(acquire) => Admission::Wait(index, acquire),
+            Ask::WaitAlone(acquire) => Admission::Wait(Pending::One(index, acquire)),
+            Ask::FindKey(finding) => Admission::Wait(Pending::Key(index, finding)),
+            Ask::Wait => {
+                limits.undo(held);
+                return WaitForAll::start(limits, head, priority, held);
+            }
         };
         limits.undo(held);
         return answer;
@@ -134,12 +219,22 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     const COUNT: usize = A::COUNT + B::COUNT;
 
     #[inline(always)]
-    fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask {
+    fn ask(&self, index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
         if index < A::COUNT {
-            self.0.ask(index, head, priority, &mut held.0)
+            self.0.ask(index, head, how, &mut held.0)
         } else {
-            self.1.ask(index - A::COUNT, head, priority, &mut held.1)
+            self.1.ask(index - A::COUNT, head, how, &mut held.1)
         }
+    }
+
+    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>)) {
+        self.0.demands(head, priority, see);
+        self.1.demands(head, priority, see);
+    }
+
+    fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>)) {
+        self.0.asked(&held.0, see);
+        self.1.asked(&held.1, see);
     }
 
     fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held) {
@@ -150,9 +245,9 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         }
     }
 
-    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
-        self.0.refused(denied, &mut held.0);
-        self.1.refused(denied, &mut held.1);
+    fn note(&self, note: &Note<'_>, held: &mut Self::Held) {
+        self.0.note(note, &mut held.0);
+        self.1.note(note, &mut held.1);
     }
 
     fn undo(&self, held: &mut Self::Held) {

@@ -1,5 +1,6 @@
 //! Limits for services that speak HTTP, which answer for themselves.
 
+mod all;
 mod answering;
 mod body;
 mod future;
@@ -30,11 +31,11 @@ pub(crate) use held::Held;
 pub use later::ByKeyLater;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
-#[cfg(any(feature = "axum", feature = "metrics"))]
-pub(crate) use limits::Ask;
 pub use limits::Limits;
+#[cfg(any(feature = "axum", feature = "metrics"))]
+pub(crate) use limits::{Ask, Asked};
 #[cfg(feature = "metrics")]
-pub(crate) use limits::sealed;
+pub(crate) use limits::{How, Note, sealed};
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
 #[cfg(feature = "metrics")]
@@ -42,6 +43,6 @@ pub(crate) use settle::Done;
 pub use settle::ResponseHead;
 pub use stall::Stalled;
 pub use usage::Usage;
-#[cfg(feature = "axum")]
-pub(crate) use whose::Whose;
 pub use whose::{ByKey, Everyone, WithoutKey};
+#[cfg(feature = "axum")]
+pub(crate) use whose::{Take, Whose};

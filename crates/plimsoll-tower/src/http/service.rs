@@ -70,12 +70,12 @@ where
             Admission::Refused(index, denied) => {
                 ResponseFuture::refused(Arc::clone(&self.shared), index, denied, request)
             }
-            Admission::Wait(index, acquire) => {
+            Admission::Wait(pending) => {
                 // A clone is not ready. What this one has reserved is given up, or the request might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
                 let call = (service, request);
-                ResponseFuture::waiting((index, acquire), priority, holding, call)
+                ResponseFuture::waiting(pending, priority, holding, call)
             }
         }
     }

@@ -6,12 +6,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use plimsoll::together::{Key, may_wait};
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
 };
 
 use super::held::Held;
-use super::limits::Ask;
+use super::limits::{Ask, Asked};
 use crate::answer::Class;
 use crate::keys::Missing;
 use crate::{Head, KeyFrom};
@@ -34,10 +35,18 @@ pub trait Whose<L>: Send + Sync + 'static {
     /// A key that is kept while the request is worked on.
     type Kept: Send + Unpin + 'static;
 
-    /// Asks for a request. What it holds then is written where it stays: to hand it over in memory takes as long as
-    /// the decision.
-    fn ask(&self, limiter: &L, head: &Head<'_>, demand: Demand, held: &mut Held<Self::Kept>)
-    -> Ask;
+    /// Asks for a request, or only finds the key. What it holds then is written where it stays: to hand it over in
+    /// memory takes as long as the decision.
+    fn ask(
+        &self,
+        limiter: &L,
+        head: &Head<'_>,
+        take: Option<Take>,
+        held: &mut Held<Self::Kept>,
+    ) -> Ask;
+
+    /// What the engine asks that waits for several limits.
+    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Kept>) -> Asked<'a>;
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>);
 
@@ -72,25 +81,41 @@ pub trait Whose<L>: Send + Sync + 'static {
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 }
 
-/// Looks whether the answer is there; if not, its place in the queue is taken.
-///
-/// Apart, so that those who are granted at once come by without it.
-#[inline(never)]
-pub(super) fn first_look<K>(
-    is_remote: bool,
-    acquire: impl FnOnce() -> Acquire<'static>,
-    held: &mut Held<K>,
-) -> Ask {
-    let mut acquire = acquire();
-    // The task is told of when the future is polled.
-    match Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(permit)) => {
-            held.permit = Some(permit);
-            Ask::Pass
+/// What is asked of a limit, and whether it is the only one of its layer.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Take {
+    pub(crate) demand: Demand,
+    pub(crate) alone: bool,
+}
+
+impl Take {
+    /// What becomes of a request that was not granted quickly. One that may wait does so for all limits together.
+    ///
+    /// Apart, so that those that are granted at once come by without it.
+    #[inline(never)]
+    pub(super) fn slowly<K>(
+        self,
+        is_remote: bool,
+        may_wait: impl FnOnce() -> bool,
+        acquire: impl FnOnce(Demand) -> Acquire<'static>,
+        held: &mut Held<K>,
+    ) -> Ask {
+        if !self.alone && !is_remote && !self.demand.is_at_once() && may_wait() {
+            return Ask::Wait;
         }
-        Poll::Ready(Err(denied)) => Ask::Refused(denied),
-        Poll::Pending if is_remote => Ask::Elsewhere(acquire),
-        Poll::Pending => Ask::Wait(acquire),
+        let mut acquire = acquire(self.demand);
+        // The task is told of when the future is polled.
+        match Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(permit)) => {
+                held.permit = Some(permit);
+                Ask::Pass
+            }
+            Poll::Ready(Err(denied)) => Ask::Refused(denied),
+            Poll::Pending if is_remote => Ask::Store(acquire),
+            Poll::Pending if self.alone => Ask::WaitAlone(acquire),
+            Poll::Pending => Ask::Wait,
+        }
     }
 }
 
@@ -102,12 +127,20 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
     type Kept = ();
 
     #[inline(always)]
-    fn ask(&self, limiter: &L, _head: &Head<'_>, demand: Demand, held: &mut Held<()>) -> Ask {
-        if let Some(permit) = limiter.attempt_owned(demand) {
+    fn ask(&self, limiter: &L, _head: &Head<'_>, take: Option<Take>, held: &mut Held<()>) -> Ask {
+        let Some(take) = take else {
+            return Ask::Pass;
+        };
+        if let Some(permit) = limiter.attempt_owned(take.demand) {
             held.permit = Some(permit);
             return Ask::Pass;
         }
-        first_look(limiter.is_remote(), || limiter.acquire_owned(demand), held)
+        let acquire = |demand| limiter.acquire_owned(demand);
+        take.slowly(limiter.is_remote(), || may_wait(limiter), acquire, held)
+    }
+
+    fn asked<'a>(&self, limiter: &'a L, _key: Option<&'a ()>) -> Asked<'a> {
+        Asked::Limiter(limiter)
     }
 
     fn undo(&self, limiter: &L, _key: Option<&()>, permit: Permit<'static>) {
@@ -167,7 +200,7 @@ where
         &self,
         limiter: &L,
         head: &Head<'_>,
-        demand: Demand,
+        take: Option<Take>,
         held: &mut Held<Self::Kept>,
     ) -> Ask {
         let key = match (self.key.key(head), &self.without) {
@@ -176,20 +209,28 @@ where
             (None, WithoutKey::Skip) => return Ask::Pass,
             (None, WithoutKey::Refuse) => return Ask::Refused(no_key(limiter.name())),
         };
-        if let Some(permit) = limiter.attempt_owned(&key, demand) {
+        let Some(take) = take else {
+            held.key = Some(key.into_owned());
+            return Ask::Pass;
+        };
+        if let Some(permit) = limiter.attempt_owned(&key, take.demand) {
             held.permit = Some(permit);
             held.key = Some(key.into_owned());
             return Ask::Pass;
         }
-        let answer = first_look(
-            limiter.is_remote(),
-            || limiter.acquire_owned(&key, demand),
-            held,
-        );
+        let acquire = |demand| limiter.acquire_owned(&key, demand);
+        let answer = take.slowly(limiter.is_remote(), || limiter.has_queue(), acquire, held);
         if !matches!(answer, Ask::Refused(_)) {
             held.key = Some(key.into_owned());
         }
         answer
+    }
+
+    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Kept>) -> Asked<'a> {
+        match key {
+            Some(key) => Asked::Key(Box::new(Key::new(limiter, Borrow::borrow(key)))),
+            None => Asked::Nothing,
+        }
     }
 
     fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {

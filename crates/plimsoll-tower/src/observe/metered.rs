@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use plimsoll::{Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
+use plimsoll::{Demand, Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
 use super::Counted;
 use crate::answer::{Class, Notice};
-use crate::http::{Ask, Done, sealed};
+use crate::http::{Ask, Asked, Done, How, Note, sealed};
 use crate::{Head, HttpLimitLayer, Limits};
 
 impl<L: Limits> HttpLimitLayer<L> {
@@ -90,29 +90,42 @@ impl<L: Limits> Limits for MeteredLimits<L> {
     type Held = Watched<L::Held>;
     const COUNT: usize = L::COUNT;
 
-    fn ask(&self, index: usize, head: &Head<'_>, priority: Priority, held: &mut Self::Held) -> Ask {
+    fn ask(&self, index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
         let Watched { watch, held: inner } = held;
+        let answer = self.limits.ask(index, head, how, inner);
+        let How::Take { priority, .. } = how else {
+            return answer;
+        };
         let watch =
             watch.get_or_insert_with(|| self.observer.watch(head.method().as_str(), priority));
-        let answer = self.limits.ask(index, head, priority, inner);
         match &answer {
             Ask::Pass if index + 1 == L::COUNT => watch.admitted(),
-            // Nobody waits for what is asked elsewhere.
-            Ask::Pass | Ask::Elsewhere(_) => {}
+            // A store is not waited for, and of a wait for all limits it is told when it begins.
+            Ask::Pass | Ask::Store(_) | Ask::Wait => {}
             Ask::Refused(denied) => watch.refused(denied.reason()),
-            Ask::Wait(_) => watch.waits(),
+            Ask::WaitAlone(_) | Ask::FindKey(_) => watch.waits(),
         }
         answer
+    }
+
+    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>)) {
+        self.limits.demands(head, priority, see);
+    }
+
+    fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>)) {
+        self.limits.asked(&held.held, see);
     }
 
     fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held) {
         self.limits.granted(index, permit, &mut held.held);
     }
 
-    fn refused(&self, denied: &Denied, held: &mut Self::Held) {
-        self.limits.refused(denied, &mut held.held);
-        if let Some(watch) = &mut held.watch {
-            watch.refused(denied.reason());
+    fn note(&self, note: &Note<'_>, held: &mut Self::Held) {
+        self.limits.note(note, &mut held.held);
+        match (note, &mut held.watch) {
+            (Note::Refused(denied), Some(watch)) => watch.refused(denied.reason()),
+            (Note::Waits, Some(watch)) => watch.waits(),
+            (_, None) => {}
         }
     }
 

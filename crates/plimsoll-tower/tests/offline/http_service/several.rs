@@ -1,8 +1,11 @@
 //! Several limits on one request: in order, all or none.
 
+use std::task::Poll;
 use std::time::Duration;
 
-use plimsoll::{Concurrency, Gate, Keyed, Limiter, ManualClock, Queue, TokenBucket};
+use plimsoll::{
+    Acquire, Concurrency, Gate, Keyed, Limiter, ManualClock, PerKey, Queue, Reason, TokenBucket,
+};
 use plimsoll_tower::keys::{Address, Peer};
 use plimsoll_tower::{HttpLimitLayer, Refused, RequestLimit};
 use tower_layer::Layer;
@@ -158,16 +161,9 @@ fn one_is_waited_for_after_the_other() {
         "it is not held while the rate is waited for"
     );
     assert_eq!(rate.snapshot().waiters(), 1);
-    // Somebody else has the slot when there is a token.
-    let busy = slots.try_acquire(1).unwrap();
+    // The slot is reserved for it: a later request does not pass.
+    assert!(slots.try_acquire(1).is_err());
     time.advance(Duration::from_secs(1));
-    assert!(poll(waiting.as_mut()).is_pending());
-    assert_eq!(
-        rate.snapshot().available(),
-        1,
-        "nor the token while the slot is"
-    );
-    drop(busy);
     assert_eq!(now(waiting).unwrap().status(), 200);
     assert_eq!(rate.snapshot().available(), 0);
 }
@@ -207,9 +203,86 @@ fn limits_that_share_a_limiter_too_small_for_both_refuse() {
     assert_eq!(refused.status(), 503);
     let denied = &refused.extensions().get::<Refused>().unwrap().0;
     assert_eq!(denied.limiter(), Some("shared"));
+    assert_eq!(
+        denied.reason(),
+        Reason::TooLarge,
+        "it is not a matter of time"
+    );
     let seen = gate.snapshot();
     assert_eq!((seen.in_use(), seen.waiters()), (0, 0));
     // There is enough for both.
     gate.resize(2).unwrap();
     assert_eq!(now(service.call(get("/"))).unwrap().status(), 200);
+}
+
+/// Each limit has a queue that never empties. A request that waits for both had to find both free by chance, while others
+/// were served who came later.
+#[test]
+fn a_request_that_waits_for_two_limits_is_not_passed_for_ever() {
+    let queue = Queue::fifo(1000);
+    let slots = Gate::builder(Concurrency::new(1)).queue(queue).build();
+    let keyed: Keyed<Address, _> = Keyed::builder(Concurrency::new(1)).queue(queue).build();
+    let key = Peer::new().address(PEER.into());
+    let later = |at: usize| -> Acquire<'static> {
+        match at {
+            0 => slots.acquire_owned(1),
+            _ => PerKey::acquire_owned(&keyed, &key, 1.into()),
+        }
+    };
+    let mut service = HttpLimitLayer::new(RequestLimit::new(slots.clone()))
+        .and(RequestLimit::by_key(keyed.clone(), Peer::new()))
+        .layer(OK);
+    let mut running = [0, 1].map(|at| now(later(at)).ok());
+    let mut waiting = Box::pin(service.call(from(PEER)));
+    assert!(poll(waiting.as_mut()).is_pending());
+    let mut queued = [Vec::new(), Vec::new()];
+    let mut served = 0;
+    for round in 0..200 {
+        let at = round % 2;
+        let mut next = Box::pin(later(at));
+        assert!(poll(next.as_mut()).is_pending(), "there is a queue");
+        queued[at].push(next);
+        running[at] = None;
+        if poll(waiting.as_mut()).is_ready() {
+            assert!(served <= 2, "{served} were served before");
+            return;
+        }
+        if let Poll::Ready(permit) = poll(queued[at][0].as_mut()) {
+            running[at] = permit.ok();
+            queued[at].remove(0);
+            served += 1;
+        }
+    }
+    panic!("it was passed {served} times");
+}
+
+/// A request that is dropped, or refused, while it waits for several leaves nothing behind in any of them.
+#[test]
+fn a_request_that_gives_up_leaves_all_queues() {
+    let queue = Queue::fifo(10);
+    let slots = Gate::builder(Concurrency::new(1)).queue(queue).build();
+    let keyed: Keyed<Address, _> = Keyed::builder(Concurrency::new(1)).queue(queue).build();
+    let key = Peer::new().address(PEER.into());
+    let mut service = HttpLimitLayer::new(RequestLimit::new(slots.clone()))
+        .and(RequestLimit::by_key(keyed.clone(), Peer::new()))
+        .layer(OK);
+    let busy = (
+        slots.try_acquire(1).unwrap(),
+        keyed.try_acquire(&key, 1).unwrap(),
+    );
+    let mut waiting = Box::pin(service.call(from(PEER)));
+    assert!(poll(waiting.as_mut()).is_pending());
+    drop(busy.0);
+    assert!(poll(waiting.as_mut()).is_pending());
+    assert_eq!(
+        (slots.snapshot().waiters(), keyed.snapshot().waiters()),
+        (1, 1)
+    );
+    drop(waiting);
+    assert_eq!(
+        (slots.snapshot().waiters(), keyed.snapshot().waiters()),
+        (0, 0)
+    );
+    drop(busy.1);
+    assert_eq!(answer(&mut service, from(PEER)).status(), 200);
 }

@@ -1,0 +1,126 @@
+//! Waiting for all limits of a request at once.
+
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use plimsoll::together::{Ask as AskLimiter, Waiting};
+use plimsoll::{Demand, Denied, Permit, Priority};
+
+use super::limits::{Admission, Ask, Asked, How, Limits, Note, Pending};
+use crate::Head;
+
+/// A request that waits for all of its limits: in the queue of each that has refused it, with one age, and holding nothing.
+pub(super) struct WaitForAll {
+    waiting: Waiting,
+    /// What is asked of each limit, if anything.
+    demands: Vec<Option<Demand>>,
+}
+
+impl WaitForAll {
+    /// Takes from all limits, or begins to wait; one of them may refuse that, or have to look its key up first.
+    #[cold]
+    pub(super) fn start<L: Limits>(
+        limits: &L,
+        head: &Head<'_>,
+        priority: Priority,
+        held: &mut L::Held,
+    ) -> Admission {
+        for index in 0..L::COUNT {
+            match limits.ask(index, head, How::Prepare, held) {
+                Ask::Refused(denied) => return refused(limits, index, denied, held),
+                Ask::FindKey(finding) => return Admission::Wait(Pending::Key(index, finding)),
+                _ => {}
+            }
+        }
+        let mut demands = Vec::with_capacity(L::COUNT);
+        limits.demands(head, priority, &mut |demand| demands.push(demand));
+        let waiting = with_asks(limits, held, &demands, |asks, positions| {
+            Waiting::start(asks).map_err(|refused| (positions[refused.index], refused.denied))
+        });
+        match waiting {
+            Ok(waiting) => {
+                if waiting.is_queued() {
+                    limits.note(&Note::Waits, held);
+                }
+                Admission::Wait(Pending::All(Self { waiting, demands }))
+            }
+            Err((index, denied)) => refused(limits, index, denied, held),
+        }
+    }
+
+    /// How long it has waited.
+    pub(super) fn waited<L: Limits>(&self, limits: &L, held: &L::Held) -> Duration {
+        with_asks(limits, held, &self.demands, |asks, _| {
+            self.waiting.waited(asks)
+        })
+    }
+
+    /// Keeps the permits when all have granted.
+    pub(super) fn poll<L: Limits>(
+        &mut self,
+        limits: &L,
+        held: &mut L::Held,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), (usize, Denied)>> {
+        let Self { waiting, demands } = self;
+        let answer = with_asks(limits, held, demands, |asks, positions| {
+            let permits = match ready!(waiting.poll(asks, cx)) {
+                Ok(permits) => permits,
+                Err(refused) => {
+                    return Poll::Ready(Err((positions[refused.index], refused.denied)));
+                }
+            };
+            let permits = positions.iter().copied().zip(permits);
+            Poll::Ready(Ok(
+                permits.collect::<Vec<(usize, Option<Permit<'static>>)>>()
+            ))
+        });
+        match ready!(answer) {
+            Ok(permits) => {
+                for (index, permit) in permits {
+                    if let Some(permit) = permit {
+                        limits.granted(index, permit, held);
+                    }
+                }
+                Poll::Ready(Ok(()))
+            }
+            Err(refused) => Poll::Ready(Err(refused)),
+        }
+    }
+
+    /// Gives up, and undoes what was granted while a store was asked.
+    pub(super) fn cancel<L: Limits>(self, limits: &L, held: &L::Held) {
+        let Self { waiting, demands } = self;
+        with_asks(limits, held, &demands, |asks, _| waiting.cancel(asks));
+    }
+}
+
+fn refused<L: Limits>(limits: &L, index: usize, denied: Denied, held: &mut L::Held) -> Admission {
+    limits.note(&Note::Refused(&denied), held);
+    Admission::Refused(index, denied)
+}
+
+/// What is asked of which limiters and keys, each with the position of its limit.
+fn with_asks<L: Limits, T>(
+    limits: &L,
+    held: &L::Held,
+    demands: &[Option<Demand>],
+    then: impl FnOnce(&[AskLimiter<'_>], &[usize]) -> T,
+) -> T {
+    let mut limiters = Vec::with_capacity(L::COUNT);
+    limits.asked(held, &mut |asked| limiters.push(asked));
+    let mut asks = Vec::with_capacity(L::COUNT);
+    let mut positions = Vec::with_capacity(L::COUNT);
+    for (position, (asked, demand)) in limiters.iter().zip(demands).enumerate() {
+        let Some(demand) = *demand else {
+            continue;
+        };
+        asks.push(match asked {
+            Asked::Limiter(limiter) => AskLimiter::limiter(*limiter, demand),
+            Asked::Key(key) => AskLimiter::key(&**key, demand),
+            Asked::Nothing => continue,
+        });
+        positions.push(position);
+    }
+    then(&asks, &positions)
+}
