@@ -249,7 +249,7 @@ fn a_request_that_waits_for_two_limits_is_not_passed_for_ever() {
         }
         if let Poll::Ready(permit) = poll(queued[at][0].as_mut()) {
             running[at] = permit.ok();
-            queued[at].remove(0);
+            drop(queued[at].remove(0));
             served += 1;
         }
     }
