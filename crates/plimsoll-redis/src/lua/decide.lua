@@ -96,11 +96,8 @@ local function decide(write)
       local left, full = room(limit)
       for j = i + 1, #limits do
         local other_reason, other = refusal(limits[j])
-        if other_reason then
-          other = charged(limits[j], other_reason, other)
-          limits[j].state.unsaved = nil
-          span = span and other and most(span, other)
-        end
+        -- A limit that was not reached has not refused, so it charges nothing.
+        if other_reason then span = span and other and most(span, other) end
       end
       if write then
         for j = 1, i do

@@ -77,8 +77,7 @@ fn all_answers_as_in_memory() {
         let store = server.store().clock(time.clock()).open().expect("a store");
         let second = |units| Quota::new(units, Duration::from_millis(1100));
         let log = SlidingLog::new(second(7)).with_min_gap(Duration::from_millis(3));
-        // One that counts refusals answers alike, but for its hint when another member refuses: in Redis that counts the
-        // refusal which this one has not made.
+        let log = log.counting_refusals();
         let (mut here, mut there) = (Vec::<Arc<dyn Limiter>>::new(), Vec::new());
         macro_rules! both {
             ($name:literal, $rule:expr) => {
