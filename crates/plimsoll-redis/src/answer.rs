@@ -20,6 +20,13 @@ pub(crate) enum Verdict {
     Refused(Refused),
 }
 
+/// What a demand of a batch came to.
+pub(crate) enum Decided {
+    /// What is left, and when it was taken, by the clock of the store.
+    Granted(Standing, Moment),
+    Refused(Refused),
+}
+
 /// A refusal, by one of several limits.
 pub(crate) struct Refused {
     pub(crate) index: usize,
@@ -78,16 +85,40 @@ impl Answer {
     /// A decision on limits, of each of which this is the most that can be granted.
     pub(crate) fn verdict(&mut self, limits: &[u32]) -> Result<Verdict, StoreError> {
         if self.number::<u8>()? == 1 {
-            let mut standing = |limit: &u32| {
-                let standing = Standing::new(u64::from(*limit), self.number()?);
-                let more = self.span()?;
-                Ok::<_, StoreError>(standing.with_more_after(more).with_reset(self.span()?))
-            };
-            return Ok(Verdict::Granted(
-                limits.iter().map(&mut standing).collect::<Result<_, _>>()?,
-            ));
+            let standings = limits.iter().map(|limit| self.standing(*limit));
+            return Ok(Verdict::Granted(standings.collect::<Result<_, _>>()?));
         }
         Ok(Verdict::Refused(self.refused(limits.len())?))
+    }
+
+    /// The next decision of a batch on one limit. A grant that was taken at the same moment as the one before, which was
+    /// at `last`, does not repeat it.
+    pub(crate) fn decided(&mut self, limit: u32, last: Moment) -> Result<Decided, StoreError> {
+        let verdict = self.part();
+        match verdict {
+            Value::Int(0) => Ok(Decided::Refused(self.refused(1)?)),
+            Value::Int(1) => {
+                let standing = self.standing(limit)?;
+                let part = self.part();
+                let taken = match &part {
+                    Value::Int(0) => Some(last),
+                    part => text(part).and_then(read_moment),
+                };
+                let taken = taken.ok_or_else(|| StoreError::bad_reply(&part))?;
+                Ok(Decided::Granted(standing, taken))
+            }
+            Value::Int(2) => {
+                let part = self.part();
+                Err(StoreError::of_key(text(&part).unwrap_or_default()))
+            }
+            _ => Err(StoreError::bad_reply(&verdict)),
+        }
+    }
+
+    fn standing(&mut self, limit: u32) -> Result<Standing, StoreError> {
+        let standing = Standing::new(u64::from(limit), self.number()?);
+        let more = self.span()?;
+        Ok(standing.with_more_after(more).with_reset(self.span()?))
     }
 
     /// The span after which what was booked may be used, or the refusal.

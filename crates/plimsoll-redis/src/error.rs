@@ -11,7 +11,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// let error = Store::connect("postgres://localhost").unwrap_err();
 /// assert_eq!(error.kind(), StoreErrorKind::BadAddress);
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
     source: Option<RedisError>,
@@ -147,6 +147,12 @@ impl StoreError {
             detail: Some(format!("{reply:?}")),
             ..Self::new(StoreErrorKind::BadReply)
         }
+    }
+
+    /// What is kept at one key of several is in the way; in the words of the server.
+    pub(crate) fn of_key(said: &str) -> Self {
+        let kind = ErrorKind::Server(ServerErrorKind::ResponseError);
+        RedisError::from((kind, "what is kept at the key", said.to_owned())).into()
     }
 
     pub(crate) fn redis(&self) -> Option<&RedisError> {

@@ -68,6 +68,7 @@
 mod after;
 mod all;
 mod answer;
+mod batch;
 mod borrow;
 mod builder;
 mod bytes;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 
-use crate::answer::{Answer, Refused, Verdict};
+use crate::answer::{Answer, Decided, Refused, Verdict};
+use crate::batch::{Batcher, Demand};
 use crate::key;
 use crate::lease::Leases;
 use crate::rule::{Kind, number};
@@ -28,6 +29,9 @@ struct Inner {
     store: Store,
     name: String,
     rule: RedisRule,
+    /// Decides.
+    batcher: Arc<Batcher>,
+    /// For everything else.
     script: Script,
     words: Vec<String>,
     leases: Option<Arc<Leases>>,
@@ -47,7 +51,8 @@ impl RedisLimiter {
         rule.check()?;
         let inner = Inner {
             name: name.to_owned(),
-            script: Script::deciding_for(&rule),
+            batcher: Batcher::new(store.clone(), &rule),
+            script: Script::deciding([rule.kind()]),
             words: rule.words(store.origin()),
             leases: rule
                 .lease()
@@ -75,16 +80,20 @@ impl RedisLimiter {
             (Some(leases), 1..) => Some(leases.ask(key.clone(), &id, cost)),
             _ => None,
         };
-        let mut answer = self.ask("take", key, cost, id).await?;
-        Ok(match answer.verdict(&[self.limit()])? {
-            Verdict::Granted(standings) => {
-                let standing = standings.first().copied().unwrap_or_default();
-                let taken = answer.moment()?;
+        let demand = Demand {
+            key,
+            cost,
+            id,
+            lease,
+        };
+        let (decided, lease) = inner.batcher.decide(demand).await?;
+        Ok(match decided {
+            Decided::Granted(standing, taken) => {
                 let leases = lease.into_iter().map(|lease| lease.granted(fence(taken)));
                 let permit = RedisPermit::new(cost, standing, leases.collect());
                 Decision::Granted(permit.taken_at(taken))
             }
-            Verdict::Refused(refused) => {
+            Decided::Refused(refused) => {
                 if let Some(lease) = lease {
                     lease.abandon();
                 }

@@ -42,6 +42,17 @@ impl Breakers {
         &self.parts[0]
     }
 
+    /// The slot of a key in a cluster; elsewhere all keys are in slot 0.
+    pub(crate) fn slot(&self, key: &[u8]) -> u16 {
+        #[cfg(feature = "cluster")]
+        if self.parts.len() > 1 {
+            return slot(key);
+        }
+        #[cfg(not(feature = "cluster"))]
+        let _ = key;
+        0
+    }
+
     /// How often any of them opened.
     pub(crate) fn opened(&self) -> u64 {
         self.parts.iter().map(Breaker::opened).sum()

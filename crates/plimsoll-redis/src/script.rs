@@ -17,6 +17,9 @@ const EXACT: &str = include_str!("lua/exact.lua");
 const TIME: &str = include_str!("lua/time.lua");
 const TERMS: &str = include_str!("lua/terms.lua");
 const DECIDE: &str = include_str!("lua/decide.lua");
+const ASKED: &str = include_str!("lua/asked.lua");
+const LIST: &str = include_str!("lua/list.lua");
+const BATCH: &str = include_str!("lua/batch.lua");
 const QUICK: &str = include_str!("lua/quick/quick.lua");
 const WINDOW: &str = include_str!("lua/quick/window.lua");
 const OR_NOT: &str = include_str!("lua/quick/or_not.lua");
@@ -34,44 +37,39 @@ impl Script {
         Self { text, hash }
     }
 
-    /// The script that decides for one limit: if it is of an everyday size, the quick way first.
-    pub(crate) fn deciding_for(rule: &RedisRule) -> Self {
+    /// The script that decides lists of demands on one limit: if it is of an everyday size, the quick way first.
+    pub(crate) fn batch(rule: &RedisRule) -> Self {
         let kind = rule.kind();
-        let all = Self::deciding([kind]);
         let quick: &[&str] = match kind {
-            _ if !rule.is_everyday() => return all,
-            Kind::FixedWindow => &[WINDOW, include_str!("lua/quick/fixed_window.lua")],
-            Kind::SlidingWindow => &[WINDOW, include_str!("lua/quick/sliding_window.lua")],
-            Kind::SlidingCounter => &[WINDOW, include_str!("lua/quick/sliding_counter.lua")],
-            Kind::TokenBucket => &[include_str!("lua/quick/token_bucket.lua")],
-            Kind::Concurrency => &[include_str!("lua/quick/concurrency.lua")],
-            Kind::SlidingLog => &[include_str!("lua/quick/sliding_log.lua")],
+            _ if !rule.is_everyday() => &[],
+            Kind::FixedWindow => &[
+                QUICK,
+                WINDOW,
+                include_str!("lua/quick/fixed_window.lua"),
+                OR_NOT,
+            ],
+            Kind::SlidingWindow => &[
+                QUICK,
+                WINDOW,
+                include_str!("lua/quick/sliding_window.lua"),
+                OR_NOT,
+            ],
+            Kind::SlidingCounter => &[
+                QUICK,
+                WINDOW,
+                include_str!("lua/quick/sliding_counter.lua"),
+                OR_NOT,
+            ],
+            Kind::TokenBucket => &[QUICK, include_str!("lua/quick/token_bucket.lua"), OR_NOT],
+            Kind::Concurrency => &[QUICK, include_str!("lua/quick/concurrency.lua"), OR_NOT],
+            Kind::SlidingLog => &[QUICK, include_str!("lua/quick/sliding_log.lua"), OR_NOT],
         };
-        Self::of(&[QUICK, &quick.concat(), OR_NOT, &all.text])
+        Self::of(&[LIST, &quick.concat(), &deciding([kind]), BATCH])
     }
 
-    /// The script that decides for limits of these kinds, and has no more in it than they need: every call runs
-    /// through all of it.
+    /// The script for everything else that limits of these kinds are asked.
     pub(crate) fn deciding(kinds: impl IntoIterator<Item = Kind>) -> Self {
-        let mut kinds: Vec<Kind> = kinds.into_iter().collect();
-        // One order for the same kinds, so that servers keep one script for them.
-        kinds.sort_unstable();
-        kinds.dedup();
-        let mut parts = vec![EXACT, TIME];
-        let is_text = |kind: &Kind| !matches!(kind, Kind::SlidingLog | Kind::Concurrency);
-        if kinds.iter().any(is_text) {
-            parts.push(TERMS);
-        }
-        parts.extend(kinds.into_iter().map(|kind| match kind {
-            Kind::FixedWindow => include_str!("lua/fixed_window.lua"),
-            Kind::SlidingWindow => include_str!("lua/sliding_window.lua"),
-            Kind::SlidingCounter => include_str!("lua/sliding_counter.lua"),
-            Kind::TokenBucket => include_str!("lua/token_bucket.lua"),
-            Kind::SlidingLog => include_str!("lua/sliding_log.lua"),
-            Kind::Concurrency => include_str!("lua/concurrency.lua"),
-        }));
-        parts.push(DECIDE);
-        Self::of(&parts)
+        Self::of(&[&deciding(kinds), ASKED])
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -81,6 +79,29 @@ impl Script {
     pub(crate) fn hash(&self) -> &str {
         &self.hash
     }
+}
+
+/// The functions that decide for limits of these kinds, and no more than they need: every call runs through all of them.
+fn deciding(kinds: impl IntoIterator<Item = Kind>) -> String {
+    let mut kinds: Vec<Kind> = kinds.into_iter().collect();
+    // One order for the same kinds, so that servers keep one script for them.
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut parts = vec![EXACT, TIME];
+    let is_text = |kind: &Kind| !matches!(kind, Kind::SlidingLog | Kind::Concurrency);
+    if kinds.iter().any(is_text) {
+        parts.push(TERMS);
+    }
+    parts.extend(kinds.into_iter().map(|kind| match kind {
+        Kind::FixedWindow => include_str!("lua/fixed_window.lua"),
+        Kind::SlidingWindow => include_str!("lua/sliding_window.lua"),
+        Kind::SlidingCounter => include_str!("lua/sliding_counter.lua"),
+        Kind::TokenBucket => include_str!("lua/token_bucket.lua"),
+        Kind::SlidingLog => include_str!("lua/sliding_log.lua"),
+        Kind::Concurrency => include_str!("lua/concurrency.lua"),
+    }));
+    parts.push(DECIDE);
+    parts.concat()
 }
 
 impl fmt::Debug for Script {

@@ -5,6 +5,7 @@ use plimsoll::{Clock, InvalidLimit, Moment};
 use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 
 use crate::builder::Address;
+use crate::circuit::Breaker;
 use crate::health::{Health, StoreEvents, StoreStats};
 use crate::key::Naming;
 use crate::link::Link;
@@ -164,8 +165,8 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("PING");
-        self.within_deadline(None, self.inner.link.send(&command))
-            .await?;
+        let call = self.inner.link.send(&command);
+        self.within_deadline(self.breaker(None), call).await?;
         Ok(())
     }
 
@@ -205,30 +206,37 @@ impl Store {
         keys: &[Vec<u8>],
         arguments: &[impl ToRedisArgs + Sync],
     ) -> Result<Value, StoreError> {
-        let call = async {
-            let command = |name: &str, script: &str| {
-                // Room for most, so that it need not grow.
-                let parts = 3 + keys.len() + arguments.len();
-                let mut command = Cmd::with_capacity(parts, script.len() + 256);
-                command.arg(name).arg(script).arg(keys.len());
-                command.arg(keys).arg(arguments);
-                command
-            };
-            match self
-                .inner
-                .link
-                .send(&command("EVALSHA", script.hash()))
-                .await
-            {
-                // A server that does not know the script has not run it. This one also makes it known.
-                Err(error) if is_unknown(&error) => {
-                    self.inner.link.send(&command("EVAL", script.text())).await
-                }
-                answer => answer,
-            }
+        let breaker = self.breaker(keys.first().map(Vec::as_slice));
+        let call = self.evaluate(script, keys, |command| {
+            command.arg(arguments);
+        });
+        self.within_deadline(breaker, call).await
+    }
+
+    /// Runs a script, however long it takes.
+    pub(crate) async fn evaluate(
+        &self,
+        script: &Script,
+        keys: &[impl ToRedisArgs],
+        arguments: impl Fn(&mut Cmd),
+    ) -> Result<Value, StoreError> {
+        let command = |name: &str, script: &str| {
+            // Room for most, so that it need not grow.
+            let mut command = Cmd::with_capacity(16 + keys.len(), script.len() + 256);
+            command.arg(name).arg(script).arg(keys.len()).arg(keys);
+            arguments(&mut command);
+            command
         };
-        let key = keys.first().map(Vec::as_slice);
-        let mut answer = self.within_deadline(key, call).await?;
+        let link = &self.inner.link;
+        let known = command("EVALSHA", script.hash());
+        let mut answer = match link.send(&known).await {
+            // A server that does not know the script has not run it. This one also makes it known.
+            Err(error) if is_unknown(&error) => {
+                let unknown = command("EVAL", script.text());
+                link.send(&unknown).await?
+            }
+            answer => answer?,
+        };
         if let Value::Array(parts) = &mut answer
             && let Some(Value::BulkString(last)) = parts.last()
             && last == b"stepped"
@@ -236,30 +244,42 @@ impl Store {
             parts.pop();
             self.inner.health.stepped();
         }
-        if !matches!(answer, Value::Array(_) | Value::Int(_)) {
-            let error = StoreError::bad_reply(&answer);
-            self.inner.health.failed(&error);
-            return Err(error);
+        match answer {
+            Value::Array(_) | Value::Int(_) => Ok(answer),
+            other => Err(StoreError::bad_reply(&other)),
         }
-        Ok(answer)
     }
 
     /// Forgets a key.
     pub(crate) async fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("DEL").arg(key);
-        self.within_deadline(Some(key), self.inner.link.send(&command))
-            .await?;
+        let call = self.inner.link.send(&command);
+        self.within_deadline(self.breaker(Some(key)), call).await?;
         Ok(())
     }
 
-    async fn within_deadline<T>(
+    /// The circuit for a key.
+    pub(crate) fn breaker(&self, key: Option<&[u8]>) -> &Breaker {
+        self.inner.breakers.of(|| key.map(<[u8]>::to_vec))
+    }
+
+    /// The hash slot of a key, in a cluster; keys of one slot may be used by one script.
+    pub(crate) fn slot(&self, key: &[u8]) -> u16 {
+        self.inner.breakers.slot(key)
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.inner.deadline
+    }
+
+    /// Makes a call, unless the circuit is open, and learns from its answer.
+    pub(crate) async fn within_deadline<T>(
         &self,
-        key: Option<&[u8]>,
+        breaker: &Breaker,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let health = &self.inner.health;
-        let breaker = self.inner.breakers.of(|| key.map(<[u8]>::to_vec));
         let under_way = match breaker.begin(|| self.time()) {
             Ok(under_way) => under_way,
             Err(error) => {

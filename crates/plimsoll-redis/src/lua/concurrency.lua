@@ -26,7 +26,8 @@ local function cost_of(member)
 end
 
 function kinds.k.load(rule, key)
-  local state = { key = key, used = -tonumber(redis.call('ZSCORE', key, 'total') or 0), freed = 0, late = {} }
+  local state = { key = key, used = -tonumber(redis.call('ZSCORE', key, 'total') or 0), freed = 0 }
+  state.late, state.leases, state.taken = {}, {}, 0
   local micros = now.s * 1000000 + math.floor(now.n / 1000)
   state.run_out = redis.call('ZRANGEBYSCORE', key, '(0', string.format('%.0f', micros))
   for _, member in ipairs(state.run_out) do state.freed = state.freed + cost_of(member) end
@@ -38,6 +39,8 @@ end
 -- Only then does it matter whether a lease lasts too long. All are looked at if the one that ends first does, and otherwise
 -- now and then: one in 64 refusals is often enough for what happens when a clock has stepped back.
 function kinds.k.refused(rule, state, cost, span)
+  if state.looked then return span end
+  state.looked = true
   local micros = now.s * 1000000 + math.floor(now.n / 1000)
   local after = string.format('(%.0f', micros)
   local first = redis.call('ZRANGEBYSCORE', state.key, after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -71,9 +74,9 @@ function kinds.k.wait(rule, state, cost)
 end
 
 function kinds.k.take(rule, state, cost)
-  state.used = state.used + cost
-  state.taken = cost
-  local last = -tonumber(redis.call('ZSCORE', state.key, 'fence') or 0)
+  state.used, state.taken = state.used + cost, state.taken + cost
+  state.leases[#state.leases + 1] = rule.id .. ':' .. string.format('%.0f', cost)
+  local last = state.fence or -tonumber(redis.call('ZSCORE', state.key, 'fence') or 0)
   state.fence = math.max(last + 1, now.s * 1000000 + math.floor(now.n / 1000))
   local rest = state.fence % 1000000
   state.recorded = { s = (state.fence - rest) / 1000000, n = rest * 1000 }
@@ -82,11 +85,11 @@ end
 function kinds.k.save(rule, state, key)
   for _, member in ipairs(state.run_out) do redis.call('ZREM', key, member) end
   for _, late in ipairs(state.late) do redis.call('ZADD', key, string.format('%.0f', late.ends), late.member) end
-  local change = (state.taken or 0) - state.freed
-  if state.taken then
+  local change = state.taken - state.freed
+  if state.taken > 0 then
     local ends = plus(now, rule.lease)
     local micros = string.format('%.0f', ends.s * 1000000 + math.ceil(ends.n / 1000))
-    redis.call('ZADD', key, micros, rule.id .. ':' .. string.format('%.0f', state.taken))
+    for _, member in ipairs(state.leases) do redis.call('ZADD', key, micros, member) end
     redis.call('ZADD', key, string.format('%.0f', -state.fence), 'fence')
     local span = tonumber(lifetime(rule.lease))
     if redis.call('PTTL', key) < span then redis.call('PEXPIRE', key, string.format('%.0f', span)) end

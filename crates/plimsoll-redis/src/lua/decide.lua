@@ -1,8 +1,9 @@
--- Decides: one call for one or several limits, all or none.
+-- Decides: one call for one or several limits, all or none, or for a list of demands on one limit.
 --
--- KEYS: one for each limit, all with the same hash tag.
+-- KEYS: one for each limit, all with the same hash tag; for `batch` one for each list, all of one limit.
 -- ARGV: what is asked, the time or nothing (see time.lua), the amount; then for each limit the letter of its kind and
--- its own arguments; last, for `book` the longest wait, or nothing, for `borrow` the most, for `undo` the moment.
+-- its own arguments; last, for `book` the longest wait, or nothing, for `borrow` the most, for `undo` the moment. For
+-- `batch` see list.lua.
 --
 -- | asked  | does                                            | answers                                       |
 -- |--------|-------------------------------------------------|-----------------------------------------------|
@@ -10,6 +11,7 @@
 -- |        |                                                 | more and when it is full                      |
 -- |        |                                                 | 0, the number of the limit that refused, why, |
 -- |        |                                                 | when all would grant, what is left, when full |
+-- | batch  | takes for each demand of the lists, in order    | what take would answer to each                |
 -- | peek   | nothing                                         | what take would answer                        |
 -- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
 -- |        |                                                 | and the moment                                |
@@ -32,11 +34,6 @@
 local asked, amount = ARGV[1], number_of(ARGV[3])
 
 local limits = {}
-for i, key in ipairs(KEYS) do
-  local kind = kinds[word()]
-  local rule = kind.rule()
-  limits[i] = { key = key, kind = kind, rule = rule, state = kind.load(rule, key) }
-end
 
 -- What is done to a state is done to the entries of other terms beside it.
 local function change(limit, what, ...)
@@ -88,7 +85,8 @@ local function recorded()
   return moment
 end
 
-local function decide(write)
+-- Decides, and takes in memory if `takes` says so. What is to be saved is marked.
+local function decide(takes)
   for i, limit in ipairs(limits) do
     local reason, span = refusal(limit)
     if reason then
@@ -99,18 +97,14 @@ local function decide(write)
         -- A limit that was not reached has not refused, so it charges nothing.
         if other_reason then span = span and other and most(span, other) end
       end
-      if write then
-        for j = 1, i do
-          if limits[j].state.unsaved then save(limits[j]) end
-        end
-      end
+      for j = 1, i do limits[j].changed = limits[j].changed or limits[j].state.unsaved end
       return { 0, i, reason, span_text(span), left, full }
     end
   end
   local answer = { 1 }
   for _, limit in ipairs(limits) do
-    local takes = write and amount > 0
-    if takes then change(limit, 'take', amount) end
+    if takes and amount > 0 then change(limit, 'take', amount) end
+    limit.changed = limit.changed or (takes and amount > 0) or limit.state.unsaved
     local left, full = room(limit)
     local more = ''
     if left < limit.rule.limit then
@@ -119,10 +113,17 @@ local function decide(write)
       full = ''
     end
     answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = left, more, full
-    -- Last: a state may look at what is still there as it was.
-    if takes or (write and limit.state.unsaved) then save(limit) end
   end
   answer[#answer + 1] = text_of_moment(recorded())
+  return answer
+end
+
+-- Decides and writes: last, because a state may look at what is still there as it was.
+local function take()
+  local answer = decide(true)
+  for _, limit in ipairs(limits) do
+    if limit.changed then save(limit) end
+  end
   return answer
 end
 
@@ -130,60 +131,3 @@ local function told(answer)
   if stepped then answer[#answer + 1] = 'stepped' end
   return answer
 end
-
-if asked == 'take' then return told(decide(true)) end
-if asked == 'peek' then return decide(false) end
-
-local limit = limits[1]
-if asked == 'look' then
-  local left, full = room(limit)
-  return { left, limit.kind.in_use(limit.rule, limit.state), full }
-end
-if asked == 'up_to' then
-  local left = limit.kind.available(limit.rule, limit.state)
-  local taken = math.min(left, amount)
-  if taken > 0 and limit.kind.wait(limit.rule, limit.state, taken) ~= nil then taken = 0 end
-  if taken > 0 then change(limit, 'take', taken) end
-  local answer = { taken, room(limit) }
-  if taken > 0 or limit.state.unsaved then save(limit) end
-  answer[#answer + 1] = text_of_moment(recorded())
-  return told(answer)
-end
-if asked == 'borrow' then
-  local longest = number()
-  if refusal(limit) then return told(decide(true)) end
-  -- The other half is for others, so batches get smaller as the limit is used up.
-  local half = math.floor(limit.kind.available(limit.rule, limit.state) / 2)
-  local batch = math.max(amount, math.min(longest, half))
-  if limit.kind.wait(limit.rule, limit.state, batch) == nil then amount = batch end
-  local answer = decide(true)
-  answer[#answer + 1] = amount
-  return told(answer)
-end
-if asked == 'charge' then
-  local part = amount
-  if not limit.kind.owes then part = math.min(amount, limit.kind.available(limit.rule, limit.state)) end
-  if part == 0 then return {} end
-  change(limit, 'take', part)
-end
-if asked == 'undo' then
-  change(limit, 'undo', amount, moment_of(word()))
-end
-if asked == 'book' then
-  local longest = word()
-  local reason, span = refusal(limit)
-  local late = span and longest ~= '' and less(number_of(longest), span)
-  if reason and (late or not span) then
-    return { 0, 1, reason, span_text(span), room(limit) }
-  end
-  if amount > 0 then
-    change(limit, 'take', amount)
-    save(limit)
-  end
-  return told({ 1, text_of(span or 0) })
-end
-if asked == 'add' then
-  change(limit, 'add', amount)
-end
-save(limit)
-return told({})

@@ -2,6 +2,7 @@
 //! `redis-cli`: Debian has them in the packages `redis-server` and `redis-tools`.
 
 mod bad_input;
+mod batches;
 mod borrowing;
 mod borrowing_bound;
 mod causes;

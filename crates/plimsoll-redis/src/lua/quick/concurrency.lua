@@ -1,27 +1,46 @@
 
 -- No lease has run out.
-local function quick()
-  local cost, limit, lease = ARGV[3] + 0, ARGV[5] + 0, ARGV[6] + 0
-  if ARGV[1] ~= 'take' or cost == 0 or cost > limit then return nil end
+local limit, lease = argv[5] + 0, argv[6] + 0
+local function quick(key, at)
   local micros = second * 1000000 + (nano - nano % 1000) / 1000
-  local used, fence = 0, math.max(1, micros)
+  local used, fence = 0, micros
   -- The last number and what is held are below 0, so they come first; then comes the lease that runs out next.
-  local first = call('ZRANGE', KEYS[1], 0, 2, 'WITHSCORES')
+  local first = call('ZRANGE', key, 0, 2, 'WITHSCORES')
   if first[1] then
     if first[1] ~= 'fence' or first[3] ~= 'total' or not first[6] or first[6] + 0 <= micros then return nil end
     used, fence = -first[4], math.max(fence, 1 - first[2])
   end
-  if used + cost > limit then
-    -- Leases that last longer than new ones were written before the clock stepped back. See concurrency.lua.
-    if micros % 64 == 0 or (first[6] and first[6] - micros > lease / 1000 + 1000) then return nil end
-    return { 0, 1, 'exhausted', '', math.max(0, limit - used), '' }
-  end
-  used = used + cost
+  fence = math.max(1, fence)
   local ends = nano + lease
   ends = second * 1000000 + (ends + -ends % 1000) / 1000
-  call('ZADD', KEYS[1], ends, ARGV[7] .. ':' .. ARGV[3], -used, 'total', -fence, 'fence')
-  local millis = hand and 3600000 or (lease + -lease % 1000000) / 1000000 + 1
-  if call('PTTL', KEYS[1]) < millis then call('PEXPIRE', KEYS[1], millis) end
-  local rest = fence % 1000000
-  return { 1, limit - used, '', '', string.format('%d.%d', (fence - rest) / 1000000, rest * 1000) }
+  local members, count, next = {}, 0, at + 1
+  for _ = 1, argv[at] do
+    local text = argv[next + 1]
+    local cost = text + 0
+    if cost == 0 or cost > limit then return nil end
+    for id = next + 2, next + 1 + argv[next] do
+      if used + cost > limit then
+        -- Leases that last longer than new ones were written before the clock stepped back. See concurrency.lua.
+        if micros % 64 == 0 or (first[6] and first[6] - micros > lease / 1000 + 1000) then return nil end
+        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
+        out[size + 4], out[size + 5], out[size + 6] = '', math.max(0, limit - used), ''
+        size = size + 6
+      else
+        used = used + cost
+        members[count + 1], members[count + 2] = ends, argv[id] .. ':' .. text
+        count = count + 2
+        local rest = fence % 1000000
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4] = 1, limit - used, '', ''
+        out[size + 5] = string.format('%d.%d', (fence - rest) / 1000000, rest * 1000)
+        size, fence = size + 5, fence + 1
+      end
+    end
+    next = next + 2 + argv[next]
+  end
+  if count > 0 then
+    call('ZADD', key, -used, 'total', 1 - fence, 'fence', unpack(members))
+    local millis = hand and 3600000 or (lease + -lease % 1000000) / 1000000 + 1
+    if call('PTTL', key) < millis then call('PEXPIRE', key, millis) end
+  end
+  return next
 end

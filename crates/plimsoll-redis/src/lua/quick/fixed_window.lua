@@ -1,23 +1,36 @@
 -- A window that is current, or the first one.
-local function quick()
-  local cost, limit, window = ARGV[3] + 0, ARGV[5] + 0, ARGV[6] + 0
-  if ARGV[1] ~= 'take' or cost == 0 or cost > limit then return nil end
-  local passed, start = current(ARGV[7], window)
+local limit, window = argv[5] + 0, argv[6] + 0
+local passed, start = current(argv[7], window)
+local function quick(key, at)
   if not passed then return nil end
   local used, span = 0, window - passed
-  local text = call('GET', KEYS[1])
+  local text = call('GET', key)
   if text then
     local began, count, length = string.match(text, '^(%S+) (%d+) (%w+) %S+$')
-    if began ~= start or length ~= ARGV[6] then return nil end
+    if began ~= start or length ~= argv[6] then return nil end
     used = count + 0
     if used > limit then return nil end
   end
-  if used + cost > limit then
-    return { 0, 1, 'exhausted', span, limit - used, span }
+  local before = used
+  local last = at + 2 * argv[at]
+  for run = at + 1, last, 2 do
+    local cost = argv[run + 1] + 0
+    if cost == 0 or cost > limit then return nil end
+    for _ = 1, argv[run] do
+      if used + cost > limit then
+        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
+        out[size + 4], out[size + 5], out[size + 6] = span, limit - used, span
+        size = size + 6
+      else
+        used = used + cost
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, span, span, stamp
+        size, stamp = size + 5, 0
+      end
+    end
   end
-  used = used + cost
-  local millis = hand and 3600000 or (span + -span % 1000000) / 1000000 + 1
-  local moment = string.format('%d.%d', second, nano)
-  call('SET', KEYS[1], string.format('%s %.0f %s %s', start, used, ARGV[6], moment), 'PX', millis)
-  return { 1, limit - used, span, span, moment }
+  if used > before then
+    local millis = hand and 3600000 or (span + -span % 1000000) / 1000000 + 1
+    call('SET', key, string.format('%s %.0f %s %s', start, used, argv[6], moment), 'PX', millis)
+  end
+  return last + 1
 end

@@ -1,30 +1,30 @@
 -- Counts of the current window and the one before, or none.
-local function quick()
-  local cost, limit, window = ARGV[3] + 0, ARGV[5] + 0, ARGV[6] + 0
-  if ARGV[1] ~= 'take' or cost == 0 or cost > limit then return nil end
-  local passed, start = current(ARGV[7], window)
+local limit, window = argv[5] + 0, argv[6] + 0
+local passed, start = current(argv[7], window)
+local function quick(key, at)
   if not passed then return nil end
   local used, before = 0, 0
-  local text = call('GET', KEYS[1])
+  local text = call('GET', key)
   if text then
     local began, count, previous, length = string.match(text, '^(%S+) (%d+) (%d+) (%w+) %S+$')
-    if began ~= start or length ~= ARGV[6] then return nil end
+    if began ~= start or length ~= argv[6] then return nil end
     used, before = count + 0, previous + 0
     if used > limit or before > limit then return nil end
   end
   -- What is available beside `taken`.
+  local fading = before * (window - passed)
   local function room(taken)
-    local free = (limit - taken) * window - before * (window - passed)
+    local free = (limit - taken) * window - fading
     if free < 0 then return 0 end
     return (free - free % window) / window
   end
-  -- The span into a window after which `more` fits beside `taken` while `fading` fades; nil if that is not in the window.
-  local function fits_after(taken, fading, more)
+  -- The span into a window after which `more` fits beside `taken` while `counted` fades; nil if that is not in the window.
+  local function fits_after(taken, counted, more)
     local beside = limit - taken - more
     if beside < 0 then return nil end
-    if fading <= beside then return 0 end
-    local span = window * (fading - beside)
-    span = (span + -span % fading) / fading
+    if counted <= beside then return 0 end
+    local span = window * (counted - beside)
+    span = (span + -span % counted) / counted
     if span < window then return span end
   end
   local function wait(taken, more)
@@ -32,17 +32,28 @@ local function quick()
     if not span then span = window + (fits_after(0, taken, more) or window) end
     return math.max(0, span - passed)
   end
-  local left = room(used)
-  if cost > left then
-    local full = window - passed
-    if used > 0 then full = full + window end
-    return { 0, 1, 'exhausted', wait(used, cost), left, full }
+  local read, left, full = used, room(used), 2 * window - passed
+  local last = at + 2 * argv[at]
+  for run = at + 1, last, 2 do
+    local cost = argv[run + 1] + 0
+    if cost == 0 or cost > limit then return nil end
+    for _ = 1, argv[run] do
+      if cost > left then
+        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
+        out[size + 4], out[size + 5] = wait(used, cost), left
+        out[size + 6] = used > 0 and full or window - passed
+        size = size + 6
+      else
+        used = used + cost
+        left = room(used)
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, left, wait(used, left + 1), full, stamp
+        size, stamp = size + 5, 0
+      end
+    end
   end
-  used = used + cost
-  left = room(used)
-  local full = 2 * window - passed
-  local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-  local moment = string.format('%d.%d', second, nano)
-  call('SET', KEYS[1], string.format('%s %.0f %.0f %s %s', start, used, before, ARGV[6], moment), 'PX', millis)
-  return { 1, left, wait(used, left + 1), full, moment }
+  if used > read then
+    local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
+    call('SET', key, string.format('%s %.0f %.0f %s %s', start, used, before, argv[6], moment), 'PX', millis)
+  end
+  return last + 1
 end

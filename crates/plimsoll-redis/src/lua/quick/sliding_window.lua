@@ -1,33 +1,46 @@
 -- A window whose newest segment is the current one.
-local function quick()
-  local cost, limit, window, segments = ARGV[3] + 0, ARGV[5] + 0, ARGV[6] + 0, ARGV[7] + 0
-  if ARGV[1] ~= 'take' or cost == 0 or cost > limit then return nil end
-  local passed, base = current(ARGV[8], window)
+local limit, window, segments = argv[5] + 0, argv[6] + 0, argv[7] + 0
+local passed, base = current(argv[8], window)
+local function quick(key, at)
   if not passed then return nil end
-  local text = call('GET', KEYS[1])
+  local text = call('GET', key)
   if not text then return nil end
   -- The last count is that of the newest segment. All before it stay as they are.
-  local began, division, used, middle, count = string.match(text, '^(%S+) (%S+) (%d+) %S+( [^;]+:)(%d+)$')
-  if began ~= base or division ~= ARGV[7] .. '/' .. ARGV[6] then return nil end
+  local began, division, kept, middle, count = string.match(text, '^(%S+) (%S+) (%d+) %S+( [^;]+:)(%d+)$')
+  if began ~= base or division ~= argv[7] .. '/' .. argv[6] then return nil end
   local scaled = passed * segments
   local newest = (scaled - scaled % window) / window
-  local oldest, last = string.match(middle, '^ (%-?%d+):'), string.match(middle, ' (%-?%d+):$', -7)
-  if not last or last + 0 ~= newest or oldest + 0 <= newest - segments then return nil end
+  local oldest, latest = string.match(middle, '^ (%-?%d+):'), string.match(middle, ' (%-?%d+):$', -7)
+  if not latest or latest + 0 ~= newest or oldest + 0 <= newest - segments then return nil end
   -- When a segment leaves.
   local function leaves(index)
     local parts = (index + segments) * window
     return (parts + -parts % segments) / segments - passed
   end
-  used = used + cost
-  if used > limit then
-    -- With the oldest segment goes at least 1.
-    if used > limit + 1 then return nil end
-    return { 0, 1, 'exhausted', leaves(oldest), limit + cost - used, leaves(newest) }
+  local used, more, full = kept + 0, leaves(oldest), leaves(newest)
+  local last = at + 2 * argv[at]
+  for run = at + 1, last, 2 do
+    local cost = argv[run + 1] + 0
+    if cost == 0 or cost > limit then return nil end
+    for _ = 1, argv[run] do
+      if used + cost > limit then
+        -- With the oldest segment goes at least 1.
+        if used + cost > limit + 1 then return nil end
+        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
+        out[size + 4], out[size + 5], out[size + 6] = more, limit - used, full
+        size = size + 6
+      else
+        used = used + cost
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, more, full, stamp
+        size, stamp = size + 5, 0
+      end
+    end
   end
-  local full = leaves(newest)
-  local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-  local moment = string.format('%d.%d', second, nano)
-  text = string.format('%s %s %.0f %s%s%.0f', base, division, used, moment, middle, count + cost)
-  call('SET', KEYS[1], text, 'PX', millis)
-  return { 1, limit - used, leaves(oldest), full, moment }
+  local taken = used - kept
+  if taken > 0 then
+    local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
+    text = string.format('%s %s %.0f %s%s%.0f', base, division, used, moment, middle, count + taken)
+    call('SET', key, text, 'PX', millis)
+  end
+  return last + 1
 end

@@ -1,11 +1,10 @@
 
 -- One greedy bucket that is full when it is new.
-local function quick()
-  local cost, burst, refill, period = ARGV[3] + 0, ARGV[7] + 0, ARGV[9] + 0, ARGV[10] + 0
-  if ARGV[1] ~= 'take' or cost == 0 or cost > burst then return nil end
+local burst, refill, period = argv[7] + 0, argv[9] + 0, argv[10] + 0
+local function quick(key, at)
   local capacity, missing = burst * period, 0
-  local terms = 'g' .. ARGV[7] .. '/' .. ARGV[9] .. '/' .. ARGV[10]
-  local text = call('GET', KEYS[1])
+  local terms = 'g' .. argv[7] .. '/' .. argv[9] .. '/' .. argv[10]
+  local text = call('GET', key)
   if text then
     local s, n, kept, known = string.match(text, '^(%d+)%.(%d+) (%d+) (%S+)$')
     if known ~= terms then return nil end
@@ -14,18 +13,34 @@ local function quick()
     missing = kept - span * refill
     if missing < 0 then missing = 0 end
   end
-  local after = missing + cost * period
-  local over = after - capacity
-  if over > 0 then
-    local held = capacity - missing
-    local left, full = (held - held % period) / period, (missing + -missing % refill) / refill
-    return { 0, 1, 'exhausted', (over + -over % refill) / refill, left, full }
+  local before, full = missing, nil
+  local last = at + 2 * argv[at]
+  for run = at + 1, last, 2 do
+    local cost = argv[run + 1] + 0
+    if cost == 0 or cost > burst then return nil end
+    for _ = 1, argv[run] do
+      local after = missing + cost * period
+      local over = after - capacity
+      if over > 0 then
+        local held = capacity - missing
+        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
+        out[size + 4] = (over + -over % refill) / refill
+        out[size + 5] = (held - held % period) / period
+        out[size + 6] = (missing + -missing % refill) / refill
+        size = size + 6
+      else
+        missing, full = after, (after + -after % refill) / refill
+        local part = -over % period
+        local rest = period - part
+        out[size + 1], out[size + 2] = 1, (-over - part) / period
+        out[size + 3], out[size + 4], out[size + 5] = (rest + -rest % refill) / refill, full, stamp
+        size, stamp = size + 5, 0
+      end
+    end
   end
-  local full = (after + -after % refill) / refill
-  local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-  local moment = string.format('%d.%d', second, nano)
-  call('SET', KEYS[1], string.format('%s %.0f %s', moment, after, terms), 'PX', millis)
-  local part = -over % period
-  local rest = period - part
-  return { 1, (-over - part) / period, (rest + -rest % refill) / refill, full, moment }
+  if missing > before then
+    local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
+    call('SET', key, string.format('%s %.0f %s', moment, missing, terms), 'PX', millis)
+  end
+  return last + 1
 end
