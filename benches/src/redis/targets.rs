@@ -10,10 +10,10 @@ impl Results {
     pub(crate) fn targets(&self) -> Vec<Target> {
         let mut targets = Vec::new();
         if let Some(case) = self.cases.iter().find(|case| case.callers == 64) {
-            for floor in [INCR, PIPELINED] {
+            for (floor, wanted) in [(INCR, 1.0), (PIPELINED, 0.6)] {
                 let what = format!("in Redis, 64 at once ÷ {floor}");
                 let ratio = case.ratio(BUCKET, floor);
-                targets.extend(ratio.map(|ratio| at_least(&what, ratio, 0.6, " ×")));
+                targets.extend(ratio.map(|ratio| at_least(&what, ratio, wanted, " ×")));
             }
             let borrowed = case.ratio(BORROWED, HOT);
             let what = "in Redis, 64 at once: borrowed ÷ unborrowed";
@@ -24,7 +24,7 @@ impl Results {
     }
 }
 
-/// Giving a lease back is a round trip of its own, and no decision; what is borrowed takes less than one.
+/// Giving a lease back is a round trip of its own, and no decision. Callers that wait share one.
 fn round_trips(case: &Case) -> Option<Target> {
     let ours = case
         .series
@@ -34,14 +34,11 @@ fn round_trips(case: &Case) -> Option<Target> {
         .filter(|series| ![LEASE, BORROWED].contains(&series.name))
         .flat_map(|series| series.samples.iter().map(|sample| sample.trips));
     let trips: Vec<f64> = trips.collect();
-    let (fewest, most) = (
-        trips.iter().copied().reduce(f64::min)?,
-        trips.iter().copied().reduce(f64::max)?,
-    );
+    let most = trips.iter().copied().reduce(f64::max)?;
     Some(Target {
         what: format!("in Redis, {} at once: round trips", case.callers),
-        wanted: "exactly 1".to_owned(),
-        measured: format!("{fewest:.4} to {most:.4}"),
-        met: (fewest - 1.0).abs() < 1e-9 && (most - 1.0).abs() < 1e-9,
+        wanted: "at most 1".to_owned(),
+        measured: format!("{most:.4}"),
+        met: most < 1.0 + 1e-9,
     })
 }

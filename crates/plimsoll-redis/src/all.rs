@@ -29,8 +29,22 @@ struct Inner {
     script: Script,
 }
 
+impl Store {
+    /// Several limiters that must all grant: see [`RedisAll`].
+    ///
+    /// # Errors
+    ///
+    /// If there are none, one is there twice, or one belongs to another store.
+    pub fn all(
+        &self,
+        limiters: impl IntoIterator<Item = RedisLimiter>,
+    ) -> Result<RedisAll, InvalidLimit> {
+        RedisAll::new(self.clone(), limiters.into_iter().collect())
+    }
+}
+
 impl RedisAll {
-    pub(crate) fn new(store: Store, members: Vec<RedisLimiter>) -> Result<Self, InvalidLimit> {
+    fn new(store: Store, members: Vec<RedisLimiter>) -> Result<Self, InvalidLimit> {
         if members.is_empty() {
             return Err(InvalidLimit::new("of", "empty", "at least 1 limiter"));
         }

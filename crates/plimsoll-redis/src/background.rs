@@ -4,9 +4,9 @@ use tokio::runtime::Handle;
 
 /// The runtime on which things are done in the background.
 #[derive(Default, Debug)]
-pub(crate) struct Home(OnceLock<Handle>);
+pub(crate) struct Background(OnceLock<Handle>);
 
-impl Home {
+impl Background {
     /// Of whoever calls, or else of who called first.
     pub(crate) fn handle(&self) -> Option<Handle> {
         match Handle::try_current() {

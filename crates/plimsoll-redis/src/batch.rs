@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll::Moment;
 use tokio::runtime::Handle;
@@ -65,19 +65,9 @@ pub(crate) struct Batcher {
 struct Lane {
     /// How many round trips are under way.
     trips: u32,
-    /// When one last ended.
-    heard: Instant,
+    /// When one last ended, or the first began.
+    heard: Moment,
     waiting: VecDeque<Waiter>,
-}
-
-impl Default for Lane {
-    fn default() -> Self {
-        Self {
-            trips: 0,
-            heard: Instant::now(),
-            waiting: VecDeque::new(),
-        }
-    }
 }
 
 /// What a caller does.
@@ -124,7 +114,11 @@ impl Batcher {
 
     fn turn(self: &Arc<Self>, slot: u16, demand: Demand) -> Turn {
         let mut lanes = self.lanes();
-        let lane = lanes.entry(slot).or_default();
+        let lane = lanes.entry(slot).or_insert_with(|| Lane {
+            trips: 0,
+            heard: self.store.time(),
+            waiting: VecDeque::new(),
+        });
         let free = self.has_room(lane);
         if free {
             lane.trips += 1;
@@ -149,7 +143,8 @@ impl Batcher {
             return true;
         }
         let last = Duration::from_micros(self.trip.load(Ordering::Relaxed));
-        let millis = last.max(lane.heard.elapsed()).as_millis();
+        let silent = self.store.time().since(lane.heard);
+        let millis = last.max(silent).as_millis();
         u128::from(lane.trips - DEPTH) < millis
     }
 
@@ -173,7 +168,7 @@ impl Batcher {
                 lists.write(command);
             })
             .await?;
-        let micros = u64::try_from(trip.began.elapsed().as_micros());
+        let micros = u64::try_from(self.store.time().since(trip.began).as_micros());
         self.trip
             .store(micros.unwrap_or(u64::MAX), Ordering::Relaxed);
         Ok(Replies {
@@ -218,7 +213,7 @@ impl Batcher {
         let lane = lanes.get_mut(&slot)?;
         let count = lane.waiting.len().min(LARGEST);
         if count == 0 {
-            end_trip(&mut lanes, slot);
+            end_trip(&mut lanes, slot, self.store.time());
             return None;
         }
         Some(lane.waiting.drain(..count).collect())
@@ -229,10 +224,10 @@ impl Batcher {
     }
 }
 
-fn end_trip(lanes: &mut HashMap<u16, Lane>, slot: u16) {
+fn end_trip(lanes: &mut HashMap<u16, Lane>, slot: u16, now: Moment) {
     if let Entry::Occupied(mut lane) = lanes.entry(slot) {
         lane.get_mut().trips -= 1;
-        lane.get_mut().heard = Instant::now();
+        lane.get_mut().heard = now;
         if lane.get().trips == 0 && lane.get().waiting.is_empty() {
             lane.remove();
         }
@@ -283,7 +278,7 @@ impl Replies {
 struct Trip {
     batcher: Arc<Batcher>,
     slot: u16,
-    began: Instant,
+    began: Moment,
     end: End,
 }
 
@@ -303,7 +298,7 @@ impl Trip {
         Self {
             batcher: Arc::clone(batcher),
             slot,
-            began: Instant::now(),
+            began: batcher.store.time(),
             end: End::CarryOn,
         }
     }
@@ -320,7 +315,7 @@ impl Trip {
             // Who gave up before it was sent is not charged.
             batch.retain(|waiter| !waiter.reply.is_closed());
             if !batch.is_empty() {
-                self.began = Instant::now();
+                self.began = self.batcher.store.time();
                 self.batcher.send_waiting(batch, &self).await;
             }
         }
@@ -338,7 +333,7 @@ impl Drop for Trip {
         };
         let mut abandoned = VecDeque::new();
         if !lane.waiting.is_empty() {
-            lane.heard = Instant::now();
+            lane.heard = self.batcher.store.time();
             let runtime = Handle::try_current();
             if let (End::CarryOn, Ok(runtime)) = (&self.end, runtime) {
                 drop(lanes);
@@ -349,7 +344,7 @@ impl Drop for Trip {
             }
             abandoned = std::mem::take(&mut lane.waiting);
         }
-        end_trip(&mut lanes, self.slot);
+        end_trip(&mut lanes, self.slot, self.batcher.store.time());
         drop(lanes);
         drop(abandoned);
     }

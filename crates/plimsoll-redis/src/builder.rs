@@ -4,17 +4,56 @@ use std::time::Duration;
 use plimsoll::Clock;
 
 use crate::circuit::Circuit;
+use crate::error::StoreError;
 use crate::health::Health;
 use crate::key::Naming;
 use crate::link::Link;
 use crate::nodes::Breakers;
-use crate::store::Inner;
-use crate::{Store, StoreError};
+use crate::store::{Inner, Store};
 
 /// How long a call may take unless somebody says otherwise.
 const DEADLINE: Duration = Duration::from_millis(50);
 
-/// Options of a [`Store`].
+impl Store {
+    /// The Redis at `url`, such as `redis://user:password@host:6379/0`, or `rediss://…` with the feature `tls`.
+    ///
+    /// Nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be understood.
+    pub fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::builder(url).open()
+    }
+
+    /// The Redis at `url`, with options.
+    pub fn builder(url: &str) -> StoreBuilder {
+        StoreBuilder::to(Address::Single(url.to_owned()))
+    }
+
+    /// The Redis Cluster of which some nodes are at `urls`, with options.
+    ///
+    /// Every subject lies on one node. A slot that moves is followed; nothing else is ever sent twice.
+    #[cfg(feature = "cluster")]
+    pub fn cluster<'a>(urls: impl IntoIterator<Item = &'a str>) -> StoreBuilder {
+        let urls = urls.into_iter().map(str::to_owned).collect();
+        StoreBuilder::to(Address::Cluster(urls))
+    }
+}
+
+/// Options of a [`Store`], made by [`Store::builder`] and `Store::cluster`.
+///
+/// ```
+/// use plimsoll_redis::Store;
+/// use std::time::Duration;
+///
+/// let store = Store::builder("redis://127.0.0.1")
+///     .namespace("shop")
+///     .deadline(Duration::from_millis(20))
+///     .open()?;
+/// # let _ = store;
+/// # Ok::<(), plimsoll_redis::StoreError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct StoreBuilder {
@@ -28,7 +67,7 @@ pub struct StoreBuilder {
 }
 
 #[derive(Clone)]
-pub(crate) enum Address {
+enum Address {
     Single(String),
     #[cfg(feature = "cluster")]
     Cluster(Vec<String>),
@@ -42,7 +81,7 @@ impl std::fmt::Debug for Address {
 }
 
 impl StoreBuilder {
-    pub(crate) fn to(address: Address) -> Self {
+    fn to(address: Address) -> Self {
         Self {
             address,
             namespace: b"plimsoll".to_vec(),

@@ -8,7 +8,7 @@ use crate::{RedisLimiter, StoreError};
 
 /// A batch that was taken beforehand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch {
+pub(crate) struct Borrowed {
     pub(crate) amount: u32,
     /// When, by the clock of the store.
     pub(crate) taken: Moment,
@@ -50,16 +50,16 @@ impl RedisLimiter {
     }
 
     /// Takes at least `least`, and up to `most` if that leaves as much for others.
-    pub(crate) async fn batch(
+    pub(crate) async fn borrow(
         &self,
         key: &[u8],
         least: u32,
         most: u32,
-    ) -> Result<Result<Batch, Denied>, StoreError> {
+    ) -> Result<Result<Borrowed, Denied>, StoreError> {
         let key = self.key(key);
         let mut answer = self.ask("borrow", key, least, most.to_string()).await?;
         Ok(match answer.verdict(&[self.limit()])? {
-            Verdict::Granted(standings) => Ok(Batch {
+            Verdict::Granted(standings) => Ok(Borrowed {
                 standing: standings.first().copied().unwrap_or_default(),
                 taken: answer.moment()?,
                 amount: answer.number()?,

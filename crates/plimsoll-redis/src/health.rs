@@ -1,4 +1,4 @@
-//! What went wrong with a store, for those who look: counted by cause, remembered, told and logged.
+//! What went wrong with a store: counted by cause, remembered, sent to subscribers and logged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -188,19 +188,19 @@ impl Health {
             at: self.now(),
         };
         #[cfg(feature = "tracing")]
-        self.lines.failed(&failure);
+        self.lines.failed(kind, &failure.message);
         *locked(&self.last) = Some(failure.clone());
-        self.tell(StoreEvent::Failed(failure));
+        self.publish(StoreEvent::Failed(failure));
     }
 
     pub(crate) fn stepped(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
-        self.tell(StoreEvent::ClockStepped);
+        self.publish(StoreEvent::ClockStepped);
     }
 
     pub(crate) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        self.tell(StoreEvent::Connected);
+        self.publish(StoreEvent::Connected);
     }
 
     /// What the server says about its memory, in one or several texts of `INFO memory`.
@@ -213,23 +213,23 @@ impl Health {
                 policy,
                 "the store may forget limits when it runs out of memory: set maxmemory-policy to noeviction"
             );
-            self.tell(StoreEvent::Evicts(policy));
+            self.publish(StoreEvent::Evicts(policy));
         }
     }
 
     pub(crate) fn opened(&self) {
         #[cfg(feature = "tracing")]
         self.lines.opened();
-        self.tell(StoreEvent::Opened);
+        self.publish(StoreEvent::Opened);
     }
 
     pub(crate) fn closed(&self) {
         #[cfg(feature = "tracing")]
         tracing::info!("the store answers again");
-        self.tell(StoreEvent::Closed);
+        self.publish(StoreEvent::Closed);
     }
 
-    fn tell(&self, event: StoreEvent) {
+    fn publish(&self, event: StoreEvent) {
         // Nobody listens, mostly.
         let _ = self.events.send(event);
     }

@@ -65,21 +65,21 @@
 //! `?protocol=resp2`. Dragonfly runs scripts by another Lua, whose whole numbers overflow where those of 5.1 do not: limits
 //! are not exact there, and it is not supported.
 
-mod after;
 mod all;
 mod answer;
+mod background;
 mod batch;
 mod borrow;
 mod builder;
 mod bytes;
+mod charge;
 mod circuit;
 mod decision;
 #[cfg(feature = "spec")]
 mod described;
 mod error;
-mod face;
+mod fleet;
 mod health;
-mod home;
 mod key;
 mod lease;
 mod limiter;
@@ -99,7 +99,7 @@ pub use bytes::StoreKey;
 pub use circuit::Circuit;
 pub use decision::{Decision, RedisPermit};
 pub use error::{StoreError, StoreErrorKind};
-pub use face::{Fleet, FleetBuilder, FleetKey, FleetTotals};
+pub use fleet::{Fleet, FleetBuilder, FleetKey, FleetTotals};
 pub use health::{StoreEvent, StoreEvents, StoreFailure, StoreStats};
 pub use limiter::{RedisLimiter, Seen};
 pub use outage::Outage;

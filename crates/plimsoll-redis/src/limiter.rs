@@ -10,16 +10,37 @@ use crate::key;
 use crate::lease::Leases;
 use crate::rule::{Kind, number};
 use crate::script::Script;
-use crate::{Decision, RedisPermit, RedisRule, Store, StoreError, StoreErrorKind};
+use crate::store::Store;
+use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 
-/// A limit kept in Redis, with one state for each key. Made by [`Store::limiter`].
+/// A limit held in Redis, with one state for each key. Made by [`Store::limiter`].
 ///
-/// Every decision is one script, so one round trip, and atomic; decisions that are made at the same time share the
-/// connection and travel together. The time is that of the server. What a key used is forgotten as soon as that makes
-/// no difference.
+/// A decision is made by a script, so it is atomic and takes one round trip. The time is that of the server. The state of a
+/// key expires as soon as it makes no difference.
 ///
-/// There is no queue: what cannot be granted now is refused, with the time at which to come back. Clones are the
-/// same limiter.
+/// There is no queue: what cannot be granted now is refused, with the time at which to retry. Clones are the same limiter.
+///
+/// ```no_run
+/// use plimsoll::TokenBucket;
+/// use plimsoll_redis::{Decision, Store};
+///
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let api = store.limiter("api", TokenBucket::per_second(100))?;
+/// match api.decide("customer 42", 1).await? {
+///     Decision::Granted(permit) => println!("{} left", permit.standing().remaining()),
+///     Decision::Denied(denied) => println!("retry after {:?}", denied.retry_after()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Many callers
+///
+/// A call of [`decide`](Self::decide) that comes alone is sent at once. Calls that come while round trips of this limiter are
+/// under way are collected, and one script decides all of them, in order and exactly as if each had been sent by
+/// itself. Each call has its own [deadline](crate::StoreBuilder::deadline) and its own answer. A call that is dropped
+/// before it was sent takes nothing.
 #[derive(Clone)]
 pub struct RedisLimiter {
     inner: Arc<Inner>,
@@ -46,8 +67,26 @@ pub struct Seen {
     pub in_use: u64,
 }
 
+impl Store {
+    /// A limiter of this name. All processes that use the name in the same namespace share its state, one for each key.
+    ///
+    /// Windows and refills are counted from 1970 on, so that all processes agree where they begin.
+    ///
+    /// # Errors
+    ///
+    /// If the limit cannot be held in Redis: a window of more than 1024 segments, a lease shorter than a
+    /// millisecond.
+    pub fn limiter(
+        &self,
+        name: &str,
+        rule: impl Into<RedisRule>,
+    ) -> Result<RedisLimiter, InvalidLimit> {
+        RedisLimiter::new(self.clone(), name, rule.into())
+    }
+}
+
 impl RedisLimiter {
-    pub(crate) fn new(store: Store, name: &str, rule: RedisRule) -> Result<Self, InvalidLimit> {
+    fn new(store: Store, name: &str, rule: RedisRule) -> Result<Self, InvalidLimit> {
         rule.check()?;
         let inner = Inner {
             name: name.to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll::{Clock, Moment};
 
-use crate::{StoreErrorKind, StoreFailure};
+use crate::error::StoreErrorKind;
 
 /// Between two lines of one kind there is at least this time: a store that is asked a million times a second and fails does
 /// not write a million lines.
@@ -26,12 +26,12 @@ struct Line {
 }
 
 impl Lines {
-    pub(crate) fn failed(&self, failure: &StoreFailure) {
-        let line = &self.failures[failure.kind.index()];
+    pub(crate) fn failed(&self, kind: StoreErrorKind, message: &str) {
+        let line = &self.failures[kind.index()];
         if let Some(suppressed) = line.due(Clock::system().precise_now()) {
             tracing::warn!(
-                cause = failure.kind.as_str(),
-                message = failure.message,
+                cause = kind.as_str(),
+                message,
                 suppressed,
                 "the store did not decide"
             );

@@ -1,10 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll::{Clock, InvalidLimit, Moment};
+use plimsoll::{Clock, Moment};
 use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 
-use crate::builder::Address;
 use crate::circuit::Breaker;
 use crate::health::{Health, StoreEvents, StoreStats};
 use crate::key::Naming;
@@ -12,13 +11,13 @@ use crate::link::Link;
 use crate::nodes::Breakers;
 use crate::rule::moment;
 use crate::script::Script;
-use crate::{RedisAll, RedisLimiter, RedisRule, StoreBuilder, StoreError, StoreErrorKind};
+use crate::{StoreError, StoreErrorKind};
 
-/// A Redis that keeps limits.
+/// A Redis that holds limits.
 ///
-/// It connects when it is first asked, shares one connection among all who ask, and connects again when that breaks; a
-/// program starts and runs without its store, and every call says by itself if there is none. Clones are the
-/// same store.
+/// A store connects when it is first used, shares one connection among all callers, and connects again when the
+/// connection breaks. A program starts and runs without its store: every call reports by itself that there is none.
+/// Clones are the same store.
 ///
 /// ```no_run
 /// use plimsoll::TokenBucket;
@@ -55,60 +54,6 @@ impl Store {
         Self {
             inner: Arc::new(inner),
         }
-    }
-
-    /// The Redis at `url`, such as `redis://user:password@host:6379/0`, or `rediss://…` with the feature `tls`.
-    ///
-    /// Nothing is connected yet.
-    ///
-    /// # Errors
-    ///
-    /// If the address cannot be understood.
-    pub fn connect(url: &str) -> Result<Self, StoreError> {
-        Self::builder(url).open()
-    }
-
-    /// The Redis at `url`, with options.
-    pub fn builder(url: &str) -> StoreBuilder {
-        StoreBuilder::to(Address::Single(url.to_owned()))
-    }
-
-    /// The Redis Cluster of which some nodes are at `urls`, with options.
-    ///
-    /// Every subject lies on one node. A slot that moves is followed; nothing else is ever sent twice.
-    #[cfg(feature = "cluster")]
-    pub fn cluster<'a>(urls: impl IntoIterator<Item = &'a str>) -> StoreBuilder {
-        let urls = urls.into_iter().map(str::to_owned).collect();
-        StoreBuilder::to(Address::Cluster(urls))
-    }
-
-    /// A limiter of this name. All processes that use the name in the same namespace share what it keeps, one state
-    /// for each key.
-    ///
-    /// Windows and refills are counted from 1970 on, so that all agree where they begin.
-    ///
-    /// # Errors
-    ///
-    /// If the limit cannot be kept in Redis: a window of more than 1024 segments, a lease shorter than a
-    /// millisecond.
-    pub fn limiter(
-        &self,
-        name: &str,
-        rule: impl Into<RedisRule>,
-    ) -> Result<RedisLimiter, InvalidLimit> {
-        RedisLimiter::new(self.clone(), name, rule.into())
-    }
-
-    /// Several limiters that must all grant: see [`RedisAll`].
-    ///
-    /// # Errors
-    ///
-    /// If there are none, one is there twice, or one belongs to another store.
-    pub fn all(
-        &self,
-        limiters: impl IntoIterator<Item = RedisLimiter>,
-    ) -> Result<RedisAll, InvalidLimit> {
-        RedisAll::new(self.clone(), limiters.into_iter().collect())
     }
 
     /// Whether a call made now would be sent: `false` while the [circuit](crate::Circuit) is open, in a cluster of any node.
@@ -153,7 +98,8 @@ impl Store {
         self.inner.clock.clone().unwrap_or_default()
     }
 
-    fn time(&self) -> Moment {
+    /// The time of this process, or that of the clock the store was built with.
+    pub(crate) fn time(&self) -> Moment {
         self.inner.health.now()
     }
 

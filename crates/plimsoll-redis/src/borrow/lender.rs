@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use plimsoll::{Clock, Demand, Denied, Moment, Standing};
 
 use super::Settings;
-use super::refill::{Flight, arrival};
-use super::stock::{Landed, Lot, Stock, Tag};
+use super::refill::{Fetch, fetched_by};
+use super::stock::{Fetched, Portion, Stock, Tag};
 use super::table::Table;
-use crate::home::Home;
+use crate::background::Background;
 use crate::{RedisLimiter, StoreError};
 
 /// What one process has borrowed of a limit, and knows of it.
@@ -17,7 +17,7 @@ pub(crate) struct Lender {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) table: Table,
-    pub(super) home: Home,
+    pub(super) background: Background,
     pub(super) sweeping: AtomicBool,
     lost: AtomicU64,
 }
@@ -43,9 +43,9 @@ pub(crate) enum Taken {
 enum Step {
     Done(Taken),
     /// Fetch a batch.
-    Fly(Flight),
+    Fetch(Fetch),
     /// Wait for the batch that is on its way.
-    Join(tokio::sync::watch::Receiver<Landed>),
+    Join(tokio::sync::watch::Receiver<Fetched>),
 }
 
 /// For so many batches one waits; after that one asks for oneself, so that nobody waits long for others.
@@ -56,7 +56,7 @@ impl Lender {
         Self {
             clock: limiter.store().clock(),
             table: Table::new(settings.max_keys),
-            home: Home::default(),
+            background: Background::default(),
             sweeping: AtomicBool::new(false),
             lost: AtomicU64::new(0),
             limiter,
@@ -81,10 +81,10 @@ impl Lender {
             let known = self.known(stock, now, cost);
             (known, self.early(stock, key, now))
         });
-        let Some((known, flight)) = found else {
+        let Some((known, fetch)) = found else {
             return Known::Nothing;
         };
-        self.set_off(flight);
+        self.start(fetch);
         known
     }
 
@@ -119,14 +119,14 @@ impl Lender {
         for _ in 0..ROUNDS {
             match self.step(key, cost) {
                 Step::Done(taken) => return Ok(taken),
-                Step::Fly(mut flight) => {
-                    let landed = flight.tell();
-                    tokio::spawn(flight.fly());
-                    return landed.await;
+                Step::Fetch(mut fetch) => {
+                    let fetched = fetch.leader_answer();
+                    tokio::spawn(fetch.run());
+                    return fetched.await;
                 }
-                Step::Join(flight) => match arrival(flight).await {
-                    Landed::Failed(kind) => return Err(StoreError::new(kind)),
-                    Landed::Here | Landed::NotYet => {}
+                Step::Join(fetch) => match fetched_by(fetch).await {
+                    Fetched::Failed(kind) => return Err(StoreError::new(kind)),
+                    Fetched::Here | Fetched::NotYet => {}
                 },
             }
         }
@@ -147,15 +147,15 @@ impl Lender {
                 }
             }
             // One whose task is gone brings nothing.
-            if let Some(flight) = stock.flight.as_ref().filter(|it| it.has_changed().is_ok()) {
-                let flight = flight.clone();
+            if let Some(fetch) = stock.fetch.as_ref().filter(|it| it.has_changed().is_ok()) {
+                let fetch = fetch.clone();
                 stock.queued = stock.queued.saturating_add(cost);
-                return Step::Join(flight);
+                return Step::Join(fetch);
             }
-            Step::Fly(self.flight(stock, key, now, cost))
+            Step::Fetch(self.fetch(stock, key, now, cost))
         });
         self.give_back(key, stale);
-        self.set_off(early);
+        self.start(early);
         // There is no room for another key.
         step.unwrap_or(Step::Done(Taken::AskStore))
     }
@@ -205,23 +205,25 @@ impl Lender {
     /// Something borrowed was not used after all.
     pub(crate) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32, tag: Tag) {
         let now = self.clock.precise_now();
-        let lot = Lot { left: cost, tag };
+        let portion = Portion { left: cost, tag };
         let over = self.table.with(key, now, |stock| {
             stock.forget_refusal();
-            stock.put(now, lot, self.settings.most)
+            stock.put(now, portion, self.settings.most)
         });
-        let over = over.unwrap_or(Some(lot));
-        let counts = |lot: &Lot| lot.tag.counts_until.is_none_or(|until| now < until);
+        let over = over.unwrap_or(Some(portion));
+        let counts = |portion: &Portion| portion.tag.counts_until.is_none_or(|until| now < until);
         self.give_back(key, over.into_iter().filter(counts).collect());
         self.keep_sweeping();
     }
 
     /// Gives back in the store, in the background.
-    pub(super) fn give_back(self: &Arc<Self>, key: &Arc<[u8]>, lots: Vec<Lot>) {
-        for lot in lots {
+    pub(super) fn give_back(self: &Arc<Self>, key: &Arc<[u8]>, portions: Vec<Portion>) {
+        for portion in portions {
             let (lender, key) = (Arc::clone(self), Arc::clone(key));
-            let spawned = self.home.spawn(async move {
-                let answer = lender.limiter.put_back(&key, lot.left, lot.tag.taken);
+            let spawned = self.background.spawn(async move {
+                let answer = lender
+                    .limiter
+                    .put_back(&key, portion.left, portion.tag.taken);
                 lender.count_lost(answer.await.is_err());
             });
             self.count_lost(!spawned);

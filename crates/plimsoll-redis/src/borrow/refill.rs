@@ -6,54 +6,54 @@ use plimsoll::{Denied, Moment, Standing};
 use tokio::sync::{oneshot, watch};
 
 use super::lender::{Lender, Taken};
-use super::stock::{Landed, Stock, Tag};
-use crate::after::Batch;
+use super::stock::{Fetched, Stock, Tag};
+use crate::charge::Borrowed;
 use crate::{StoreError, StoreErrorKind};
 
 /// A batch to be fetched. It is fetched by a task of its own, so that nothing is lost if the one who asked for it gives
 /// up.
-pub(super) struct Flight {
+pub(super) struct Fetch {
     lender: Arc<Lender>,
     key: Arc<[u8]>,
     least: u32,
     most: u32,
-    landed: watch::Sender<Landed>,
+    fetched: watch::Sender<Fetched>,
     /// Who asked for it, and gets the least of it.
     leader: Option<oneshot::Sender<Result<Taken, StoreError>>>,
 }
 
 /// Waits until a batch is here.
-pub(super) async fn arrival(mut flight: watch::Receiver<Landed>) -> Landed {
-    match flight.wait_for(|landed| *landed != Landed::NotYet).await {
-        Ok(landed) => *landed,
+pub(super) async fn fetched_by(mut fetch: watch::Receiver<Fetched>) -> Fetched {
+    match fetch.wait_for(|fetched| *fetched != Fetched::NotYet).await {
+        Ok(fetched) => *fetched,
         // The runtime it was fetched on is gone.
-        Err(_) => Landed::Failed(StoreErrorKind::Unreachable),
+        Err(_) => Fetched::Failed(StoreErrorKind::Unreachable),
     }
 }
 
 impl Lender {
     /// Begins to fetch a batch of at least `least`.
-    pub(super) fn flight(
+    pub(super) fn fetch(
         self: &Arc<Self>,
         stock: &mut Stock,
         key: &Arc<[u8]>,
         now: Moment,
         least: u32,
-    ) -> Flight {
-        let (landed, flight) = watch::channel(Landed::NotYet);
-        stock.flight = Some(flight);
+    ) -> Fetch {
+        let (fetched, fetch) = watch::channel(Fetched::NotYet);
+        stock.fetch = Some(fetch);
         let settings = &self.settings;
-        let hungry = std::mem::take(&mut stock.hungry);
+        let unmet = std::mem::take(&mut stock.unmet);
         let batch = stock.pace.next(now, settings.target, settings.most);
-        let batch = batch.max(hungry.min(settings.most));
+        let batch = batch.max(unmet.min(settings.most));
         // Together with what is here never more than may be held, once the least of it is used.
         let room = settings.most.saturating_sub(stock.held(now));
-        Flight {
+        Fetch {
             lender: Arc::clone(self),
             key: Arc::clone(key),
             least,
             most: batch.min(least.saturating_add(room)).max(least),
-            landed,
+            fetched,
             leader: None,
         }
     }
@@ -64,24 +64,24 @@ impl Lender {
         stock: &mut Stock,
         key: &Arc<[u8]>,
         now: Moment,
-    ) -> Option<Flight> {
+    ) -> Option<Fetch> {
         let (batch, held) = (stock.pace.batch(), stock.held(now));
         let low = batch >= 4 && held <= batch / 2 && held < self.settings.most;
-        let wanted = low && stock.flight.is_none() && !stock.is_refused(now);
+        let wanted = low && stock.fetch.is_none() && !stock.is_refused(now);
         // Without a runtime there is nobody to fetch it.
-        (wanted && self.home.handle().is_some()).then(|| self.flight(stock, key, now, 1))
+        (wanted && self.background.handle().is_some()).then(|| self.fetch(stock, key, now, 1))
     }
 
-    pub(super) fn set_off(&self, flight: Option<Flight>) {
-        if let Some(flight) = flight {
-            self.home.spawn(flight.fly());
+    pub(super) fn start(&self, fetch: Option<Fetch>) {
+        if let Some(fetch) = fetch {
+            self.background.spawn(fetch.run());
         }
     }
 }
 
-impl Flight {
+impl Fetch {
     /// The answer for the one who asked.
-    pub(super) fn tell(
+    pub(super) fn leader_answer(
         &mut self,
     ) -> impl Future<Output = Result<Taken, StoreError>> + Send + use<> {
         let (leader, answer) = oneshot::channel();
@@ -92,19 +92,22 @@ impl Flight {
         }
     }
 
-    pub(super) async fn fly(mut self) {
+    pub(super) async fn run(mut self) {
         let lender = Arc::clone(&self.lender);
         let asked = lender.clock.precise_now();
-        let answer = lender.limiter.batch(&self.key, self.least, self.most).await;
-        let landed = match &answer {
-            Ok(_) => Landed::Here,
-            Err(error) => Landed::Failed(error.kind()),
+        let answer = lender
+            .limiter
+            .borrow(&self.key, self.least, self.most)
+            .await;
+        let fetched = match &answer {
+            Ok(_) => Fetched::Here,
+            Err(error) => Fetched::Failed(error.kind()),
         };
         let leader = self.leader.take().filter(|leader| !leader.is_closed());
         let used = if leader.is_some() { self.least } else { 0 };
         let taken = match answer {
             Ok(Ok(batch)) => {
-                let (tag, standing) = self.unload(asked, &batch, used);
+                let (tag, standing) = self.keep(asked, &batch, used);
                 Ok(Taken::Granted(tag, standing))
             }
             Ok(Err(denied)) => {
@@ -117,13 +120,13 @@ impl Flight {
             }
         };
         // Last: who wakes up finds everything in its place.
-        self.landed.send_replace(landed);
+        self.fetched.send_replace(fetched);
         if let Some(Err(Ok(Taken::Granted(tag, _)))) = leader.map(|leader| leader.send(taken)) {
             lender.put_back(&self.key, used, tag);
         }
     }
 
-    fn unload(&self, asked: Moment, batch: &Batch, used: u32) -> (Tag, Option<Standing>) {
+    fn keep(&self, asked: Moment, batch: &Borrowed, used: u32) -> (Tag, Option<Standing>) {
         let lender = &self.lender;
         let now = lender.clock.precise_now();
         let mut over = None;
@@ -157,8 +160,8 @@ impl Flight {
     /// It is not on its way any more.
     fn end<T>(&self, now: Moment, then: impl FnOnce(&mut Stock) -> T) -> Option<T> {
         self.lender.table.with(&self.key, now, |stock| {
-            stock.flight = None;
-            stock.hungry = std::mem::take(&mut stock.queued);
+            stock.fetch = None;
+            stock.unmet = std::mem::take(&mut stock.queued);
             then(stock)
         })
     }

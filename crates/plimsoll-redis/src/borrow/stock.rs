@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Settings;
 use super::pace::Pace;
-use crate::after::Batch;
+use crate::charge::Borrowed;
 
 /// Where something borrowed came from, so that it can go back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,14 +24,14 @@ pub(crate) struct Tag {
 
 /// Some of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lot {
+pub(super) struct Portion {
     pub(super) left: u32,
     pub(super) tag: Tag,
 }
 
 /// What has become of a batch that was on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Landed {
+pub(super) enum Fetched {
     NotYet,
     Here,
     Failed(crate::StoreErrorKind),
@@ -51,35 +51,38 @@ struct Refused {
 #[derive(Debug)]
 pub(super) struct Stock {
     /// The oldest first; at most two.
-    lots: Vec<Lot>,
+    portions: Vec<Portion>,
     pub(super) pace: Pace,
     refused: Option<Refused>,
     /// What the store said of the key, and when.
     seen: Option<(Standing, Moment)>,
     /// The batch that is on its way.
-    pub(super) flight: Option<watch::Receiver<Landed>>,
+    pub(super) fetch: Option<watch::Receiver<Fetched>>,
     /// What those cost who wait for it, and those who waited for the one before.
     pub(super) queued: u32,
-    pub(super) hungry: u32,
+    pub(super) unmet: u32,
 }
 
 impl Stock {
     pub(super) fn new(now: Moment) -> Self {
         Self {
-            lots: Vec::new(),
+            portions: Vec::new(),
             pace: Pace::new(now),
             refused: None,
             seen: None,
-            flight: None,
+            fetch: None,
             queued: 0,
-            hungry: 0,
+            unmet: 0,
         }
     }
 
     /// What can be used now.
     pub(super) fn held(&self, now: Moment) -> u32 {
-        let good = self.lots.iter().filter(|lot| now < lot.tag.use_by);
-        good.fold(0, |sum, lot| sum.saturating_add(lot.left))
+        let good = self
+            .portions
+            .iter()
+            .filter(|portion| now < portion.tag.use_by);
+        good.fold(0, |sum, portion| sum.saturating_add(portion.left))
     }
 
     /// Uses some of it.
@@ -91,20 +94,26 @@ impl Stock {
         let mut left = cost;
         let mut tag = None;
         // What is of one moment can go back whole.
-        let whole = |lot: &&mut Lot| lot.tag.exact && now < lot.tag.use_by && lot.left >= cost;
-        if let Some(lot) = self.lots.iter_mut().find(whole) {
-            lot.left -= cost;
+        let whole = |portion: &&mut Portion| {
+            portion.tag.exact && now < portion.tag.use_by && portion.left >= cost
+        };
+        if let Some(portion) = self.portions.iter_mut().find(whole) {
+            portion.left -= cost;
             left = 0;
-            tag = Some(lot.tag);
+            tag = Some(portion.tag);
         }
-        for lot in self.lots.iter_mut().filter(|lot| now < lot.tag.use_by) {
+        for portion in self
+            .portions
+            .iter_mut()
+            .filter(|portion| now < portion.tag.use_by)
+        {
             // All of it is said to be of the oldest: what is given back later is then never too much.
-            tag = tag.or(Some(lot.tag));
-            let part = left.min(lot.left);
-            lot.left -= part;
+            tag = tag.or(Some(portion.tag));
+            let part = left.min(portion.left);
+            portion.left -= part;
             left -= part;
         }
-        self.lots.retain(|lot| lot.left > 0);
+        self.portions.retain(|portion| portion.left > 0);
         tag
     }
 
@@ -113,10 +122,10 @@ impl Stock {
         &mut self,
         asked: Moment,
         now: Moment,
-        batch: &Batch,
+        batch: &Borrowed,
         used: u32,
         settings: &Settings,
-    ) -> (Tag, Option<Lot>) {
+    ) -> (Tag, Option<Portion>) {
         let reset = batch.standing.reset().map(|reset| asked.plus(reset));
         let counts_until = reset.filter(|_| settings.kind.windowed);
         let kept = asked.plus(settings.keep);
@@ -130,51 +139,58 @@ impl Stock {
         self.refused = None;
         self.pace.used(used);
         let left = batch.amount.saturating_sub(used);
-        (tag, self.put(now, Lot { left, tag }, settings.most))
+        (tag, self.put(now, Portion { left, tag }, settings.most))
     }
 
     /// Puts something into the stock; what is more than may be held is to go back.
-    pub(super) fn put(&mut self, now: Moment, mut lot: Lot, most: u32) -> Option<Lot> {
+    pub(super) fn put(&mut self, now: Moment, mut portion: Portion, most: u32) -> Option<Portion> {
         let room = most.saturating_sub(self.held(now));
-        let kept = if now < lot.tag.use_by {
-            lot.left.min(room)
+        let kept = if now < portion.tag.use_by {
+            portion.left.min(room)
         } else {
             0
         };
-        let over = lot.left - kept;
-        lot.left = kept;
+        let over = portion.left - kept;
+        portion.left = kept;
         if kept > 0 {
-            match self.lots.iter_mut().find(|other| other.tag == lot.tag) {
+            match self
+                .portions
+                .iter_mut()
+                .find(|other| other.tag == portion.tag)
+            {
                 Some(other) => other.left = other.left.saturating_add(kept),
                 None => {
-                    let earlier = |other: &Lot| other.tag.taken <= lot.tag.taken;
-                    let place = self.lots.partition_point(earlier);
-                    self.lots.insert(place, lot);
+                    let earlier = |other: &Portion| other.tag.taken <= portion.tag.taken;
+                    let place = self.portions.partition_point(earlier);
+                    self.portions.insert(place, portion);
                 }
             }
             self.merge();
         }
-        (over > 0).then_some(Lot { left: over, ..lot })
+        (over > 0).then_some(Portion {
+            left: over,
+            ..portion
+        })
     }
 
-    /// Makes one of the two oldest lots if there are more than two, and they need not go back to their own moments.
+    /// Makes one of the two oldest portions if there are more than two, and they need not go back to their own moments.
     fn merge(&mut self) {
-        let many = self.lots.len() > 2;
-        if let [first, second, ..] = &mut self.lots[..]
+        let many = self.portions.len() > 2;
+        if let [first, second, ..] = &mut self.portions[..]
             && many
             && !first.tag.exact
         {
             first.left = first.left.saturating_add(second.left);
             first.tag.use_by = first.tag.use_by.min(second.tag.use_by);
-            self.lots.remove(1);
+            self.portions.remove(1);
         }
     }
 
     /// Takes out what is not used any more; with `all`, everything. Only what is worth giving back is handed out.
-    pub(super) fn clear(&mut self, now: Moment, all: bool) -> Vec<Lot> {
-        let old = |lot: &mut Lot| all || lot.tag.use_by <= now;
-        let old: Vec<_> = self.lots.extract_if(.., old).collect();
-        let counts = |lot: &Lot| lot.tag.counts_until.is_none_or(|until| now < until);
+    pub(super) fn clear(&mut self, now: Moment, all: bool) -> Vec<Portion> {
+        let old = |portion: &mut Portion| all || portion.tag.use_by <= now;
+        let old: Vec<_> = self.portions.extract_if(.., old).collect();
+        let counts = |portion: &Portion| portion.tag.counts_until.is_none_or(|until| now < until);
         old.into_iter().filter(counts).collect()
     }
 
@@ -235,7 +251,7 @@ impl Stock {
     /// Whether nothing would be lost by forgetting it.
     pub(super) fn is_idle(&self, now: Moment, keep: Duration) -> bool {
         let paced = now < self.pace.since().plus(keep);
-        self.lots.is_empty() && self.flight.is_none() && !self.is_refused(now) && !paced
+        self.portions.is_empty() && self.fetch.is_none() && !self.is_refused(now) && !paced
     }
 }
 
@@ -261,9 +277,9 @@ mod tests {
     }
 
     /// A batch taken at a moment, of a limit that is full again after so long.
-    fn batch(amount: u32, millis: u64, reset: u64) -> Batch {
+    fn batch(amount: u32, millis: u64, reset: u64) -> Borrowed {
         let reset = Some(Duration::from_millis(reset));
-        Batch {
+        Borrowed {
             amount,
             taken: at(millis + 1000),
             standing: Standing::new(100, 50).with_reset(reset),
@@ -297,7 +313,10 @@ mod tests {
         assert!(kept.spend(at(100), 1).is_none());
         assert_eq!(kept.clear(at(99), false), []);
         let back = kept.clear(at(100), false);
-        assert_eq!(back.iter().map(|lot| lot.left).collect::<Vec<_>>(), [2]);
+        assert_eq!(
+            back.iter().map(|portion| portion.left).collect::<Vec<_>>(),
+            [2]
+        );
 
         let mut over = stocked(3, 20);
         assert!(over.spend(at(20), 1).is_none());
@@ -310,14 +329,17 @@ mod tests {
     fn never_more_is_held_than_may_be() {
         let mut stock = stocked(8, 1000);
         let (tag, over) = stock.stock_up(at(1), at(1), &batch(8, 1, 1000), 2, &SETTINGS);
-        assert_eq!((stock.held(at(1)), over.map(|lot| lot.left)), (10, Some(4)));
-        let over = stock.put(at(1), Lot { left: 2, tag }, 10);
-        assert_eq!(over.map(|lot| lot.left), Some(2));
+        assert_eq!(
+            (stock.held(at(1)), over.map(|portion| portion.left)),
+            (10, Some(4))
+        );
+        let over = stock.put(at(1), Portion { left: 2, tag }, 10);
+        assert_eq!(over.map(|portion| portion.left), Some(2));
         // What is too old is not kept at all.
         stock.clear(at(1), true);
-        let over = stock.put(at(101), Lot { left: 2, tag }, 10);
+        let over = stock.put(at(101), Portion { left: 2, tag }, 10);
         assert_eq!(
-            (stock.held(at(101)), over.map(|lot| lot.left)),
+            (stock.held(at(101)), over.map(|portion| portion.left)),
             (0, Some(2))
         );
     }
@@ -329,9 +351,9 @@ mod tests {
             let batch = batch(2, millis, 1000);
             stock.stock_up(at(millis), at(millis), &batch, 0, &SETTINGS);
         }
-        assert_eq!((stock.lots.len(), stock.held(at(30))), (2, 8));
-        assert_eq!(stock.lots[0].tag.taken, at(1000));
-        assert_eq!(stock.lots[0].tag.use_by, at(100));
+        assert_eq!((stock.portions.len(), stock.held(at(30))), (2, 8));
+        assert_eq!(stock.portions[0].tag.taken, at(1000));
+        assert_eq!(stock.portions[0].tag.use_by, at(100));
         assert_eq!(stock.held(at(100)), 2);
     }
 
@@ -351,10 +373,13 @@ mod tests {
         let one = stock.spend(at(30), 1).expect("some");
         let two = stock.spend(at(30), 2).expect("some");
         assert_eq!((one.taken, two.taken), (at(1000), at(1010)));
-        let lot = |tag| Lot { left: 1, tag };
-        assert_eq!(stock.put(at(30), lot(one), 10), None);
+        let portion = |tag| Portion { left: 1, tag };
+        assert_eq!(stock.put(at(30), portion(one), 10), None);
         let back = stock.clear(at(30), true);
-        let left: Vec<_> = back.iter().map(|lot| (lot.tag.taken, lot.left)).collect();
+        let left: Vec<_> = back
+            .iter()
+            .map(|portion| (portion.tag.taken, portion.left))
+            .collect();
         assert_eq!(left, [(at(1000), 2), (at(1020), 2), (at(1030), 2)]);
     }
 

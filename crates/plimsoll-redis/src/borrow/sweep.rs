@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use tokio::task::JoinSet;
 
 use super::lender::Lender;
-use super::stock::Lot;
+use super::stock::Portion;
 use crate::StoreError;
 
 impl Lender {
@@ -17,7 +17,7 @@ impl Lender {
         }
         let mut sweeper = Sweeper(Arc::downgrade(self));
         let (clock, pause) = (self.clock.clone(), self.settings.keep / 2);
-        let spawned = self.home.spawn(async move {
+        let spawned = self.background.spawn(async move {
             loop {
                 clock.sleep_until(clock.precise_now().plus(pause)).await;
                 if !sweeper.sweep() {
@@ -31,13 +31,13 @@ impl Lender {
     }
 
     /// Takes out what is not used any more, with `all` everything, and forgets keys that say nothing.
-    fn gather(&self, all: bool) -> Vec<(Arc<[u8]>, Lot)> {
+    fn gather(&self, all: bool) -> Vec<(Arc<[u8]>, Portion)> {
         let now = self.clock.precise_now();
         let mut gathered = Vec::new();
         self.table.retain(|key, stock| {
-            for lot in stock.clear(now, all) {
+            for portion in stock.clear(now, all) {
                 stock.forget_refusal();
-                gathered.push((Arc::clone(key), lot));
+                gathered.push((Arc::clone(key), portion));
             }
             !stock.is_idle(now, self.settings.keep)
         });
@@ -48,9 +48,13 @@ impl Lender {
     pub(crate) async fn give_back_all(self: &Arc<Self>) -> Result<(), StoreError> {
         // Together, so that they travel together.
         let mut returns = JoinSet::new();
-        for (key, lot) in self.gather(true) {
+        for (key, portion) in self.gather(true) {
             let limiter = self.limiter.clone();
-            returns.spawn(async move { limiter.put_back(&key, lot.left, lot.tag.taken).await });
+            returns.spawn(async move {
+                limiter
+                    .put_back(&key, portion.left, portion.tag.taken)
+                    .await
+            });
         }
         let mut answer = Ok(());
         while let Some(returned) = returns.join_next().await {
@@ -72,8 +76,8 @@ impl Sweeper {
         let Some(lender) = self.0.upgrade() else {
             return false;
         };
-        for (key, lot) in lender.gather(false) {
-            lender.give_back(&key, vec![lot]);
+        for (key, portion) in lender.gather(false) {
+            lender.give_back(&key, vec![portion]);
         }
         if lender.table.len() > 0 {
             return true;
@@ -101,15 +105,17 @@ impl Drop for Sweeper {
 /// The last one gives everything back.
 impl Drop for Lender {
     fn drop(&mut self) {
-        let lots = self.gather(true);
-        if lots.is_empty() {
+        let portions = self.gather(true);
+        if portions.is_empty() {
             return;
         }
         let limiter = self.limiter.clone();
-        self.home.spawn(async move {
-            for (key, lot) in lots {
+        self.background.spawn(async move {
+            for (key, portion) in portions {
                 // Nobody is left to tell.
-                let _ = limiter.put_back(&key, lot.left, lot.tag.taken).await;
+                let _ = limiter
+                    .put_back(&key, portion.left, portion.tag.taken)
+                    .await;
             }
         });
     }

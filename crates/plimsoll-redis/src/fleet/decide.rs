@@ -8,7 +8,7 @@ use crate::{Decision, RedisLimiter, StoreError};
 
 /// Asks the store, and sees to it that whoever does not wait for the answer is not charged.
 #[must_use = "futures do nothing unless they are polled"]
-pub(crate) struct Asking {
+pub(crate) struct UndoOnDrop {
     limiter: RedisLimiter,
     key: Arc<[u8]>,
     question: Option<Question>,
@@ -17,7 +17,7 @@ pub(crate) struct Asking {
 
 type Question = Pin<Box<dyn Future<Output = Result<Decision, StoreError>> + Send>>;
 
-impl Asking {
+impl UndoOnDrop {
     pub(crate) fn new(limiter: &RedisLimiter, key: &Arc<[u8]>, cost: u32) -> Self {
         let (asked, subject) = (limiter.clone(), Arc::clone(key));
         Self {
@@ -29,7 +29,7 @@ impl Asking {
     }
 }
 
-impl Future for Asking {
+impl Future for UndoOnDrop {
     type Output = Result<Decision, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -45,7 +45,7 @@ impl Future for Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for UndoOnDrop {
     fn drop(&mut self) {
         let question = self.question.take().filter(|_| self.begun);
         let (Some(question), Ok(runtime)) = (question, Handle::try_current()) else {

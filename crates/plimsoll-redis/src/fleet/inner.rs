@@ -6,11 +6,11 @@ use plimsoll::{
 };
 
 use super::FleetBuilder;
-use super::asking::Asking;
-use super::given::{Given, Hold, Whence};
-use super::waiting::Waiting;
+use super::decide::UndoOnDrop;
+use super::source::{FleetSource, Hold, Origin};
+use super::wait::Waiting;
+use crate::background::Background;
 use crate::borrow::{Known, Lender, Tag, Taken};
-use crate::home::Home;
 use crate::outage::{Fallback, in_memory};
 use crate::{RedisLimiter, StoreError};
 
@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     terms: Terms,
     lender: Option<Arc<Lender>>,
     pub(super) waiting: Option<Waiting>,
-    home: Home,
+    background: Background,
     counts: Counts,
     /// What is said where only the store could tell. Made once: making it looks the name up.
     unknown: Denied,
@@ -69,7 +69,7 @@ impl Inner {
                 None => None,
             },
             waiting: Waiting::up_to(settings.waiting),
-            home: Home::default(),
+            background: Background::default(),
             counts: Counts::default(),
             unknown,
             clock,
@@ -89,8 +89,8 @@ impl Inner {
         self.terms
     }
 
-    pub(super) fn home(&self) -> &Home {
-        &self.home
+    pub(super) fn background(&self) -> &Background {
+        &self.background
     }
 
     pub(super) fn unknown(&self) -> Denied {
@@ -131,7 +131,7 @@ impl Inner {
         if let Some(lender) = &self.lender {
             match lender.attempt(key, demand.cost()) {
                 Known::Granted(tag, standing) => {
-                    let permit = self.permit(key, demand, standing, Whence::Stock(tag));
+                    let permit = self.permit(key, demand, standing, Origin::Stock(tag));
                     return self.counted(Ok(permit));
                 }
                 Known::Refused(denied) => return Err(denied),
@@ -184,25 +184,25 @@ impl Inner {
         if let Some(lender) = &self.lender {
             match lender.take(key, demand.cost()).await? {
                 Taken::Granted(tag, standing) => {
-                    return Ok(Ok(self.permit(key, demand, standing, Whence::Stock(tag))));
+                    return Ok(Ok(self.permit(key, demand, standing, Origin::Stock(tag))));
                 }
                 Taken::Refused(denied) => return Ok(Err(denied)),
                 Taken::AskStore => {}
             }
         }
-        let decision = Asking::new(&self.limiter, key, demand.cost()).await?;
+        let decision = UndoOnDrop::new(&self.limiter, key, demand.cost()).await?;
         let answer = decision.into_result();
         if let (Some(lender), Err(denied)) = (&self.lender, &answer) {
             lender.learn(key, asked, demand.cost(), denied);
         }
         Ok(answer.map(|permit| {
             let standing = Some(permit.standing());
-            let whence = if self.terms.gives_back {
-                Whence::Lease(Arc::new(Hold::new(permit)))
+            let origin = if self.terms.gives_back {
+                Origin::Lease(Arc::new(Hold::new(permit)))
             } else {
-                Whence::Store(permit.taken())
+                Origin::Store(permit.taken())
             };
-            self.permit(key, demand, standing, whence)
+            self.permit(key, demand, standing, origin)
         }))
     }
 
@@ -211,15 +211,15 @@ impl Inner {
         key: &Arc<[u8]>,
         demand: Demand,
         standing: Option<Standing>,
-        whence: Whence,
+        origin: Origin,
     ) -> Permit<'static> {
-        let given = Given {
+        let source = FleetSource {
             inner: Arc::clone(self),
             key: Arc::clone(key),
             standing,
-            whence,
+            origin,
         };
-        given.permit(self.grant(demand))
+        source.permit(self.grant(demand))
     }
 
     fn grant(&self, demand: Demand) -> Grant {
@@ -247,7 +247,7 @@ impl Inner {
                     return Ok(permit.into_owned());
                 }
                 let standing = local.standing(key);
-                Ok(self.permit(key, demand, standing, Whence::Local))
+                Ok(self.permit(key, demand, standing, Origin::Local))
             }
         }
     }
@@ -323,7 +323,7 @@ impl Inner {
     }
 
     fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let spawned = self.home.spawn(task);
+        let spawned = self.background.spawn(task);
         self.count_lost(!spawned);
     }
 

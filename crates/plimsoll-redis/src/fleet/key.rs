@@ -7,7 +7,7 @@ use plimsoll::{
 };
 
 use super::inner::Inner;
-use super::waiting::{Closing, because};
+use super::wait::{Closing, because};
 
 /// The limit of one key of a [`Fleet`](super::Fleet), as a [`Limiter`]. Clones are the same limiter.
 #[derive(Clone)]

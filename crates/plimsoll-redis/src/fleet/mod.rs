@@ -1,12 +1,12 @@
 //! Limits in Redis with the face that limits in memory have.
 
-mod asking;
 mod builder;
-mod given;
+mod decide;
 mod inner;
-mod keys;
-mod one;
-mod waiting;
+mod key;
+mod per_key;
+mod source;
+mod wait;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use inner::Inner;
 
 pub use builder::FleetBuilder;
 pub use inner::FleetTotals;
-pub use one::FleetKey;
+pub use key::FleetKey;
 
 /// A limit in Redis that stands wherever one in memory can: in a layer, behind an `Arc<dyn Limiter>`, in code that knows
 /// nothing of stores. Made by [`RedisLimiter::fleet`]. Clones are the same limit.
@@ -80,7 +80,7 @@ impl Fleet {
     /// The limit of one key.
     #[must_use]
     pub fn key(&self, key: impl StoreKey) -> FleetKey {
-        FleetKey::new(Arc::clone(&self.inner), keys::bytes(&key))
+        FleetKey::new(Arc::clone(&self.inner), per_key::bytes(&key))
     }
 
     /// What this process did so far.

@@ -11,16 +11,16 @@ use crate::borrow::Tag;
 
 /// The source of one permit: it knows the key, and what was left.
 #[derive(Clone)]
-pub(super) struct Given {
+pub(super) struct FleetSource {
     pub(super) inner: Arc<Inner>,
     pub(super) key: Arc<[u8]>,
     pub(super) standing: Option<Standing>,
-    pub(super) whence: Whence,
+    pub(super) origin: Origin,
 }
 
 /// Where it was taken.
 #[derive(Clone)]
-pub(super) enum Whence {
+pub(super) enum Origin {
     /// From a rate in the store, at a moment of the store's clock.
     Store(Moment),
     Lease(Arc<Hold>),
@@ -70,26 +70,26 @@ impl Drop for Hold {
     }
 }
 
-impl Given {
+impl FleetSource {
     pub(super) fn permit(self, grant: Grant) -> Permit<'static> {
-        let returns = matches!(self.whence, Whence::Lease(_));
+        let returns = matches!(self.origin, Origin::Lease(_));
         Permit::shared(Arc::new(self), grant, returns)
     }
 }
 
-impl Source for Given {
+impl Source for FleetSource {
     fn give_back(&self, grant: Grant, _outcome: Outcome) {
-        if let Whence::Lease(hold) = &self.whence {
+        if let Origin::Lease(hold) = &self.origin {
             hold.give_back(grant.cost);
         }
     }
 
     fn undo(&self, grant: Grant, _whole: bool) {
-        match &self.whence {
-            Whence::Store(taken) => self.inner.put_back(&self.key, grant.cost, *taken),
-            Whence::Lease(hold) => hold.give_back(grant.cost),
-            Whence::Stock(tag) => self.inner.return_to_stock(&self.key, grant.cost, *tag),
-            Whence::Local => self.inner.undo_locally(&self.key, grant),
+        match &self.origin {
+            Origin::Store(taken) => self.inner.put_back(&self.key, grant.cost, *taken),
+            Origin::Lease(hold) => hold.give_back(grant.cost),
+            Origin::Stock(tag) => self.inner.return_to_stock(&self.key, grant.cost, *tag),
+            Origin::Local => self.inner.undo_locally(&self.key, grant),
         }
     }
 
@@ -98,7 +98,7 @@ impl Source for Given {
     }
 
     fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {
-        if let Whence::Lease(hold) = &self.whence {
+        if let Origin::Lease(hold) = &self.origin {
             hold.states.iter().for_each(each);
         }
     }

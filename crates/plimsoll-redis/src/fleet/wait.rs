@@ -63,13 +63,13 @@ impl Inner {
         demand: Demand,
         closing: Arc<Closing>,
     ) -> Result<Permit<'static>, Denied> {
-        // Asking needs tokio, and whoever waits may be a plain thread.
+        // UndoOnDrop needs tokio, and whoever waits may be a plain thread.
         let away = tokio::runtime::Handle::try_current().is_err();
-        let Some(home) = self.home().handle() else {
+        let Some(runtime) = self.background().handle() else {
             return self.counted(Err(self.unknown()));
         };
         if away {
-            let answer = home.spawn(Arc::clone(&self).acquire_here(key, demand, closing));
+            let answer = runtime.spawn(Arc::clone(&self).acquire_here(key, demand, closing));
             return answer.await.unwrap_or_else(|_| Err(self.unknown()));
         }
         self.acquire_here(key, demand, closing).await
