@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use plimsoll::rate::Penalty;
-use plimsoll::{Moment, PenaltyBucket, Refusal, Rule};
+use plimsoll::{Moment, PenaltyBucket, Refusal, Rule, Unpacked};
 
 /// A penalty bucket whose state is retained for a while after its last use.
 ///
@@ -48,10 +48,10 @@ impl RetainedBucket {
 
 impl Rule for RetainedBucket {
     type State = Retained;
+    type Fast = Unpacked;
 
     const REMEMBERS_REFUSALS: bool = true;
-    const BOOKS: bool = true;
-    const UNDO_IS_EXACT: bool = false;
+    const EXACT_REFUNDS: bool = false;
 
     fn limit(&self) -> u32 {
         self.bucket.limit()
@@ -75,7 +75,7 @@ impl Rule for RetainedBucket {
         }
     }
 
-    fn forgettable_from(&self, state: &Retained, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, state: &Retained, now: Moment) -> Option<Moment> {
         let from = self.bucket.no_worse_than_new_from(&state.penalty, now)?;
         Some(from.max(state.last_used.plus(self.retention)))
     }
@@ -101,17 +101,18 @@ impl Rule for RetainedBucket {
         self.bucket.in_use(&state.penalty, now)
     }
 
-    fn put_back(&self, state: &mut Retained, now: Moment, taken: Moment, cost: u32) {
-        self.bucket.put_back(&mut state.penalty, now, taken, cost);
+    fn refund(&self, state: &mut Retained, now: Moment, taken: Moment, cost: u32) {
+        self.bucket.refund(&mut state.penalty, now, taken, cost);
     }
 
     fn full_at(&self, state: &Retained, now: Moment) -> Option<Moment> {
         self.bucket.full_at(&state.penalty, now)
     }
 
-    fn book(&self, state: &mut Retained, now: Moment, cost: u32) -> Option<Moment> {
-        state.last_used = state.last_used.max(now);
-        self.bucket.book(&mut state.penalty, now, cost)
+    fn book(&self, state: &Retained, now: Moment, cost: u32) -> Option<(Retained, Moment)> {
+        let (penalty, ready_at) = self.bucket.book(&state.penalty, now, cost)?;
+        let last_used = state.last_used.max(now);
+        Some((Retained { penalty, last_used }, ready_at))
     }
 
     fn charge(&self, state: &mut Retained, now: Moment, cost: u32) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use plimsoll::kinds::Replenishes;
 use plimsoll::{
-    Bandwidths, Carry, FixedWindow, Moment, PenaltyBucket, Refresh, Refusal, Rule, Short,
-    SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
+    Bandwidths, Carry, FixedWindow, Moment, Packed, PackedTake, PenaltyBucket, Refresh, Refusal,
+    Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 
 /// A rule that [`AnyRate`] can be.
@@ -83,6 +83,18 @@ macro_rules! any_rate {
             };
         }
 
+        /// What the rule inside books.
+        macro_rules! booked {
+            (($any:expr, $state:expr), ($inside:ident, $its:ident) => $call:expr) => {
+                match ($any, $state) {
+                    $((AnyRate::$name($inside), AnyState::$name($its)) => {
+                        $call.map(|(state, ready_at)| (AnyState::$name(state), ready_at))
+                    })+
+                    _ => None,
+                }
+            };
+        }
+
         impl AnyRate {
             /// The state with which it takes over from `old`: its own way from one of its kind, otherwise what was used
             /// counts as used now.
@@ -127,12 +139,12 @@ impl Replenishes for AnyRate {}
 
 impl Rule for AnyRate {
     type State = AnyState;
+    type Fast = Self;
 
     // Of some of them. A rule inside that does not do nothing when it is asked.
     const REMEMBERS_REFUSALS: bool = true;
-    const BOOKS: bool = true;
     // Of some it is not. Those who ask several at once then look before they take.
-    const UNDO_IS_EXACT: bool = false;
+    const EXACT_REFUNDS: bool = false;
 
     fn limit(&self) -> u32 {
         rule!(self, rule => rule.limit())
@@ -140,10 +152,6 @@ impl Rule for AnyRate {
 
     fn begin(&mut self, start: Moment) {
         rule!(self, rule => rule.begin(start));
-    }
-
-    fn begin_queue(&mut self, bound: u32) -> u32 {
-        rule!(self, rule => rule.begin_queue(bound))
     }
 
     fn fresh(&self, now: Moment) -> AnyState {
@@ -154,12 +162,12 @@ impl Rule for AnyRate {
         made!(self, rule => rule.fresh_key(now))
     }
 
-    fn forgettable_from(&self, state: &AnyState, now: Moment) -> Option<Moment> {
-        both!((self, state), (rule, state) => rule.forgettable_from(state, now), else None)
+    fn evictable_from(&self, state: &AnyState, now: Moment) -> Option<Moment> {
+        both!((self, state), (rule, state) => rule.evictable_from(state, now), else None)
     }
 
     fn take(&self, state: &mut AnyState, now: Moment, cost: u32) -> Result<(), Refusal> {
-        both!((self, state), (rule, state) => rule.take(state, now, cost), else Err(Refusal::until_given_back()))
+        both!((self, state), (rule, state) => rule.take(state, now, cost), else Err(Refusal::until_returned()))
     }
 
     #[inline]
@@ -172,7 +180,7 @@ impl Rule for AnyRate {
     }
 
     fn peek(&self, state: &AnyState, now: Moment, cost: u32) -> Result<(), Refusal> {
-        both!((self, state), (rule, state) => rule.peek(state, now, cost), else Err(Refusal::until_given_back()))
+        both!((self, state), (rule, state) => rule.peek(state, now, cost), else Err(Refusal::until_returned()))
     }
 
     fn available(&self, state: &AnyState, now: Moment) -> u32 {
@@ -187,8 +195,8 @@ impl Rule for AnyRate {
         both!((self, state), (rule, state) => rule.in_use(state, now), else 0)
     }
 
-    fn put_back(&self, state: &mut AnyState, now: Moment, taken: Moment, cost: u32) {
-        both!((self, state), (rule, state) => rule.put_back(state, now, taken, cost), else ());
+    fn refund(&self, state: &mut AnyState, now: Moment, taken: Moment, cost: u32) {
+        both!((self, state), (rule, state) => rule.refund(state, now, taken, cost), else ());
     }
 
     fn add(&self, state: &mut AnyState, now: Moment, amount: u32) {
@@ -203,12 +211,12 @@ impl Rule for AnyRate {
         rule!(self, rule => rule.window(now))
     }
 
-    fn loses_from(&self, state: &AnyState, now: Moment) -> Moment {
-        both!((self, state), (rule, state) => rule.loses_from(state, now), else now)
+    fn overflows_from(&self, state: &AnyState, now: Moment) -> Moment {
+        both!((self, state), (rule, state) => rule.overflows_from(state, now), else now)
     }
 
-    fn book(&self, state: &mut AnyState, now: Moment, cost: u32) -> Option<Moment> {
-        both!((self, state), (rule, state) => rule.book(state, now, cost), else None)
+    fn book(&self, state: &AnyState, now: Moment, cost: u32) -> Option<(AnyState, Moment)> {
+        booked!((self, state), (rule, state) => rule.book(state, now, cost))
     }
 
     fn charge(&self, state: &mut AnyState, now: Moment, cost: u32) {
@@ -226,28 +234,47 @@ impl Rule for AnyRate {
     fn adopt(&self, old: &Self, state: &AnyState, now: Moment, carry: Carry) -> AnyState {
         self.take_over(old, state, now, carry)
     }
+}
 
-    /// The rule before may have been of another kind, of which only a sum was carried over.
-    fn keeps_grants(&self, _carry: Carry) -> bool {
-        false
+impl Packed<Self> for AnyRate {
+    #[inline]
+    fn pack(any: &Self, state: &AnyState, now: Moment) -> Option<u64> {
+        both!((any, state), (rule, state) => pack(rule, state, now), else None)
     }
 
     #[inline]
-    fn pack(&self, state: &AnyState, now: Moment) -> Option<u64> {
-        both!((self, state), (rule, state) => rule.pack(state, now), else None)
+    fn unpack(any: &Self, word: u64, now: Moment) -> AnyState {
+        made!(any, rule => unpack(rule, word, now))
     }
 
     #[inline]
-    fn unpack(&self, word: u64, now: Moment) -> AnyState {
-        made!(self, rule => rule.unpack(word, now))
+    fn take_packed(any: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
+        rule!(any, rule => take_packed(rule, word, now, cost))
     }
 
-    #[inline]
-    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
-        rule!(self, rule => rule.take_short(word, now, cost))
+    fn epoch_bits(any: &Self) -> u32 {
+        rule!(any, rule => epoch_bits(rule))
     }
+}
 
-    fn epoch_bits(&self) -> u32 {
-        rule!(self, rule => rule.epoch_bits())
-    }
+// Which packed form a rule has is known by its type, and only where that is a parameter it can be named briefly.
+
+#[inline]
+fn pack<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Option<u64> {
+    R::Fast::pack(rule, state, now)
+}
+
+#[inline]
+fn unpack<R: Rule>(rule: &R, word: u64, now: Moment) -> R::State {
+    R::Fast::unpack(rule, word, now)
+}
+
+#[inline]
+fn take_packed<R: Rule>(rule: &R, word: u64, now: Moment, cost: u32) -> PackedTake {
+    R::Fast::take_packed(rule, word, now, cost)
+}
+
+#[inline]
+fn epoch_bits<R: Rule>(rule: &R) -> u32 {
+    R::Fast::epoch_bits(rule)
 }

@@ -114,7 +114,7 @@ impl<R: Rule> Batched<R> {
     pub fn try_new(gate: Gate<R>, batch: u32) -> Result<Self, InvalidLimit> {
         const {
             assert!(
-                !R::GIVES_BACK,
+                !R::RETURNS_PERMITS,
                 "permits that are given back cannot be batched"
             )
         };

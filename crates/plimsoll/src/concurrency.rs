@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{Carry, InvalidLimit, Moment, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Packed, Refusal, Rule};
 
 /// At most so much at once; what is taken is given back.
 ///
@@ -74,10 +74,9 @@ impl Clone for Concurrency {
 
 impl Rule for Concurrency {
     type State = Slots;
+    type Fast = Self;
 
-    const GIVES_BACK: bool = true;
-
-    const TIMELESS: bool = true;
+    const RETURNS_PERMITS: bool = true;
 
     fn limit(&self) -> u32 {
         self.limit.load(Ordering::Relaxed)
@@ -93,7 +92,7 @@ impl Rule for Concurrency {
     fn take(&self, state: &mut Slots, _now: Moment, cost: u32) -> Result<(), Refusal> {
         let left = state.left - i64::from(cost);
         if left < 0 {
-            return Err(Refusal::until_given_back());
+            return Err(Refusal::until_returned());
         }
         state.left = left;
         Ok(())
@@ -109,7 +108,7 @@ impl Rule for Concurrency {
             .cast_unsigned()
     }
 
-    fn put_back(&self, state: &mut Slots, _now: Moment, _taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Slots, _now: Moment, _taken: Moment, cost: u32) {
         state.left += i64::from(cost);
     }
 
@@ -127,14 +126,18 @@ impl Rule for Concurrency {
             left: state.left + i64::from(self.limit()) - i64::from(old.limit()),
         }
     }
+}
+
+impl Packed<Self> for Concurrency {
+    const TIMELESS: bool = true;
 
     #[inline]
-    fn pack(&self, state: &Slots, _now: Moment) -> Option<u64> {
+    fn pack(_rule: &Self, state: &Slots, _now: Moment) -> Option<u64> {
         Some((state.left + BIAS).cast_unsigned())
     }
 
     #[inline]
-    fn unpack(&self, word: u64, _now: Moment) -> Slots {
+    fn unpack(_rule: &Self, word: u64, _now: Moment) -> Slots {
         Slots {
             left: word.cast_signed() - BIAS,
         }

@@ -16,6 +16,7 @@ mod invalid;
 mod joint;
 mod keyed;
 pub mod kinds;
+mod learning;
 mod lease;
 mod limiter;
 mod moment;
@@ -26,6 +27,7 @@ mod permit;
 mod queue;
 mod quota;
 pub mod rate;
+mod reason;
 mod rule;
 mod snapshot;
 mod stamp;
@@ -43,7 +45,7 @@ pub use batched::Batched;
 pub use clock::{Clock, ManualClock, Sleep};
 pub use concurrency::{Concurrency, Slots};
 pub use demand::{Demand, Priority};
-pub use denied::{Denied, Reason};
+pub use denied::Denied;
 pub use events::{Event, EventKind, Events};
 pub use gate::{Acquire, Gate, GateBuilder, Reservation};
 #[doc(hidden)]
@@ -63,6 +65,7 @@ pub use rate::{
     Bandwidths, FixedWindow, PenaltyBucket, Refresh, SlidingCounter, SlidingLog, SlidingWindow,
     Smooth, TokenBucket,
 };
-pub use rule::{Carry, Refusal, Rule, Short};
+pub use reason::Reason;
+pub use rule::{Carry, Packed, PackedTake, Refusal, Rule, Unpacked};
 pub use snapshot::Snapshot;
 pub use standing::{Standing, Terms};

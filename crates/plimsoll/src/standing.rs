@@ -42,7 +42,7 @@ impl Standing {
     pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Self {
         let (limit, remaining) = (rule.limit(), rule.available(state, now));
         let standing = Self::new(u64::from(limit), u64::from(remaining));
-        if R::GIVES_BACK || remaining >= limit {
+        if R::RETURNS_PERMITS || remaining >= limit {
             return standing;
         }
         let more_at = match rule.peek(state, now, remaining + 1) {
@@ -97,7 +97,7 @@ impl Terms {
         Self {
             limit: u64::from(rule.limit()),
             window: rule.window(now),
-            gives_back: R::GIVES_BACK,
+            gives_back: R::RETURNS_PERMITS,
         }
     }
 }

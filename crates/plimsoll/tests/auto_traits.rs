@@ -5,8 +5,8 @@ use std::sync::Arc;
 use plimsoll::rate::{Filling, Segments, Window};
 use plimsoll::{
     Acquire, All, Batched, Clock, Concurrency, Counts, Demand, Denied, FixedWindow, Full, Gate,
-    GateBuilder, InvalidLimit, Limiter, ManualClock, Moment, Outcome, Permit, Priority, Queue,
-    Quota, Reason, Refusal, Reservation, Short, Sleep, SlidingWindow, Slots, Snapshot, Source,
+    GateBuilder, InvalidLimit, Limiter, ManualClock, Moment, Outcome, PackedTake, Permit, Priority,
+    Queue, Quota, Reason, Refusal, Reservation, Sleep, SlidingWindow, Slots, Snapshot, Source,
     TokenBucket,
 };
 
@@ -61,7 +61,7 @@ all_shared!(
     Reason,
     Refusal,
     Segments,
-    Short,
+    PackedTake,
     SlidingWindow,
     Slots,
     Snapshot,

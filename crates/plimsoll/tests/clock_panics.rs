@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use plimsoll::{
     Acquire, Clock, Concurrency, Gate, ManualClock, Moment, Queue, Quota, Refusal, Rule,
-    TokenBucket,
+    TokenBucket, Unpacked,
 };
 
 /// Longer than anything here takes on a busy machine.
@@ -174,6 +174,7 @@ struct Superstitious {
 
 impl Rule for Superstitious {
     type State = <TokenBucket as Rule>::State;
+    type Fast = Unpacked;
 
     fn limit(&self) -> u32 {
         self.bucket.limit()
@@ -193,8 +194,8 @@ impl Rule for Superstitious {
         self.bucket.available(state, now)
     }
 
-    fn put_back(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32) {
-        self.bucket.put_back(state, now, taken, cost);
+    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32) {
+        self.bucket.refund(state, now, taken, cost);
     }
 
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment> {

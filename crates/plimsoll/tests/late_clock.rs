@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Moment, Permit,
-    Quota, Rule, Short, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Moment, Packed,
+    PackedTake, Permit, Quota, Rule, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Comes back exactly when told to, by the precise time, and must be granted.
@@ -169,12 +169,12 @@ fn what_the_fast_path_grants_is_remembered_under_the_moment_it_tells() {
         rule.begin(at(0));
         let mut state = rule.fresh(at(0));
         rule.take(&mut state, at(250), 1).unwrap();
-        let Some(word) = rule.pack(&state, at(250)) else {
+        let Some(word) = R::Fast::pack(&rule, &state, at(250)) else {
             return;
         };
         for late in [110, 150, 199, 200, 249, 250, 299, 300, 450].map(at) {
-            if let Short::Taken(next) = rule.take_short(word, late, 1) {
-                let recorded = rule.recorded_at(&rule.unpack(next, late), late);
+            if let PackedTake::Taken(next) = R::Fast::take_packed(&rule, word, late, 1) {
+                let recorded = rule.recorded_at(&R::Fast::unpack(&rule, next, late), late);
                 assert_eq!(recorded, late, "{name}");
             }
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use plimsoll::{Gate, ManualClock, Moment, Refusal, Rule};
+use plimsoll::{Gate, ManualClock, Moment, Packed, Refusal, Rule};
 
 /// Ten, that come back by themselves never; whoever peeks at it calls somebody else first.
 #[derive(Default)]
@@ -21,6 +21,7 @@ impl std::fmt::Debug for Interrupted {
 
 impl Rule for Interrupted {
     type State = u64;
+    type Fast = Self;
 
     fn limit(&self) -> u32 {
         10
@@ -31,7 +32,7 @@ impl Rule for Interrupted {
     fn take(&self, left: &mut u64, _now: Moment, cost: u32) -> Result<(), Refusal> {
         *left = left
             .checked_sub(cost.into())
-            .ok_or(Refusal::until_given_back())?;
+            .ok_or(Refusal::until_returned())?;
         Ok(())
     }
     fn peek(&self, left: &u64, now: Moment, cost: u32) -> Result<(), Refusal> {
@@ -43,16 +44,19 @@ impl Rule for Interrupted {
     fn available(&self, left: &u64, _now: Moment) -> u32 {
         u32::try_from(*left).unwrap_or(u32::MAX)
     }
-    fn put_back(&self, left: &mut u64, _now: Moment, _taken: Moment, cost: u32) {
+    fn refund(&self, left: &mut u64, _now: Moment, _taken: Moment, cost: u32) {
         *left += u64::from(cost);
     }
     fn full_at(&self, _left: &u64, _now: Moment) -> Option<Moment> {
         None
     }
-    fn pack(&self, left: &u64, _now: Moment) -> Option<u64> {
+}
+
+impl Packed<Self> for Interrupted {
+    fn pack(_rule: &Self, left: &u64, _now: Moment) -> Option<u64> {
         Some(*left)
     }
-    fn unpack(&self, word: u64, _now: Moment) -> u64 {
+    fn unpack(_rule: &Self, word: u64, _now: Moment) -> u64 {
         word
     }
 }

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll::{
-    All, Clock, Concurrency, Events, Gate, Limiter, ManualClock, Moment, Queue, Quota, Refusal,
-    Rule, TokenBucket,
+    All, Clock, Concurrency, Events, Gate, Limiter, ManualClock, Moment, Packed, Queue, Quota,
+    Refusal, Rule, TokenBucket,
 };
 
 const NEVER: u8 = 0;
@@ -46,6 +46,7 @@ impl Fragile {
 
 impl Rule for Fragile {
     type State = <TokenBucket as Rule>::State;
+    type Fast = Self;
 
     fn limit(&self) -> u32 {
         self.bucket.limit()
@@ -69,25 +70,27 @@ impl Rule for Fragile {
         self.bucket.available(state, now)
     }
 
-    fn put_back(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32) {
-        self.bucket.put_back(state, now, taken, cost);
+    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32) {
+        self.bucket.refund(state, now, taken, cost);
     }
 
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment> {
         self.bucket.full_at(state, now)
     }
+}
 
-    fn pack(&self, state: &Self::State, now: Moment) -> Option<u64> {
-        self.bucket.pack(state, now)
+impl Packed<Self> for Fragile {
+    fn pack(rule: &Self, state: &<Self as Rule>::State, now: Moment) -> Option<u64> {
+        TokenBucket::pack(&rule.bucket, state, now)
     }
 
-    fn unpack(&self, word: u64, now: Moment) -> Self::State {
-        self.may_panic(WHEN_UNPACKED);
-        self.bucket.unpack(word, now)
+    fn unpack(rule: &Self, word: u64, now: Moment) -> <Self as Rule>::State {
+        rule.may_panic(WHEN_UNPACKED);
+        TokenBucket::unpack(&rule.bucket, word, now)
     }
 
-    fn epoch_bits(&self) -> u32 {
-        self.bucket.epoch_bits()
+    fn epoch_bits(rule: &Self) -> u32 {
+        TokenBucket::epoch_bits(&rule.bucket)
     }
 }
 

@@ -308,7 +308,7 @@ impl<R: Rule + Clone> Keys for InMemory<R> {
     }
 
     fn give_back(&self, key: &str, grant: Grant, outcome: Outcome) {
-        if R::GIVES_BACK
+        if R::RETURNS_PERMITS
             && let Ok(gate) = self.keyed.gate(key)
         {
             Limiter::source(&gate).give_back(grant, outcome);

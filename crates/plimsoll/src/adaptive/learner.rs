@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::TryLockError;
+use std::sync::{OnceLock, TryLockError};
 use std::time::Duration;
 
 use super::inbox::{Inbox, PLACES};
@@ -39,7 +39,7 @@ pub(super) struct Learner<L> {
     lost: AtomicU64,
     queue_size: Option<QueueSize>,
     /// The least that may wait, whatever the limit.
-    min_queue: Option<u32>,
+    min_queue: OnceLock<u32>,
     /// The least and the greatest limit that is believed.
     bounds: (u32, u32),
 }
@@ -76,7 +76,7 @@ impl<L: Limit> Learner<L> {
             inbox: Apart(Inbox::new()),
             lost: AtomicU64::new(0),
             queue_size: None,
-            min_queue: None,
+            min_queue: OnceLock::new(),
             bounds: (1, u32::MAX),
         }
     }
@@ -96,12 +96,12 @@ impl<L: Limit> Learner<L> {
 
     /// Lets at least so much wait.
     pub(super) fn set_min_queue(&mut self, bound: u32) {
-        self.min_queue = Some(bound);
+        self.min_queue = OnceLock::from(bound);
     }
 
     /// Starts with this bound, unless the algorithm has its own.
-    pub(super) fn start_queue(&mut self, bound: u32) -> u32 {
-        self.min_queue.get_or_insert(bound);
+    pub(super) fn start_queue(&self, bound: u32) -> u32 {
+        self.min_queue.get_or_init(|| bound);
         let queue = lock(&self.algorithm.0).queue_bound().unwrap_or(bound);
         let limit = self.decision().limit;
         self.publish(Decision { limit, queue });
@@ -268,7 +268,12 @@ impl<L: Limit> Learner<L> {
     fn queue_at(&self, limit: u32) -> u32 {
         match &self.queue_size {
             Some(size) => size(limit),
-            None => self.min_queue.unwrap_or(0).max(root_rounded_up(limit)),
+            None => self
+                .min_queue
+                .get()
+                .copied()
+                .unwrap_or(0)
+                .max(root_rounded_up(limit)),
         }
     }
 

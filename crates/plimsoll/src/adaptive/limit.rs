@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::Moment;
+use crate::learning::{Load, Sample};
 
 /// An algorithm that finds a concurrency limit by watching how work fares.
 ///
@@ -36,42 +36,6 @@ pub trait Limit: Send + fmt::Debug + 'static {
     fn insight(&self) -> Insight {
         Insight::default()
     }
-}
-
-/// One piece of work that ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sample {
-    /// When it was let in. Time spent waiting for that is not part of its latency.
-    pub start: Moment,
-    /// When it ended.
-    pub end: Moment,
-    /// How much was in flight, itself included.
-    pub in_flight: u32,
-    /// Whether it failed because there was too much work.
-    pub overload: bool,
-    /// Whether anybody was refused since the sample before.
-    pub refused: bool,
-    /// For how much work it stands, itself included. It is 1 unless so much work ends that not all of it is timed.
-    pub weight: u32,
-}
-
-impl Sample {
-    /// How long the work took; 0 if the clock stepped back.
-    #[must_use]
-    pub fn latency(&self) -> Duration {
-        self.end.since(self.start)
-    }
-}
-
-/// What goes on in a limiter at a [tick](Limit::tick).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Load {
-    /// The moment of the tick.
-    pub now: Moment,
-    /// How much is in flight.
-    pub in_flight: u32,
-    /// How much waits.
-    pub queued: u32,
 }
 
 /// What an algorithm made of what it saw.

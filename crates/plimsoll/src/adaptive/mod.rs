@@ -30,10 +30,11 @@ mod vegas;
 mod verdict;
 mod windowed;
 
+pub use crate::learning::{Load, Sample};
 pub use aimd::{Aimd, AimdBuilder};
 pub use gradient2::{Gradient2, Gradient2Builder};
 pub use latency_gradient::{LatencyGradient, LatencyGradientBuilder};
-pub use limit::{Findings, Insight, Limit, Load, Sample};
+pub use limit::{Findings, Insight, Limit};
 pub use rule::Adaptive;
 pub use settings::Settings;
 pub use vegas::{Vegas, VegasBuilder};

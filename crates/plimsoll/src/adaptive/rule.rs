@@ -3,8 +3,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::learner::Learner;
 use super::pace::Pace;
-use super::{Insight, Limit, Load, Sample};
-use crate::{Carry, Concurrency, Moment, Refusal, Rule, Short, Slots};
+use super::{Findings, Limit};
+use crate::learning::{Learning, Load, Sample};
+use crate::{
+    Carry, Concurrency, Gate, GateBuilder, Moment, Packed, PackedTake, Refusal, Rule, Slots,
+};
 
 /// At most so much at once as an algorithm finds out.
 ///
@@ -88,22 +91,9 @@ impl<L: Limit> Adaptive<L> {
         self
     }
 
-    pub(crate) fn with_queue_size(
-        mut self,
-        size: impl Fn(u32) -> u32 + Send + Sync + 'static,
-    ) -> Self {
+    fn with_queue_size(mut self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
         self.learner.set_queue_size(Box::new(size));
         self
-    }
-
-    /// What the algorithm makes of it, and whether the gate has to be adjusted.
-    pub(crate) fn insight(&self) -> (Insight, bool) {
-        self.learner.look()
-    }
-
-    /// How many samples were lost.
-    pub(crate) fn lost(&self) -> u64 {
-        self.learner.lost()
     }
 
     fn was_refused(&self) -> bool {
@@ -114,8 +104,9 @@ impl<L: Limit> Adaptive<L> {
 impl<L: Limit> Rule for Adaptive<L> {
     type State = Slots;
 
-    const GIVES_BACK: bool = true;
-    const LEARNS: bool = true;
+    type Fast = Self;
+
+    const RETURNS_PERMITS: bool = true;
 
     #[inline]
     fn limit(&self) -> u32 {
@@ -124,12 +115,6 @@ impl<L: Limit> Rule for Adaptive<L> {
 
     fn begin(&mut self, start: Moment) {
         self.learner.begin(start);
-    }
-
-    fn begin_queue(&mut self, bound: u32) -> u32 {
-        let bound = self.learner.start_queue(bound);
-        self.bound.store(bound, Ordering::Relaxed);
-        bound
     }
 
     fn fresh(&self, now: Moment) -> Slots {
@@ -150,8 +135,8 @@ impl<L: Limit> Rule for Adaptive<L> {
         self.slots.in_use(state, now)
     }
 
-    fn put_back(&self, state: &mut Slots, now: Moment, taken: Moment, cost: u32) {
-        self.slots.put_back(state, now, taken, cost);
+    fn refund(&self, state: &mut Slots, now: Moment, taken: Moment, cost: u32) {
+        self.slots.refund(state, now, taken, cost);
     }
 
     fn add(&self, state: &mut Slots, now: Moment, amount: u32) {
@@ -166,19 +151,35 @@ impl<L: Limit> Rule for Adaptive<L> {
         self.slots.adopt(&old.slots, state, now, carry)
     }
 
+    #[inline(always)]
+    fn learning(&self) -> Option<&dyn Learning<Slots>> {
+        Some(self)
+    }
+}
+
+/// As those of the concurrency limit that it is.
+impl<L: Limit> Packed<Self> for Adaptive<L> {
     #[inline]
-    fn pack(&self, state: &Slots, now: Moment) -> Option<u64> {
-        self.slots.pack(state, now)
+    fn pack(rule: &Self, state: &Slots, now: Moment) -> Option<u64> {
+        Concurrency::pack(&rule.slots, state, now)
     }
 
     #[inline]
-    fn unpack(&self, word: u64, now: Moment) -> Slots {
-        self.slots.unpack(word, now)
+    fn unpack(rule: &Self, word: u64, now: Moment) -> Slots {
+        Concurrency::unpack(&rule.slots, word, now)
     }
 
     #[inline]
-    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
-        self.slots.take_short(word, now, cost)
+    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
+        Concurrency::take_packed(&rule.slots, word, now, cost)
+    }
+}
+
+impl<L: Limit> Learning<Slots> for Adaptive<L> {
+    fn begin_queue(&self, bound: u32) -> u32 {
+        let bound = self.learner.start_queue(bound);
+        self.bound.store(bound, Ordering::Relaxed);
+        bound
     }
 
     #[inline]
@@ -187,7 +188,7 @@ impl<L: Limit> Rule for Adaptive<L> {
         sample.weight = self.pace.weight(untimed);
         let (decided, kept) = self.learner.learn(&sample, queued);
         if sample.refused && !kept {
-            self.turned_away();
+            Learning::refused(self);
         }
         decided
     }
@@ -202,7 +203,7 @@ impl<L: Limit> Rule for Adaptive<L> {
     }
 
     #[inline]
-    fn turned_away(&self) {
+    fn refused(&self) {
         // Refusals come in floods. Only the first after a sample has to write.
         if !self.refused.load(Ordering::Relaxed) {
             self.refused.store(true, Ordering::Relaxed);
@@ -227,6 +228,44 @@ impl<L: Limit> Rule for Adaptive<L> {
             && let Some(bound) = bound
         {
             *bound = decision.queue;
+        }
+    }
+}
+
+impl<L: Limit> GateBuilder<Adaptive<L>> {
+    /// How much may wait at a limit, in place of its root. Called when the limit has changed; an algorithm with
+    /// [its own idea](Limit::queue_bound) goes before.
+    ///
+    /// ```
+    /// # use plimsoll::adaptive::{Adaptive, Limit};
+    /// # use plimsoll::{Gate, Queue};
+    /// # fn doc(algorithm: impl Limit) {
+    /// let gate = Gate::builder(Adaptive::new(algorithm))
+    ///     .queue(Queue::fifo(20))
+    ///     .queue_size(|limit| limit / 2)
+    ///     .build();
+    /// # }
+    /// ```
+    pub fn queue_size(self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
+        self.map_rule(|rule| rule.with_queue_size(size))
+    }
+}
+
+impl<L: Limit> Gate<Adaptive<L>> {
+    /// What the limit has come to, and what its algorithm makes of what it saw. For people who look, and their
+    /// dashboards: it waits while the algorithm computes, which traffic never does.
+    #[must_use]
+    pub fn insight(&self) -> Findings {
+        let ask = |rule: &Adaptive<L>| {
+            let (insight, decided) = rule.learner.look();
+            ((insight, rule.learner.lost()), decided)
+        };
+        let ((insight, lost), limit, queue) = self.ask_rule(ask);
+        Findings {
+            limit,
+            queue,
+            lost,
+            insight,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::queue::{Status, Ticket};
 use crate::stamp::Stamp;
 use crate::sync::Ordering;
 use crate::{
-    Demand, Denied, Grant, Limiter, Moment, Permit, Priority, Reason, Refusal, Rule, Source,
+    Demand, Denied, Grant, Limiter, Moment, Packed, Permit, Priority, Reason, Refusal, Rule, Source,
 };
 
 /// Waits for a permit. See [`Limiter::acquire`](crate::Limiter::acquire).
@@ -234,7 +234,7 @@ impl fmt::Debug for Acquire<'_> {
 impl<R: Rule> Turnstile for Core<R> {
     fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied> {
         let demand = *demand;
-        if R::TIMELESS {
+        if R::Fast::TIMELESS {
             if demand.cost > 0
                 && matches!(
                     self.take_short(Moment::ORIGIN, demand.cost),
@@ -257,7 +257,7 @@ impl<R: Rule> Turnstile for Core<R> {
             return Ok(Asked::Granted(Stamp { at: now, era }, true));
         }
         // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
-        let patient = R::GIVES_BACK && self.patient.load(Ordering::Relaxed);
+        let patient = R::RETURNS_PERMITS && self.patient.load(Ordering::Relaxed);
         let now = if patient && demand.patience == Patience::Unlimited {
             self.clock.now()
         } else {
@@ -302,7 +302,7 @@ impl<R: Rule> Turnstile for Core<R> {
             Status::Waiting => Poll::Pending,
             Status::Granted(taken) => Poll::Ready(Ok(taken)),
             Status::Refused(reason) => Poll::Ready(Err(self.look(|rule, _, state, now| {
-                let refusal = Refusal::until_given_back().because(reason);
+                let refusal = Refusal::until_returned().because(reason);
                 self.denied(rule, refusal, state, now)
             }))),
         }
@@ -329,7 +329,7 @@ impl<R: Rule> Turnstile for Core<R> {
     }
 
     fn gives_back(&self) -> bool {
-        R::GIVES_BACK
+        R::RETURNS_PERMITS
     }
 
     fn clock(&self) -> &crate::Clock {

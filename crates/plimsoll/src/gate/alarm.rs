@@ -78,14 +78,14 @@ impl<R: Rule> Core<R> {
     /// the head has waited, and never so long that anything is lost.
     fn serving_at(&self, inside: &Inside<R>, rule: &R, state: &R::State, now: Moment) -> Moment {
         let due = inside.due;
-        if R::GIVES_BACK || !due.is_known() || self.clock.is_driven() || due <= now {
+        if R::RETURNS_PERMITS || !due.is_known() || self.clock.is_driven() || due <= now {
             return due;
         }
         let Some(joined) = inside.waiters.head_joined(inside.order()) else {
             return due;
         };
         let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
-        late.min(rule.loses_from(state, now)).max(due)
+        late.min(rule.overflows_from(state, now)).max(due)
     }
 }
 

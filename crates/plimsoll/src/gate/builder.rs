@@ -1,6 +1,5 @@
 use super::core::Core;
 use super::inside::Inside;
-use crate::adaptive::{Adaptive, Limit};
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, Gate, Queue, Rule};
@@ -19,12 +18,12 @@ pub struct GateBuilder<R> {
 impl<R: Rule> GateBuilder<R> {
     pub(super) fn new(rule: R) -> Self {
         Self {
-            rule,
-            clock: if R::LEARNS {
+            clock: if rule.learning().is_some() {
                 Clock::precise()
             } else {
                 Clock::system()
             },
+            rule,
             queue: None,
             name: None,
             totals: true,
@@ -57,34 +56,21 @@ impl<R: Rule> GateBuilder<R> {
         self
     }
 
+    pub(crate) fn map_rule(mut self, change: impl FnOnce(R) -> R) -> Self {
+        self.rule = change(self.rule);
+        self
+    }
+
     /// Builds the limiter. It starts at this moment of its clock.
     #[must_use]
     pub fn build(mut self) -> Gate<R> {
-        if let Some(queue) = &mut self.queue {
-            queue.bound = self.rule.begin_queue(queue.bound);
+        if let Some(queue) = &mut self.queue
+            && let Some(learning) = self.rule.learning()
+        {
+            queue.bound = learning.begin_queue(queue.bound);
         }
         let inside = Inside::new(self.queue);
         let totals = Totals::new(self.totals);
         Gate::from_core(Core::new(self.rule, self.clock, totals, self.name, inside))
-    }
-}
-
-impl<L: Limit> GateBuilder<Adaptive<L>> {
-    /// How much may wait at a limit, in place of its root. Called when the limit has changed; an algorithm with
-    /// [its own idea](Limit::queue_bound) goes before.
-    ///
-    /// ```
-    /// # use plimsoll::adaptive::{Adaptive, Limit};
-    /// # use plimsoll::{Gate, Queue};
-    /// # fn doc(algorithm: impl Limit) {
-    /// let gate = Gate::builder(Adaptive::new(algorithm))
-    ///     .queue(Queue::fifo(20))
-    ///     .queue_size(|limit| limit / 2)
-    ///     .build();
-    /// # }
-    /// ```
-    pub fn queue_size(mut self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
-        self.rule = self.rule.with_queue_size(size);
-        self
     }
 }

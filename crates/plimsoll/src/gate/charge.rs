@@ -23,7 +23,7 @@ impl<R: Rule> Gate<R> {
     /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(2010)));
     /// ```
     pub fn charge(&self, cost: u32) {
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             return;
         }
         self.core.enter(self.core.clock.precise_now(), |turn| {

@@ -33,7 +33,7 @@ use crate::stamp::Stamp;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
 use crate::unwind::isolated;
-use crate::{Demand, Denied, Moment, Permit, Priority, Refusal, Rule, Short};
+use crate::{Demand, Denied, Moment, Packed, PackedTake, Permit, Priority, Refusal, Rule};
 
 /// Set in a word that holds no state.
 pub(super) const PARKED: u64 = 1 << 63;
@@ -86,7 +86,7 @@ impl<R: Rule> Core<R> {
         name: Option<Name>,
         inside: Inside<R>,
     ) -> Arc<Self> {
-        let now = if R::TIMELESS {
+        let now = if R::Fast::TIMELESS {
             clock.now()
         } else {
             clock.precise_now()
@@ -106,12 +106,14 @@ impl<R: Rule> Core<R> {
         name: Option<Name>,
         mut inside: Inside<R>,
     ) -> Arc<Self> {
-        let word = rule.pack(&state, now);
+        let word = R::Fast::pack(&rule, &state, now);
         if word.is_none() {
             inside.state = Some(state);
         }
         // At most 63.
-        let epoch_bits = u8::try_from(rule.epoch_bits()).unwrap_or(63).min(63);
+        let epoch_bits = u8::try_from(R::Fast::epoch_bits(&rule))
+            .unwrap_or(63)
+            .min(63);
         Arc::new_cyclic(|me| {
             inside.me = Weak::clone(me);
             Self {
@@ -140,9 +142,9 @@ impl<R: Rule> Core<R> {
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
                 return Shortly::Parked;
             }
-            let next = match self.rule.take_short(word, now, cost) {
-                Short::Taken(next) => next,
-                Short::Refused(refusal) => {
+            let next = match R::Fast::take_packed(&self.rule, word, now, cost) {
+                PackedTake::Taken(next) => next,
+                PackedTake::Refused(refusal) => {
                     // A word read before the epoch turned says nothing: only an exchange notices that by
                     // itself.
                     let current = self.word.load(Ordering::Acquire);
@@ -152,7 +154,7 @@ impl<R: Rule> Core<R> {
                     word = current;
                     continue;
                 }
-                Short::Unfit => return Shortly::Parked,
+                PackedTake::Unpackable => return Shortly::Parked,
             };
             let exchanged =
                 self.word
@@ -172,7 +174,7 @@ impl<R: Rule> Core<R> {
     /// The precise moment, for who is refused at `now`, if by that there may be enough.
     #[inline(always)]
     pub(super) fn refine(&self, now: Moment, refusal: Refusal) -> Option<Moment> {
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             return None;
         }
         self.clock.refine(now, refusal.ready_at)
@@ -213,7 +215,7 @@ impl<R: Rule> Core<R> {
     #[inline]
     pub(super) fn permit_of(&self, taken: WideStamp, demand: Demand) -> Permit<'_> {
         let taken = taken.narrow();
-        Permit::new(self, taken.grant(demand), R::GIVES_BACK).in_era(taken.era)
+        Permit::new(self, taken.grant(demand), R::RETURNS_PERMITS).in_era(taken.era)
     }
 
     #[inline(always)]
@@ -276,8 +278,8 @@ impl<R: Rule> Core<R> {
                 Some(Ok(resets.stamp(rule.recorded_at(state, now)).widen()))
             }
             Err(refusal) => {
-                if R::LEARNS {
-                    rule.turned_away();
+                if let Some(learning) = rule.learning() {
+                    learning.refused();
                 }
                 let refusal = charge(rule, state, now, cost, refusal);
                 let denied = self.denied(rule, refusal, state, now);
@@ -301,7 +303,7 @@ impl<R: Rule> Core<R> {
         } else {
             Moment::from_nanos(epoch << self.epoch_bits)
         };
-        isolated(|| self.rule.unpack(word, near)).unwrap_or_else(|panic| {
+        isolated(|| R::Fast::unpack(&self.rule, word, near)).unwrap_or_else(|panic| {
             // What is not behind the lock must be in the word, or everything that was taken would be free again.
             self.word.swap(word, Ordering::AcqRel);
             resume_unwind(panic)

@@ -7,7 +7,7 @@ use super::inside::{Inside, Turn};
 use crate::sync::{Ordering, lock};
 use crate::unwind::{Payload, discard, isolated};
 use crate::woken::Woken;
-use crate::{Moment, Rule};
+use crate::{Moment, Packed, Rule};
 
 /// After a rule has panicked, whoever waits is looked after again so much later.
 const AGAIN_NANOS: u64 = 1_000_000_000;
@@ -115,7 +115,7 @@ impl<R: Rule> Core<R> {
                 && !inside.closed
                 && !inside.resets.hold(now);
             let word = if free {
-                self.rule.pack(&state, now)
+                R::Fast::pack(&self.rule, &state, now)
             } else {
                 None
             };

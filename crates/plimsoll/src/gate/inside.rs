@@ -107,10 +107,10 @@ impl<R: Rule> Turn<'_, R> {
     /// As if so much had not been taken then; says whether that was after the last reset, which has made good what was
     /// taken before. What a permit of a limit that is given back to holds, no reset gives back.
     pub(super) fn put_back(&mut self, taken: Stamp, cost: u32) -> bool {
-        if !R::GIVES_BACK && !self.inside.resets.are_before(taken) {
+        if !R::RETURNS_PERMITS && !self.inside.resets.are_before(taken) {
             return false;
         }
-        self.rule.put_back(self.state, self.now, taken.at, cost);
+        self.rule.refund(self.state, self.now, taken.at, cost);
         self.inside.forecast.forget();
         true
     }
@@ -131,10 +131,10 @@ impl<R: Rule> Turn<'_, R> {
     /// Whether the demand can be granted now or ever.
     pub(super) fn admissible(&self, demand: Demand) -> Result<(), Refusal> {
         if self.inside.closed {
-            return Err(Refusal::until_given_back().because(Reason::Closed));
+            return Err(Refusal::until_returned().because(Reason::Closed));
         }
         if demand.cost > self.rule.limit() {
-            return Err(Refusal::until_given_back().because(Reason::TooLarge));
+            return Err(Refusal::until_returned().because(Reason::TooLarge));
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl<R: Rule> Turn<'_, R> {
     /// queue nobody can promise anything.
     fn hint(&mut self, demand: Demand) -> Moment {
         let order = self.order();
-        if R::GIVES_BACK || order == Order::Lifo {
+        if R::RETURNS_PERMITS || order == Order::Lifo {
             return Moment::NEVER;
         }
         let Inside {
@@ -198,7 +198,7 @@ impl<R: Rule> Turn<'_, R> {
 
     /// When it would be the turn of `demand` behind those who are served before it.
     pub(super) fn turn_of(&mut self, demand: Demand, evicted: Evicted) -> Moment {
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             return Moment::NEVER;
         }
         let order = self.order();
@@ -262,7 +262,7 @@ impl<R: Rule> Turn<'_, R> {
         if deadline < self.now {
             return Err(refusal.because(Reason::TimedOut));
         }
-        if deadline.is_known() && !R::GIVES_BACK {
+        if deadline.is_known() && !R::RETURNS_PERMITS {
             let turn = self.turn_of(demand, evicted);
             if turn > deadline {
                 return Err(refusal.because(Reason::TimedOut));

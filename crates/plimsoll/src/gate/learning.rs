@@ -3,8 +3,8 @@
 use super::Gate;
 use super::core::Core;
 use super::inside::Turn;
-use crate::adaptive::{Adaptive, Findings, Limit, Load, Sample};
-use crate::{Grant, Moment, Outcome, Rule};
+use crate::learning::{Learning, Load, Sample};
+use crate::{Grant, Moment, Outcome, Packed, Rule};
 
 /// Work that has ended.
 #[derive(Clone, Copy)]
@@ -44,13 +44,13 @@ impl<R: Rule> Core<R> {
     /// A rule that does not depend on time has none read; see [`Grant::is_dated`].
     #[inline(always)]
     pub(super) fn start(&self) -> (Moment, bool) {
-        if R::TIMELESS {
+        if R::Fast::TIMELESS {
             return (Moment::ORIGIN, false);
         }
-        if R::LEARNS
+        if let Some(learning) = self.rule.learning()
             && self.totals.are_counted()
             && let Some(tick) = self.clock.tick()
-            && !self.rule.times(tick)
+            && !learning.times(tick)
         {
             return (tick, false);
         }
@@ -59,7 +59,7 @@ impl<R: Rule> Core<R> {
 
     /// How much work was granted that nobody timed.
     fn untimed(&self) -> u64 {
-        let timed = self.rule.timed();
+        let timed = self.rule.learning().and_then(|it| it.timed());
         timed.map_or(0, |timed| self.totals.sum().0.saturating_sub(timed))
     }
 
@@ -67,7 +67,9 @@ impl<R: Rule> Core<R> {
     #[inline]
     pub(super) fn learn_shortly(&self, ended: Ended, word: u64, limit: u32) {
         let now = self.clock.now();
-        let in_use = self.rule.in_use(&self.rule.unpack(word, now), now);
+        let in_use = self
+            .rule
+            .in_use(&R::Fast::unpack(&self.rule, word, now), now);
         // The word says what is left. If the limit has changed since, nobody knows of which limit; of the two the
         // smaller one makes nothing up.
         let grown = self.rule.limit().saturating_sub(limit);
@@ -87,7 +89,9 @@ impl<R: Rule> Core<R> {
             refused: false,
             weight: 1,
         };
-        if self.rule.learn(sample, self.untimed(), load.queued) {
+        if let Some(learning) = self.rule.learning()
+            && learning.learn(sample, self.untimed(), load.queued)
+        {
             self.adjust(load.now);
         }
     }
@@ -96,17 +100,19 @@ impl<R: Rule> Core<R> {
     /// lock: while nothing else happens, nobody else tells it.
     #[inline]
     pub(super) fn tick_if_due(&self, now: Moment) {
-        if R::LEARNS && now >= self.rule.tick_at() {
-            self.tick();
+        if let Some(learning) = self.rule.learning()
+            && now >= learning.tick_at()
+        {
+            self.tick(learning);
         }
     }
 
     #[cold]
-    fn tick(&self) {
+    fn tick(&self, learning: &dyn Learning<R::State>) {
         let load = self.look(|rule, inside, state, now| {
             Load::of(now, rule.in_use(state, now), inside.waiters.queued())
         });
-        if self.rule.tick(load) {
+        if learning.tick(load) {
             self.adjust(load.now);
         }
     }
@@ -116,7 +122,9 @@ impl<R: Rule> Core<R> {
     fn adjust(&self, now: Moment) {
         self.enter(now, |turn| {
             let bound = turn.inside.queue.as_mut().map(|queue| &mut queue.bound);
-            turn.rule.adjust(turn.state, bound);
+            if let Some(learning) = turn.rule.learning() {
+                learning.adjust(turn.state, bound);
+            }
             turn.inside.forecast.forget();
             turn.serve();
         });
@@ -131,33 +139,18 @@ impl<R: Rule> Turn<'_, R> {
     }
 }
 
-impl Load {
-    #[inline]
-    pub(super) fn of(now: Moment, in_use: u64, queued: u64) -> Self {
-        let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        Self {
-            now,
-            in_flight: count(in_use),
-            queued: count(queued),
-        }
-    }
-}
-
-impl<L: Limit> Gate<Adaptive<L>> {
-    /// What the limit has come to, and what its algorithm makes of what it saw. For people who look, and their
-    /// dashboards: it waits while the algorithm computes, which traffic never does.
-    #[must_use]
-    pub fn insight(&self) -> Findings {
+impl<R: Rule> Gate<R> {
+    /// Asks the rule; if that taught it something, which is the second part of its answer, the limit is adjusted.
+    /// Returns the first part, the limit and the bound of the queue.
+    pub(crate) fn ask_rule<T>(&self, ask: impl FnOnce(&R) -> (T, bool)) -> (T, u32, Option<u32>) {
         let core = &*self.core;
-        let (insight, decided) = core.rule.insight();
-        if decided {
+        let (answer, learned) = ask(&core.rule);
+        if learned {
             core.adjust(core.clock.now());
         }
-        core.look(|rule, inside, _, _| Findings {
-            limit: rule.limit(),
-            queue: inside.queue.map(|queue| queue.bound),
-            lost: rule.lost(),
-            insight,
+        core.look(|rule, inside, _, _| {
+            let bound = inside.queue.map(|queue| queue.bound);
+            (answer, rule.limit(), bound)
         })
     }
 }

@@ -5,8 +5,8 @@ use super::core::{Core, PARKED, Shortly};
 use crate::limiter::Parts;
 use crate::sync::Ordering;
 use crate::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Permit, Reservation, Rule, Snapshot,
-    Source, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Packed, Permit, Reservation, Rule,
+    Snapshot, Source, Standing, Terms,
 };
 
 impl<R: Rule> Limiter for Gate<R> {
@@ -24,7 +24,7 @@ impl<R: Rule> Limiter for Gate<R> {
     fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
         let grant = self.core.attempt_shortly(demand)?;
         // A share of the gate costs two atomic operations, as much as the decision.
-        Some(if R::GIVES_BACK {
+        Some(if R::RETURNS_PERMITS {
             Permit::shared(Arc::clone(&self.core) as _, grant, true)
         } else {
             Permit::spent(grant)
@@ -48,7 +48,7 @@ impl<R: Rule> Limiter for Gate<R> {
     }
 
     fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             // What is not used is free at once, and there is no permit for more.
             drop(permit.split(permit.cost().saturating_sub(cost)));
         } else if let Some((grant, era)) = permit.settle(cost) {
@@ -111,7 +111,7 @@ impl<R: Rule> Core<R> {
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.attempt_shortly(demand) {
-            Some(grant) => Ok(Permit::new(self, grant, R::GIVES_BACK)),
+            Some(grant) => Ok(Permit::new(self, grant, R::RETURNS_PERMITS)),
             None => self.attempt_inside(self.clock.precise_now(), demand),
         }
     }
@@ -139,7 +139,7 @@ impl<R: Rule> Core<R> {
             return None;
         }
         // With the state in the word, the rule is the first one.
-        let standing = Standing::of(&self.rule, &self.rule.unpack(word, now), now);
+        let standing = Standing::of(&self.rule, &R::Fast::unpack(&self.rule, word, now), now);
         // As for a refusal: a word read before the epoch turned says nothing.
         let current = self.word.load(Ordering::Acquire);
         (current == word).then(|| (standing, Terms::of(&self.rule, now)))
@@ -154,7 +154,7 @@ impl<R: Rule> Core<R> {
             }
             Err(refusal) => Err(self.denied(turn.rule, refusal, turn.state, turn.now)),
         })?;
-        Ok(Permit::new(self, taken.grant(demand), R::GIVES_BACK).in_era(taken.era))
+        Ok(Permit::new(self, taken.grant(demand), R::RETURNS_PERMITS).in_era(taken.era))
     }
 }
 

@@ -114,7 +114,7 @@ impl<R: Rule> Gate<R> {
     /// A permit for what was taken by other means.
     #[inline]
     pub(crate) fn permit(&self, grant: Grant) -> Permit<'_> {
-        Permit::new(&*self.core, grant, R::GIVES_BACK)
+        Permit::new(&*self.core, grant, R::RETURNS_PERMITS)
     }
 
     pub(crate) fn to_take_back(&self) -> Arc<dyn TakeBack> {
@@ -157,16 +157,17 @@ impl<R: Rule> Gate<R> {
     }
 
     /// From when on it is no worse than a new one; `None` while anybody uses it.
-    pub(crate) fn forgettable_from(&self, now: Moment) -> Option<Moment> {
+    pub(crate) fn evictable_from(&self, now: Moment) -> Option<Moment> {
         if !self.is_alone() {
             return None;
         }
         self.core.look(|rule, inside, state, _| {
-            let used = !inside.waiters.is_empty() || (R::GIVES_BACK && rule.in_use(state, now) > 0);
+            let used =
+                !inside.waiters.is_empty() || (R::RETURNS_PERMITS && rule.in_use(state, now) > 0);
             if used {
                 None
             } else {
-                rule.forgettable_from(state, now)
+                rule.evictable_from(state, now)
             }
         })
     }
@@ -194,7 +195,7 @@ impl<R: Rule> Gate<R> {
                         timed,
                         ..demand.granted(now)
                     };
-                    return Ok(Permit::new(core, grant, R::GIVES_BACK));
+                    return Ok(Permit::new(core, grant, R::RETURNS_PERMITS));
                 }
                 Shortly::Refused(refusal, word) => match core.refine(now, refusal) {
                     Some(precise) if precise >= refusal.ready_at => {
@@ -286,7 +287,7 @@ impl<R: Rule> Gate<R> {
     pub fn replace(&self, rule: R, carry: Carry) {
         const {
             assert!(
-                !R::GIVES_BACK,
+                !R::RETURNS_PERMITS,
                 "a limit that is given back to is resized, not replaced"
             )
         };
@@ -294,7 +295,7 @@ impl<R: Rule> Gate<R> {
     }
 
     fn change(&self, change: impl FnOnce(&mut inside::Turn<'_, R>)) {
-        if !R::GIVES_BACK {
+        if !R::RETURNS_PERMITS {
             self.change_at(self.core.clock.precise_now(), change);
         }
     }

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::inside::Turn;
 use crate::events::EventKind;
-use crate::{Demand, Denied, Moment, Reason, Refusal, Rule};
+use crate::{Demand, Denied, Moment, Packed, Reason, Refusal, Rule};
 
 impl<R: Rule> Core<R> {
     /// Counts and explains a refusal at once.
@@ -14,8 +14,10 @@ impl<R: Rule> Core<R> {
         refusal: Refusal,
     ) -> Denied {
         turn.inside.counts.denied += 1;
-        if R::LEARNS && is_for_want_of_room(refusal.reason) {
-            turn.rule.turned_away();
+        if let Some(learning) = turn.rule.learning()
+            && is_for_want_of_room(refusal.reason)
+        {
+            learning.refused();
         }
         let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
         if R::REMEMBERS_REFUSALS {
@@ -52,9 +54,9 @@ impl<R: Rule> Core<R> {
 
     #[inline(never)]
     fn denied_larger(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
-        let state = self.rule.unpack(word, now);
+        let state = R::Fast::unpack(&self.rule, word, now);
         if cost > self.rule.limit() {
-            let refusal = Refusal::until_given_back().because(Reason::TooLarge);
+            let refusal = Refusal::until_returned().because(Reason::TooLarge);
             return self.denied(&self.rule, refusal, &state, now);
         }
         self.turned_away_shortly(now);
@@ -63,8 +65,8 @@ impl<R: Rule> Core<R> {
 
     #[inline]
     fn turned_away_shortly(&self, now: Moment) {
-        if R::LEARNS {
-            self.rule.turned_away();
+        if let Some(learning) = self.rule.learning() {
+            learning.refused();
             self.tick_if_due(now);
         }
     }
@@ -98,7 +100,7 @@ pub(super) fn charge<R: Rule>(
     cost: u32,
     refusal: Refusal,
 ) -> Refusal {
-    if is_for_want_of_room(refusal.reason) {
+    if R::REMEMBERS_REFUSALS && is_for_want_of_room(refusal.reason) {
         rule.refused(state, now, cost, refusal)
     } else {
         refusal

@@ -282,31 +282,32 @@ impl<R: Rule> Core<R> {
         turn.admissible(demand)?;
         let now = turn.now;
         // Ahead of those who wait nothing can be taken.
-        if R::BOOKS && demand.cost > 0 && turn.inside.waiters.is_empty() {
-            let mut ahead = turn.state.clone();
-            if let Some(ready_at) = turn.rule.book(&mut ahead, now, demand.cost) {
-                if ready_at > deadline {
-                    let refusal = turn.rule.peek(turn.state, now, demand.cost).err();
-                    let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
-                    return Err(Refusal::until(ready_at).because(reason));
-                }
-                *turn.state = ahead;
-                turn.inside.counts.granted += 1;
-                turn.tell(EventKind::Processing {
-                    priority: demand.priority,
-                });
-                let booked = Booked {
-                    gate: self,
-                    id: turn.inside.bookings.add(demand.cost, now, ready_at),
-                    demand,
-                    sleep: None,
-                    ended: false,
-                };
-                return Ok((Hold::Booked(booked), ready_at));
+        if demand.cost > 0
+            && turn.inside.waiters.is_empty()
+            && let Some((ahead, ready_at)) = turn.rule.book(turn.state, now, demand.cost)
+        {
+            if ready_at > deadline {
+                let refusal = turn.rule.peek(turn.state, now, demand.cost).err();
+                let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
+                return Err(Refusal::until(ready_at).because(reason));
             }
+            *turn.state = ahead;
+            turn.inside.counts.granted += 1;
+            turn.tell(EventKind::Processing {
+                priority: demand.priority,
+            });
+            let booked = Booked {
+                gate: self,
+                id: turn.inside.bookings.add(demand.cost, now, ready_at),
+                demand,
+                sleep: None,
+                ended: false,
+            };
+            return Ok((Hold::Booked(booked), ready_at));
         }
         let taken = |taken: Stamp| {
-            let permit = Permit::new(self, taken.grant(demand), R::GIVES_BACK).in_era(taken.era);
+            let permit =
+                Permit::new(self, taken.grant(demand), R::RETURNS_PERMITS).in_era(taken.era);
             (Hold::Taken(self, Some(permit)), taken.at)
         };
         let refusal = match turn.take(demand) {
@@ -318,7 +319,7 @@ impl<R: Rule> Core<R> {
         };
         let ticket;
         let mut ready_at = Moment::NEVER;
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             ticket = turn.enqueue(demand, refusal)?;
         } else {
             ready_at = turn.turn_of(demand, Evicted::NOBODY);
@@ -344,7 +345,7 @@ impl<R: Rule> Turn<'_, R> {
         let Self { inside, state, .. } = self;
         let mut refunded = 0;
         let known = inside.bookings.cancel(booking, now, how, |refund: Refund| {
-            rule.put_back(state, now, refund.taken, refund.cost);
+            rule.refund(state, now, refund.taken, refund.cost);
             refunded += refund.cost;
         });
         if known && how == Cancel::Undo {

@@ -6,26 +6,27 @@ use std::sync::Arc;
 use super::core::{ASTRAY, Core, MARK, PARKED};
 use super::learning::{Ended, teaches};
 use super::telling::Left;
-use crate::adaptive::Load;
 use crate::batched::TakeBack;
 use crate::grant::Era;
+use crate::learning::Load;
 use crate::queue::{Status, Ticket};
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::woken::Woken;
-use crate::{Grant, Moment, Outcome, Reason, Rule, Source};
+use crate::{Grant, Moment, Outcome, Packed, Reason, Rule, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
     fn give_back(&self, grant: Grant, outcome: Outcome) {
         let cost = grant.cost;
-        if R::GIVES_BACK {
-            let limit = if R::LEARNS { self.rule.limit() } else { 0 };
+        if R::RETURNS_PERMITS {
+            let learns = self.rule.learning().is_some();
+            let limit = if learns { self.rule.limit() } else { 0 };
             // Released to whoever takes next: what was done under the permit happened before.
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
                 self.give_back_long(grant, outcome, word);
-            } else if R::LEARNS && teaches(grant, outcome) {
+            } else if learns && teaches(grant, outcome) {
                 self.learn_shortly(Ended::new(grant, outcome), word, limit);
             }
         }
@@ -78,7 +79,7 @@ impl<R: Rule> Core<R> {
         let Grant { cost, taken, .. } = grant;
         // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
-        let learns = R::LEARNS && teaches(grant, outcome);
+        let learns = self.rule.learning().is_some() && teaches(grant, outcome);
         let ended = Ended::new(grant, outcome);
         let mut woken = Woken::default();
         let mut inside = lock(&self.inside);
@@ -87,7 +88,9 @@ impl<R: Rule> Core<R> {
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if learns {
                 // Behind the lock the limit is that of the word.
-                let in_use = self.rule.in_use(&self.rule.unpack(word, now), now);
+                let in_use = self
+                    .rule
+                    .in_use(&R::Fast::unpack(&self.rule, word, now), now);
                 drop(inside);
                 self.learn(ended, Load::of(now, in_use, 0));
             }
@@ -95,7 +98,7 @@ impl<R: Rule> Core<R> {
         };
         let load = self.run(&mut inside, state, now, &mut woken, |turn| {
             let load = learns.then(|| turn.load());
-            turn.rule.put_back(turn.state, now, taken, cost);
+            turn.rule.refund(turn.state, now, taken, cost);
             turn.tell_processed(grant, outcome);
             turn.inside.forecast.forget();
             turn.serve();
@@ -130,7 +133,7 @@ impl<R: Rule> Core<R> {
                     turn.inside.counts.cancelled += 1;
                 }
                 Some(Status::Granted(taken))
-                    if reserved && !R::GIVES_BACK && turn.now > taken.at => {}
+                    if reserved && !R::RETURNS_PERMITS && turn.now > taken.at => {}
                 Some(Status::Granted(taken)) => {
                     turn.put_back(taken, cost);
                     turn.tell_unread(ticket, taken.at);

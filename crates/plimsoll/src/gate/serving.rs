@@ -79,8 +79,10 @@ impl<R: Rule> Turn<'_, R> {
 
     pub(super) fn refuse(&mut self, ticket: Ticket, reason: Reason) {
         self.inside.counts.denied += 1;
-        if R::LEARNS && is_for_want_of_room(reason) {
-            self.rule.turned_away();
+        if let Some(learning) = self.rule.learning()
+            && is_for_want_of_room(reason)
+        {
+            learning.refused();
         }
         self.settle(ticket, Status::Refused(reason));
     }

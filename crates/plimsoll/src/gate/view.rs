@@ -6,7 +6,8 @@ use super::refused::charge;
 use crate::queue::{Counts, Status, Ticket};
 use crate::sync::{Ordering, lock};
 use crate::{
-    Demand, Denied, Gate, Moment, Reason, Refusal, Rule, Short, Snapshot, Standing, Terms,
+    Demand, Denied, Gate, Moment, Packed, PackedTake, Reason, Refusal, Rule, Snapshot, Standing,
+    Terms,
 };
 
 impl<R: Rule> Core<R> {
@@ -62,7 +63,7 @@ impl<R: Rule> Core<R> {
         })?;
         let rule = &self.rule;
         let answer = if demand.cost > rule.limit() {
-            Err(Refusal::until_given_back().because(Reason::TooLarge))
+            Err(Refusal::until_returned().because(Reason::TooLarge))
         } else {
             rule.peek(&state, now, demand.cost.max(1))
         };
@@ -80,7 +81,7 @@ impl<R: Rule> Core<R> {
             // As for a refusal: a word read before the epoch turned says nothing.
             let current = self.word.load(Ordering::Acquire);
             if current == word {
-                return Some(self.rule.unpack(word, now));
+                return Some(R::Fast::unpack(&self.rule, word, now));
             }
             word = current;
         }
@@ -95,7 +96,7 @@ impl<R: Rule> Core<R> {
         } else {
             Moment::from_nanos(epoch << self.epoch_bits)
         };
-        self.rule.unpack(word, near)
+        R::Fast::unpack(&self.rule, word, near)
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -120,7 +121,7 @@ impl<R: Rule> Core<R> {
     /// Whether anything is left, or may wait.
     #[inline]
     pub(super) fn check_saturation(&self) -> Result<(), Denied> {
-        let now = if R::TIMELESS {
+        let now = if R::Fast::TIMELESS {
             Moment::ORIGIN
         } else {
             self.clock.now()
@@ -130,7 +131,10 @@ impl<R: Rule> Core<R> {
         // With the state in the word nobody waits, and if one more fits nobody needs to.
         if word & PARKED == 0
             && now.as_nanos() >> self.epoch_bits == epoch
-            && matches!(self.rule.take_short(word, now, 1), Short::Taken(_))
+            && matches!(
+                R::Fast::take_packed(&self.rule, word, now, 1),
+                PackedTake::Taken(_)
+            )
         {
             return Ok(());
         }
@@ -141,27 +145,27 @@ impl<R: Rule> Core<R> {
     fn check_saturation_inside(&self) -> Result<(), Denied> {
         self.look(|rule, inside, state, now| {
             if inside.closed {
-                let refusal = Refusal::until_given_back().because(Reason::Closed);
+                let refusal = Refusal::until_returned().because(Reason::Closed);
                 return Err(self.denied(rule, refusal, state, now));
             }
             let in_use = rule.in_use(state, now) + inside.waiters.queued();
             let limit = u64::from(rule.limit());
             let full = match inside.queue {
-                None if R::GIVES_BACK => in_use >= limit,
+                None if R::RETURNS_PERMITS => in_use >= limit,
                 None => true,
-                Some(queue) if R::GIVES_BACK || counts_excess(queue.counts, rule) => {
+                Some(queue) if R::RETURNS_PERMITS || counts_excess(queue.counts, rule) => {
                     in_use >= limit + u64::from(queue.bound)
                 }
                 Some(queue) => inside.waiters.queued() >= u64::from(queue.bound),
             };
             let answer = rule.peek(state, now, 1);
-            if !full || (!R::GIVES_BACK && answer.is_ok()) {
+            if !full || (!R::RETURNS_PERMITS && answer.is_ok()) {
                 return Ok(());
             }
-            let alone = !R::GIVES_BACK && inside.waiters.is_empty();
+            let alone = !R::RETURNS_PERMITS && inside.waiters.is_empty();
             let refusal = match answer {
                 Err(refusal) if alone => refusal,
-                _ => Refusal::until_given_back(),
+                _ => Refusal::until_returned(),
             };
             let refusal = refusal.because(Reason::Saturated);
             Err(self.denied(rule, refusal, state, now))

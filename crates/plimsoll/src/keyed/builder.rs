@@ -150,7 +150,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
                 changing: Mutex::new(()),
                 len: AtomicUsize::new(0),
                 own: AtomicUsize::new(0),
-                forgettable_from: AtomicU64::new(u64::MAX),
+                evictable_from: AtomicU64::new(u64::MAX),
                 next_swept: AtomicUsize::new(0),
                 next_sweep: AtomicU64::new(now.as_nanos()),
             }),

@@ -12,7 +12,7 @@ use super::table::{Found, Table};
 use super::wide::{What, Wide, place};
 use crate::gate::WeakGate;
 use crate::stamp::Stamp;
-use crate::{Carry, Gate, Moment, Rule};
+use crate::{Carry, Gate, Moment, Packed, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// Goes on by another rule; keys with a rule of their own keep it. Returns the gates, which are still to be changed.
@@ -34,7 +34,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let mut entries = std::mem::replace(&mut self.entries, Slots::new());
         for entry in entries.iter_mut() {
             let Some(place) = place(entry.word) else {
-                let state = rule.adopt(&old, &old.unpack(entry.word, near), now, carry);
+                let state = rule.adopt(&old, &R::Fast::unpack(&old, entry.word, near), now, carry);
                 entry.word = self.keep(state, now);
                 continue;
             };
@@ -79,7 +79,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         };
         match self.find(hash, key)? {
             Found::Word(old, word) => {
-                let state = rule.adopt(old, &old.unpack(*word, now), now, carry);
+                let state = rule.adopt(old, &R::Fast::unpack(old, *word, now), now, carry);
                 let elsewhere = self.keep_wide(Wide {
                     own: Some(Arc::clone(rule)),
                     began,

@@ -122,7 +122,7 @@ impl Gates {
         began: Option<Stamp>,
     ) -> Arc<Held<R>> {
         // A rule that learns compares the totals with what it has timed itself.
-        let totals = if R::LEARNS {
+        let totals = if rule.learning().is_some() {
             Totals::new(self.totals.are_counted())
         } else {
             self.totals.share()
@@ -166,11 +166,11 @@ impl<R: Rule> Held<R> {
     ///
     /// Called behind the lock of the shard, where nobody can begin to use it. The lock of the gate is taken only if
     /// nobody else can hold it.
-    pub(super) fn forgettable_from(me: &Arc<Self>, now: Moment) -> Option<Moment> {
+    pub(super) fn evictable_from(me: &Arc<Self>, now: Moment) -> Option<Moment> {
         if Arc::strong_count(me) > 1 {
             return None;
         }
-        me.gate.forgettable_from(now)
+        me.gate.evictable_from(now)
     }
 
     /// Refuses every demand from now on. Behind the lock of the shard only while nobody can wait yet.
@@ -184,7 +184,7 @@ impl<R: Rule> Held<R> {
     }
 
     pub(super) fn counted(&self) -> Counted {
-        self.gate.counted(!R::LEARNS)
+        self.gate.counted(self.rule().learning().is_none())
     }
 
     /// Says which rule it should follow, behind the lock of the shard. [`Lease::follow`] sees to it.
@@ -296,7 +296,7 @@ impl<R: Rule> Lease<R> {
             era,
         };
         let era = stamp.max(granted(self.held().began, grant.taken)).era;
-        if R::GIVES_BACK && grant.cost > 0 {
+        if R::RETURNS_PERMITS && grant.cost > 0 {
             Permit::shared(Arc::clone(self.held()) as _, grant, true)
         } else if detached {
             Permit::spent(grant).in_era(Era::LOST)

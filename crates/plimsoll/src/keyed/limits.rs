@@ -83,7 +83,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     pub fn replace(&self, rule: R, carry: Carry) {
         const {
             assert!(
-                !R::GIVES_BACK,
+                !R::RETURNS_PERMITS,
                 "a limit that is given back to is resized, not replaced"
             )
         };
@@ -117,7 +117,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             change_gate(&gate, &rule, now);
         }
         shared
-            .forgettable_from
+            .evictable_from
             .fetch_min(now.as_nanos(), Ordering::Relaxed);
     }
 

@@ -32,7 +32,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             let gate = shared.restore(key, now, taken, |turn| {
                 if grant.cost > 0 {
                     let state = turn.state;
-                    turn.rule.put_back(state, turn.now, grant.taken, grant.cost);
+                    turn.rule.refund(state, turn.now, grant.taken, grant.cost);
                 }
             });
             match gate {
@@ -50,7 +50,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        if R::GIVES_BACK || cost == 0 {
+        if R::RETURNS_PERMITS || cost == 0 {
             return;
         }
         let shared = &*self.shared;
@@ -71,7 +71,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             // What is not used is free at once, and there is no permit for more.
             drop(permit.split(permit.cost().saturating_sub(cost)));
             return;
@@ -218,7 +218,7 @@ where
     }
 
     fn undoes_exactly(&self) -> bool {
-        R::UNDO_IS_EXACT
+        R::EXACT_REFUNDS
     }
 
     fn has_queue(&self) -> bool {

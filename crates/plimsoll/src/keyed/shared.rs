@@ -23,7 +23,7 @@ pub(super) struct Shared<K, R: Rule, S> {
     pub(super) len: AtomicUsize,
     pub(super) own: AtomicUsize,
     /// Before this moment no state anywhere can be forgotten: spares a full table the search.
-    pub(super) forgettable_from: AtomicU64,
+    pub(super) evictable_from: AtomicU64,
     /// The shard to be swept next, and when.
     pub(super) next_swept: AtomicUsize,
     pub(super) next_sweep: AtomicU64,
@@ -88,8 +88,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         Q: Hash + Eq + ?Sized,
     {
         table.note(hash, key, now);
-        let from = table.forgettable_from.as_nanos();
-        self.forgettable_from.fetch_min(from, Ordering::Relaxed);
+        let from = table.evictable_from.as_nanos();
+        self.evictable_from.fetch_min(from, Ordering::Relaxed);
     }
 
     /// The table of a shard, with `key` in it, to be [noted](Self::note) when it has been used.
@@ -181,7 +181,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
         let mut rounds = 0;
         // What is left of this round, and one more.
-        while table.forgettable_from <= now && rounds < 2 {
+        while table.evictable_from <= now && rounds < 2 {
             let (ended, forgotten) = self.sweep_some(table, now);
             if forgotten > 0 {
                 return true;
@@ -193,10 +193,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     /// Forgets something anywhere, unless it is known that nothing can be forgotten.
     fn search_room(&self, now: Moment) {
-        let known = self.forgettable_from.load(Ordering::Relaxed) <= now.as_nanos();
+        let known = self.evictable_from.load(Ordering::Relaxed) <= now.as_nanos();
         if known || self.gates.room.any_ended() {
             // What is noted during the search is not lost: it lowers this again.
-            self.forgettable_from.store(u64::MAX, Ordering::Relaxed);
+            self.evictable_from.store(u64::MAX, Ordering::Relaxed);
             let mut earliest = Moment::NEVER;
             for (number, shard) in self.shards.iter().enumerate() {
                 let mut table = shard.lock();
@@ -205,10 +205,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                     earliest = now;
                     break;
                 }
-                earliest = earliest.min(table.forgettable_from);
+                earliest = earliest.min(table.evictable_from);
             }
             let earliest = earliest.as_nanos();
-            self.forgettable_from.fetch_min(earliest, Ordering::Relaxed);
+            self.evictable_from.fetch_min(earliest, Ordering::Relaxed);
         }
         if self.when_full == WhenFull::EvictLeastRecent && !self.has_free_place() {
             // The shard of the new key has nothing to evict.

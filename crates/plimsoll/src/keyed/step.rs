@@ -14,7 +14,7 @@ use super::shared::Shared;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place, store};
 use crate::stamp::Stamp;
-use crate::{Demand, Denied, Moment, Reason, Refusal, Rule, Short};
+use crate::{Demand, Denied, Moment, Packed, PackedTake, Reason, Refusal, Rule};
 
 /// What a verb works on.
 pub(super) struct Turn<'a, R: Rule> {
@@ -104,16 +104,16 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
         let now = table.beginnings.not_before(now);
         let began = table.beginnings.of_key(None, false);
-        if !R::GIVES_BACK
+        if !R::RETURNS_PERMITS
             && demand.cost > 0
             && let Some(Found::Word(rule, word)) = table.find(hash, key)
         {
-            match rule.take_short(*word, now, demand.cost) {
-                Short::Taken(next) => {
+            match R::Fast::take_packed(rule, *word, now, demand.cost) {
+                PackedTake::Taken(next) => {
                     *word = next;
                     return Ok(Decided::Granted(granted(began, now)));
                 }
-                Short::Refused(refusal) if demand.cost == 1 && how != How::Wait => {
+                PackedTake::Refused(refusal) if demand.cost == 1 && how != How::Wait => {
                     return Err(self.denied(rule, refusal, now, 0));
                 }
                 _ => {}
@@ -244,7 +244,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     ) -> Result<(), Denied> {
         let too_large = demand.cost > rule.limit();
         let refusal = if too_large {
-            Refusal::until_given_back().because(Reason::TooLarge)
+            Refusal::until_returned().because(Reason::TooLarge)
         } else {
             match crate::gate::take(rule, state, now, demand.cost) {
                 Ok(()) => return Ok(()),
@@ -257,7 +257,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     /// The refusal of a limit that is closed.
     pub(super) fn closed(&self, rule: &R, state: &R::State, now: Moment) -> Denied {
-        let closed = Refusal::until_given_back().because(Reason::Closed);
+        let closed = Refusal::until_returned().because(Reason::Closed);
         self.explain(rule, state, now, closed)
     }
 
@@ -275,7 +275,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 
     pub(super) fn keys_full(&self, rule: &R) -> Denied {
-        let refusal = Refusal::until_given_back().because(Reason::KeysFull);
+        let refusal = Refusal::until_returned().because(Reason::KeysFull);
         self.denied(rule, refusal, Moment::ORIGIN, 0)
     }
 }
@@ -308,7 +308,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let closed = *closed;
         let entry = entries.find(hash, key)?;
         if place(entry.word).is_none() {
-            let mut state = rule.unpack(entry.word, now);
+            let mut state = R::Fast::unpack(rule, entry.word, now);
             let done = op.take()?(Turn {
                 rule,
                 state: &mut state,
@@ -316,7 +316,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 closed,
                 began: beginnings.of_key(None, false),
             });
-            let packed = rule.pack(&state, now);
+            let packed = R::Fast::pack(rule, &state, now);
             match (done, packed) {
                 (Done::Answer(answer), Some(word)) => {
                     entry.word = word;
@@ -337,7 +337,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let began = beginnings.of_key(found.began, found.own.is_some());
         let rule = found.own.as_ref().unwrap_or(rule);
         if let What::State(state) = &mut found.what {
-            if let Some(op) = op.take_if(|_| !R::GIVES_BACK)
+            if let Some(op) = op.take_if(|_| !R::RETURNS_PERMITS)
                 && let Done::Answer(answer) = op(Turn {
                     rule,
                     state,
@@ -378,7 +378,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             closed: self.closed,
         };
         match self.find(hash, key) {
-            Some(Found::Word(rule, word)) => Step::Done(see(rule, &rule.unpack(*word, now), seen)),
+            Some(Found::Word(rule, word)) => {
+                Step::Done(see(rule, &R::Fast::unpack(rule, *word, now), seen))
+            }
             Some(Found::Wide(rule, wide)) => match &wide.what {
                 What::State(state) => {
                     seen.now = now.max(wide.used);

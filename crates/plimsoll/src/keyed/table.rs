@@ -17,7 +17,7 @@ use super::held::Held;
 use super::slots::{Entry, Slots};
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
 use crate::gate::WeakGate;
-use crate::{Clock, Moment, Rule, Short};
+use crate::{Clock, Moment, Packed, PackedTake, Rule};
 
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
@@ -41,7 +41,7 @@ pub(super) struct Table<K, R: Rule> {
     /// The same for the fast path, which sees nothing but this: 0 when the table is closed.
     pub(super) short_lasts: u64,
     /// Before this moment nothing here can be forgotten.
-    pub(super) forgettable_from: Moment,
+    pub(super) evictable_from: Moment,
     /// The latest moment at which anything was forgotten. Before it a new key is no longer known to be new.
     pub(super) forgot_at: Moment,
     /// The same of all that was seen or added in the present round of sweeping.
@@ -69,7 +69,7 @@ impl<K, R: Rule> Table<K, R> {
             begins: 0,
             lasts: 0,
             short_lasts: 0,
-            forgettable_from: Moment::NEVER,
+            evictable_from: Moment::NEVER,
             forgot_at: Moment::ORIGIN,
             seen_forgettable_from: Moment::NEVER,
         };
@@ -79,7 +79,7 @@ impl<K, R: Rule> Table<K, R> {
 
     /// From now on words are good for the epoch of `now`.
     pub(super) fn begin_epoch(&mut self, now: Moment) {
-        let bits = self.rule.epoch_bits().min(63);
+        let bits = R::Fast::epoch_bits(&self.rule).min(63);
         self.begins = now.as_nanos() >> bits << bits;
         self.lasts = 1 << bits;
         self.open_fast_path();
@@ -102,7 +102,7 @@ impl<K, R: Rule> Table<K, R> {
 
     /// Whether there is anything to do for whoever sweeps.
     pub(super) fn is_to_be_swept(&self, now: Moment) -> bool {
-        self.forgettable_from <= now || self.is_moving()
+        self.evictable_from <= now || self.is_moving()
     }
 
     pub(super) fn is_moving(&self) -> bool {
@@ -117,8 +117,8 @@ impl<K, R: Rule> Table<K, R> {
 
     /// Keeps a state, as a word if it fits one.
     pub(super) fn keep(&mut self, state: R::State, now: Moment) -> u64 {
-        let word = if self.compact && !R::GIVES_BACK {
-            self.rule.pack(&state, now)
+        let word = if self.compact && !R::RETURNS_PERMITS {
+            R::Fast::pack(&self.rule, &state, now)
         } else {
             None
         };
@@ -127,7 +127,7 @@ impl<K, R: Rule> Table<K, R> {
 
     /// Something here can be forgotten from this moment on.
     pub(super) fn note_forgettable(&mut self, from: Moment) {
-        self.forgettable_from = self.forgettable_from.min(from);
+        self.evictable_from = self.evictable_from.min(from);
         self.seen_forgettable_from = self.seen_forgettable_from.min(from);
     }
 
@@ -136,7 +136,7 @@ impl<K, R: Rule> Table<K, R> {
     }
 
     fn state_of(&self, word: u64, near: Moment) -> R::State {
-        self.rule.unpack(word, near)
+        R::Fast::unpack(&self.rule, word, near)
     }
 }
 
@@ -177,11 +177,11 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let Some(entry) = found.filter(|entry| place(entry.word).is_none()) else {
             return false;
         };
-        let short = self.rule.take_short(entry.word, now, cost);
-        if let Short::Taken(next) = short {
+        let short = R::Fast::take_packed(&self.rule, entry.word, now, cost);
+        if let PackedTake::Taken(next) = short {
             entry.word = next;
         }
-        matches!(short, Short::Taken(_))
+        matches!(short, PackedTake::Taken(_))
     }
 
     /// The rule of a key: its own, or that of all.
@@ -196,7 +196,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// is as good as new, and everybody would look for something to forget.
     pub(super) fn insert(&mut self, hasher: &impl BuildHasher, hash: u64, key: K, now: Moment) {
         // A word has no room for when it began.
-        let began = if R::GIVES_BACK {
+        let began = if R::RETURNS_PERMITS {
             None
         } else {
             self.beginnings.of_new_key(now)
@@ -222,10 +222,10 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     {
         let from = match self.find(hash, key) {
             Some(Found::Word(rule, word)) => {
-                let from = rule.forgettable_from(&rule.unpack(*word, now), now);
+                let from = rule.evictable_from(&R::Fast::unpack(rule, *word, now), now);
                 from.unwrap_or(now.plus(LOOK_AGAIN))
             }
-            Some(Found::Wide(rule, wide)) => wide.forgettable_from(rule, now),
+            Some(Found::Wide(rule, wide)) => wide.evictable_from(rule, now),
             None => return,
         };
         self.note_forgettable(from);
@@ -254,7 +254,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// The state of a key is gone although it differs from that of a new one: what was granted to the key can no longer be
     /// undone, or it would free what others take who come after that.
     fn lose_grants(&mut self, removed: Option<&Wide<R>>, clock: &Clock) {
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             return;
         }
         // Read behind the lock, so that nothing was granted later.
@@ -304,17 +304,16 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let ended = entries.look_around(buckets, hasher, |entry| {
             let from = match place(entry.word) {
                 None => {
-                    let state = rule.unpack(entry.word, near);
-                    let from = rule.forgettable_from(&state, now);
+                    let state = R::Fast::unpack(rule, entry.word, near);
+                    let from = rule.evictable_from(&state, now);
                     let from = from.unwrap_or(now.plus(LOOK_AGAIN));
-                    entry.word = rule
-                        .pack(&state, now)
+                    entry.word = R::Fast::pack(rule, &state, now)
                         .unwrap_or_else(|| store(wide, free, Wide::new(What::State(state), now)));
                     from
                 }
                 Some(place) => wide[place]
                     .as_ref()
-                    .map_or(now, |wide| wide.forgettable_from(rule, now)),
+                    .map_or(now, |wide| wide.evictable_from(rule, now)),
             };
             if from <= now {
                 if let Some(place) = place(entry.word) {
@@ -327,7 +326,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             true
         });
         if ended {
-            self.forgettable_from = self.seen_forgettable_from;
+            self.evictable_from = self.seen_forgettable_from;
             self.seen_forgettable_from = Moment::NEVER;
             if self.free.len() == self.wide.len() && self.wide.capacity() > 16 {
                 self.wide = Vec::new();

@@ -60,11 +60,11 @@ impl<R: Rule> Wide<R> {
     }
 
     /// From when on it equals the state of a new key. `rule` is that of keys without one of their own.
-    pub(super) fn forgettable_from(&self, rule: &R, now: Moment) -> Moment {
+    pub(super) fn evictable_from(&self, rule: &R, now: Moment) -> Moment {
         let rule = self.own.as_deref().unwrap_or(rule);
         let from = match &self.what {
-            What::State(state) => rule.forgettable_from(state, now),
-            What::Gate(held) => Held::forgettable_from(held, now),
+            What::State(state) => rule.evictable_from(state, now),
+            What::Gate(held) => Held::evictable_from(held, now),
         };
         from.unwrap_or(now.plus(LOOK_AGAIN))
     }

@@ -110,7 +110,7 @@ impl From<Resource> for AnyLimiter {
 /// A resource if its rule is given back to, otherwise a rate.
 impl<R: Rule> From<Gate<R>> for AnyLimiter {
     fn from(gate: Gate<R>) -> Self {
-        if R::GIVES_BACK {
+        if R::RETURNS_PERMITS {
             return Self::Resource(gate.into());
         }
         Self::Rate(Rate {

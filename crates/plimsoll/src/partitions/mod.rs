@@ -76,7 +76,7 @@ impl<R: Rule> Partitions<R> {
     ) -> Result<Self, InvalidLimit> {
         const {
             assert!(
-                R::GIVES_BACK,
+                R::RETURNS_PERMITS,
                 "only a limit that is given back to has shares"
             )
         };
@@ -192,7 +192,7 @@ impl<R: Rule> Part<R> {
     }
 
     fn exhausted(&self, limit: u32, remaining: u64, now: Moment) -> Denied {
-        let refusal = Refusal::until_given_back().because(Reason::Exhausted);
+        let refusal = Refusal::until_returned().because(Reason::Exhausted);
         let remaining = u32::try_from(remaining).unwrap_or(limit);
         Denied::from_rule(refusal, now, (limit, remaining), Some(self.name()))
     }

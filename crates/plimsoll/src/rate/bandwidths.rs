@@ -1,6 +1,6 @@
 use super::token_bucket::{Filling, TokenBucket};
 use crate::rule::Carry;
-use crate::{InvalidLimit, Moment, Refusal, Rule};
+use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 
 /// Several token buckets that must all grant: 10 a second *and* 500 an hour.
 ///
@@ -103,8 +103,7 @@ impl Bandwidths {
 
 impl Rule for Bandwidths {
     type State = Fillings;
-
-    const BOOKS: bool = true;
+    type Fast = Unpacked;
 
     fn limit(&self) -> u32 {
         self.rules().map(TokenBucket::limit).min().unwrap_or(0)
@@ -155,9 +154,9 @@ impl Rule for Bandwidths {
         each.max().unwrap_or(0)
     }
 
-    fn put_back(&self, fillings: &mut Fillings, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, fillings: &mut Fillings, now: Moment, taken: Moment, cost: u32) {
         for (bucket, filling) in self.rules().zip(fillings) {
-            bucket.put_back(filling, now, taken, cost);
+            bucket.refund(filling, now, taken, cost);
         }
     }
 
@@ -169,20 +168,23 @@ impl Rule for Bandwidths {
         each.max()
     }
 
-    fn forgettable_from(&self, fillings: &Fillings, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, fillings: &Fillings, now: Moment) -> Option<Moment> {
         let each = self
             .rules()
             .zip(fillings)
-            .filter_map(|(bucket, filling)| bucket.forgettable_from(filling, now));
+            .filter_map(|(bucket, filling)| bucket.evictable_from(filling, now));
         each.max()
     }
 
-    fn book(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Option<Moment> {
-        let each = self
-            .rules()
-            .zip(fillings)
-            .filter_map(|(bucket, filling)| bucket.book(filling, now, cost));
-        each.max()
+    fn book(&self, fillings: &Fillings, now: Moment, cost: u32) -> Option<(Fillings, Moment)> {
+        let mut latest = now;
+        let each = self.rules().zip(fillings).map(|(bucket, filling)| {
+            let (filling, ready_at) = bucket.book(filling, now, cost)?;
+            latest = latest.max(ready_at);
+            Some(filling)
+        });
+        let fillings = each.collect::<Option<_>>()?;
+        Some((fillings, latest))
     }
 
     fn has_one_limit(&self) -> bool {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::arithmetic::clipped;
 use super::period::Period;
-use crate::{Carry, Moment, Quota, Refusal, Rule, Short};
+use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 
 /// So many in each window; a new window starts from nothing.
 ///
@@ -95,6 +95,7 @@ impl FixedWindow {
 
 impl Rule for FixedWindow {
     type State = Window;
+    type Fast = Self;
 
     fn limit(&self) -> u32 {
         self.limit
@@ -150,7 +151,7 @@ impl Rule for FixedWindow {
         self.at(*state, now).used.into()
     }
 
-    fn put_back(&self, state: &mut Window, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Window, now: Moment, taken: Moment, cost: u32) {
         *state = self.at(*state, now);
         // What was taken in an earlier window is gone with it.
         if self.window.index(taken.nanos_since(state.origin)) >= state.index {
@@ -167,7 +168,7 @@ impl Rule for FixedWindow {
         })
     }
 
-    fn forgettable_from(&self, state: &Window, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, state: &Window, now: Moment) -> Option<Moment> {
         // The windows of a new key are counted from the start of the limiter.
         if state.origin == self.origin {
             self.full_at(state, now)
@@ -182,21 +183,23 @@ impl Rule for FixedWindow {
             ..self.fresh(now)
         }
     }
+}
 
+impl Packed<Self> for FixedWindow {
     #[inline]
-    fn pack(&self, state: &Window, now: Moment) -> Option<u64> {
+    fn pack(rule: &Self, state: &Window, now: Moment) -> Option<u64> {
         // As it is now: the number of a window long gone would be taken for one to come. One that is still far
         // ahead, after the clock stepped back, would be taken for one long gone.
-        let state = self.at(*state, now);
-        let ahead = state.index - self.window.index(now.nanos_since(state.origin));
+        let state = rule.at(*state, now);
+        let ahead = state.index - rule.window.index(now.nanos_since(state.origin));
         let index = state.index & ((1 << INDEX_BITS) - 1);
-        let packable = state.origin == self.origin && ahead < 1 << (INDEX_BITS - 3);
+        let packable = state.origin == rule.origin && ahead < 1 << (INDEX_BITS - 3);
         packable.then_some(index << USED_BITS | u64::from(state.used))
     }
 
     #[inline]
-    fn unpack(&self, word: u64, now: Moment) -> Window {
-        let current = self.window.index(now.nanos_since(self.origin));
+    fn unpack(rule: &Self, word: u64, now: Moment) -> Window {
+        let current = rule.window.index(now.nanos_since(rule.origin));
         // The distance from the current window, as a signed number of `INDEX_BITS` bits.
         const UNUSED: u32 = 64 - INDEX_BITS;
         let ahead = ((word >> USED_BITS).wrapping_sub(current) << UNUSED).cast_signed() >> UNUSED;
@@ -208,33 +211,35 @@ impl Rule for FixedWindow {
         Window {
             index: current.saturating_add_signed(ahead),
             used,
-            origin: self.origin,
+            origin: rule.origin,
         }
     }
 
     /// Mostly the window is the same as before, and taking is an addition.
     #[inline(always)]
-    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
-        let current = self.window.index(now.nanos_since(self.origin));
+    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
+        let current = rule.window.index(now.nanos_since(rule.origin));
         if word >> USED_BITS == current & ((1 << INDEX_BITS) - 1) {
             let used = (word & u64::from(u32::MAX)) + u64::from(cost);
-            if used <= u64::from(self.limit) {
-                return Short::Taken(word + u64::from(cost));
+            if used <= u64::from(rule.limit) {
+                return PackedTake::Taken(word + u64::from(cost));
             }
-            let next = self.window.start(self.origin, current.saturating_add(1));
-            return Short::Refused(Refusal::until(next).full_at(next));
+            let next = rule.window.start(rule.origin, current.saturating_add(1));
+            return PackedTake::Refused(Refusal::until(next).full_at(next));
         }
-        let mut state = self.unpack(word, now);
-        match self.take(&mut state, now, cost) {
+        let mut state = Self::unpack(rule, word, now);
+        match rule.take(&mut state, now, cost) {
             // In a window that others have seen to begin, by a clock that is late.
-            Ok(()) if self.recorded_at(&state, now) != now => Short::Unfit,
-            Ok(()) => self.pack(&state, now).map_or(Short::Unfit, Short::Taken),
-            Err(_) => Short::Unfit,
+            Ok(()) if rule.recorded_at(&state, now) != now => PackedTake::Unpackable,
+            Ok(()) => {
+                Self::pack(rule, &state, now).map_or(PackedTake::Unpackable, PackedTake::Taken)
+            }
+            Err(_) => PackedTake::Unpackable,
         }
     }
 
-    fn epoch_bits(&self) -> u32 {
+    fn epoch_bits(rule: &Self) -> u32 {
         // At most 2^28 windows in an epoch.
-        (28 + self.window.nanos().ilog2()).min(62)
+        (28 + rule.window.nanos().ilog2()).min(62)
     }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::token_bucket::{Filling, TokenBucket};
-use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule, Unpacked};
 
 /// A token bucket that locks out those who do not stop asking.
 ///
@@ -107,11 +107,11 @@ impl PenaltyBucket {
 
 impl Rule for PenaltyBucket {
     type State = Penalty;
+    type Fast = Unpacked;
 
     const REMEMBERS_REFUSALS: bool = true;
-    const BOOKS: bool = true;
     /// The count of refusals that a grant clears is not remembered.
-    const UNDO_IS_EXACT: bool = false;
+    const EXACT_REFUNDS: bool = false;
 
     fn limit(&self) -> u32 {
         self.bucket.limit()
@@ -137,8 +137,8 @@ impl Rule for PenaltyBucket {
         }
     }
 
-    fn forgettable_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
-        let from = self.bucket.forgettable_from(&penalty.filling, now)?;
+    fn evictable_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
+        let from = self.bucket.evictable_from(&penalty.filling, now)?;
         Some(from.max(self.unburdened_from(penalty)))
     }
 
@@ -201,8 +201,8 @@ impl Rule for PenaltyBucket {
         self.bucket.in_use(&penalty.filling, now)
     }
 
-    fn put_back(&self, penalty: &mut Penalty, now: Moment, taken: Moment, cost: u32) {
-        self.bucket.put_back(&mut penalty.filling, now, taken, cost);
+    fn refund(&self, penalty: &mut Penalty, now: Moment, taken: Moment, cost: u32) {
+        self.bucket.refund(&mut penalty.filling, now, taken, cost);
     }
 
     fn full_at(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
@@ -211,10 +211,14 @@ impl Rule for PenaltyBucket {
     }
 
     /// A reservation is a grant, so the count of refusals begins anew; and it is not used before a lockout ends.
-    fn book(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Option<Moment> {
-        let ready_at = self.bucket.book(&mut penalty.filling, now, cost)?;
-        penalty.refusals = 0;
-        Some(ready_at.max(penalty.locked_until))
+    fn book(&self, penalty: &Penalty, now: Moment, cost: u32) -> Option<(Penalty, Moment)> {
+        let (filling, ready_at) = self.bucket.book(&penalty.filling, now, cost)?;
+        let booked = Penalty {
+            filling,
+            refusals: 0,
+            ..*penalty
+        };
+        Some((booked, ready_at.max(penalty.locked_until)))
     }
 
     /// Nothing is granted by it, so refusals stay counted and a lockout stands.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::period::Period;
-use crate::{Carry, Moment, Quota, Refusal, Rule};
+use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
 /// So many in each cycle, and a reservation may reach into cycles to come.
 ///
@@ -84,8 +84,7 @@ impl Refresh {
 
 impl Rule for Refresh {
     type State = Cycle;
-
-    const BOOKS: bool = true;
+    type Fast = Unpacked;
 
     fn limit(&self) -> u32 {
         self.limit
@@ -136,7 +135,7 @@ impl Rule for Refresh {
         i64::from(self.limit).saturating_sub(left).cast_unsigned()
     }
 
-    fn put_back(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u32) {
         *cycle = self.at(*cycle, now);
         // What was taken in an earlier cycle has been made up for already.
         if self.period.index(taken.nanos_since(cycle.origin)) >= cycle.index {
@@ -149,17 +148,14 @@ impl Rule for Refresh {
         Some(self.ready_at(at, self.limit).max(now))
     }
 
-    fn book(&self, cycle: &mut Cycle, now: Moment, cost: u32) -> Option<Moment> {
+    fn book(&self, cycle: &Cycle, now: Moment, cost: u32) -> Option<(Cycle, Moment)> {
         let at = self.at(*cycle, now);
         let ready_at = self.ready_at(at, cost).max(now);
-        *cycle = Cycle {
-            left: at.left.saturating_sub(i64::from(cost)),
-            ..at
-        };
-        Some(ready_at)
+        let left = at.left.saturating_sub(i64::from(cost));
+        Some((Cycle { left, ..at }, ready_at))
     }
 
-    fn forgettable_from(&self, cycle: &Cycle, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, cycle: &Cycle, now: Moment) -> Option<Moment> {
         // The cycles of a new key are counted from the start of the limiter.
         if cycle.origin == self.origin {
             self.full_at(cycle, now)

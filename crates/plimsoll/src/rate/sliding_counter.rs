@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::arithmetic::clipped;
 use super::period::Period;
-use crate::{Carry, Moment, Quota, Refusal, Rule};
+use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
 /// So many in a sliding window, estimated from two counts.
 ///
@@ -119,6 +119,7 @@ impl SlidingCounter {
 
 impl Rule for SlidingCounter {
     type State = Counts;
+    type Fast = Unpacked;
 
     fn limit(&self) -> u32 {
         self.limit
@@ -171,7 +172,7 @@ impl Rule for SlidingCounter {
         u64::from(at.current) + u64::from(self.still_counts(at.previous, passed))
     }
 
-    fn put_back(&self, counts: &mut Counts, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, counts: &mut Counts, now: Moment, taken: Moment, cost: u32) {
         let (mut at, _) = self.at(*counts, now);
         let taken = self.window.index(taken.nanos_since(counts.origin));
         if taken >= at.index {
@@ -197,7 +198,7 @@ impl Rule for SlidingCounter {
         *counts = at;
     }
 
-    fn forgettable_from(&self, counts: &Counts, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, counts: &Counts, now: Moment) -> Option<Moment> {
         // The windows of a new key are counted from the start of the limiter.
         if counts.origin == self.origin {
             self.full_at(counts, now)

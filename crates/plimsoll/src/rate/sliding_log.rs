@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::arithmetic::clipped;
 use crate::moment::saturating_nanos;
-use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked};
 
 /// So many in any window, counted exactly: every single time is remembered.
 ///
@@ -230,6 +230,7 @@ impl SlidingLog {
 
 impl Rule for SlidingLog {
     type State = Log;
+    type Fast = Unpacked;
 
     const REMEMBERS_REFUSALS: bool = true;
 
@@ -286,7 +287,7 @@ impl Rule for SlidingLog {
         self.counting(log, now)
     }
 
-    fn put_back(&self, log: &mut Log, _now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, log: &mut Log, _now: Moment, taken: Moment, cost: u32) {
         // Only what was recorded at that very moment: what has left the window is nobody's any more.
         let found = log.entries.binary_search_by_key(&taken, |entry| entry.at);
         let Ok(index) = found else {
@@ -326,7 +327,7 @@ impl Rule for SlidingLog {
     }
 
     /// A gap goes on even if what began it was made good.
-    fn forgettable_from(&self, log: &Log, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, log: &Log, now: Moment) -> Option<Moment> {
         let full_at = self.full_at(log, now)?;
         Some(full_at.max(self.gap_ends(log)))
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::arithmetic::clipped;
 use super::period::Period;
-use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule, Unpacked};
 
 /// So many in a window that slides on by segments.
 ///
@@ -201,6 +201,7 @@ impl SlidingWindow {
 
 impl Rule for SlidingWindow {
     type State = Segments;
+    type Fast = Unpacked;
 
     fn limit(&self) -> u32 {
         self.limit
@@ -270,7 +271,7 @@ impl Rule for SlidingWindow {
         self.used(state, now).into()
     }
 
-    fn put_back(&self, state: &mut Segments, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Segments, now: Moment, taken: Moment, cost: u32) {
         self.advance(state, now);
         let segment = self
             .index(taken.nanos_since(state.origin))
@@ -304,7 +305,7 @@ impl Rule for SlidingWindow {
         })
     }
 
-    fn forgettable_from(&self, state: &Segments, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, state: &Segments, now: Moment) -> Option<Moment> {
         // The segments of a new key are counted from the start of the limiter.
         if state.origin == self.origin {
             self.full_at(state, now)

@@ -29,7 +29,7 @@
 use std::time::Duration;
 
 use crate::rule::Carry;
-use crate::{InvalidLimit, Moment, Refusal, Rule};
+use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 
 /// A steady rate at which each caller makes the next one wait.
 ///
@@ -237,10 +237,10 @@ impl Smooth {
 
 impl Rule for Smooth {
     type State = Stored;
+    type Fast = Unpacked;
 
-    const BOOKS: bool = true;
     /// What stored permits cost depends on how many there were, and parts of them are rounded.
-    const UNDO_IS_EXACT: bool = false;
+    const EXACT_REFUNDS: bool = false;
 
     /// Nothing is too large.
     fn limit(&self) -> u32 {
@@ -279,7 +279,7 @@ impl Rule for Smooth {
         u64::from(whole((owed / self.interval).ceil()))
     }
 
-    fn put_back(&self, stored: &mut Stored, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, stored: &mut Stored, now: Moment, taken: Moment, cost: u32) {
         let idled = self.idled(*stored, parts(now));
         let owed = idled.next.saturating_sub(parts(now));
         // Had it not been taken, as much as has come since may have found no room.
@@ -298,7 +298,7 @@ impl Rule for Smooth {
         Some(moment(stored.next.saturating_add(to_parts(missing))).max(now))
     }
 
-    fn forgettable_from(&self, stored: &Stored, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, stored: &Stored, now: Moment) -> Option<Moment> {
         let is_as_new_when_full = match self.profile {
             // A new one stores nothing, and every idle moment makes this one better.
             Profile::Bursty { .. } => self.max == 0.0,
@@ -317,10 +317,9 @@ impl Rule for Smooth {
         Some(from)
     }
 
-    fn book(&self, stored: &mut Stored, now: Moment, cost: u32) -> Option<Moment> {
+    fn book(&self, stored: &Stored, now: Moment, cost: u32) -> Option<(Stored, Moment)> {
         let idled = self.idled(*stored, parts(now));
-        *stored = self.charge(idled, cost);
-        Some(moment(idled.next))
+        Some((self.charge(idled, cost), moment(idled.next)))
     }
 
     fn has_one_limit(&self) -> bool {

@@ -27,8 +27,7 @@ mod settled;
 
 use super::arithmetic::{bits, div_ceil, gcd};
 use super::period::Period;
-use crate::rule::{Carry, Short};
-use crate::{InvalidLimit, Moment, Quota, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 
 /// A bucket of tokens that is refilled at a steady rate and holds at most `burst`.
 ///
@@ -228,8 +227,7 @@ impl TokenBucket {
 
 impl Rule for TokenBucket {
     type State = Filling;
-
-    const BOOKS: bool = true;
+    type Fast = Self;
 
     fn limit(&self) -> u32 {
         self.burst
@@ -284,7 +282,7 @@ impl Rule for TokenBucket {
         div_ceil(missing, self.token)
     }
 
-    fn put_back(&self, state: &mut Filling, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Filling, now: Moment, taken: Moment, cost: u32) {
         let supply = self.supply(state.origin, now);
         // Had it not been taken, as much as has come since may have found no room.
         let since = supply - self.supply(state.origin, taken.min(now));
@@ -300,18 +298,18 @@ impl Rule for TokenBucket {
         Some(self.reached(state.origin, state.full))
     }
 
-    fn loses_from(&self, state: &Filling, _now: Moment) -> Moment {
+    fn overflows_from(&self, state: &Filling, _now: Moment) -> Moment {
         self.reached(state.origin, state.full)
     }
 
-    fn book(&self, state: &mut Filling, now: Moment, cost: u32) -> Option<Moment> {
+    fn book(&self, state: &Filling, now: Moment, cost: u32) -> Option<(Filling, Moment)> {
         let supply = self.supply(state.origin, now);
-        state.full = state.full.max(supply).saturating_add(self.price(cost));
-        let ready = self.reached(state.origin, state.full.saturating_sub(self.capacity()));
-        Some(ready.max(now))
+        let full = state.full.max(supply).saturating_add(self.price(cost));
+        let ready = self.reached(state.origin, full.saturating_sub(self.capacity()));
+        Some((Filling { full, ..*state }, ready.max(now)))
     }
 
-    fn forgettable_from(&self, state: &Filling, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, state: &Filling, now: Moment) -> Option<Moment> {
         // A bucket that is filled is better than a new one that is not, and refills of another phase differ.
         let is_as_new =
             self.initial == self.burst && (state.origin == self.origin || self.is_greedy());
@@ -325,12 +323,14 @@ impl Rule for TokenBucket {
     fn adopt(&self, old: &Self, filling: &Filling, now: Moment, carry: Carry) -> Filling {
         self.adopted(old, filling, now, carry)
     }
+}
 
+impl Packed<Self> for TokenBucket {
     #[inline]
-    fn pack(&self, state: &Filling, now: Moment) -> Option<u64> {
-        let supply = self.supply(self.origin, now);
-        let packable = state.origin == self.origin
-            && self.short_burst > 0
+    fn pack(rule: &Self, state: &Filling, now: Moment) -> Option<u64> {
+        let supply = rule.supply(rule.origin, now);
+        let packable = state.origin == rule.origin
+            && rule.short_burst > 0
             && state.full.saturating_sub(supply) < REACH;
         #[expect(
             clippy::cast_possible_truncation,
@@ -341,8 +341,8 @@ impl Rule for TokenBucket {
     }
 
     #[inline]
-    fn unpack(&self, word: u64, now: Moment) -> Filling {
-        let supply = self.supply(self.origin, now);
+    fn unpack(rule: &Self, word: u64, now: Moment) -> Filling {
+        let supply = rule.supply(rule.origin, now);
         // The distance from the supply to the point, as a signed number of `KEPT` bits.
         #[expect(
             clippy::cast_possible_truncation,
@@ -352,17 +352,17 @@ impl Rule for TokenBucket {
         let ahead = (word.wrapping_sub(low) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
         Filling {
             full: supply.saturating_add_signed(i128::from(ahead)),
-            origin: self.origin,
+            origin: rule.origin,
         }
     }
 
     #[inline(always)]
-    fn take_short(&self, word: u64, now: Moment, cost: u32) -> Short {
-        if cost > self.short_burst {
-            return Short::Unfit;
+    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
+        if cost > rule.short_burst {
+            return PackedTake::Unpackable;
         }
-        let elapsed = now.nanos_since(self.origin);
-        let (supply, index) = match self.supply {
+        let elapsed = now.nanos_since(rule.origin);
+        let (supply, index) = match rule.supply {
             Supply::Nanos => (elapsed, 0),
             Supply::Greedy { per_nano } => (elapsed.wrapping_mul(per_nano), 0),
             Supply::Interval { period, refill } => {
@@ -372,25 +372,25 @@ impl Rule for TokenBucket {
         };
         let missing = (word.wrapping_sub(supply) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
         let missing = missing.max(0).cast_unsigned();
-        let wanted = missing + u64::from(cost) * self.token;
-        if wanted <= self.short_capacity {
-            return Short::Taken(supply.wrapping_add(wanted) & ((1 << KEPT) - 1));
+        let wanted = missing + u64::from(cost) * rule.token;
+        if wanted <= rule.short_capacity {
+            return PackedTake::Taken(supply.wrapping_add(wanted) & ((1 << KEPT) - 1));
         }
-        let supplied = |amount: u64| match self.supply {
+        let supplied = |amount: u64| match rule.supply {
             Supply::Nanos => now.plus_nanos(amount),
             Supply::Greedy { per_nano } => now.plus_nanos(amount.div_ceil(per_nano)),
             Supply::Interval { period, refill } => {
                 let index = index.saturating_add(amount.div_ceil(u64::from(refill)));
-                period.start(self.origin, index)
+                period.start(rule.origin, index)
             }
         };
-        let ready_at = supplied(wanted - self.short_capacity);
-        Short::Refused(Refusal::until(ready_at).full_at(supplied(missing)))
+        let ready_at = supplied(wanted - rule.short_capacity);
+        PackedTake::Refused(Refusal::until(ready_at).full_at(supplied(missing)))
     }
 
-    fn epoch_bits(&self) -> u32 {
+    fn epoch_bits(rule: &Self) -> u32 {
         // The supply must not grow by more than 2^58 in an epoch.
-        match self.supply {
+        match rule.supply {
             Supply::Nanos => 58 - bits(1),
             Supply::Greedy { per_nano } => 58_u32.saturating_sub(bits(per_nano)),
             Supply::Interval { refill, .. } => 58 - bits(u64::from(refill)),

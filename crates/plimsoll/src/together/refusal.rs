@@ -103,7 +103,7 @@ pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
     };
     let (now, seen) = (limiter.clock().now(), limiter.snapshot());
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    let refusal = Refusal::until_given_back().because(Reason::TooLarge);
+    let refusal = Refusal::until_returned().because(Reason::TooLarge);
     let room = (number(seen.limit), number(seen.available));
     let denied = Denied::from_rule(
         refusal,

@@ -189,7 +189,12 @@ impl<R: Rule> World<R> {
         match step {
             Step::Wait(..) | Step::Back(_) => {}
             Step::Take(cost) => answer = Some(rule.take(state, now, self.cost(cost))),
-            Step::Book(cost) => booked = rule.book(state, now, self.cost(cost)),
+            Step::Book(cost) => {
+                if let Some((next, ready_at)) = rule.book(state, now, self.cost(cost)) {
+                    *state = next;
+                    booked = Some(ready_at);
+                }
+            }
             Step::Charge(cost) => rule.charge(state, now, cost),
             Step::Add(amount) => rule.add(state, now, amount),
             Step::Try(cost) => {

@@ -1,6 +1,6 @@
 //! Every rule at the ends of time and of numbers: it may say never, but it does not fall over.
 
-use plimsoll::{Carry, Moment, Rule};
+use plimsoll::{Carry, Moment, Packed, Rule};
 use proptest::prelude::*;
 
 use crate::every_rule::{Law, params_of};
@@ -40,10 +40,14 @@ impl Law for Survives<'_> {
                         Err(refusal) => drop(rule.refused(&mut state, now, cost, refusal)),
                     }
                 }
-                2 => drop(rule.book(&mut state, now, cost)),
+                2 => {
+                    if let Some((booked, _)) = rule.book(&state, now, cost) {
+                        state = booked;
+                    }
+                }
                 3 => rule.charge(&mut state, now, cost),
                 4 => rule.add(&mut state, now, cost),
-                5 => rule.put_back(&mut state, now.max(taken.0), taken.0, taken.1),
+                5 => rule.refund(&mut state, now.max(taken.0), taken.0, taken.1),
                 6 => drop(rule.peek(&state, now, cost)),
                 7 => state = rule.fresh(now),
                 8 => state = rule.fresh_key(now),
@@ -54,17 +58,17 @@ impl Law for Survives<'_> {
                     state = rule.adopt(&old, &state, now, carries[usize::from(what) % 4]);
                 }
             }
-            let word = rule.pack(&state, now);
+            let word = R::Fast::pack(&rule, &state, now);
             if let Some(word) = word {
-                let unpacked = rule.unpack(word, now);
+                let unpacked = R::Fast::unpack(&rule, word, now);
                 assert_eq!(rule.available(&unpacked, now), rule.available(&state, now));
-                let _taken = rule.take_short(word, now, cost.max(1));
+                let _taken = R::Fast::take_packed(&rule, word, now, cost.max(1));
             }
             assert!(rule.available(&state, now) <= rule.limit());
             let _looked = (rule.in_use(&state, now), rule.full_at(&state, now));
             let _looked = (
-                rule.forgettable_from(&state, now),
-                rule.loses_from(&state, now),
+                rule.evictable_from(&state, now),
+                rule.overflows_from(&state, now),
             );
             let _looked = rule.window(now);
         }

@@ -26,7 +26,7 @@ impl Law for AsNew<'_> {
             latest = latest.max(world.now);
         }
         world.now = latest;
-        let from = world.rule.forgettable_from(&state, latest);
+        let from = world.rule.evictable_from(&state, latest);
         let Some(from) = from.filter(|from| from.as_nanos() < u64::MAX >> 1) else {
             return;
         };
@@ -67,7 +67,7 @@ fn a_limit_whose_keys_begin_full_forgets_them_in_the_end() {
             // Nothing that begins with less than its limit does; and of a stored one nobody can tell.
             let full = most == world.rule.limit();
             if full && world.rule.take(&mut state, Moment::ORIGIN, 1).is_ok() {
-                let from = world.rule.forgettable_from(&state, Moment::ORIGIN);
+                let from = world.rule.evictable_from(&state, Moment::ORIGIN);
                 assert!(
                     from.is_some_and(|from| from.as_nanos() < 1 << 62),
                     "{:?}",

@@ -17,7 +17,7 @@ struct Exact<'a> {
 
 impl Law for Exact<'_> {
     fn check<R: Rule + Clone>(&mut self, rule: R) {
-        if !R::UNDO_IS_EXACT {
+        if !R::EXACT_REFUNDS {
             return;
         }
         let mut world = World::begin(rule, self.period, self.start);
@@ -32,7 +32,7 @@ impl Law for Exact<'_> {
             let taken = world.rule.recorded_at(&state, now);
             // Time may have stood still; from here on it is what the state has seen.
             world.now = taken;
-            world.rule.put_back(&mut state, taken, taken, cost);
+            world.rule.refund(&mut state, taken, taken, cost);
             world.compare(state, untouched, self.after);
         }
     }
@@ -82,7 +82,7 @@ impl Law for NeverMore<'_> {
             }
         }
         let now = world.now.max(taken);
-        world.rule.put_back(&mut with, now, taken, cost);
+        world.rule.refund(&mut with, now, taken, cost);
         world.now = now;
         for &step in self.after {
             world.pass(step);
@@ -159,9 +159,9 @@ fn the_moment_of_record_is_never_before_what_the_state_has_seen() {
                 return;
             }
             let taken = rule.recorded_at(&state, early);
-            rule.put_back(&mut state, late, taken, 1);
+            rule.refund(&mut state, late, taken, 1);
             assert!(rule.available(&state, late) <= left, "{rule:?}");
-            if R::UNDO_IS_EXACT && taken >= late {
+            if R::EXACT_REFUNDS && taken >= late {
                 assert_eq!(
                     rule.available(&state, late),
                     rule.available(&first, late),

@@ -92,7 +92,7 @@ impl WithRule for Compared<'_> {
                 Op::Undo(which) if !grants.is_empty() => {
                     let (taken, cost) = grants.swap_remove(which % grants.len());
                     let at = now.max(taken);
-                    rule.put_back(&mut state, moment(at), moment(taken), cost);
+                    rule.refund(&mut state, moment(at), moment(taken), cost);
                     naive.undo(at, taken, cost);
                 }
                 Op::Charge(cost) if !naive.gives_back() => {
@@ -104,7 +104,11 @@ impl WithRule for Compared<'_> {
                     naive.add(now, amount);
                 }
                 Op::Book(cost) if self.spec.books() && cost <= naive.limit() => {
-                    let ready_at = rule.book(&mut state, moment(now), cost);
+                    let booked = rule.book(&state, moment(now), cost);
+                    let ready_at = booked.map(|(next, ready_at)| {
+                        state = next;
+                        ready_at
+                    });
                     let known = ready_at.filter(|at| at.as_nanos() < u64::MAX);
                     assert_eq!(
                         known,

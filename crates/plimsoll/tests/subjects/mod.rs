@@ -113,13 +113,13 @@ impl<R: Rule + Clone> Subject for OfKey<R> {
     fn parts(&self) -> Vec<Part> {
         let left = self.1.standing("anna").remaining();
         vec![Part {
-            gives_back: R::GIVES_BACK,
+            gives_back: R::RETURNS_PERMITS,
             in_use: u64::from(LIMIT) - left,
         }]
     }
 
     fn is_known(&self) -> bool {
-        R::GIVES_BACK
+        R::RETURNS_PERMITS
     }
 }
 
@@ -164,7 +164,7 @@ fn plain<R: Rule>(name: &'static str, rule: R, time: &ManualClock) -> Plain {
     Plain {
         name,
         limiter: Arc::clone(&limiter),
-        parts: vec![(R::GIVES_BACK, limiter)],
+        parts: vec![(R::RETURNS_PERMITS, limiter)],
     }
 }
 

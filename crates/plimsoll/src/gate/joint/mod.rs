@@ -33,7 +33,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     fn gives_back(&self) -> bool {
-        R::GIVES_BACK
+        R::RETURNS_PERMITS
     }
 
     fn is_in_word(&self) -> bool {
@@ -41,7 +41,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     fn undoes_exactly(&self) -> bool {
-        R::UNDO_IS_EXACT
+        R::EXACT_REFUNDS
     }
 
     #[inline]
@@ -49,7 +49,7 @@ impl<R: Rule> Joint for Core<R> {
         if cost == 0 {
             return Word::Parked;
         }
-        let timed = !R::LEARNS || self.start().1;
+        let timed = self.rule.learning().is_none() || self.start().1;
         self.exchange_word(now, cost, timed)
     }
 
@@ -82,7 +82,7 @@ impl<R: Rule> Joint for Core<R> {
             // With the state in the word nobody waits, and the rule is the first one.
             let state = self.unparked(now);
             let answer = if demand.cost > self.rule.limit() {
-                Err(Refusal::until_given_back().because(Reason::TooLarge))
+                Err(Refusal::until_returned().because(Reason::TooLarge))
             } else {
                 self.rule.peek(&state, now, demand.cost.max(1))
             };
@@ -197,7 +197,7 @@ impl<R: Rule> Joint for Core<R> {
 
     fn lost(&self, reason: Reason) -> Denied {
         self.look(|rule, _, state, now| {
-            let refusal = Refusal::until_given_back().because(reason);
+            let refusal = Refusal::until_returned().because(reason);
             self.denied(rule, refusal, state, now)
         })
     }

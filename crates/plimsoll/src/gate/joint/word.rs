@@ -4,7 +4,7 @@ use crate::Rule;
 use crate::gate::core::{Core, PARKED};
 use crate::joint::{Exchange, Word};
 use crate::sync::Ordering;
-use crate::{Moment, Short};
+use crate::{Moment, Packed, PackedTake};
 
 impl<R: Rule> Core<R> {
     /// [`take_short`](Self::take_short), which also says what it exchanged.
@@ -17,8 +17,8 @@ impl<R: Rule> Core<R> {
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
                 return Word::Parked;
             }
-            match self.rule.take_short(word, now, cost) {
-                Short::Taken(next) => {
+            match R::Fast::take_packed(&self.rule, word, now, cost) {
+                PackedTake::Taken(next) => {
                     let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
                     let exchanged = self
                         .word
@@ -37,14 +37,14 @@ impl<R: Rule> Core<R> {
                         Err(other) => word = other,
                     }
                 }
-                Short::Refused(refusal) => {
+                PackedTake::Refused(refusal) => {
                     let current = self.word.load(Ordering::Acquire);
                     if current == word {
                         return Word::Refused(refusal, word);
                     }
                     word = current;
                 }
-                Short::Unfit => return Word::Parked,
+                PackedTake::Unpackable => return Word::Parked,
             }
         }
     }
