@@ -244,7 +244,7 @@ async fn all_follows_its_members_and_is_closed_without_them() {
     let changes = replace(&limits, &text(4, &outer));
     assert_eq!(changes.changed, ["a"]);
     assert_eq!(changes.kept, ["b", "inner", "outer"]);
-    assert_eq!(outer_before.terms().limit, 4);
+    assert_eq!(outer_before.standing().limit, 4);
     let denied = outer_before.acquire(2.into()).await.expect_err("3 of 4");
     assert_eq!((denied.limiter(), denied.remaining()), (Some("a"), 1));
 

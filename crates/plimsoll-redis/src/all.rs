@@ -134,7 +134,9 @@ impl RedisAll {
         let mut answer = Answer::new(answer)?;
         Ok(match answer.verdict(&inner.limits)? {
             Verdict::Granted(standings) => {
-                let least = standings.into_iter().min_by_key(Standing::remaining);
+                let least = standings
+                    .into_iter()
+                    .min_by_key(|standing| standing.remaining);
                 Ok((least.unwrap_or_default(), answer.moment()?))
             }
             Verdict::Refused(refused) => {

@@ -118,7 +118,7 @@ impl Answer {
     fn standing(&mut self, limit: u32) -> Result<Standing, StoreError> {
         let standing = Standing::new(u64::from(limit), self.number()?);
         let more = self.span()?;
-        Ok(standing.with_more_after(more).with_reset(self.span()?))
+        Ok(standing.more_after(more).reset(self.span()?))
     }
 
     /// The span after which what was booked may be used, or the refusal.

@@ -179,7 +179,7 @@ impl RedisLimiter {
         let mut answer = self.ask("up_to", key, most, id).await?;
         let taken: u32 = answer.number()?;
         let standing = Standing::new(u64::from(self.limit()), answer.number()?);
-        let standing = standing.with_reset(answer.span()?);
+        let standing = standing.reset(answer.span()?);
         let moment = answer.moment()?;
         let lease = match (lease, taken) {
             (Some(lease), 0) => {

@@ -27,7 +27,7 @@ use crate::{StoreError, StoreErrorKind};
 /// let store = Store::builder("redis://127.0.0.1").namespace("shop").open()?;
 /// let api = store.limiter("api", TokenBucket::per_second(100))?;
 /// match api.decide("customer 42", 1).await? {
-///     Decision::Granted(permit) => println!("{} left", permit.standing().remaining()),
+///     Decision::Granted(permit) => println!("{:?} left", permit.standing().remaining),
 ///     Decision::Denied(denied) => println!("{denied}"),
 /// }
 /// # Ok(())

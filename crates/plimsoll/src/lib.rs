@@ -68,4 +68,4 @@ pub use rate::{
 pub use reason::Reason;
 pub use rule::{Carry, Packed, PackedTake, Refusal, Rule, Unpacked};
 pub use snapshot::Snapshot;
-pub use standing::{Standing, Terms};
+pub use standing::Standing;

@@ -4,7 +4,7 @@ pub use parts::Parts;
 pub(crate) use parts::{Kind, Part, Several};
 
 use crate::{
-    Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Permit, Reason, Reservation, Snapshot, Source, Standing,
 };
 
 /// Anything that says how much load is safe.
@@ -55,29 +55,16 @@ pub trait Limiter: Send + Sync {
     /// What the limiter looks like now.
     fn snapshot(&self) -> Snapshot;
 
-    /// How much is left, if that can be told here and now.
-    fn standing(&self) -> Option<Standing> {
+    /// What callers are told of the limit. What remains of it is left out where a store would have to be asked.
+    fn standing(&self) -> Standing {
         let seen = self.snapshot();
-        Some(Standing::new(seen.limit, seen.available))
-    }
-
-    /// What it promises.
-    fn terms(&self) -> Terms {
-        Terms {
-            limit: self.snapshot().limit,
-            ..Terms::default()
-        }
+        Standing::new(seen.limit, seen.available)
     }
 
     /// Whether answers have to be asked for elsewhere, so that [`acquire`](Self::acquire) is pending at first though nobody
     /// waits. Such a limiter is asked last, and what others have granted is held meanwhile.
     fn is_remote(&self) -> bool {
         false
-    }
-
-    /// Both, for those who tell callers with every answer: a limiter may look at itself once for both.
-    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
-        Some((self.standing()?, self.terms()))
     }
 
     /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.

@@ -1,5 +1,5 @@
 use crate::joint::KeyGate;
-use crate::{Acquire, Clock, Demand, Denied, Permit, Standing, Terms};
+use crate::{Acquire, Clock, Demand, Denied, Permit, Standing};
 
 /// A limit for each key, wherever its states are kept.
 ///
@@ -56,20 +56,16 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         None
     }
 
-    /// How much `key` has left, if that can be told here and now.
-    fn standing(&self, key: &Q) -> Option<Standing>;
+    /// What the owner of `key` is told of its limit. What remains of it is left out where a store would have to be
+    /// asked.
+    fn standing(&self, key: &Q) -> Standing;
 
-    /// What each key is promised.
-    fn terms(&self) -> Terms;
+    /// What every key without a limit of its own is promised: the limit and its window.
+    fn promise(&self) -> Standing;
 
     /// Whether answers have to be asked for elsewhere. See [`Limiter::is_remote`](crate::Limiter::is_remote).
     fn is_remote(&self) -> bool {
         false
-    }
-
-    /// Both, for those who tell callers with every answer: a limit may look at itself once for both.
-    fn standing_and_terms(&self, key: &Q) -> Option<(Standing, Terms)> {
-        Some((self.standing(key)?, self.terms()))
     }
 
     /// Whether undoing a grant leaves no trace.

@@ -1,47 +1,121 @@
 use std::time::Duration;
 
-use crate::{Moment, Rule};
+use crate::moment::Moment;
+use crate::rule::Rule;
 
-/// How much of a limit is left, for those who are told of it: in a header, on a page.
+/// What callers are told of a limit: how much it allows, how much of that is left, and when there is more.
 ///
-/// A copy, and already old when it is read.
+/// It holds what the `RateLimit` and `RateLimit-Policy` headers say, and it is a copy: by the time it is read, others
+/// may have taken. [`Snapshot`](crate::Snapshot) is for operators, and also counts waiters and totals.
+///
+/// ```
+/// use plimsoll::{Gate, ManualClock, Standing, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(TokenBucket::per_second(10)).clock(time.clock()).build();
+/// gate.try_acquire(4)?;
+///
+/// let standing = gate.standing();
+/// assert_eq!((standing.limit, standing.remaining), (10, Some(6)));
+/// assert_eq!(standing.more_after, Some(Duration::from_millis(100)));
+/// assert_eq!(standing.reset, Some(Duration::from_millis(400)));
+/// assert_eq!(standing.window, Some(Duration::from_secs(1)));
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+///
+/// A limiter of your own builds one from the limit and what remains of it:
+///
+/// ```
+/// # use plimsoll::Standing;
+/// # use std::time::Duration;
+/// let standing = Standing::new(100, 40).window(Duration::from_secs(60));
+/// assert_eq!(standing.reset, None); // not known
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Standing {
-    limit: u64,
-    remaining: u64,
-    more_after: Option<Duration>,
-    reset: Option<Duration>,
+    /// The most that can be granted at once.
+    pub limit: u64,
+    /// How much could be granted now. `None` if the limiter would have to ask a store to know.
+    pub remaining: Option<u64>,
+    /// The time after which more than `remaining` is available if nobody else takes any. `None` if everything is
+    /// available, or the time is not known, as for permits that others return.
+    pub more_after: Option<Duration>,
+    /// The time after which the whole limit is available again if nobody else takes any. `None` if it is, or the time
+    /// is not known.
+    pub reset: Option<Duration>,
+    /// The time in which the whole limit is refilled. `None` for a limit whose permits are returned.
+    pub window: Option<Duration>,
+    /// Whether permits are returned when the work is done, as those of [`Concurrency`](crate::Concurrency), instead
+    /// of being refilled with time.
+    pub returns: bool,
 }
 
 impl Standing {
-    /// So much of the limit is left.
+    /// So much of the limit remains.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64) -> Self {
+        let mut standing = Self::of_limit(limit);
+        standing.remaining = Some(remaining);
+        standing
+    }
+
+    /// A limit of which it is not known how much remains.
+    #[must_use]
+    pub const fn of_limit(limit: u64) -> Self {
         Self {
             limit,
-            remaining,
+            remaining: None,
             more_after: None,
             reset: None,
+            window: None,
+            returns: false,
         }
     }
 
-    /// Says after which time there is more, if nobody else comes.
+    /// Sets [`remaining`](Self#structfield.remaining).
     #[must_use]
-    pub const fn with_more_after(mut self, more_after: Option<Duration>) -> Self {
-        self.more_after = more_after;
+    pub fn remaining(mut self, remaining: impl Into<Option<u64>>) -> Self {
+        self.remaining = remaining.into();
         self
     }
 
-    /// Says after which time everything is available again, if nobody else comes.
+    /// Sets [`more_after`](Self#structfield.more_after).
     #[must_use]
-    pub const fn with_reset(mut self, reset: Option<Duration>) -> Self {
-        self.reset = reset;
+    pub fn more_after(mut self, more_after: impl Into<Option<Duration>>) -> Self {
+        self.more_after = more_after.into();
         self
     }
 
+    /// Sets [`reset`](Self#structfield.reset).
+    #[must_use]
+    pub fn reset(mut self, reset: impl Into<Option<Duration>>) -> Self {
+        self.reset = reset.into();
+        self
+    }
+
+    /// Sets [`window`](Self#structfield.window).
+    #[must_use]
+    pub fn window(mut self, window: impl Into<Option<Duration>>) -> Self {
+        self.window = window.into();
+        self
+    }
+
+    /// Sets [`returns`](Self#structfield.returns).
+    #[must_use]
+    pub const fn returns(mut self, returns: bool) -> Self {
+        self.returns = returns;
+        self
+    }
+
+    /// The standing of a rule whose state is known.
     pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Self {
         let (limit, remaining) = (rule.limit(), rule.available(state, now));
-        let standing = Self::new(u64::from(limit), u64::from(remaining));
+        let standing = Self {
+            remaining: Some(u64::from(remaining)),
+            ..Self::of_rule(rule, now)
+        };
         if R::RETURNS_PERMITS || remaining >= limit {
             return standing;
         }
@@ -50,54 +124,14 @@ impl Standing {
             Ok(()) => None,
         };
         standing
-            .with_more_after(more_at.map(|at| at.since(now)))
-            .with_reset(rule.full_at(state, now).map(|at| at.since(now)))
+            .more_after(more_at.map(|at| at.since(now)))
+            .reset(rule.full_at(state, now).map(|at| at.since(now)))
     }
 
-    /// The most that can be granted at once.
-    #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// What could be granted now.
-    #[must_use]
-    pub const fn remaining(&self) -> u64 {
-        self.remaining
-    }
-
-    /// The time after which there is more than now if nobody else comes; `None` if there cannot be more, or
-    /// nobody knows.
-    #[must_use]
-    pub const fn more_after(&self) -> Option<Duration> {
-        self.more_after
-    }
-
-    /// The time after which the whole limit is available again if nobody else comes; `None` if it is, or nobody
-    /// knows.
-    #[must_use]
-    pub const fn reset(&self) -> Option<Duration> {
-        self.reset
-    }
-}
-
-/// What a limiter promises, whoever asks: so much, in so much time.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Terms {
-    /// The most that can be granted at once.
-    pub limit: u64,
-    /// The time in which all of it comes back, for limits that replenish themselves.
-    pub window: Option<Duration>,
-    /// Whether it is given back instead.
-    pub gives_back: bool,
-}
-
-impl Terms {
-    pub(crate) fn of<R: Rule>(rule: &R, now: Moment) -> Self {
-        Self {
-            limit: u64::from(rule.limit()),
-            window: rule.window(now),
-            gives_back: R::RETURNS_PERMITS,
-        }
+    /// What a rule promises, whatever its state.
+    pub(crate) fn of_rule<R: Rule>(rule: &R, now: Moment) -> Self {
+        Self::of_limit(u64::from(rule.limit()))
+            .window(rule.window(now))
+            .returns(R::RETURNS_PERMITS)
     }
 }

@@ -32,7 +32,7 @@ fn a_new_key_begins_as_its_own_limit_begins() {
     for carry in [Carry::AsIs, Carry::Proportional, Carry::Reset] {
         let keyed = keyed(4, &time);
         keyed.set_limit(&1, hourly(100), carry).unwrap();
-        assert_eq!(keyed.standing(&1).remaining(), 100);
+        assert_eq!(keyed.standing(&1).remaining.unwrap(), 100);
         assert!(keyed.try_acquire(&1, 100).is_ok());
         keyed
             .set_limit(&2, hourly(100).with_initial(7), carry)
@@ -52,18 +52,18 @@ fn a_known_key_carries_over_what_it_has() {
     let gate = keyed.gate(&2).unwrap();
     for (key, carry, left) in [(0, Carry::AsIs, 6), (1, Carry::Proportional, 60)] {
         keyed.set_limit(&key, hourly(100), carry).unwrap();
-        assert_eq!(keyed.standing(&key).remaining(), left);
+        assert_eq!(keyed.standing(&key).remaining.unwrap(), left);
         keyed.set_limit(&key, hourly(50), Carry::AsIs).unwrap();
-        assert_eq!(keyed.standing(&key).remaining(), left.min(50));
+        assert_eq!(keyed.standing(&key).remaining.unwrap(), left.min(50));
     }
     keyed
         .set_limit(&2, hourly(100), Carry::Proportional)
         .unwrap();
-    assert_eq!(gate.standing().remaining(), 60);
+    assert_eq!(gate.standing().remaining.unwrap(), 60);
     // The limit of all keys changes; theirs does not.
     keyed.replace(hourly(3), Carry::Reset);
-    assert_eq!(keyed.standing(&2).limit(), 100);
-    assert_eq!(keyed.standing(&3).limit(), 3);
+    assert_eq!(keyed.standing(&2).limit, 100);
+    assert_eq!(keyed.standing(&3).limit, 3);
 }
 
 /// Keys with limits of their own were never forgotten, so that they filled the table for good.
@@ -103,22 +103,19 @@ fn a_limit_of_its_own_outlives_the_state_and_takes_no_place() {
 
 /// The terms told for a key were those of the limit of all keys.
 #[test]
-fn the_terms_of_a_key_are_those_of_its_own_limit() {
+fn the_standing_of_a_key_is_that_of_its_own_limit() {
     let time = ManualClock::new();
     let keyed = keyed(4, &time);
     let own = TokenBucket::per_second(5).with_burst(20);
     keyed.set_limit(&1, own, Carry::AsIs).unwrap();
     let check = |used: u64| {
-        let terms = keyed.terms_of(&1);
-        assert_eq!(
-            (terms.limit, terms.window),
-            (20, Some(Duration::from_secs(4)))
-        );
-        let (standing, told) = PerKey::standing_and_terms(&keyed, &1).unwrap();
-        assert_eq!(told, terms);
-        assert_eq!((standing.limit(), standing.remaining()), (20, 20 - used));
-        assert_eq!(keyed.terms().limit, 10);
-        assert_eq!(keyed.terms_of(&2), keyed.terms());
+        let standing = PerKey::standing(&keyed, &1);
+        assert_eq!(standing, keyed.standing(&1));
+        assert_eq!(standing.window, Some(Duration::from_secs(4)));
+        assert_eq!((standing.limit, standing.remaining), (20, Some(20 - used)));
+        let promise = keyed.promise();
+        assert_eq!((promise.limit, promise.remaining), (10, None));
+        assert_eq!(keyed.standing(&2).remaining(None), promise);
     };
     check(0);
     assert!(keyed.try_acquire(&1, 3).is_ok());
@@ -201,7 +198,7 @@ fn resizing_serves_whoever_waits_and_keeps_count_of_permits() {
     drop((held, served));
     assert!(keyed.try_acquire(&2, 1).is_ok());
     assert_eq!(reason(keyed.try_acquire(&2, 2)), Reason::TooLarge);
-    assert_eq!(keyed.standing(&3).limit(), 1);
+    assert_eq!(keyed.standing(&3).limit, 1);
     assert_eq!(keyed.resize(0).unwrap_err().field(), "limit");
 }
 
@@ -256,10 +253,10 @@ fn all_keys_follow_the_last_of_changes_made_at_the_same_time() {
                 scope.spawn(move || keyed.replace(hourly(limit), Carry::Reset));
             }
         });
-        let limit = keyed.terms().limit;
-        assert_eq!(gate.terms().limit, limit, "round {round}");
+        let limit = keyed.promise().limit;
+        assert_eq!(gate.standing().limit, limit, "round {round}");
         for key in 2..200 {
-            assert_eq!(keyed.terms_of(&key).limit, limit, "round {round}");
+            assert_eq!(keyed.standing(&key).limit, limit, "round {round}");
         }
     }
 }
@@ -274,10 +271,10 @@ fn what_was_used_stays_used_when_a_limit_changes() {
     }
     let gate = keyed.gate(&2).unwrap();
     keyed.set_limit(&0, hourly(100), Carry::Used).unwrap();
-    assert_eq!(keyed.standing(&0).remaining(), 90);
+    assert_eq!(keyed.standing(&0).remaining.unwrap(), 90);
     keyed.replace(hourly(100), Carry::Used);
-    assert_eq!(keyed.standing(&1).remaining(), 90);
-    assert_eq!(gate.standing().remaining(), 90);
+    assert_eq!(keyed.standing(&1).remaining.unwrap(), 90);
+    assert_eq!(gate.standing().remaining.unwrap(), 90);
 }
 
 /// A change that begins a state anew no longer knows of the grants before it: undoing one would free what others hold.
@@ -292,11 +289,11 @@ fn what_was_granted_before_a_fresh_start_cannot_be_undone() {
     for (key, permit) in [0, 1].into_iter().zip(before) {
         assert!(keyed.try_acquire(&key, 20).is_ok());
         keyed.undo(&key, permit);
-        assert_eq!(keyed.standing(&key).remaining(), 0);
+        assert_eq!(keyed.standing(&key).remaining.unwrap(), 0);
     }
     // What was granted afterwards can.
     time.advance(Duration::from_secs(3600));
     let after = keyed.try_acquire(&1, 5).unwrap();
     keyed.undo(&1, after);
-    assert_eq!(keyed.standing(&1).remaining(), 20);
+    assert_eq!(keyed.standing(&1).remaining.unwrap(), 20);
 }

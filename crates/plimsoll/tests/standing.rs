@@ -15,12 +15,12 @@ fn a_bucket_tells_of_the_next_token_and_of_the_last() {
     let gate = Gate::builder(TokenBucket::per_second(4))
         .clock(time.clock())
         .build();
-    assert_eq!(gate.standing(), Standing::new(4, 4));
+    assert_eq!(gate.standing(), Standing::new(4, 4).window(SECOND));
     gate.try_acquire(3).expect("there are 4").forget();
     let standing = gate.standing();
-    assert_eq!((standing.limit(), standing.remaining()), (4, 1));
-    assert_eq!(standing.more_after(), Some(SECOND / 4));
-    assert_eq!(standing.reset(), Some(SECOND * 3 / 4));
+    assert_eq!((standing.limit, standing.remaining.unwrap()), (4, 1));
+    assert_eq!(standing.more_after, Some(SECOND / 4));
+    assert_eq!(standing.reset, Some(SECOND * 3 / 4));
 }
 
 #[test]
@@ -32,13 +32,13 @@ fn a_window_is_full_again_when_it_ends() {
     time.advance(SECOND * 90);
     gate.try_acquire(4).expect("there are 10").forget();
     let standing = gate.standing();
-    assert_eq!(standing.remaining(), 6);
-    assert_eq!(standing.more_after(), Some(SECOND * 30));
-    assert_eq!(standing.reset(), Some(SECOND * 30));
+    assert_eq!(standing.remaining.unwrap(), 6);
+    assert_eq!(standing.more_after, Some(SECOND * 30));
+    assert_eq!(standing.reset, Some(SECOND * 30));
 }
 
 #[test]
-fn terms_are_whole_windows_whenever_they_are_asked_for() {
+fn windows_are_whole_whenever_they_are_asked_for() {
     let time = ManualClock::new();
     let minute = Quota::per_minute(10);
     let limiters: [(&str, Box<dyn Limiter>); 5] = [
@@ -57,15 +57,15 @@ fn terms_are_whole_windows_whenever_they_are_asked_for() {
     for seconds in [0, 1, 59, 60, 61] {
         time.advance(SECOND * seconds);
         for (name, limiter) in &limiters {
-            let terms = limiter.terms();
-            assert_eq!(terms.limit, 10, "{name}");
-            assert_eq!(terms.window, Some(SECOND * 60), "{name}");
-            assert!(!terms.gives_back, "{name}");
+            let standing = limiter.standing();
+            assert_eq!(standing.limit, 10, "{name}");
+            assert_eq!(standing.window, Some(SECOND * 60), "{name}");
+            assert!(!standing.returns, "{name}");
         }
     }
-    let slots = Gate::new(Concurrency::new(3)).terms();
+    let slots = Gate::new(Concurrency::new(3)).standing();
     assert_eq!((slots.limit, slots.window), (3, None));
-    assert!(slots.gives_back);
+    assert!(slots.returns);
 }
 
 fn gate<R: plimsoll::Rule>(time: &ManualClock, rule: R) -> Gate<R> {
@@ -78,14 +78,14 @@ fn a_key_that_nobody_knows_stands_as_a_new_one_and_is_not_kept() {
     let keyed: Keyed<String, _> = Keyed::builder(TokenBucket::per_second(2))
         .clock(time.clock())
         .build();
-    assert_eq!(keyed.standing("anna"), Standing::new(2, 2));
+    assert_eq!(keyed.standing("anna"), Standing::new(2, 2).window(SECOND));
     assert!(keyed.is_empty());
     keyed.try_acquire("anna", 1).expect("there are 2").forget();
-    assert_eq!(keyed.standing("anna").remaining(), 1);
-    assert_eq!(keyed.standing("anna").more_after(), Some(SECOND / 2));
+    assert_eq!(keyed.standing("anna").remaining.unwrap(), 1);
+    assert_eq!(keyed.standing("anna").more_after, Some(SECOND / 2));
     let _gate = keyed.gate("anna").expect("there is room");
-    assert_eq!(keyed.standing("anna").remaining(), 1);
-    assert_eq!(keyed.terms().window, Some(SECOND));
+    assert_eq!(keyed.standing("anna").remaining.unwrap(), 1);
+    assert_eq!(keyed.promise().window, Some(SECOND));
 }
 
 #[test]
@@ -96,6 +96,5 @@ fn several_tell_of_the_one_that_has_the_least() {
         std::sync::Arc::new(many) as std::sync::Arc<dyn Limiter>,
         std::sync::Arc::new(few),
     ]);
-    assert_eq!(all.standing().map(|it| it.remaining()), Some(5));
-    assert_eq!(Limiter::terms(&all).limit, 5);
+    assert_eq!(all.standing().remaining, Some(5));
 }

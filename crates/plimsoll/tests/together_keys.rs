@@ -85,16 +85,16 @@ fn costs_of_one_key_add_up_and_what_never_fits_is_too_large_at_once() {
     let mut held = Permits::new();
     Ask::try_all(&[Ask::key(&key, 1), Ask::key(&key, 2)], &mut held).unwrap();
     assert_eq!(held.len(), 2);
-    assert_eq!(table.standing("red").remaining(), 0);
+    assert_eq!(table.standing("red").remaining.unwrap(), 0);
     drop(held);
-    assert_eq!(table.standing("red").remaining(), 3);
+    assert_eq!(table.standing("red").remaining.unwrap(), 3);
 
     let asks = [Ask::key(&key, 2), Ask::key(&key, 2)];
     let refused = Ask::try_all(&asks, &mut Permits::new()).unwrap_err();
     assert_eq!(refused.denied.reason(), Reason::TooLarge);
     let refused = Waiting::start(&asks).unwrap_err();
     assert_eq!(refused.denied.reason(), Reason::TooLarge);
-    assert_eq!(table.standing("red").remaining(), 3);
+    assert_eq!(table.standing("red").remaining.unwrap(), 3);
 }
 
 /// Both are busy, each with a queue that never empties: whoever waits for both is served before all who came later.
@@ -196,8 +196,8 @@ fn what_was_granted_to_keys_can_be_undone_and_settled() {
     let asks = [Ask::key(&keys.0, 4), Ask::key(&keys.1, 1)];
     let left = || {
         (
-            rate.standing("red").remaining(),
-            slots.standing("red").remaining(),
+            rate.standing("red").remaining.unwrap(),
+            slots.standing("red").remaining.unwrap(),
         )
     };
     let mut held = Permits::new();

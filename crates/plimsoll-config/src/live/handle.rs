@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Rate, RateLimiter, Resource};
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing,
 };
 
 use super::generation::Generation;
@@ -122,24 +122,10 @@ impl Limiter for Handle {
         self.0.snapshot(|generation| generation.one.snapshot())
     }
 
-    fn standing(&self) -> Option<Standing> {
+    fn standing(&self) -> Standing {
         match self.0.direct() {
             Some(generation) => generation.one.standing(),
             None => self.0.latest().one.standing(),
-        }
-    }
-
-    fn terms(&self) -> Terms {
-        match self.0.direct() {
-            Some(generation) => generation.one.terms(),
-            None => self.0.latest().one.terms(),
-        }
-    }
-
-    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
-        match self.0.direct() {
-            Some(generation) => generation.one.standing_and_terms(),
-            None => self.0.latest().one.standing_and_terms(),
         }
     }
 

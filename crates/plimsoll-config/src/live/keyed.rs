@@ -4,7 +4,7 @@ use std::sync::Arc;
 use plimsoll::kinds::Kind;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Keyed, Limiter, Outcome, PerKey, Permit, Rule, Snapshot,
-    Standing, Terms,
+    Standing,
 };
 
 use super::slot::Slot;
@@ -203,12 +203,12 @@ impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
         Some(self.slot.clock())
     }
 
-    fn standing(&self, key: &Q) -> Option<Standing> {
+    fn standing(&self, key: &Q) -> Standing {
         written(key, |key| self.slot.latest().keys.standing(key))
     }
 
-    fn terms(&self) -> Terms {
-        self.slot.latest().keys.terms()
+    fn promise(&self) -> Standing {
+        self.slot.latest().keys.promise()
     }
 
     fn is_remote(&self) -> bool {
@@ -271,16 +271,12 @@ impl<R: Rule + Clone> PerKey<str> for InMemory<R> {
         Some(&self.clock)
     }
 
-    fn standing(&self, key: &str) -> Option<Standing> {
-        Some(self.keyed.standing(key))
+    fn standing(&self, key: &str) -> Standing {
+        self.keyed.standing(key)
     }
 
-    fn terms(&self) -> Terms {
-        self.keyed.terms()
-    }
-
-    fn standing_and_terms(&self, key: &str) -> Option<(Standing, Terms)> {
-        self.keyed.standing_and_terms(key)
+    fn promise(&self) -> Standing {
+        self.keyed.promise()
     }
 
     fn name(&self) -> Option<&str> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Outcome, Permit, Reservation, Snapshot,
-    Source, Standing, Terms,
+    Source, Standing,
 };
 
 use super::generation::lock;
@@ -152,16 +152,8 @@ impl Limiter for Member {
         self.0.snapshot()
     }
 
-    fn standing(&self) -> Option<Standing> {
+    fn standing(&self) -> Standing {
         self.0.standing()
-    }
-
-    fn terms(&self) -> Terms {
-        self.0.terms()
-    }
-
-    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
-        self.0.standing_and_terms()
     }
 
     fn is_remote(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Outcome, PerKey, Permit, Reservation,
-    Snapshot, Source, Standing, Terms,
+    Snapshot, Source, Standing,
 };
 
 use super::keyed::Keys;
@@ -49,12 +49,12 @@ impl PerKey<str> for SameForAll {
         Some(self.0.clock())
     }
 
-    fn standing(&self, _key: &str) -> Option<Standing> {
+    fn standing(&self, _key: &str) -> Standing {
         self.0.standing()
     }
 
-    fn terms(&self) -> Terms {
-        self.0.terms()
+    fn promise(&self) -> Standing {
+        self.0.standing()
     }
 
     fn is_remote(&self) -> bool {
@@ -157,12 +157,8 @@ impl Limiter for NoKey {
             .with_totals(all.granted_total(), all.denied_total())
     }
 
-    fn standing(&self) -> Option<Standing> {
+    fn standing(&self) -> Standing {
         self.keys.standing(NO_KEY)
-    }
-
-    fn terms(&self) -> Terms {
-        self.keys.terms()
     }
 
     fn is_remote(&self) -> bool {

@@ -126,7 +126,7 @@ impl Stock {
         used: u32,
         settings: &Settings,
     ) -> (Tag, Option<Portion>) {
-        let reset = batch.standing.reset().map(|reset| asked.plus(reset));
+        let reset = batch.standing.reset.map(|reset| asked.plus(reset));
         let counts_until = reset.filter(|_| settings.kind.windowed);
         let kept = asked.plus(settings.keep);
         let tag = Tag {
@@ -239,12 +239,15 @@ impl Stock {
     pub(super) fn standing(&self, now: Moment) -> Option<Standing> {
         let (seen, at) = self.seen?;
         let passed = now.since(at);
-        let remaining = seen.remaining().saturating_add(u64::from(self.held(now)));
+        let remaining = seen
+            .remaining
+            .unwrap_or(0)
+            .saturating_add(u64::from(self.held(now)));
         let left = |span: Option<Duration>| span.map(|span| span.saturating_sub(passed));
         Some(
-            Standing::new(seen.limit(), remaining.min(seen.limit()))
-                .with_more_after(left(seen.more_after()))
-                .with_reset(left(seen.reset())),
+            Standing::new(seen.limit, remaining.min(seen.limit))
+                .more_after(left(seen.more_after))
+                .reset(left(seen.reset)),
         )
     }
 
@@ -282,7 +285,7 @@ mod tests {
         Borrowed {
             amount,
             taken: at(millis + 1000),
-            standing: Standing::new(100, 50).with_reset(reset),
+            standing: Standing::new(100, 50).reset(reset),
         }
     }
 

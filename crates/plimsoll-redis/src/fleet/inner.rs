@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll::{
-    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Reason, Snapshot, Standing, Terms,
+    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Permit, Reason, Snapshot, Standing,
 };
 
 use super::FleetBuilder;
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     limiter: RedisLimiter,
     clock: Clock,
     fallback: Fallback,
-    terms: Terms,
+    promise: Standing,
     lender: Option<Arc<Lender>>,
     pub(super) waiting: Option<Waiting>,
     background: Background,
@@ -63,7 +63,7 @@ impl Inner {
             .with_limiter(name);
         Ok(Self {
             fallback: settings.outage.prepare(limiter.rule(), name, &clock)?,
-            terms: in_memory(limiter.rule(), 1.0, name, &clock, 1)?.terms(),
+            promise: in_memory(limiter.rule(), 1.0, name, &clock, 1)?.promise(),
             lender: match settings.borrow {
                 Some(borrow) => Some(Arc::new(borrow.lender(&limiter)?)),
                 None => None,
@@ -85,8 +85,8 @@ impl Inner {
         &self.clock
     }
 
-    pub(super) fn terms(&self) -> Terms {
-        self.terms
+    pub(super) fn promise(&self) -> Standing {
+        self.promise
     }
 
     pub(super) fn background(&self) -> &Background {
@@ -125,7 +125,7 @@ impl Inner {
         demand: Demand,
     ) -> Result<Permit<'static>, Denied> {
         // What is given back has to know its lease, which only one who asks gets.
-        if self.terms.gives_back {
+        if self.promise.returns {
             return Err(self.unknown());
         }
         if let Some(lender) = &self.lender {
@@ -150,7 +150,7 @@ impl Inner {
         if let Some(known) = lender.and_then(|lender| lender.estimate(key, demand)) {
             return known;
         }
-        let admits = matches!(self.fallback, Fallback::Admit) && !self.terms.gives_back;
+        let admits = matches!(self.fallback, Fallback::Admit) && !self.promise.returns;
         if admits && !self.is_asked(key) {
             return Ok(());
         }
@@ -197,7 +197,7 @@ impl Inner {
         }
         Ok(answer.map(|permit| {
             let standing = Some(permit.standing());
-            let origin = if self.terms.gives_back {
+            let origin = if self.promise.returns {
                 Origin::Lease(Arc::new(Hold::new(permit)))
             } else {
                 Origin::Store(permit.taken())
@@ -216,7 +216,7 @@ impl Inner {
         let source = FleetSource {
             inner: Arc::clone(self),
             key: Arc::clone(key),
-            standing,
+            standing: standing.map(|standing| self.promised(standing)),
             origin,
         };
         source.permit(self.grant(demand))
@@ -246,7 +246,7 @@ impl Inner {
                 if !permit.is_spent() {
                     return Ok(permit.into_owned());
                 }
-                let standing = local.standing(key);
+                let standing = Some(local.standing(key));
                 Ok(self.permit(key, demand, standing, Origin::Local))
             }
         }
@@ -286,8 +286,17 @@ impl Inner {
     }
 
     /// How much is left, as far as that is known here.
-    pub(super) fn standing(&self, key: &[u8]) -> Option<Standing> {
-        self.lender.as_ref()?.standing(key)
+    pub(super) fn standing(&self, key: &[u8]) -> Standing {
+        let known = self.lender.as_ref().and_then(|lender| lender.standing(key));
+        known.map_or(self.promise, |standing| self.promised(standing))
+    }
+
+    /// What a store says remains, with what it does not say.
+    fn promised(&self, standing: Standing) -> Standing {
+        self.promise
+            .remaining(standing.remaining)
+            .more_after(standing.more_after)
+            .reset(standing.reset)
     }
 
     /// Gives back in the store, in the background.
@@ -309,7 +318,7 @@ impl Inner {
     pub(super) fn charge(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) {
         let lender = self.lender.as_ref();
         let cost = lender.map_or(cost, |lender| lender.charge(key, cost));
-        if self.terms.gives_back || cost == 0 {
+        if self.promise.returns || cost == 0 {
             return;
         }
         let (inner, key) = (Arc::clone(self), Arc::clone(key));

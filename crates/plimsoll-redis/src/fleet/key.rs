@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, Permit, Reason, Reservation, Snapshot,
-    Source, Standing, Terms,
+    Source, Standing,
 };
 
 use super::inner::Inner;
@@ -90,12 +90,8 @@ impl Limiter for FleetKey {
     }
 
     /// Unknown, unless some of it is borrowed: what was left comes with every permit.
-    fn standing(&self) -> Option<Standing> {
+    fn standing(&self) -> Standing {
         self.inner.standing(&self.key)
-    }
-
-    fn terms(&self) -> Terms {
-        self.inner.terms()
     }
 
     /// Closes this limiter and its clones. The store knows nothing of it, and so do others who use the key.

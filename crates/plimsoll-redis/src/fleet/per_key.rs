@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll::{Acquire, Demand, Denied, PerKey, Permit, Standing, Terms};
+use plimsoll::{Acquire, Demand, Denied, PerKey, Permit, Standing};
 
 use super::Fleet;
 use crate::StoreKey;
@@ -43,12 +43,12 @@ impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
     }
 
     /// Unknown, unless some of it is borrowed: what was left comes with every permit.
-    fn standing(&self, key: &Q) -> Option<Standing> {
+    fn standing(&self, key: &Q) -> Standing {
         self.inner.standing(&bytes(key))
     }
 
-    fn terms(&self) -> Terms {
-        self.inner.terms()
+    fn promise(&self) -> Standing {
+        self.inner.promise()
     }
 
     fn is_remote(&self) -> bool {

@@ -249,7 +249,7 @@ impl Ground {
         };
         match fleet.acquire_owned(role_key(role), 1.into()).await {
             Ok(permit) => {
-                let alone = alone(permit.standing().map(|standing| standing.limit()));
+                let alone = alone(permit.standing().map(|standing| standing.limit));
                 tally.granted += 1;
                 tally.granted_alone += u64::from(alone);
                 tally.not_asked += u64::from(alone);

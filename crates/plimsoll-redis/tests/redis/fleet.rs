@@ -77,8 +77,8 @@ async fn it_answers_as_a_limit_in_memory_does() {
         }
         clock.advance(Duration::from_millis(100));
     }
-    assert_eq!(PerKey::<str>::terms(&there), here.terms());
-    assert_eq!(one.terms(), here.terms());
+    assert_eq!(PerKey::<str>::promise(&there), here.promise());
+    assert_eq!(one.standing().remaining(None), here.promise());
     assert_eq!(
         (one.name(), PerKey::<u8>::name(&there)),
         (Some("api"), Some("api"))
@@ -131,8 +131,8 @@ async fn what_only_the_store_knows_cannot_be_told_at_once() {
         assert_eq!(denied.reason(), Reason::Unavailable);
         assert_eq!((denied.limit(), denied.limiter()), (3, Some("api")));
     }
-    assert_eq!(PerKey::standing(&fleet, KEY), None);
-    assert_eq!(one.standing(), None);
+    assert_eq!(PerKey::standing(&fleet, KEY).remaining, None);
+    assert_eq!(one.standing().remaining, None);
     // Attempts are not counted, and nothing was asked.
     assert_eq!((fleet.totals().denied, server.scripts_run()), (3, 0));
     assert!(one.check_saturation().is_ok());
@@ -196,8 +196,8 @@ async fn leases_go_back_with_the_last_part_of_a_permit() {
     // Nothing can be charged that nobody would give back.
     fleet.charge(KEY, 3);
     assert_eq!(
-        fleet.key(KEY).terms(),
-        Gate::new(Concurrency::new(5)).terms()
+        fleet.key(KEY).standing(),
+        Gate::new(Concurrency::new(5)).standing().remaining(None)
     );
 }
 

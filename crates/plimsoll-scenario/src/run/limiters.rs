@@ -225,7 +225,7 @@ impl<R: Rule + Clone> Keys for Keyed<String, R> {
         };
         self.snapshot_of(key).unwrap_or_else(|| {
             let new = self.standing(key);
-            Snapshot::of(new.limit(), new.remaining())
+            Snapshot::of(new.limit, new.remaining.unwrap_or(new.limit))
         })
     }
 }

@@ -1,9 +1,10 @@
 use std::slice;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use http::header::{Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use plimsoll::{Denied, Terms};
+use plimsoll::Denied;
 
 use super::notice::{Notice, Unit, seconds};
 use super::structured::{LARGEST, Line, Out, value};
@@ -18,12 +19,11 @@ static X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 ///
 /// ```
 /// use http::HeaderMap;
-/// use plimsoll::{Standing, Terms};
+/// use plimsoll::Standing;
 /// use plimsoll_tower::answer::{Fields, Notice};
 ///
 /// let mut headers = HeaderMap::new();
-/// let terms = Terms { limit: 10, ..Terms::default() };
-/// Fields::ALL.write(&mut headers, &[Notice::new("api", terms, Standing::new(10, 7))]);
+/// Fields::ALL.write(&mut headers, &[Notice::new("api", Standing::new(10, 7))]);
 /// assert_eq!(headers["ratelimit-policy"], r#""api";q=10"#);
 /// assert_eq!(headers["ratelimit"], r#""api";r=7"#);
 /// assert_eq!(headers["x-ratelimit-remaining"], "7");
@@ -73,7 +73,7 @@ impl Fields {
             }
         }
         if let (true, Some(notice)) = (self.x, tightest(notices)) {
-            write_x(headers, notice, || integer(notice.terms.limit));
+            write_x(headers, notice, || integer(notice.standing.limit));
         }
     }
 
@@ -108,7 +108,7 @@ impl Fields {
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     name: String,
-    terms: Terms,
+    promise: (u64, Option<Duration>, bool),
     unit: Unit,
     policy: Option<HeaderValue>,
     limit: HeaderValue,
@@ -118,15 +118,15 @@ impl Policy {
     fn of(notice: &Notice<'_>) -> Self {
         Self {
             name: notice.name.to_owned(),
-            terms: notice.terms,
+            promise: notice.promise(),
             unit: notice.unit,
             policy: rate_limit_policy(slice::from_ref(notice)),
-            limit: integer(notice.terms.limit),
+            limit: integer(notice.standing.limit),
         }
     }
 
     fn is_of(&self, notice: &Notice<'_>) -> bool {
-        self.terms == notice.terms
+        self.promise == notice.promise()
             && self.unit == notice.unit
             && notice.partition.is_none()
             && self.name == notice.name
@@ -144,7 +144,7 @@ impl Default for Fields {
 pub fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
     list(notices, |out, notice| {
         out.string(notice.name);
-        out.parameter("q", notice.terms.limit);
+        out.parameter("q", notice.standing.limit);
         if notice.unit != Unit::Requests {
             out.put(b";qu=");
             out.string(notice.unit.as_str());
@@ -160,7 +160,7 @@ pub fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
 pub fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
     list(notices, |out, notice| {
         out.string(notice.name);
-        out.parameter("r", notice.standing.remaining());
+        out.parameter("r", notice.remaining());
         if let Some(more_after) = notice.more_after() {
             out.parameter("t", more_after);
         }
@@ -195,12 +195,12 @@ fn list(notices: &[Notice<'_>], item: impl Fn(&mut dyn Out, &Notice<'_>)) -> Opt
 fn tightest<'n, 'a>(notices: &'n [Notice<'a>]) -> Option<&'n Notice<'a>> {
     notices.iter().min_by_key(|notice| {
         let reset = notice.reset().unwrap_or(u64::MAX);
-        (notice.standing.remaining(), std::cmp::Reverse(reset))
+        (notice.remaining(), std::cmp::Reverse(reset))
     })
 }
 
 fn write_x(headers: &mut HeaderMap, notice: &Notice<'_>, limit: impl FnOnce() -> HeaderValue) {
-    let remaining = notice.standing.remaining();
+    let remaining = notice.remaining();
     let told_before = match headers.entry(&X_REMAINING) {
         Entry::Vacant(place) => {
             place.insert(integer(remaining));

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use plimsoll::{Denied, Standing, Terms};
+use plimsoll::{Denied, Standing};
 
 /// What a limit counts, in the words of `RateLimit-Policy`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -30,20 +30,20 @@ impl Unit {
 /// What a caller is told of one limit.
 ///
 /// ```
-/// use plimsoll::{Standing, Terms};
+/// use plimsoll::Standing;
 /// use plimsoll_tower::answer::{Notice, rate_limit, rate_limit_policy};
 /// use std::time::Duration;
 ///
-/// let terms = Terms { limit: 100, window: Some(Duration::from_secs(60)), gives_back: false };
-/// let standing = Standing::new(100, 50).with_more_after(Some(Duration::from_millis(29_001)));
-/// let notices = [Notice::new("burst", terms, standing)];
+/// let standing = Standing::new(100, 50)
+///     .window(Duration::from_secs(60))
+///     .more_after(Duration::from_millis(29_001));
+/// let notices = [Notice::new("burst", standing)];
 /// assert_eq!(rate_limit_policy(&notices).unwrap(), r#""burst";q=100;w=60"#);
 /// assert_eq!(rate_limit(&notices).unwrap(), r#""burst";r=50;t=30"#);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice<'a> {
     pub(super) name: &'a str,
-    pub(super) terms: Terms,
     pub(super) standing: Standing,
     pub(super) unit: Unit,
     pub(super) partition: Option<&'a [u8]>,
@@ -58,14 +58,13 @@ impl<'a> Notice<'a> {
     /// The name is for callers to read. What cannot stand in a header (anything but printable ASCII) is
     /// written as `%` and two hexadecimal digits for each byte of its UTF-8.
     #[must_use]
-    pub fn new(name: &'a str, terms: Terms, standing: Standing) -> Self {
-        let unit = match terms.gives_back {
+    pub fn new(name: &'a str, standing: Standing) -> Self {
+        let unit = match standing.returns {
             true => Unit::ConcurrentRequests,
             false => Unit::Requests,
         };
         Self {
             name,
-            terms,
             standing,
             unit,
             partition: None,
@@ -82,14 +81,10 @@ impl<'a> Notice<'a> {
     #[must_use]
     pub fn of(denied: &'a Denied) -> Self {
         let (limit, remaining) = (denied.limit().into(), denied.remaining().into());
-        let terms = Terms {
-            limit,
-            ..Terms::default()
-        };
         let standing = Standing::new(limit, remaining)
-            .with_more_after(denied.retry_after())
-            .with_reset(denied.reset());
-        Self::new(denied.limiter().unwrap_or(Self::UNNAMED), terms, standing)
+            .more_after(denied.retry_after())
+            .reset(denied.reset());
+        Self::new(denied.limiter().unwrap_or(Self::UNNAMED), standing)
     }
 
     /// Says what is counted. Unless said it is requests, or requests at the same time for a limit that is given back.
@@ -110,19 +105,35 @@ impl<'a> Notice<'a> {
 
     /// The window in whole seconds. Others cannot be written down, and a rounded one would be wrong.
     pub(super) fn window(&self) -> Option<u64> {
-        let window = self.terms.window?;
+        let window = self.standing.window?;
         (window.subsec_nanos() == 0 && window > Duration::ZERO).then_some(window.as_secs())
+    }
+
+    /// What is the same in all responses: the limit, its window, and whether its permits are returned.
+    pub(super) fn promise(&self) -> (u64, Option<Duration>, bool) {
+        let Standing {
+            limit,
+            window,
+            returns,
+            ..
+        } = self.standing;
+        (limit, window, returns)
+    }
+
+    /// How much is left. Of a limit of which that is not known, nothing is promised.
+    pub(super) fn remaining(&self) -> u64 {
+        self.standing.remaining.unwrap_or(0)
     }
 
     /// In how many seconds there is more, rounded up.
     pub(super) fn more_after(&self) -> Option<u64> {
-        self.standing.more_after().map(seconds)
+        self.standing.more_after.map(seconds)
     }
 
     /// In how many seconds everything is there again, rounded up.
     pub(super) fn reset(&self) -> Option<u64> {
-        let full = self.standing.remaining() >= self.standing.limit();
-        self.standing.reset().map(seconds).or(full.then_some(0))
+        let full = self.remaining() >= self.standing.limit;
+        self.standing.reset.map(seconds).or(full.then_some(0))
     }
 }
 

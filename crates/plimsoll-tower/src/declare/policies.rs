@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use plimsoll::{Denied, Grant, Moment, Permit, Standing, Terms};
+use plimsoll::{Denied, Grant, Moment, Permit, Standing};
 use plimsoll_policy::Policies;
 use std::net::IpAddr;
 use tower_layer::Layer;
@@ -216,12 +216,12 @@ impl Whose<Policies> for ByPolicy {
     ) {
     }
 
-    fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<(Standing, Terms)> {
+    fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<Standing> {
         None
     }
 
-    fn terms(&self, _policies: &Policies) -> Terms {
-        Terms::default()
+    fn promise(&self, _policies: &Policies) -> Standing {
+        Standing::default()
     }
 
     fn now(&self, _policies: &Policies) -> Moment {

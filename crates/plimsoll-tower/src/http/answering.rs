@@ -125,8 +125,8 @@ impl Answering {
             hook(head, &denied);
         }
         let standing = Standing::new(denied.limit().into(), denied.remaining().into())
-            .with_more_after(denied.retry_after())
-            .with_reset(denied.reset());
+            .more_after(denied.retry_after())
+            .reset(denied.reset());
         let notices = [limits.notice(index, standing)];
         let class = limits.class(index, head, &denied);
         let told = self.when_full(class, &denied);

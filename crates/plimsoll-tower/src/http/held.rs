@@ -1,6 +1,6 @@
 //! What is held of one limit, and what is done with it.
 
-use plimsoll::{Demand, Denied, Moment, Outcome, Permit, Priority, Standing, Terms};
+use plimsoll::{Demand, Denied, Moment, Outcome, Permit, Priority, Standing};
 
 use super::limit::RequestLimit;
 use super::limits::{Ask, Asked, How, Limits, sealed};
@@ -121,16 +121,22 @@ where
             return;
         };
         if let Some(standing) = permit.standing() {
-            see(self.notice(0, standing));
-        } else if let Some((standing, terms)) =
-            self.whose.standing(&self.limiter, held.key.as_ref())
+            see(self.notice_of(standing));
+        } else if let Some(standing) = self.whose.standing(&self.limiter, held.key.as_ref())
+            && standing.remaining.is_some()
         {
-            see(self.notice_of(terms, standing));
+            see(self.notice_of(standing));
         }
     }
 
     fn notice(&self, _index: usize, standing: Standing) -> Notice<'_> {
-        self.notice_of(self.whose.terms(&self.limiter), standing)
+        let promise = self.whose.promise(&self.limiter);
+        self.notice_of(
+            promise
+                .remaining(standing.remaining)
+                .more_after(standing.more_after)
+                .reset(standing.reset),
+        )
     }
 
     fn class(&self, _index: usize, head: &Head<'_>, denied: &Denied) -> Class {
@@ -168,9 +174,9 @@ impl<L, W: Whose<L>> RequestLimit<L, W> {
         once.is_some_and(|once| once.has_charged(head.extensions()))
     }
 
-    fn notice_of(&self, terms: Terms, standing: Standing) -> Notice<'_> {
+    fn notice_of(&self, standing: Standing) -> Notice<'_> {
         let name = self.whose.name(&self.limiter).unwrap_or(Notice::UNNAMED);
-        let notice = Notice::new(name, terms, standing);
+        let notice = Notice::new(name, standing);
         match self.options.settle {
             Settle::ByBytes(_) => notice.unit(Unit::ContentBytes),
             _ => notice,

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 
 use plimsoll::together::Key;
-use plimsoll::{Denied, Moment, PerKey, Permit, Standing, Terms};
+use plimsoll::{Denied, Moment, PerKey, Permit, Standing};
 
 use super::held::Held;
 use super::limits::{Ask, Asked, Finding};
@@ -106,12 +106,12 @@ where
         Class::of_caller(denied)
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
-        limiter.standing_and_terms(found(key)?)
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
+        Some(limiter.standing(found(key)?))
     }
 
-    fn terms(&self, limiter: &L) -> Terms {
-        limiter.terms()
+    fn promise(&self, limiter: &L) -> Standing {
+        limiter.promise()
     }
 
     fn now(&self, limiter: &L) -> Moment {

@@ -7,9 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use plimsoll::together::{Key, may_wait};
-use plimsoll::{
-    Acquire, Clock, Demand, Denied, Limiter, Moment, PerKey, Permit, Reason, Standing, Terms,
-};
+use plimsoll::{Acquire, Clock, Demand, Denied, Limiter, Moment, PerKey, Permit, Reason, Standing};
 
 use super::held::Held;
 use super::limits::{Ask, Asked};
@@ -71,9 +69,9 @@ pub trait Whose<L>: Send + Sync + 'static {
         None
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)>;
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing>;
 
-    fn terms(&self, limiter: &L) -> Terms;
+    fn promise(&self, limiter: &L) -> Standing;
 
     /// What time it is for the limiter.
     fn now(&self, limiter: &L) -> Moment;
@@ -151,12 +149,12 @@ impl<L: Limiter + 'static> Whose<L> for Everyone {
         limiter.settle(permit, cost);
     }
 
-    fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<(Standing, Terms)> {
-        limiter.standing_and_terms()
+    fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<Standing> {
+        Some(limiter.standing())
     }
 
-    fn terms(&self, limiter: &L) -> Terms {
-        limiter.terms()
+    fn promise(&self, limiter: &L) -> Standing {
+        limiter.standing()
     }
 
     fn now(&self, limiter: &L) -> Moment {
@@ -264,12 +262,12 @@ where
         self.remedy(head)
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<(Standing, Terms)> {
-        limiter.standing_and_terms(Borrow::borrow(key?))
+    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
+        Some(limiter.standing(Borrow::borrow(key?)))
     }
 
-    fn terms(&self, limiter: &L) -> Terms {
-        limiter.terms()
+    fn promise(&self, limiter: &L) -> Standing {
+        limiter.promise()
     }
 
     fn now(&self, limiter: &L) -> Moment {

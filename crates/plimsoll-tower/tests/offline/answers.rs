@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, Request, StatusCode};
-use plimsoll::{Denied, Moment, Reason, Standing, Terms};
+use plimsoll::{Denied, Moment, Reason, Standing};
 use plimsoll_tower::Head;
 use plimsoll_tower::answer::{
     Class, Fields, Notice, PROBLEM_JSON, Unit, grpc_refusal, is_grpc, problem, rate_limit,
@@ -78,44 +78,30 @@ fn a_full_concurrency_limit_is_shedding_and_a_used_up_rate_is_a_quota() {
 #[test]
 fn fields_are_written_as_the_draft_writes_them() {
     let seconds = |count| Some(Duration::from_secs(count));
-    let terms = |limit, window| Terms {
-        limit,
-        window,
-        gives_back: false,
-    };
-    let burst = Standing::new(100, 50).with_more_after(seconds(30));
+    let burst = Standing::new(100, 50).more_after(seconds(30));
     let daily = Standing::new(1000, 10);
     let notices = [
-        Notice::new("burst", terms(100, seconds(60)), burst),
-        Notice::new("daily", terms(1000, seconds(86_400)), daily),
+        Notice::new("burst", burst.window(seconds(60))),
+        Notice::new("daily", daily.window(seconds(86_400))),
     ];
     let policy = rate_limit_policy(&notices).unwrap();
     assert_eq!(policy, r#""burst";q=100;w=60, "daily";q=1000;w=86400"#);
     let limits = rate_limit(&notices).unwrap();
     assert_eq!(limits, r#""burst";r=50;t=30, "daily";r=10"#);
 
-    let peruser = Notice::new(
-        "peruser",
-        terms(65_535, seconds(10)),
-        Standing::new(65_535, 0),
-    );
+    let peruser = Notice::new("peruser", Standing::new(65_535, 0).window(seconds(10)));
     let peruser = peruser.unit(Unit::ContentBytes).partition(b"\xb1\xd7\xe3");
     let policy = rate_limit_policy(&[peruser]).unwrap();
     let expected = r#""peruser";q=65535;qu="content-bytes";w=10;pk=:sdfj:"#;
     assert_eq!(policy, expected);
 
-    let slots = Terms {
-        limit: 4,
-        window: None,
-        gives_back: true,
-    };
-    let slots = Notice::new("slots", slots, Standing::new(4, 1));
+    let slots = Notice::new("slots", Standing::new(4, 1).returns(true));
     let policy = rate_limit_policy(&[slots]).unwrap();
     assert_eq!(policy, r#""slots";q=4;qu="concurrent-requests""#);
 
     // A window that is no whole number of seconds cannot be written.
-    let quick = terms(1, Some(Duration::from_millis(1500)));
-    let quick = Notice::new("quick", quick, Standing::new(1, 1));
+    let quick = Standing::new(1, 1).window(Duration::from_millis(1500));
+    let quick = Notice::new("quick", quick);
     assert_eq!(rate_limit_policy(&[quick]).unwrap(), r#""quick";q=1"#);
 
     assert_eq!(rate_limit(&[]), None);
@@ -124,7 +110,7 @@ fn fields_are_written_as_the_draft_writes_them() {
 
 #[test]
 fn names_that_cannot_stand_in_a_header_are_encoded() {
-    let named = |name| Notice::new(name, Terms::default(), Standing::new(0, 0));
+    let named = |name| Notice::new(name, Standing::new(0, 0));
     for (name, written) in [
         (r#"a "b" \c"#, r#""a \"b\" \\c";r=0"#),
         ("caf\u{e9}", r#""caf%C3%A9";r=0"#),
@@ -139,17 +125,8 @@ fn names_that_cannot_stand_in_a_header_are_encoded() {
 #[test]
 fn x_fields_tell_of_the_limit_with_least_left() {
     let seconds = |count| Some(Duration::from_secs(count));
-    let notice = |limit, remaining, reset| {
-        let terms = Terms {
-            limit,
-            ..Terms::default()
-        };
-        Notice::new(
-            "any",
-            terms,
-            Standing::new(limit, remaining).with_reset(reset),
-        )
-    };
+    let notice =
+        |limit, remaining, reset| Notice::new("any", Standing::new(limit, remaining).reset(reset));
     let told = |headers: &HeaderMap| {
         ["limit", "remaining", "reset"].map(|end| {
             let value = headers.get(format!("x-ratelimit-{end}"))?;
@@ -182,7 +159,7 @@ fn x_fields_tell_of_the_limit_with_least_left() {
 
 #[test]
 fn nested_layers_make_a_longer_list() {
-    let notice = |name| Notice::new(name, Terms::default(), Standing::new(1, 1));
+    let notice = |name| Notice::new(name, Standing::new(1, 1));
     let mut headers = HeaderMap::new();
     Fields::STANDARD.write(&mut headers, &[notice("inner")]);
     Fields::default().write(&mut headers, &[notice("outer")]);
@@ -218,11 +195,7 @@ fn a_retry_is_not_earlier_than_what_was_announced() {
     let refusal = denied(Reason::Exhausted, Some(Duration::from_secs(2))).with_limiter("burst");
     let notice = |name, more| {
         let more = Some(Duration::from_secs(more));
-        Notice::new(
-            name,
-            Terms::default(),
-            Standing::new(1, 0).with_more_after(more),
-        )
+        Notice::new(name, Standing::new(1, 0).more_after(more))
     };
     let announced = [notice("burst", 5), notice("daily", 500)];
     assert_eq!(retry_seconds(&refusal, &announced), Some(5));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll::{Denied, Moment, Reason, Standing, Terms};
+use plimsoll::{Denied, Moment, Reason, Standing};
 use plimsoll_tower::answer::{
     Notice, grpc_refusal, problem, rate_limit, rate_limit_policy, retry_seconds,
 };
@@ -88,9 +88,8 @@ proptest! {
     #[test]
     fn fields_are_read_back_as_they_were_meant(told in told()) {
         let notices: Vec<_> = told.iter().map(|(name, [limit, left], [window, more], key)| {
-            let terms = Terms { limit: *limit, window: *window, gives_back: false };
-            let standing = Standing::new(*limit, *left).with_more_after(*more);
-            let notice = Notice::new(name, terms, standing);
+            let standing = Standing::new(*limit, *left).more_after(*more).window(*window);
+            let notice = Notice::new(name, standing);
             key.as_deref().map_or(notice, |key| notice.partition(key))
         }).collect();
         let policies = parsed(&rate_limit_policy(&notices).unwrap());

@@ -52,20 +52,16 @@ fn assert_free<R: KeyFrom>(key: &R, head: &Head<'_>) {
 
 #[test]
 fn a_field_is_allocated_once() {
-    use plimsoll::{Standing, Terms};
+    use plimsoll::Standing;
     use std::time::Duration;
 
     let second = Some(Duration::from_secs(1));
-    let terms = Terms {
-        limit: 100,
-        window: second,
-        gives_back: false,
-    };
     let standing = Standing::new(100, 50)
-        .with_more_after(second)
-        .with_reset(second);
+        .more_after(second)
+        .reset(second)
+        .window(second);
     let name = "a \"name\" with \u{e4} and more of it";
-    let notices = [Notice::new(name, terms, standing).partition(b"abcd"); 20];
+    let notices = [Notice::new(name, standing).partition(b"abcd"); 20];
     let mut headers = http::HeaderMap::with_capacity(16);
     let count = allocations(|| Fields::ALL.write(&mut headers, &notices));
     assert_eq!((headers.len(), count), (5, 5));

@@ -8,7 +8,7 @@ use axum::routing::get;
 use http::StatusCode;
 use plimsoll::{
     Acquire, Concurrency, Demand, Denied, Gate, Keyed, ManualClock, Outcome, PerKey, Permit, Queue,
-    Quota, Reason, Standing, Terms, TokenBucket,
+    Quota, Reason, Standing, TokenBucket,
 };
 use plimsoll_tower::LoadShed;
 use plimsoll_tower::keys::Address;
@@ -243,12 +243,12 @@ impl PerKey<Address> for Elsewhere {
         PerKey::charge(&self.0, key, cost);
     }
 
-    fn standing(&self, key: &Address) -> Option<Standing> {
+    fn standing(&self, key: &Address) -> Standing {
         PerKey::standing(&self.0, key)
     }
 
-    fn terms(&self) -> Terms {
-        PerKey::terms(&self.0)
+    fn promise(&self) -> Standing {
+        PerKey::promise(&self.0)
     }
 
     fn name(&self) -> Option<&str> {

@@ -7,7 +7,7 @@ use super::reserved::Reserved;
 use crate::limiter::Parts;
 use crate::name::Name;
 use crate::{
-    Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing,
 };
 
 impl Limiter for All {
@@ -38,18 +38,9 @@ impl Limiter for All {
     }
 
     /// That of the member which has the least left.
-    fn standing(&self) -> Option<Standing> {
-        let members = self.members.given.iter();
-        members
-            .filter_map(|member| member.standing())
-            .min_by_key(Standing::remaining)
-    }
-
-    fn terms(&self) -> Terms {
-        let members = self.members.given.iter();
-        let least = members
-            .map(|member| member.terms())
-            .min_by_key(|it| it.limit);
+    fn standing(&self) -> Standing {
+        let members = self.members.given.iter().map(|member| member.standing());
+        let least = members.min_by_key(|it| (it.remaining.is_none(), it.remaining, it.limit));
         least.unwrap_or_default()
     }
 

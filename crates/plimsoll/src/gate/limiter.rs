@@ -1,12 +1,11 @@
 use std::sync::Arc;
 
 use super::Gate;
-use super::core::{Core, PARKED, Shortly};
+use super::core::{Core, Shortly};
 use crate::limiter::Parts;
-use crate::sync::Ordering;
 use crate::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Packed, Permit, Reservation, Rule,
-    Snapshot, Source, Standing, Terms,
+    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Permit, Reservation, Rule, Snapshot,
+    Source, Standing,
 };
 
 impl<R: Rule> Limiter for Gate<R> {
@@ -56,17 +55,8 @@ impl<R: Rule> Limiter for Gate<R> {
         }
     }
 
-    fn standing(&self) -> Option<Standing> {
-        Some(Self::standing(self))
-    }
-
-    fn terms(&self) -> Terms {
-        Self::terms(self)
-    }
-
-    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
-        let shortly = self.core.standing_and_terms();
-        Some(shortly.unwrap_or_else(|| (Self::standing(self), Self::terms(self))))
+    fn standing(&self) -> Standing {
+        Self::standing(self)
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
@@ -130,21 +120,6 @@ impl<R: Rule> Core<R> {
         None
     }
 
-    /// How it stands by the word alone, if the state is there.
-    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
-        let now = self.clock.now();
-        let word = self.word.load(Ordering::Acquire);
-        let epoch = self.epoch.load(Ordering::Acquire);
-        if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
-            return None;
-        }
-        // With the state in the word, the rule is the first one.
-        let standing = Standing::of(&self.rule, &R::Fast::unpack(&self.rule, word, now), now);
-        // As for a refusal: a word read before the epoch turned says nothing.
-        let current = self.word.load(Ordering::Acquire);
-        (current == word).then(|| (standing, Terms::of(&self.rule, now)))
-    }
-
     #[inline(never)]
     fn attempt_inside(&self, now: Moment, demand: Demand) -> Result<Permit<'_>, Denied> {
         let taken = self.enter(now, |turn| match turn.take(demand) {
@@ -189,19 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn standing_and_terms_are_the_same_in_one_look_and_in_two() {
+    fn standing_is_the_same_by_the_word_and_behind_the_lock() {
         let time = ManualClock::new();
         let gate = Gate::builder(TokenBucket::per_second(10).with_burst(20));
         let gate = gate.clock(time.clock()).build();
         for _ in 0..20 {
             gate.try_acquire(1).unwrap().forget();
             time.advance(Duration::from_millis(30));
-            let both = Limiter::standing_and_terms(&gate);
-            assert_eq!(both, Some((gate.standing(), gate.terms())));
+            assert_eq!(gate.standing(), gate.core.standing_inside());
         }
-        // Behind the lock as well.
+        let before = gate.standing();
         gate.close();
-        let both = Limiter::standing_and_terms(&gate);
-        assert_eq!(both, Some((gate.standing(), gate.terms())));
+        assert_eq!(gate.standing(), before);
     }
 }

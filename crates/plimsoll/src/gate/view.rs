@@ -7,7 +7,6 @@ use crate::queue::{Counts, Status, Ticket};
 use crate::sync::{Ordering, lock};
 use crate::{
     Demand, Denied, Gate, Moment, Packed, PackedTake, Reason, Refusal, Rule, Snapshot, Standing,
-    Terms,
 };
 
 impl<R: Rule> Core<R> {
@@ -118,6 +117,12 @@ impl<R: Rule> Core<R> {
         })
     }
 
+    /// The standing behind the lock.
+    #[inline(never)]
+    pub(super) fn standing_inside(&self) -> Standing {
+        self.look(|rule, _, state, now| Standing::of(rule, state, now))
+    }
+
     /// Whether anything is left, or may wait.
     #[inline]
     pub(super) fn check_saturation(&self) -> Result<(), Denied> {
@@ -191,17 +196,17 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// How much is left, for those who are told of it.
+    /// What callers are told of the limit: how much there is, how much of it is left, and when there is more. See
+    /// [`Standing`].
     #[must_use]
     pub fn standing(&self) -> Standing {
-        let core = &self.core;
-        core.look(|rule, _, state, now| Standing::of(rule, state, now))
-    }
-
-    /// What it promises.
-    #[must_use]
-    pub fn terms(&self) -> Terms {
-        self.core.look(|rule, _, _, now| Terms::of(rule, now))
+        let core = &*self.core;
+        let now = core.clock.now();
+        match core.state_by_word(now) {
+            // With the state in the word, the rule is the first one.
+            Some(state) => Standing::of(&core.rule, &state, now),
+            None => core.standing_inside(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::step::{Decided, Done, How, Step};
 use crate::joint::KeyGate;
 use crate::name::Name;
 use crate::stamp::Stamp;
-use crate::{Acquire, Clock, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing, Terms};
+use crate::{Acquire, Clock, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
@@ -119,7 +119,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// How much `key` has left.
+    /// What the owner of `key` is told of its limit. See [`Standing`].
     pub fn standing<Q>(&self, key: &Q) -> Standing
     where
         K: Borrow<Q>,
@@ -135,36 +135,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// What each key without a limit of its own is promised.
+    /// What every key without a limit of its own is promised: the limit and its window.
     #[must_use]
-    pub fn terms(&self) -> Terms {
+    pub fn promise(&self) -> Standing {
         let now = self.shared.gates.clock.now();
-        Terms::of(&*self.shared.shards[0].lock().rule, now)
-    }
-
-    /// What `key` is promised: by its own limit, if it has one.
-    pub fn terms_of<Q>(&self, key: &Q) -> Terms
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.standing_and_terms_of(key).1
-    }
-
-    fn standing_and_terms_of<Q>(&self, key: &Q) -> (Standing, Terms)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let now = self.shared.gates.clock.now();
-        let step = self.shared.view(key, now, |rule, state, seen| {
-            let standing = Standing::of(rule, state, seen.now);
-            (standing, Terms::of(rule, seen.now))
-        });
-        match step {
-            Step::Done(both) => both,
-            Step::Gate(gate) => (gate.standing(), gate.terms()),
-        }
+        Standing::of_rule(&*self.shared.shards[0].lock().rule, now)
     }
 }
 
@@ -246,16 +221,12 @@ where
         Some(&self.shared.gates.clock)
     }
 
-    fn standing(&self, key: &Q) -> Option<Standing> {
-        Some(Self::standing(self, key))
+    fn standing(&self, key: &Q) -> Standing {
+        Self::standing(self, key)
     }
 
-    fn terms(&self) -> Terms {
-        Self::terms(self)
-    }
-
-    fn standing_and_terms(&self, key: &Q) -> Option<(Standing, Terms)> {
-        Some(self.standing_and_terms_of(key))
+    fn promise(&self) -> Standing {
+        Self::promise(self)
     }
 
     fn name(&self) -> Option<&str> {

@@ -6,7 +6,7 @@ use super::{Basic, Rate, Resource};
 use crate::limiter::Parts;
 use crate::{
     Acquire, All, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Partition, Permit,
-    Reservation, Rule, Snapshot, Source, Standing, Terms,
+    Reservation, Rule, Snapshot, Source, Standing,
 };
 
 /// Which kind a limiter is, where only a file can tell.
@@ -197,16 +197,8 @@ impl Limiter for AnyLimiter {
         self.shared().snapshot()
     }
 
-    fn standing(&self) -> Option<Standing> {
+    fn standing(&self) -> Standing {
         self.shared().standing()
-    }
-
-    fn terms(&self) -> Terms {
-        self.shared().terms()
-    }
-
-    fn standing_and_terms(&self) -> Option<(Standing, Terms)> {
-        self.shared().standing_and_terms()
     }
 
     fn check_saturation(&self) -> Result<(), Denied> {

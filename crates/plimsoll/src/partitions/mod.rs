@@ -11,7 +11,7 @@ use crate::moment::saturating_nanos;
 use crate::name::Name;
 use crate::{
     Acquire, Clock, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit,
-    Reason, Refusal, Reservation, Rule, Snapshot, Source, Terms,
+    Reason, Refusal, Reservation, Rule, Snapshot, Source, Standing,
 };
 
 /// One limit for several kinds of work, of which each has a share by weight.
@@ -249,8 +249,12 @@ impl<R: Rule> Limiter for Partition<R> {
         Acquire::from_future(async move { part.acquire(demand).await.map(Permit::into_owned) })
     }
 
-    fn terms(&self) -> Terms {
-        Limiter::terms(&self.part.shared.gate)
+    fn standing(&self) -> Standing {
+        let whole = self.part.shared.gate.standing();
+        Standing {
+            remaining: Some(self.snapshot().available),
+            ..whole
+        }
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {

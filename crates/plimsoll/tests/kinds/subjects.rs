@@ -2,7 +2,7 @@
 
 use plimsoll::{
     Acquire, Carry, Clock, Demand, Denied, Keyed, Limiter, ManualClock, Permit, Queue, Reservation,
-    Snapshot, Source, Standing, Terms,
+    Snapshot, Source, Standing,
 };
 
 use super::{Described, Subject};
@@ -84,12 +84,8 @@ impl<R: Described> Limiter for &'static OneKey<R> {
         self.pressed().charge(&KEY, cost);
     }
 
-    fn standing(&self) -> Option<Standing> {
-        Some(self.pressed().standing(&KEY))
-    }
-
-    fn terms(&self) -> Terms {
-        self.pressed().terms_of(&KEY)
+    fn standing(&self) -> Standing {
+        self.pressed().standing(&KEY)
     }
 
     fn close(&self) {

@@ -111,7 +111,7 @@ impl<R: Rule + Clone> Subject for OfKey<R> {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let left = self.1.standing("anna").remaining();
+        let left = self.1.standing("anna").remaining.unwrap();
         vec![Part {
             gives_back: R::RETURNS_PERMITS,
             in_use: u64::from(LIMIT) - left,

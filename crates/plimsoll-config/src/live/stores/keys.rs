@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, PerKey, Permit, Snapshot, Standing,
-    Terms,
 };
 
 use super::super::keyed::Keys;
@@ -45,12 +44,12 @@ impl PerKey<str> for FleetKeys {
         self.0.get().charge(key, cost);
     }
 
-    fn standing(&self, key: &str) -> Option<Standing> {
+    fn standing(&self, key: &str) -> Standing {
         self.0.get().standing(key)
     }
 
-    fn terms(&self) -> Terms {
-        PerKey::<str>::terms(&self.0.get())
+    fn promise(&self) -> Standing {
+        PerKey::<str>::promise(&self.0.get())
     }
 
     fn is_remote(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, Permit, Reason, Reservation, Snapshot,
-    Source, Standing, Terms,
+    Source, Standing,
 };
 use plimsoll_redis::FleetKey;
 
@@ -80,12 +80,8 @@ impl Limiter for FleetOne {
         self.current.snapshot()
     }
 
-    fn standing(&self) -> Option<Standing> {
-        Limiter::standing(&self.key().ok()?)
-    }
-
-    fn terms(&self) -> Terms {
-        self.current.get().key(&self.name).terms()
+    fn standing(&self) -> Standing {
+        Limiter::standing(&self.current.get().key(&self.name))
     }
 
     fn is_remote(&self) -> bool {

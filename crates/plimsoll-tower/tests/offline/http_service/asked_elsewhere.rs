@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use plimsoll::{
     Acquire, Demand, Denied, Grant, Keyed, ManualClock, Moment, PerKey, Permit, Reason, Standing,
-    Terms, TokenBucket,
+    TokenBucket,
 };
 use plimsoll_tower::keys::PathKey;
 use plimsoll_tower::{HttpLimitLayer, RequestLimit};
@@ -53,12 +53,12 @@ impl PerKey<str> for Elsewhere {
 
     fn charge(&self, _key: &str, _cost: u32) {}
 
-    fn standing(&self, _key: &str) -> Option<Standing> {
-        None
+    fn standing(&self, _key: &str) -> Standing {
+        Standing::default()
     }
 
-    fn terms(&self) -> Terms {
-        Terms::default()
+    fn promise(&self) -> Standing {
+        Standing::default()
     }
 
     fn is_remote(&self) -> bool {
@@ -102,7 +102,7 @@ fn what_is_held_meanwhile_goes_back_if_nobody_wants_it_any_more() {
         .and(RequestLimit::by_key(far, PathKey::new()));
     let mut call: Pin<Box<_>> = Box::pin(layer.layer(OK).call(get("/")));
     assert!(poll(call.as_mut()).is_pending());
-    assert_eq!(near.standing("/").remaining(), 0, "held");
+    assert_eq!(near.standing("/").remaining.unwrap(), 0, "held");
     drop(call);
-    assert_eq!(near.standing("/").remaining(), 1);
+    assert_eq!(near.standing("/").remaining.unwrap(), 1);
 }

@@ -48,7 +48,8 @@ fn only_logins_that_fail_count() {
     let left = || {
         keyed
             .standing(&Peer::new().address(PEER.into()))
-            .remaining()
+            .remaining
+            .unwrap()
     };
     for _ in 0..20 {
         assert_eq!(answer(&mut service, login(true)).status(), 200);
@@ -274,7 +275,8 @@ fn what_was_used_is_charged_to_whom_it_was_used_for() {
     let left = |last| {
         keyed
             .standing(&Peer::new().address([192, 0, 2, last].into()))
-            .remaining()
+            .remaining
+            .unwrap()
     };
     for _ in 0..3 {
         drop(answer(&mut service, from([192, 0, 2, 1])));

@@ -76,7 +76,7 @@ fn each_account_has_its_limit() {
         [status("red"), status("Red"), status("blue")],
         [200, 429, 200]
     );
-    assert_eq!(keyed.standing("RED").remaining(), 0);
+    assert_eq!(keyed.standing("RED").remaining.unwrap(), 0);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn without_a_key_requests_may_share_one() {
             .as_u16()
     });
     assert_eq!(statuses, [200, 200, 429]);
-    assert_eq!(keyed.standing("nobody").remaining(), 0);
+    assert_eq!(keyed.standing("nobody").remaining.unwrap(), 0);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn while_a_key_is_looked_up_nothing_is_held() {
     let looking = service.call(with_token("red"));
     assert_eq!(slots.snapshot().in_use(), 0);
     drop(looking);
-    assert_eq!(keyed.standing("RED").remaining(), 1);
+    assert_eq!(keyed.standing("RED").remaining.unwrap(), 1);
     let response = within(5, service.call(with_token("red"))).unwrap().unwrap();
     assert_eq!(
         (response.status().as_u16(), slots.snapshot().in_use()),
@@ -169,7 +169,7 @@ fn a_later_limit_that_refuses_gives_back_what_was_found() {
         let response = within(5, service.call(with_token("red"))).unwrap().unwrap();
         assert_eq!(response.status(), 503);
     }
-    assert_eq!(keyed.standing("RED").remaining(), 3);
+    assert_eq!(keyed.standing("RED").remaining.unwrap(), 3);
     drop(busy);
     assert_eq!(
         within(5, service.call(with_token("red")))
@@ -178,7 +178,7 @@ fn a_later_limit_that_refuses_gives_back_what_was_found() {
             .status(),
         200
     );
-    assert_eq!(keyed.standing("RED").remaining(), 2);
+    assert_eq!(keyed.standing("RED").remaining.unwrap(), 2);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn what_is_found_later_may_be_charged_later() {
     let mut service = HttpLimitLayer::new(limit).layer(OK);
     let response = within(5, service.call(with_token("red"))).unwrap().unwrap();
     assert_eq!(super::text(response), "ok");
-    assert_eq!(keyed.standing("RED").remaining(), 7);
+    assert_eq!(keyed.standing("RED").remaining.unwrap(), 7);
 }
 
 /// It once never ended: each look-up made it give back what the other had found, and look that up anew.
@@ -215,8 +215,8 @@ fn two_keys_are_looked_up_once_each() {
     assert_eq!(looked_up.load(Ordering::Relaxed), 2);
     assert_eq!(
         (
-            users.standing("RED").remaining(),
-            accounts.standing("RED").remaining()
+            users.standing("RED").remaining.unwrap(),
+            accounts.standing("RED").remaining.unwrap()
         ),
         (4, 4)
     );

@@ -47,7 +47,7 @@ fn if_a_layer_further_in_refuses_this_one_takes_its_charge_back_if_told() {
     assert_eq!(
         (
             rate.snapshot().available(),
-            keyed.standing(&key).remaining()
+            keyed.standing(&key).remaining.unwrap()
         ),
         (5, 3)
     );
@@ -65,7 +65,7 @@ fn if_a_layer_further_in_refuses_this_one_takes_its_charge_back_if_told() {
     assert_eq!(
         (
             rate.snapshot().available(),
-            keyed.standing(&key).remaining()
+            keyed.standing(&key).remaining.unwrap()
         ),
         (4, 2)
     );

@@ -49,7 +49,7 @@ impl Limits {
         let key = Peer::new().address(PEER.into());
         (
             self.rate.snapshot().available(),
-            self.keyed.standing(&key).remaining(),
+            self.keyed.standing(&key).remaining.unwrap(),
             self.slots.snapshot().available(),
         )
     }

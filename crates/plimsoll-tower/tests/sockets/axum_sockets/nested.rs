@@ -41,5 +41,5 @@ async fn a_refusal_further_in_does_not_refund_the_outer_limit() {
 }
 
 fn keyed_left(keyed: &Keyed<Address, TokenBucket>, key: &Address) -> u64 {
-    keyed.standing(key).remaining()
+    keyed.standing(key).remaining.unwrap()
 }
