@@ -1,4 +1,4 @@
-//! Where everything is counted: a cell for each method and priority, made beforehand.
+//! The counters of a limiter: a cell for each method and priority, allocated in advance.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use plimsoll::{Priority, Reason};
 use crate::Method;
 use crate::histogram::{Counted, Histogram};
 
-/// The words for why somebody was refused.
+/// The values of the label `reason`.
 const CAUSES: [&str; 2] = ["max_queue_items", "queue_timeout"];
 
-/// Everything that is counted about one limiter.
+/// The counters of one limiter.
 #[derive(Debug)]
 pub(crate) struct Cells([[Cell; Priority::ALL.len()]; Method::ALL.len()]);
 
-/// What is counted about requests of one method and priority.
+/// The counters of one method and priority.
 #[derive(Debug)]
 pub(crate) struct Cell {
     running: AtomicU64,
@@ -25,13 +25,13 @@ pub(crate) struct Cell {
     queue_time: Histogram<500_000>,
 }
 
-/// What a cell has counted.
+/// The values of a cell at a scrape.
 pub(crate) struct Reading {
     pub(crate) method: &'static str,
     pub(crate) priority: &'static str,
     pub(crate) running: u64,
     pub(crate) waiting: u64,
-    /// By their words.
+    /// By the value of the label `reason`.
     pub(crate) rejected: [(&'static str, u64); CAUSES.len()],
     pub(crate) processing_time: Counted,
     pub(crate) queue_time: Counted,
@@ -46,7 +46,7 @@ impl Cells {
         &self.0[method as usize][priority as usize]
     }
 
-    /// What was counted where anything was.
+    /// The cells in use.
     pub(crate) fn read(&self) -> Vec<Reading> {
         let each = Method::ALL.into_iter().flat_map(|method| {
             // The highest class first.
@@ -57,8 +57,8 @@ impl Cells {
     }
 }
 
-/// `running` and `waiting` go down only after the time was observed, and are read before it: who reads
-/// sees a request in the one or in the other, so a series never disappears.
+/// `running` and `waiting` go down after the time was observed, and are read before it. A scrape therefore sees a request
+/// in one of the two, and a series never disappears.
 impl Cell {
     fn new() -> Self {
         Self {
@@ -127,12 +127,12 @@ impl Reading {
     }
 }
 
-/// Which of the two words it is: whoever waited too long, or would have had to, and everybody else.
+/// The index into [`CAUSES`].
 fn cause(reason: Reason) -> usize {
     usize::from(reason == Reason::TimedOut)
 }
 
-/// The word for it in all that is observed, which is not quite that of headers and files.
+/// The value of the label `priority`. Headers and files write `non_critical` instead.
 pub(crate) const fn priority_word(priority: Priority) -> &'static str {
     match priority {
         Priority::Critical => "critical",

@@ -1,4 +1,4 @@
-//! What is read when somebody scrapes.
+//! Writes the metrics when a registry is scraped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use prometheus_client::encoding::{
 use crate::Metric;
 use crate::cells::Reading;
 use crate::histogram::Counted;
-use crate::metrics::{Meter, Shared};
+use crate::meter::{Meter, Meters};
 use crate::refusals::Refused;
 
-/// Exports everything that is counted, and the limits as they are.
-pub(crate) struct Exporter(pub(crate) Arc<Shared>);
+/// Exports all counts, and the limits at the moment of the scrape.
+pub(crate) struct Exporter(pub(crate) Arc<Meters>);
 
 /// One limiter at the moment of the scrape.
 struct View {
@@ -30,8 +30,8 @@ struct Labels<'a>([Option<(&'a str, &'a str)>; 4]);
 
 impl Collector for Exporter {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // All is read before anything is written: the metrics of one scrape belong together.
-        let views: Vec<View> = self.0.meters().into_iter().map(View::new).collect();
+        // Everything is read before anything is written, so that the metrics of one scrape are consistent.
+        let views: Vec<View> = self.0.live().into_iter().map(View::new).collect();
         let refusals = self.0.refusals.read();
         for metric in Metric::ALL {
             let Some(name) = self.0.names.family(metric) else {
@@ -85,7 +85,7 @@ impl View {
         }
     }
 
-    /// Whether there is anything to say yet.
+    /// Whether the metric has a value yet.
     fn shows(&self, metric: Metric) -> bool {
         let any = |shows: fn(&Reading) -> bool| self.cells.iter().any(shows);
         match metric {
@@ -93,7 +93,7 @@ impl View {
             Metric::ConcurrencyItems | Metric::ProcessingTime => any(Reading::has_run),
             Metric::QueueItems | Metric::QueueTime => any(Reading::has_waited),
             Metric::Rejected => any(Reading::was_refused),
-            // Not by limiter that is metered, but by name.
+            // Counted by name, not by metered limiter.
             Metric::Refused => false,
         }
     }
@@ -104,7 +104,7 @@ impl View {
         label: Option<&str>,
         encoder: &mut MetricEncoder<'_>,
     ) -> fmt::Result {
-        // A label without a value is no label.
+        // An empty label is left out.
         let limiter = label
             .map(|label| (label, &*self.meter.name))
             .filter(|(_, name)| !name.is_empty());

@@ -3,7 +3,7 @@ use std::fmt;
 
 use crate::Metric;
 
-/// Metrics that cannot be exported: which name is wrong, and why.
+/// The error of metrics that cannot be exported. Its message names what is wrong and what was expected.
 ///
 /// ```
 /// use plimsoll_observe::{Metric, Metrics};

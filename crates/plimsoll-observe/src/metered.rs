@@ -6,14 +6,14 @@ use std::task::{Context, Poll, ready};
 
 use plimsoll::{Acquire, Demand, Denied, Limiter};
 
-use crate::asking::Asking;
-use crate::metrics::Meter;
+use crate::meter::Meter;
+use crate::request::PendingRequest;
 use crate::{MeteredPermit, Method};
 
-/// A limiter that counts what is asked of it. A clone is the same limiter, and counts in the same place.
+/// A limiter whose requests are counted. Made by [`Metrics::meter`](crate::Metrics::meter).
 ///
-/// Made by [`Metrics::meter`](crate::Metrics::meter). It answers what the limiter answers; only what goes
-/// through it is counted.
+/// It answers as the limiter does. Requests made to the limiter directly are not counted. Clones share the limiter and
+/// the counts.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -38,13 +38,13 @@ impl<L: Limiter + ?Sized> Metered<L> {
         Self { limiter, meter }
     }
 
-    /// The limiter itself. What is asked of it here is not counted.
+    /// The limiter itself. Requests made to it are not counted.
     #[must_use]
     pub fn limiter(&self) -> &Arc<L> {
         &self.limiter
     }
 
-    /// Takes now, or is refused. See [`Limiter::try_acquire`].
+    /// Acquires a permit now, without waiting. See [`Limiter::try_acquire`].
     ///
     /// # Errors
     ///
@@ -54,14 +54,15 @@ impl<L: Limiter + ?Sized> Metered<L> {
         method: impl Into<Method>,
         demand: impl Into<Demand>,
     ) -> Result<MeteredPermit<'_>, Denied> {
-        let mut asking = Asking::new(&self.meter, method.into(), demand.into());
-        let answer = asking.inside(|demand| self.limiter.try_acquire(demand));
-        asking.answered(answer)
+        let mut request = PendingRequest::new(&self.meter, method.into(), demand.into());
+        let answer = request.inside(|demand| self.limiter.try_acquire(demand));
+        request.answered(answer)
     }
 
-    /// Takes, waiting in the limiter's queue if it has one. See [`Limiter::acquire`].
+    /// Acquires a permit, waiting in the queue of the limiter if it has one. See [`Limiter::acquire`].
     ///
-    /// It counts as waiting when it really has to. Dropping the future leaves the queue, and is no refusal.
+    /// The request counts as waiting only if it has to wait. Dropping the future leaves the queue and does not count as a
+    /// refusal.
     pub fn acquire(
         &self,
         method: impl Into<Method>,
@@ -69,7 +70,7 @@ impl<L: Limiter + ?Sized> Metered<L> {
     ) -> MeteredAcquire<'_> {
         let demand = demand.into();
         MeteredAcquire {
-            asking: Asking::new(&self.meter, method.into(), demand),
+            request: PendingRequest::new(&self.meter, method.into(), demand),
             acquire: self.limiter.acquire(demand),
         }
     }
@@ -92,11 +93,11 @@ impl<L: ?Sized> fmt::Debug for Metered<L> {
     }
 }
 
-/// Waits for a permit. See [`Metered::acquire`].
+/// The future of [`Metered::acquire`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct MeteredAcquire<'a> {
-    /// Dropped first: nobody is counted as waiting who does not.
-    asking: Asking<'a>,
+    /// Dropped first, so that the request never counts as waiting without being in the queue.
+    request: PendingRequest<'a>,
     acquire: Acquire<'a>,
 }
 
@@ -104,12 +105,12 @@ impl<'a> Future for MeteredAcquire<'a> {
     type Output = Result<MeteredPermit<'a>, Denied>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { asking, acquire } = self.get_mut();
-        let answer = asking.inside(|_| Pin::new(acquire).poll(cx));
+        let Self { request, acquire } = self.get_mut();
+        let answer = request.inside(|_| Pin::new(acquire).poll(cx));
         if answer.is_pending() {
-            asking.waits();
+            request.waits();
         }
-        Poll::Ready(asking.answered(ready!(answer)))
+        Poll::Ready(request.answered(ready!(answer)))
     }
 }
 

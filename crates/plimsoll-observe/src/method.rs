@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// The method of a request, of a closed set: whatever a client sends, there are ten values of the label.
+/// The method of a request, as a label: a closed set of ten values, whatever clients send.
 ///
 /// ```
 /// use plimsoll_observe::Method;
@@ -28,7 +28,7 @@ pub enum Method {
     Connect,
     /// `TRACE`
     Trace,
-    /// Any other, and work that is no request.
+    /// Any other method, and work without a method.
     #[default]
     Unknown,
 }
@@ -48,7 +48,7 @@ impl Method {
         Self::Unknown,
     ];
 
-    /// The word for it in metrics.
+    /// The value of the label `method`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

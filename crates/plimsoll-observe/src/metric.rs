@@ -2,8 +2,9 @@ use std::fmt;
 
 use prometheus_client::metrics::MetricType;
 
-/// What can be measured: eight metrics, each of which can be renamed or switched off.
+/// The eight metrics, each of which can be renamed or switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Metric {
     /// `http_requests_concurrency_items_total`, a gauge by method and priority: requests that hold a permit.
     ConcurrencyItems,
@@ -16,12 +17,12 @@ pub enum Metric {
     /// `http_requests_task_processing_time_seconds`, a histogram by method and priority: how long permits were
     /// held. Buckets from 1 ms to 524 s, each twice the one before.
     ProcessingTime,
-    /// `http_requests_queue_time_seconds`, a histogram by method and priority: how long those waited who had to,
-    /// whatever came of it. Buckets from 0.5 ms to 262 s, each twice the one before.
+    /// `http_requests_queue_time_seconds`, a histogram by method and priority: how long requests waited, of those
+    /// that had to, granted or not. Buckets from 0.5 ms to 262 s, each twice the one before.
     QueueTime,
     /// `http_requests_rejected_total`, a counter by method, priority and reason: requests that were refused.
     Rejected,
-    /// `plimsoll_refused_total`, a counter by limiter and reason: what was refused, by any of many limiters. See
+    /// `plimsoll_refused_total`, a counter by limiter and reason: refusals of limiters by name. See
     /// [`Metrics::refused`](crate::Metrics::refused).
     Refused,
 }
@@ -39,7 +40,7 @@ impl Metric {
         Self::Refused,
     ];
 
-    /// The name it has unless it is given another.
+    /// The name under which it is exported unless it is renamed.
     #[must_use]
     pub const fn default_name(self) -> &'static str {
         match self {

@@ -1,17 +1,18 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
-use plimsoll::{Clock, Limiter, Reason, Snapshot};
+use plimsoll::{Limiter, Reason};
 use prometheus_client::registry::Registry;
 
-use crate::cells::Cells;
 use crate::exporter::Exporter;
-use crate::invalid::Problem;
+use crate::meter::Meters;
 use crate::names::Names;
-use crate::refusals::Refusals;
 use crate::{InvalidMetrics, Metered, Metric, Observer};
 
-/// The metrics of a registry. A clone is the same metrics.
+/// The metrics of one registry. Clones share them.
+///
+/// Register once for each registry, then [meter](Self::meter) any number of limiters. With more than one limiter,
+/// set a [label](MetricsBuilder::limiter_label) that tells them apart, and name the limiters.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,57 +31,42 @@ use crate::{InvalidMetrics, Metered, Metric, Observer};
 /// # Ok::<(), plimsoll_observe::InvalidMetrics>(())
 /// ```
 #[derive(Clone)]
-pub struct Metrics(Arc<Shared>);
-
-/// What the metrics and their registry share.
-pub(crate) struct Shared {
-    pub(crate) names: Names,
-    /// Locked to add a limiter and to export, not to count.
-    meters: Mutex<Vec<Weak<Meter>>>,
-    pub(crate) refusals: Refusals,
-}
-
-/// What is counted about one limiter, for as long as anybody uses it.
-pub(crate) struct Meter {
-    /// The name of the limiter; empty if it has none.
-    pub(crate) name: Box<str>,
-    pub(crate) clock: Clock,
-    pub(crate) cells: Cells,
-    look: Box<dyn Fn() -> Snapshot + Send + Sync>,
-}
+pub struct Metrics(Arc<Meters>);
 
 impl Metrics {
-    /// Metrics with other names, or not all of them.
+    /// A builder, to rename metrics or switch some off.
     pub fn builder() -> MetricsBuilder {
         MetricsBuilder(Names::default())
     }
 
-    /// All metrics, under the names they have, in `registry`.
+    /// Registers all metrics in `registry`, under their default names.
     ///
-    /// Register once in a registry, and [meter](Self::meter) as many limiters as you like: exporting one name twice
-    /// is an error that a registry does not find.
+    /// Call it once for each registry: a registry does not notice that one name is exported twice.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         Self::builder().export_from(registry)
     }
 
-    /// Counts what is asked of `limiter` through what this returns. It is exported for as long as that, or a permit
-    /// of it, is there.
+    /// Wraps `limiter` so that requests made through the returned handle are counted.
+    ///
+    /// The limiter is exported until the handle, its clones and its permits are dropped.
     ///
     /// # Errors
     ///
-    /// If another limiter is exported already, and nothing tells them apart: there is no
+    /// If another limiter is exported and nothing tells the two apart: there is no
     /// [label](MetricsBuilder::limiter_label), or both have the same name.
     pub fn meter<L>(&self, limiter: Arc<L>) -> Result<Metered<L>, InvalidMetrics>
     where
         L: Limiter + ?Sized + 'static,
     {
-        let meter = self.meter_of(&limiter)?;
+        let meter = self.0.add(&limiter)?;
         Ok(Metered::new(limiter, meter))
     }
 
-    /// Counts what somebody else asks of `limiter`, and says so: a layer, which sees requests come, wait and go. The
-    /// limits themselves are read from the limiter.
+    /// Counts requests to `limiter` that other code makes and reports to the returned [`Observer`].
+    ///
+    /// This is for middleware, which sees requests arrive, wait and end. Limits and the queue bound are read from the
+    /// limiter.
     ///
     /// # Errors
     ///
@@ -89,25 +75,13 @@ impl Metrics {
     where
         L: Limiter + ?Sized + 'static,
     {
-        self.meter_of(limiter).map(Observer::new)
+        self.0.add(limiter).map(Observer::new)
     }
 
-    fn meter_of<L>(&self, limiter: &Arc<L>) -> Result<Arc<Meter>, InvalidMetrics>
-    where
-        L: Limiter + ?Sized + 'static,
-    {
-        let seen = Arc::clone(limiter);
-        let meter = Arc::new(Meter {
-            name: limiter.name().unwrap_or_default().into(),
-            clock: limiter.clock().clone(),
-            cells: Cells::new(),
-            look: Box::new(move || seen.snapshot()),
-        });
-        self.0.add(&meter)?;
-        Ok(meter)
-    }
-
-    /// Counts a refusal by the name of the limiter, never by a key: for limits of which there are many, such as rates.
+    /// Counts a refusal under the name of a limiter, metered or not.
+    ///
+    /// This is for limiters of which there are many, such as the rates of single keys: pass the name that they share,
+    /// never a key.
     ///
     /// ```
     /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -123,97 +97,60 @@ impl Metrics {
     /// # Ok::<(), std::fmt::Error>(())
     /// ```
     ///
-    /// Names that are new when there are 256 already are counted as `other`.
+    /// At most 256 names are counted; further ones are counted as `other`.
     pub fn refused(&self, limiter: &str, reason: Reason) {
         self.0.refusals.count(limiter, reason);
-    }
-}
-
-impl Shared {
-    fn add(&self, meter: &Arc<Meter>) -> Result<(), InvalidMetrics> {
-        let labelled = self.names.limiter_label().is_some();
-        let mut meters = self.lock();
-        meters.retain(|other| other.strong_count() > 0);
-        for other in meters.iter().filter_map(Weak::upgrade) {
-            if !labelled {
-                return Err(Problem::Second.into());
-            }
-            if other.name == meter.name {
-                return Err(Problem::Twice(meter.name.to_string()).into());
-            }
-        }
-        meters.push(Arc::downgrade(meter));
-        Ok(())
-    }
-
-    /// Those that are still there.
-    pub(crate) fn meters(&self) -> Vec<Arc<Meter>> {
-        self.lock().iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// A panic cannot leave the list half changed.
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Meter>>> {
-        self.meters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Meter {
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        (self.look)()
     }
 }
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics")
-            .field("limiters", &self.0.meters().len())
+            .field("limiters", &self.0.live().len())
             .finish_non_exhaustive()
     }
 }
 
-/// Settings of [`Metrics`].
+/// Which metrics are exported, and under which names. Made by [`Metrics::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct MetricsBuilder(Names);
 
 impl MetricsBuilder {
-    /// Exports a metric under another name. What is given is what is exported: a counter must have `_total` at its
-    /// end, and a histogram adds `_bucket`, `_count` and `_sum`.
+    /// Exports a metric under another name.
+    ///
+    /// The name is exported as it is: that of a counter must end with `_total`. A histogram adds `_bucket`, `_count` and
+    /// `_sum`.
     pub fn rename(mut self, metric: Metric, name: impl Into<String>) -> Self {
         self.0.set(metric, Some(name.into()));
         self
     }
 
-    /// Does not export a metric.
+    /// Switches a metric off.
     pub fn off(mut self, metric: Metric) -> Self {
         self.0.set(metric, None);
         self
     }
 
-    /// Adds a label with the name of the limiter to all metrics, for those who have more than one.
+    /// Adds a label with the name of the limiter to all metrics. Required to meter more than one limiter.
     pub fn limiter_label(mut self, label: impl Into<String>) -> Self {
         self.0.label_limiters(label.into());
         self
     }
 
-    /// Exports the metrics from `registry`.
+    /// Registers the metrics in `registry`.
     ///
     /// # Errors
     ///
-    /// If a name is not one that Prometheus knows, or if two metrics would have the same. Nothing is
-    /// registered then.
+    /// If a name is not valid in Prometheus, or two metrics have the same name. Nothing is registered then.
     pub fn register(self, registry: &mut Registry) -> Result<Metrics, InvalidMetrics> {
         self.0.check()?;
         Ok(self.export_from(registry))
     }
 
     fn export_from(self, registry: &mut Registry) -> Metrics {
-        let shared = Arc::new(Shared {
-            names: self.0,
-            meters: Mutex::default(),
-            refusals: Refusals::default(),
-        });
-        registry.register_collector(Box::new(Exporter(Arc::clone(&shared))));
-        Metrics(shared)
+        let meters = Arc::new(Meters::new(self.0));
+        registry.register_collector(Box::new(Exporter(Arc::clone(&meters))));
+        Metrics(meters)
     }
 }

@@ -1,14 +1,14 @@
-//! Nothing, in place of spans.
+//! Stands in for `span.rs` without the feature `tracing`.
 
 use plimsoll::{Demand, Outcome, Reason};
 
 use crate::Method;
 
-/// The span of a request, were there any.
+/// Does nothing.
 #[derive(Default)]
-pub(crate) struct Trail;
+pub(crate) struct RequestSpan;
 
-impl Trail {
+impl RequestSpan {
     pub(crate) fn new(_limiter: &str, _method: Method, _demand: Demand) -> Self {
         Self
     }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use plimsoll::{Moment, Outcome, Permit, Priority};
 
 use crate::Method;
-use crate::metrics::Meter;
-use crate::span::Trail;
+use crate::meter::Meter;
+use crate::span::RequestSpan;
 
-/// A [`Permit`] that is counted as long as it is held, and whose time is measured.
+/// A [`Permit`] that is counted while it is held, and whose holding time is measured.
 ///
-/// Whatever ends it, it is counted once: finished, dropped, in a panic or by a task that is cancelled.
+/// It is counted exactly once, whether it is finished, dropped, or dropped by a panic or a cancelled task.
 #[must_use = "a permit that is dropped at once permits nothing"]
 pub struct MeteredPermit<'a> {
-    /// Dropped first: by the time the next one is granted, this one is no longer counted.
+    /// Dropped before the permit, so that the next grant finds this one no longer counted.
     running: Running<'a>,
     permit: Permit<'a>,
 }
@@ -22,7 +22,7 @@ impl<'a> MeteredPermit<'a> {
         meter: &'a Arc<Meter>,
         method: Method,
         permit: Permit<'a>,
-        trail: Trail,
+        span: RequestSpan,
     ) -> Self {
         let priority = permit.priority();
         meter.cells.of(method, priority).starts();
@@ -33,7 +33,7 @@ impl<'a> MeteredPermit<'a> {
                 priority,
                 since: permit.granted_at(),
                 outcome: Outcome::Ignore,
-                trail,
+                span,
             },
             permit,
         }
@@ -44,7 +44,7 @@ impl<'a> MeteredPermit<'a> {
         &self.permit
     }
 
-    /// Gives the permit back and says how the work went.
+    /// Returns the permit and reports how the work went.
     pub fn finish(self, outcome: Outcome) {
         let Self {
             mut running,
@@ -55,8 +55,7 @@ impl<'a> MeteredPermit<'a> {
         permit.finish(outcome);
     }
 
-    /// As if it had never been granted, even by a rate. See [`Permit::undo`]. The time it was held is still
-    /// measured.
+    /// Refunds the permit, even to a rate. See [`Permit::undo`]. The time it was held is still measured.
     pub fn undo(self) {
         let Self { running, permit } = self;
         drop(running);
@@ -71,11 +70,11 @@ impl<'a> MeteredPermit<'a> {
         }
     }
 
-    /// The span of the request, from asking until the permit is given back: enter it to do the work inside.
+    /// The span of the request, which ends when the permit is returned. Enter it to trace the work as part of the request.
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn span(&self) -> &tracing::Span {
-        self.running.trail.span()
+        self.running.span.span()
     }
 }
 
@@ -88,15 +87,15 @@ impl fmt::Debug for MeteredPermit<'_> {
     }
 }
 
-/// A request that is processed, until it is dropped.
+/// A request that is being processed, until this is dropped.
 struct Running<'a> {
-    /// `None` once another has taken over.
+    /// `None` once [`into_owned`](Self::into_owned) has moved it.
     meter: Option<Owner<'a>>,
     method: Method,
     priority: Priority,
     since: Moment,
     outcome: Outcome,
-    trail: Trail,
+    span: RequestSpan,
 }
 
 enum Owner<'a> {
@@ -122,7 +121,7 @@ impl Running<'_> {
             priority: self.priority,
             since: self.since,
             outcome: self.outcome,
-            trail: std::mem::take(&mut self.trail),
+            span: std::mem::take(&mut self.span),
         }
     }
 }
@@ -131,9 +130,9 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         if let Some(meter) = self.meter.take() {
             let meter = meter.get();
-            // By the same reading of the clock as the beginning: late by the same on average.
+            // The same kind of reading as for `granted_at`: on average late by the same.
             let took = meter.clock.now().nanos_since(self.since);
-            self.trail.returned(took, self.outcome);
+            self.span.returned(took, self.outcome);
             meter.cells.of(self.method, self.priority).ends(took);
         }
     }

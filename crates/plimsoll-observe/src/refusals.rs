@@ -6,19 +6,19 @@ use std::sync::{PoisonError, RwLock};
 
 use plimsoll::Reason;
 
-/// How many names there may be: somebody may have named limiters after their keys.
-const MOST: usize = 256;
+/// The most names that are counted: a program may name limiters after keys.
+const MAX_NAMES: usize = 256;
 
-/// The name of those that came too late to have one.
+/// The name that counts all further names.
 const OTHER: &str = "other";
 
-type Counts = BTreeMap<&'static str, AtomicU64>;
+type ByReason = BTreeMap<&'static str, AtomicU64>;
 
-/// Locked for itself only when a name or a reason is new.
+/// The write lock is taken only for a new name or reason.
 #[derive(Default, Debug)]
-pub(crate) struct Refusals(RwLock<BTreeMap<Box<str>, Counts>>);
+pub(crate) struct Refusals(RwLock<BTreeMap<Box<str>, ByReason>>);
 
-/// What was refused by one limiter for one reason.
+/// The refusals of one limiter for one reason.
 pub(crate) struct Refused {
     pub(crate) limiter: Box<str>,
     pub(crate) reason: &'static str,
@@ -35,13 +35,13 @@ impl Refusals {
         }
         drop(seen);
         let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let known = seen.contains_key(limiter) || seen.len() < MOST;
+        let known = seen.contains_key(limiter) || seen.len() < MAX_NAMES;
         let limiter = if known { limiter } else { OTHER };
         let counts = seen.entry(limiter.into()).or_default();
         *counts.entry(reason).or_default().get_mut() += 1;
     }
 
-    /// All that was counted, in order.
+    /// All counts, by name and reason.
     pub(crate) fn read(&self) -> Vec<Refused> {
         let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let each = seen.iter().flat_map(|(limiter, counts)| {

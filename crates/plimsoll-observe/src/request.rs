@@ -1,47 +1,47 @@
-//! What is counted about one request from asking to the answer.
+//! One request of a metered limiter, from the call to the answer.
 
 use std::sync::Arc;
 
 use plimsoll::{Demand, Denied, Moment, Permit};
 
 use crate::cells::Cell;
-use crate::metrics::Meter;
-use crate::span::Trail;
+use crate::meter::Meter;
+use crate::span::RequestSpan;
 use crate::{MeteredPermit, Method};
 
-/// A request that asks for a permit.
-pub(crate) struct Asking<'a> {
+/// A request without an answer yet.
+pub(crate) struct PendingRequest<'a> {
     meter: &'a Arc<Meter>,
     method: Method,
     demand: Demand,
     waiting: Option<Waiting<'a>>,
-    /// From the first moment on: nothing happens before.
-    trail: Option<Trail>,
+    /// Opened with the first poll.
+    span: Option<RequestSpan>,
     answered: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> PendingRequest<'a> {
     pub(crate) fn new(meter: &'a Arc<Meter>, method: Method, demand: Demand) -> Self {
         Self {
             meter,
             method,
             demand,
             waiting: None,
-            trail: None,
+            span: None,
             answered: false,
         }
     }
 
-    /// Asks, inside the span of the request.
+    /// Calls the limiter inside the span of the request.
     pub(crate) fn inside<T>(&mut self, ask: impl FnOnce(Demand) -> T) -> T {
         let (meter, method, demand) = (self.meter, self.method, self.demand);
-        let trail = self
-            .trail
-            .get_or_insert_with(|| Trail::new(&meter.name, method, demand));
-        trail.inside(|| ask(demand))
+        let span = self
+            .span
+            .get_or_insert_with(|| RequestSpan::new(&meter.name, method, demand));
+        span.inside(|| ask(demand))
     }
 
-    /// It has to wait.
+    /// The request has to wait.
     pub(crate) fn waits(&mut self) {
         if self.waiting.is_none() && !self.answered {
             let cell = self.meter.cells.of(self.method, self.demand.class());
@@ -49,24 +49,24 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// It has its answer.
+    /// The request has its answer.
     pub(crate) fn answered(
         &mut self,
         answer: Result<Permit<'a>, Denied>,
     ) -> Result<MeteredPermit<'a>, Denied> {
         let first = !std::mem::replace(&mut self.answered, true);
         let waiting = self.waiting.take();
-        let trail = self.trail.take().unwrap_or_default();
+        let span = self.span.take().unwrap_or_default();
         match answer {
             Ok(permit) => {
                 let waited = waiting.map(|waiting| waiting.until(permit.granted_at()));
-                trail.granted(waited);
-                Ok(MeteredPermit::new(self.meter, self.method, permit, trail))
+                span.granted(waited);
+                Ok(MeteredPermit::new(self.meter, self.method, permit, span))
             }
             Err(denied) => {
                 let waited = waiting.map(|waiting| waiting.until(self.meter.clock.precise_now()));
-                trail.refused(denied.reason(), waited);
-                // Whoever asks a future again that is done is refused by nobody.
+                span.refused(denied.reason(), waited);
+                // A future that is polled again after its answer is not refused again.
                 if first {
                     let cell = self.meter.cells.of(self.method, self.demand.class());
                     cell.refused(denied.reason());
@@ -96,7 +96,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// It waited until `moment`; says for how many nanoseconds.
+    /// Ends the wait at `moment`, and returns its nanoseconds.
     fn until(mut self, moment: Moment) -> u64 {
         self.until = Some(moment);
         moment.nanos_since(self.since)

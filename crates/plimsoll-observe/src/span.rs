@@ -9,11 +9,11 @@ use tracing::field::Empty;
 use crate::Method;
 use crate::cells::priority_word;
 
-/// The span of a request, from asking until the permit is given back. While nobody is interested it is a
-/// look at a word.
-pub(crate) struct Trail(Span);
+/// The span of a request, from the call until the permit is returned. Without an interested subscriber it costs an
+/// atomic load.
+pub(crate) struct RequestSpan(Span);
 
-impl Trail {
+impl RequestSpan {
     pub(crate) fn new(limiter: &str, method: Method, demand: Demand) -> Self {
         Self(tracing::debug_span!(
             target: "plimsoll",
@@ -33,7 +33,7 @@ impl Trail {
         self.0.in_scope(ask)
     }
 
-    /// After so many nanoseconds, if it waited.
+    /// `waited` is in nanoseconds; `None` if it did not wait.
     pub(crate) fn granted(&self, waited: Option<u64>) {
         self.record("waited", waited.unwrap_or_default());
     }
@@ -60,7 +60,7 @@ impl Trail {
     }
 }
 
-impl Default for Trail {
+impl Default for RequestSpan {
     fn default() -> Self {
         Self(Span::none())
     }

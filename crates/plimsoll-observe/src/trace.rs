@@ -5,20 +5,19 @@ use plimsoll::{Event, EventKind, Events};
 use crate::cells::priority_word;
 use crate::span::outcome_word;
 
-/// Tells `tracing` what a limiter tells its subscribers.
+/// Forwards the events of a limiter to `tracing`.
 ///
-/// Every event has the target `plimsoll`, the word for what happened as its message, and these fields: `limiter`;
-/// `at`, when it happened, in nanoseconds on the clock of the limiter; `limit`, `in_use`, `queue_bound` and
-/// `queued`, as they were right after it; and where they mean something `priority`, `waited` and `took` in
-/// seconds, `outcome` and `reason`.
+/// Every event has the target `plimsoll`, its kind as the message, and these fields: `limiter`; `at`, its time in
+/// nanoseconds on the clock of the limiter; `limit`, `in_use`, `queue_bound` and `queued` right after it; and, where they
+/// apply, `priority`, `waited` and `took` in seconds, `outcome` and `reason`.
 ///
-/// | level | what |
+/// | level | kind |
 /// |---|---|
 /// | debug | `enqueued`, `dequeued`, `processing`, `processed` |
 /// | info | `limit_changed`, `queue_bound_changed` |
-/// | warn | `rejected`; `missed`, with the number of events that were lost because nobody looked in time |
+/// | warn | `rejected`; `missed`, with the number of events that were overwritten before they were read |
 ///
-/// Nothing is told until somebody calls [`tell`](Self::tell); do so as often as you like to read:
+/// Events are forwarded when [`forward`](Self::forward) is called. Call it at the interval at which you want to see them:
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
@@ -26,24 +25,24 @@ use crate::span::outcome_word;
 ///
 /// let gate = Gate::builder(Concurrency::new(1)).name("api").build();
 /// let mut trace = Trace::new(gate.subscribe(10_000), "api");
-/// // In a task of its own: `loop { trace.tell(); interval.tick().await; }`
-/// assert_eq!(trace.tell(), 1); // `limit_changed`, which every newcomer is told
+/// // In a task of its own: `loop { trace.forward(); interval.tick().await; }`
+/// assert_eq!(trace.forward(), 1); // `limit_changed`, which every new subscriber gets
 /// drop(gate.try_acquire(1));
-/// assert_eq!(trace.tell(), 2); // `processing`, `processed`
+/// assert_eq!(trace.forward(), 2); // `processing`, `processed`
 /// ```
 ///
-/// A limiter with a subscriber decides behind its lock. Where that costs too much, use the spans of
-/// [`Metered`](crate::Metered) instead, or subscribe for as long as you look for something.
+/// A limiter with a subscriber decides on its slow path, behind a lock. Where that costs too much, use the spans of
+/// [`Metered`](crate::Metered) instead, or subscribe only while you investigate.
 pub struct Trace {
     events: Events,
     limiter: Box<str>,
-    /// How many of those that were missed have been told.
+    /// How many of the missed events were reported.
     missed: u64,
 }
 
-/// One event at one level: the level of a place in the program is fixed.
-macro_rules! tell {
-    ($level:ident, $limiter:expr, $event:expr, $word:expr, $told:expr) => {
+/// One event at one level: `tracing` fixes the level of a call site.
+macro_rules! forward {
+    ($level:ident, $limiter:expr, $event:expr, $kind:expr, $fields:expr) => {
         tracing::event!(
             target: "plimsoll",
             tracing::Level::$level,
@@ -53,20 +52,20 @@ macro_rules! tell {
             in_use = $event.in_use,
             queue_bound = $event.queue_bound,
             queued = $event.queued,
-            priority = $told.priority,
-            waited = $told.waited,
-            took = $told.took,
-            outcome = $told.outcome,
-            reason = $told.reason,
+            priority = $fields.priority,
+            waited = $fields.waited,
+            took = $fields.took,
+            outcome = $fields.outcome,
+            reason = $fields.reason,
             "{}",
-            $word
+            $kind
         )
     };
 }
 
 /// The fields that only some kinds of events have.
 #[derive(Default)]
-struct Told {
+struct Fields {
     priority: Option<&'static str>,
     waited: Option<f64>,
     took: Option<f64>,
@@ -74,27 +73,27 @@ struct Told {
     reason: Option<&'static str>,
 }
 
-impl Told {
+impl Fields {
     fn new(kind: EventKind) -> Self {
-        let mut told = Self {
+        let mut fields = Self {
             priority: kind.priority().map(priority_word),
             ..Self::default()
         };
         match kind {
-            EventKind::Dequeued { waited, .. } => told.waited = Some(waited.as_secs_f64()),
+            EventKind::Dequeued { waited, .. } => fields.waited = Some(waited.as_secs_f64()),
             EventKind::Processed { took, outcome, .. } => {
-                told.took = Some(took.as_secs_f64());
-                told.outcome = Some(outcome_word(outcome));
+                fields.took = Some(took.as_secs_f64());
+                fields.outcome = Some(outcome_word(outcome));
             }
-            EventKind::Rejected { reason, .. } => told.reason = Some(reason.as_str()),
+            EventKind::Rejected { reason, .. } => fields.reason = Some(reason.as_str()),
             _ => {}
         }
-        told
+        fields
     }
 }
 
 impl Trace {
-    /// Tells what is read from `events` under the name of the limiter.
+    /// Forwards `events` under the name `limiter`.
     #[must_use]
     pub fn new(events: Events, limiter: &str) -> Self {
         Self {
@@ -104,13 +103,12 @@ impl Trace {
         }
     }
 
-    /// Tells everything that has happened since the last time, and how much of it was missed. Says how many
-    /// events it told, without those missed.
-    pub fn tell(&mut self) -> usize {
-        let told = self
+    /// Forwards all events since the last call, and the number of those missed. Returns how many were forwarded.
+    pub fn forward(&mut self) -> usize {
+        let forwarded = self
             .events
             .by_ref()
-            .map(|event| tell(&self.limiter, &event))
+            .map(|event| forward(&self.limiter, &event))
             .count();
         let missed = self.events.missed();
         let more = missed.saturating_sub(self.missed);
@@ -118,18 +116,18 @@ impl Trace {
             self.missed = missed;
             tracing::warn!(target: "plimsoll", limiter = &*self.limiter, missed = more, "missed");
         }
-        told
+        forwarded
     }
 }
 
-fn tell(limiter: &str, event: &Event) {
-    let (word, told) = (event.kind.as_str(), Told::new(event.kind));
+fn forward(limiter: &str, event: &Event) {
+    let (kind, fields) = (event.kind.as_str(), Fields::new(event.kind));
     match event.kind {
         EventKind::LimitChanged | EventKind::QueueBoundChanged => {
-            tell!(INFO, limiter, event, word, told);
+            forward!(INFO, limiter, event, kind, fields);
         }
-        EventKind::Rejected { .. } => tell!(WARN, limiter, event, word, told),
-        _ => tell!(DEBUG, limiter, event, word, told),
+        EventKind::Rejected { .. } => forward!(WARN, limiter, event, kind, fields),
+        _ => forward!(DEBUG, limiter, event, kind, fields),
     }
 }
 

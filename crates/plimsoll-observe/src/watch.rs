@@ -4,10 +4,11 @@ use std::sync::Arc;
 use plimsoll::{Moment, Priority, Reason};
 
 use crate::Method;
-use crate::metrics::Meter;
+use crate::meter::Meter;
 
-/// Counts requests to a limiter that somebody else asks. Made by [`Metrics::observe`](crate::Metrics::observe); a clone
-/// counts in the same place.
+/// Counts requests that other code makes to a limiter. Made by [`Metrics::observe`](crate::Metrics::observe).
+///
+/// Clones share the counts.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -33,7 +34,7 @@ impl Observer {
         Self(meter)
     }
 
-    /// A request that begins to ask.
+    /// Starts to count a request that is about to ask for a permit.
     pub fn watch(&self, method: impl Into<Method>, priority: Priority) -> Watch {
         Watch {
             meter: Arc::clone(&self.0),
@@ -52,7 +53,10 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// One request, from when it asks until it ends. Whatever ends it, dropping this counts it once.
+/// One request, from when it asks for a permit until it ends. Made by [`Observer::watch`].
+///
+/// Report what happens to the request as it happens. Dropping this ends the request, whatever its stage; it is counted
+/// exactly once.
 #[must_use = "a request that is dropped at once is not counted"]
 pub struct Watch {
     meter: Arc<Meter>,
@@ -70,7 +74,7 @@ enum Stage {
 }
 
 impl Watch {
-    /// It has to wait. Saying so again changes nothing.
+    /// The request has to wait. Further calls have no effect.
     pub fn waits(&mut self) {
         if self.stage == Stage::Asking {
             self.meter.cells.of(self.method, self.priority).joins();
@@ -79,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// It is let in. Saying so again changes nothing.
+    /// The request was admitted. Further calls have no effect.
     pub fn admitted(&mut self) {
         if self.is_admitted() || self.stage == Stage::Done {
             return;
@@ -90,13 +94,13 @@ impl Watch {
         self.stage = Stage::Running { since };
     }
 
-    /// Whether it is let in, and has not ended.
+    /// Whether the request was admitted and has not ended.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
         matches!(self.stage, Stage::Running { .. })
     }
 
-    /// It is refused. Saying so again changes nothing.
+    /// The request was refused. Further calls have no effect.
     pub fn refused(&mut self, reason: Reason) {
         if self.stage != Stage::Done {
             self.end();
@@ -105,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// Ends what it does.
+    /// Ends the present stage, and observes its time.
     fn end(&mut self) {
         let cell = self.meter.cells.of(self.method, self.priority);
         let clock = &self.meter.clock;

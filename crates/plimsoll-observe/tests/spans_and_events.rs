@@ -126,8 +126,8 @@ fn what_happens_is_told_with_its_numbers() {
         running.finish(Outcome::Success);
         drop(poll(&mut waiting));
         gate.resize(4).unwrap();
-        assert_eq!(trace.tell(), 10);
-        assert_eq!(trace.tell(), 0);
+        assert_eq!(trace.forward(), 10);
+        assert_eq!(trace.forward(), 0);
     });
     let written = notes.written();
     let told: Vec<_> = written
@@ -204,12 +204,12 @@ fn what_was_missed_is_told_once() {
     let mut trace = Trace::new(gate.subscribe(3), "api");
     with_default(notes.clone(), || {
         drop(gate.try_acquire(1)); // two events, for one of which there is room
-        assert_eq!(trace.tell(), 3);
-        assert_eq!(trace.tell(), 0);
+        assert_eq!(trace.forward(), 3);
+        assert_eq!(trace.forward(), 0);
         for _ in 0..4 {
             drop(gate.try_acquire(1));
         }
-        assert_eq!(trace.tell(), 3);
+        assert_eq!(trace.forward(), 3);
     });
     let told = &notes.written().events;
     let missed: Vec<_> = told.iter().map(|(_, fields)| fields.clone()).collect();
