@@ -2,7 +2,7 @@ use std::fmt;
 
 use plimsoll::InvalidLimit;
 
-/// So much memory.
+/// An amount of memory, in bytes or as a share of the memory there is.
 ///
 /// ```
 /// use plimsoll_ambient::Amount;
@@ -11,16 +11,16 @@ use plimsoll::InvalidLimit;
 /// assert_eq!(Amount::Percent(80).to_string(), "80%");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Amount {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many percent of the memory there is: of the limit of the cgroup, or where it has none of the
-    /// memory of the machine.
+    /// A percentage of the limit of the cgroup or, without one, of the memory of the machine.
     Percent(u8),
 }
 
 impl Amount {
-    /// So many times 1024 × 1024 bytes.
+    /// `mib` × 1024 × 1024 bytes.
     #[must_use]
     pub const fn mib(mib: u64) -> Self {
         Self::Bytes(mib.saturating_mul(1 << 20))

@@ -1,4 +1,4 @@
-//! Ambient limiters are limiters: they grant anything while they are not saturated, and get nothing back.
+//! Implements `Limiter` for ambient limiters: any demand is granted while the limiter is not saturated.
 
 /// The methods that all ambient limiters have, and the trait. `$limiter` has a field `watch`.
 macro_rules! ambient_limiter {
@@ -6,9 +6,9 @@ macro_rules! ambient_limiter {
         impl $limiter {
             /// Whether new work may start: `Ok` unless the limiter is saturated.
             ///
-            /// It compares two words and the time; no lock, no allocation, nothing is measured. Only if the last sample is
-            /// older than two check intervals, because nobody [samples](crate::Sampler), does the first who comes
-            /// measure, at most once in an interval.
+            /// Reads two atomic words and the clock, without a lock or an allocation. Only if the last sample is older
+            /// than two check intervals, because no [`Sampler`](crate::Sampler) runs, the first caller measures, at most
+            /// once in an interval.
             ///
             /// # Errors
             ///
@@ -19,15 +19,15 @@ macro_rules! ambient_limiter {
                 self.watch.check()
             }
 
-            /// What went wrong with the last measurement, if it failed.
+            /// The error of the last measurement, if it failed.
             #[must_use]
             pub fn last_error(&self) -> Option<crate::SourceError> {
                 self.watch.last_error()
             }
         }
 
-        /// Grants demands of any cost while it is not saturated. Never waits: who is refused is told at once, by
-        /// [`acquire`](plimsoll::Limiter::acquire) too. Permits give nothing back, and demands are not counted.
+        /// Grants demands of any cost while it is not saturated. It has no queue: [`acquire`](plimsoll::Limiter::acquire)
+        /// is refused at once as well. Permits return nothing, and demands are not counted.
         impl plimsoll::Limiter for $limiter {
             #[inline]
             fn try_acquire(
@@ -55,7 +55,7 @@ macro_rules! ambient_limiter {
                 self.watch.check()
             }
 
-            /// Everything is available, or nothing.
+            /// Everything is available, or nothing is.
             fn snapshot(&self) -> plimsoll::Snapshot {
                 self.watch.snapshot()
             }
@@ -83,19 +83,19 @@ macro_rules! ambient_limiter {
 macro_rules! ambient_settings {
     ($builder:ident) => {
         impl $builder {
-            /// How often to measure; 1 s unless told otherwise.
+            /// How often to measure, more than 0. Default: 1 s.
             pub fn check_interval(mut self, interval: std::time::Duration) -> Self {
                 self.settings.interval = interval;
                 self
             }
 
-            /// Gives the limiter a name, for refusals.
+            /// The name of the limiter, for refusals and metrics.
             pub fn name(mut self, name: &str) -> Self {
                 self.settings.name = Some(name.into());
                 self
             }
 
-            /// What to answer while nothing can be measured; to refuse unless told otherwise.
+            /// What to answer while nothing can be measured. Default: [`Refuse`](crate::WhenUnknown::Refuse).
             pub fn when_unknown(mut self, when_unknown: crate::WhenUnknown) -> Self {
                 self.settings.when_unknown = when_unknown;
                 self

@@ -1,4 +1,4 @@
-//! What every ambient limiter is made of: something that measures, and the last answer in a word.
+//! The part that all ambient limiters share: a gauge that measures, and its last answer in an atomic word.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -11,28 +11,30 @@ use plimsoll::{
 
 use crate::SourceError;
 
-/// How full memory is.
+/// How full memory is, compared with the limits of a [`MemoryLimiter`](crate::MemoryLimiter).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Level {
     /// Below the soft limit.
     Normal,
     /// At or above the soft limit: no new work.
     Soft,
-    /// At or above the hard limit: what the spike was kept for is used up.
+    /// At or above the hard limit: the spike is used up.
     Hard,
 }
 
-/// What a limiter answers while it does not know: its last good sample is old, and a new one fails.
+/// What a limiter answers while its last good sample is too old and new ones fail.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[non_exhaustive]
 pub enum WhenUnknown {
-    /// It refuses, as [`Unavailable`](Reason::Unavailable).
+    /// Refuses, with the reason [`Unavailable`](Reason::Unavailable).
     #[default]
     Refuse,
-    /// It admits.
+    /// Admits.
     Admit,
 }
 
-/// Measures and judges. Called by one at a time.
+/// Measures, and compares with the limits. Never called concurrently.
 pub(crate) trait Gauge: Send {
     fn measure(&mut self, now: Moment) -> Result<Level, SourceError>;
 }
@@ -40,12 +42,12 @@ pub(crate) trait Gauge: Send {
 const NORMAL: u8 = 0;
 const SOFT: u8 = 1;
 const HARD: u8 = 2;
-/// Nobody knows.
+/// There is no recent sample.
 const UNKNOWN: u8 = 3;
 /// The limiter was closed. It stays so.
 const CLOSED: u8 = 4;
 
-/// For how many intervals a sample counts: one may come late without anybody else having to measure.
+/// For how many intervals a sample is valid: one may come late without a caller having to measure.
 const INTERVALS: u64 = 2;
 
 pub(crate) struct Watch {
@@ -70,7 +72,7 @@ struct Measuring {
     error: Option<SourceError>,
 }
 
-/// What all ambient limiters can be told.
+/// The settings of all ambient limiters.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) name: Option<String>,
@@ -102,7 +104,7 @@ impl Settings {
 }
 
 impl Watch {
-    /// Watches what `gauge` measures. It measured `level` at `now`.
+    /// Watches `gauge`, which measured `level` at `now`.
     pub(crate) fn new(
         settings: &Settings,
         clock: Clock,
@@ -132,7 +134,7 @@ impl Watch {
         })
     }
 
-    /// Whether new work may start. While samples come this is a look at the clock and at two words.
+    /// Whether new work may start. While samples are recent, this reads the clock and two words.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Denied> {
         self.check_at(self.clock.now())
@@ -151,7 +153,7 @@ impl Watch {
         if now.as_nanos() >= self.stale_at.load(Ordering::Relaxed) {
             self.catch_up(now);
         }
-        // An answer is complete in itself, so there is nothing it must be ordered with.
+        // No other data is published with the answer, so there is nothing to order.
         self.answer.load(Ordering::Relaxed)
     }
 
@@ -170,7 +172,7 @@ impl Watch {
         })
     }
 
-    /// Nobody has measured for too long: whoever comes first does, the others go by what is known.
+    /// The last sample is too old: the first caller measures, the others use the last answer.
     #[cold]
     fn catch_up(&self, now: Moment) {
         let stale_at = self.stale_at.load(Ordering::Relaxed);
@@ -186,8 +188,8 @@ impl Watch {
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            // What went wrong is kept for `last_error`, and becomes the answer.
-            let _kept = self.measure_with(measuring);
+            // The error is stored for `last_error`, and decides the answer.
+            let _stored = self.measure_with(measuring);
         }
     }
 
@@ -199,7 +201,7 @@ impl Watch {
         // Read behind the lock, so that gauges never see time run backwards.
         let now = self.clock.precise_now();
         measuring.tried_at = now;
-        // A source of somebody else's that panics must not take the sampling of all others with it.
+        // A user-supplied source that panics must not stop the sampling of the others.
         let measured = catch_unwind(AssertUnwindSafe(|| measuring.gauge.measure(now)))
             .unwrap_or_else(|_| Err(SourceError::new("the source panicked")));
         match &measured {
@@ -207,16 +209,16 @@ impl Watch {
                 measuring.level = *level;
                 measuring.succeeded_at = now;
                 measuring.error = None;
-                self.settle(*level as u8);
+                self.publish(*level as u8);
                 let stale_at = stale_from(now, self.interval);
                 self.stale_at.store(stale_at, Ordering::Relaxed);
             }
             Err(error) => {
                 measuring.error = Some(error.clone());
                 if now.as_nanos() >= stale_from(measuring.succeeded_at, self.interval) {
-                    self.settle(UNKNOWN);
+                    self.publish(UNKNOWN);
                 }
-                // Nobody else tries before the next interval.
+                // The next attempt is due after an interval.
                 let next = now.plus_nanos(self.interval).as_nanos();
                 self.stale_at.fetch_max(next, Ordering::Relaxed);
             }
@@ -224,8 +226,8 @@ impl Watch {
         measured.map(drop)
     }
 
-    /// Makes this the answer, unless the limiter is closed.
-    fn settle(&self, answer: u8) {
+    /// Publishes the answer, unless the limiter is closed.
+    fn publish(&self, answer: u8) {
         let open = |now| (now != CLOSED).then_some(answer);
         let _closed = self
             .answer
@@ -297,7 +299,7 @@ fn stale_from(measured: Moment, interval: u64) -> u64 {
         .as_nanos()
 }
 
-/// Nothing is taken, so nothing comes back.
+/// Permits take nothing, so nothing is returned.
 impl Source for Watch {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 

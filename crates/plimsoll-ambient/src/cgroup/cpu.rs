@@ -2,15 +2,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Hierarchy, Version};
-use crate::cpu::allowed_cores;
 use crate::files::{self, Root};
-use crate::{CpuReading, CpuSource, SourceError, parse};
+use crate::machine::allowed_cores;
+use crate::source::{CpuReading, CpuSource};
+use crate::{SourceError, parse};
 
-/// The processor time of this process's cgroup: of the whole container.
+/// The processor time of the cgroup of this process, which is that of the whole container.
 ///
-/// It is measured against the least quota that holds here, of the cgroup itself or one it is in (`cpu.max`, or
-/// `cpu.cfs_quota_us` of version 1), where that quota is; without one, the cgroup's own time against the processors
-/// this process may run on. Quotas are read with each sample, so they may change.
+/// The load is the time used out of the least quota of the cgroup and those around it (`cpu.max`, or `cpu.cfs_quota_us` of
+/// version 1), measured at the cgroup that has this quota. Without a quota it is the time of the own cgroup, out of
+/// the processors this process may run on. Quotas are read with each sample, so they may change.
 #[derive(Debug)]
 pub struct CgroupCpu {
     root: Root,
@@ -53,7 +54,7 @@ impl CgroupCpu {
         Ok(found)
     }
 
-    /// The least quota that holds for this process, in cores, if there is any.
+    /// The least quota that applies to this process, in cores, if there is one.
     ///
     /// # Errors
     ///

@@ -2,16 +2,16 @@ use std::path::Path;
 
 use super::{Hierarchy, Version};
 use crate::files::{self, Root};
-use crate::memory::machine_total;
-use crate::{MemoryReading, MemorySource, SourceError, parse};
+use crate::machine::machine_total;
+use crate::source::{MemoryReading, MemorySource};
+use crate::{SourceError, parse};
 
-/// The memory of this process's cgroup: of the whole container.
+/// The memory of the cgroup of this process, which is that of the whole container.
 ///
-/// What counts is what cannot easily be reclaimed, as the kubelet has it: the usage without the inactive pages of
-/// files. Percentages are of the least limit that holds here, of the cgroup itself or one it is in
-/// (`memory.max`, or `memory.limit_in_bytes` of version 1); what is in use is then measured where that limit is.
-/// Without a limit it is the cgroup's own usage, of the memory of the machine. Limits are read with
-/// each sample, so they may change.
+/// The memory in use is the usage without inactive file pages, which the kernel can reclaim easily; the kubelet counts the
+/// same. Percentages refer to the least limit of the cgroup and those around it (`memory.max`, or
+/// `memory.limit_in_bytes` of version 1), and the usage is measured at the cgroup that has this limit. Without a limit it is
+/// the usage of the own cgroup, out of the memory of the machine. Limits are read with each sample, so they may change.
 #[derive(Debug)]
 pub struct CgroupMemory {
     root: Root,
@@ -72,7 +72,7 @@ impl CgroupMemory {
         Ok(found)
     }
 
-    /// The least limit that holds for this process, if there is any.
+    /// The least limit that applies to this process, if there is one.
     ///
     /// # Errors
     ///

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use plimsoll::InvalidLimit;
 
-use super::{CpuGauge, CpuLimiter, CpuSource, Load, Smooth, source};
+use super::{CpuGauge, CpuLimiter, Load, Smooth};
 use crate::limiter::ambient_settings;
+use crate::process::detect_cpu;
+use crate::source::CpuSource;
 use crate::watch::{Gauge, Settings, Watch};
 use crate::{BuildError, Sampler};
 
-/// Settings of a [`CpuLimiter`]. See [`CpuLimiter::builder`].
+/// The settings of a [`CpuLimiter`]. Made by [`CpuLimiter::builder`].
 #[must_use]
 pub struct CpuLimiterBuilder {
     percent: u8,
@@ -30,7 +32,7 @@ impl CpuLimiterBuilder {
         }
     }
 
-    /// The time constant of the average; 5 s unless told otherwise, zero for none.
+    /// The time constant of the average; 0 switches smoothing off. Default: 5 s.
     ///
     /// From idling to a full load, a threshold of `p` percent is reached after `-ln(1 - p/100)` times this:
     /// 80 % after 1.6 times, 95 % after 3 times. 100 % is reached only without smoothing.
@@ -39,18 +41,18 @@ impl CpuLimiterBuilder {
         self
     }
 
-    /// Measures something else than what would be chosen.
+    /// Measures by `source` instead of the default.
     pub fn source(mut self, source: impl CpuSource + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
 
-    /// Builds the limiter and takes its first reading. From then on `sampler` measures for it.
+    /// Builds the limiter, takes its first reading and adds it to `sampler`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BuildError::Invalid): a threshold of 0 or above 100 percent, a check interval of zero.
-    /// [`Source`](BuildError::Source): what cannot be measured.
+    /// [`Invalid`](BuildError::Invalid): a threshold of 0 or above 100 percent, or a check interval of 0.
+    /// [`Source`](BuildError::Source): the first measurement failed.
     pub fn build(self, sampler: &Sampler) -> Result<CpuLimiter, BuildError> {
         self.settings.check()?;
         if !(1..=100).contains(&self.percent) {
@@ -59,7 +61,7 @@ impl CpuLimiterBuilder {
         }
         let source = match self.source {
             Some(source) => source,
-            None => source::detect()?,
+            None => detect_cpu()?,
         };
         let load = Arc::new(Load::default());
         let mut gauge = CpuGauge {

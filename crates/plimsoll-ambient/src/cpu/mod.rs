@@ -2,7 +2,6 @@
 
 mod builder;
 mod smooth;
-mod source;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,20 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plimsoll::Moment;
 
 pub use builder::CpuLimiterBuilder;
-pub(crate) use source::allowed_cores;
-pub use source::{CpuReading, CpuSource, MachineCpu, ProcessCpu};
 
 use crate::limiter::ambient_limiter;
+use crate::source::{CpuReading, CpuSource};
 use crate::watch::{Gauge, Watch};
 use crate::{Level, SourceError};
 use smooth::Smooth;
 
-/// Saturated when too much of the processor time is in use. A clone is the same limiter.
+/// Saturated while too much processor time is in use. Clones share their state.
 ///
-/// Each sample is the share of the time there was that has been used since the sample before, and is averaged with
-/// those before, the older the less: after one [`smoothing`](CpuLimiterBuilder::smoothing) time 63 % of the average is
-/// new, whatever the times between the samples. It is saturated while the average is at or above the
-/// threshold. It begins as if nothing had been used, so starting up is no emergency.
+/// A sample is the share of the available time that was used since the last sample. Samples are averaged exponentially:
+/// after one [`smoothing`](CpuLimiterBuilder::smoothing) time 63 % of the average is new, however often samples are
+/// taken. The limiter is saturated while the average is at or above the threshold. The average starts at 0, so a busy
+/// start-up does not saturate it at once.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -47,12 +45,11 @@ use smooth::Smooth;
 ///
 /// # What is measured
 ///
-/// Unless told otherwise by [`source`](CpuLimiterBuilder::source): the time of the [cgroup](crate::CgroupCpu) if a quota is
-/// set for it, otherwise that of the [process](ProcessCpu).
+/// By default the time of the [cgroup](crate::CgroupCpu) if it has a quota, otherwise that of the [process](crate::ProcessCpu).
 ///
 /// # When it opens again
 ///
-/// With the first average below the threshold; the smoothing is what keeps it from flapping.
+/// With the first average below the threshold. The smoothing keeps it from flapping.
 #[derive(Clone)]
 pub struct CpuLimiter {
     watch: Arc<Watch>,
@@ -74,13 +71,12 @@ impl Load {
 }
 
 impl CpuLimiter {
-    /// A limiter that is saturated when `percent` of the processor time is in use.
+    /// A builder of a limiter that is saturated at `percent` of the processor time.
     pub fn builder(percent: u8) -> CpuLimiterBuilder {
         CpuLimiterBuilder::new(percent)
     }
 
-    /// The average of the last samples: 0 idle, 1 all that there is. It can be more than that for a moment, where
-    /// quotas allow for bursts.
+    /// The average load: 0 is idle, 1 is all available time. It can exceed 1 for a moment where quotas allow bursts.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.load.get()
@@ -114,7 +110,7 @@ impl Gauge for CpuGauge {
             return Err(SourceError::new("the source says there are no processors"));
         }
         let step = self.before.map(|(then, before)| {
-            // A counter that runs backwards is another one: the process has been moved.
+            // A counter that runs backwards is another counter: the process was moved to another cgroup.
             (now.since(then), reading.used.saturating_sub(before.used))
         });
         match step {
@@ -123,7 +119,7 @@ impl Gauge for CpuGauge {
                 self.average.add(used.as_secs_f64() / there_was, elapsed);
                 self.before = Some((now, reading));
             }
-            // In no time nothing can be learned; what has been used meanwhile counts next time.
+            // No time has passed; what was used counts in the next sample.
             Some(_) => {}
             None => self.before = Some((now, reading)),
         }

@@ -3,12 +3,14 @@ use std::sync::{Arc, Mutex};
 
 use plimsoll::InvalidLimit;
 
-use super::{Limits, MemoryGauge, MemoryLimiter, MemorySource, source};
+use super::{Limits, MemoryGauge, MemoryLimiter};
 use crate::limiter::ambient_settings;
+use crate::process::detect_memory;
+use crate::source::MemorySource;
 use crate::watch::{Settings, Watch};
 use crate::{Amount, BuildError, Sampler};
 
-/// Settings of a [`MemoryLimiter`]. See [`MemoryLimiter::builder`].
+/// The settings of a [`MemoryLimiter`]. Made by [`MemoryLimiter::builder`].
 #[must_use]
 pub struct MemoryLimiterBuilder {
     limits: Limits,
@@ -27,26 +29,26 @@ impl MemoryLimiterBuilder {
         }
     }
 
-    /// What may come in between two samples: the soft limit is so much below the hard one. A fifth of the hard
-    /// limit unless told otherwise. A percentage is of the memory there is, not of the hard limit.
+    /// How far the soft limit is below the hard one: the growth to expect between two samples. Default: a fifth of the
+    /// hard limit. A percentage refers to the memory there is, not to the hard limit.
     pub fn spike(mut self, spike: Amount) -> Self {
         self.limits.spike = Some(spike);
         self
     }
 
-    /// Measures something else than what would be chosen.
+    /// Measures by `source` instead of the default.
     pub fn source(mut self, source: impl MemorySource + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
 
-    /// Builds the limiter and takes its first sample. From then on `sampler` measures for it.
+    /// Builds the limiter, takes its first sample and adds it to `sampler`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BuildError::Invalid): a limit of 0, a percentage above 100, a spike that leaves nothing of
-    /// the hard limit, a check interval of zero, percentages of a source that knows no total.
-    /// [`Source`](BuildError::Source): what cannot be measured.
+    /// [`Invalid`](BuildError::Invalid): a limit of 0, a percentage above 100, a spike as large as the hard limit, a check
+    /// interval of 0, or percentages with a source that knows no total. [`Source`](BuildError::Source): the first
+    /// measurement failed.
     pub fn build(self, sampler: &Sampler) -> Result<MemoryLimiter, BuildError> {
         self.settings.check()?;
         let limits = self.limits;
@@ -56,10 +58,10 @@ impl MemoryLimiterBuilder {
         }
         let mut source = match self.source {
             Some(source) => source,
-            None => source::detect()?,
+            None => detect_memory()?,
         };
         let now = sampler.clock().precise_now();
-        let Some(usage) = limits.judge(source.read()?) else {
+        let Some(usage) = limits.apply(source.read()?) else {
             let (option, amount) = match (limits.hard, limits.spike) {
                 (Amount::Bytes(_), Some(spike)) => ("spike", spike),
                 (hard, _) => ("hard_limit", hard),

@@ -1,26 +1,24 @@
 //! The memory limiter.
 
 mod builder;
-mod source;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use builder::MemoryLimiterBuilder;
-pub(crate) use source::machine_total;
-pub use source::{MemoryReading, MemorySource, ProcessMemory};
 
 use crate::limiter::ambient_limiter;
+use crate::source::{MemoryReading, MemorySource};
 use crate::watch::{Gauge, Watch};
 use crate::{Amount, Level, SourceError};
 use plimsoll::Moment;
 
-/// Saturated when too much memory is in use. A clone is the same limiter.
+/// Saturated while too much memory is in use. Clones share their state.
 ///
-/// It has a *hard limit*, the most memory that should ever be in use, and a *spike*, what may come in between two
-/// samples. Their difference is the *soft limit*: at or above it the limiter is saturated, and what is
-/// already under way has the spike to finish in. This is how the memory limiter of the OpenTelemetry collector
-/// is told, and as there the spike is a fifth of the hard limit unless told otherwise.
+/// It has a *hard limit*, the most memory that should ever be in use, and a *spike*, the growth to expect between two
+/// samples. Their difference is the *soft limit*: at or above it the limiter is saturated, and work in progress
+/// has the spike to finish in. The memory limiter of the OpenTelemetry collector has the same settings, and the same
+/// default for the spike, a fifth of the hard limit.
 ///
 /// ```
 /// use plimsoll::{Clock, Reason};
@@ -47,26 +45,26 @@ use plimsoll::Moment;
 ///
 /// # What is measured
 ///
-/// Unless told otherwise by [`source`](MemoryLimiterBuilder::source): the memory of the [cgroup](crate::CgroupMemory) if
-/// a limit is set for it, otherwise that of the [process](ProcessMemory).
+/// By default the memory of the [cgroup](crate::CgroupMemory) if it has a limit, otherwise that of the [process](crate::ProcessMemory).
 ///
 /// # When it opens again
 ///
 /// With the first sample below the soft limit. There is no second, lower threshold: the answer changes at most once in a
-/// check interval, so it cannot flap faster than that, and a process keeps some of the memory it has freed, so
-/// a threshold far below might never be reached again.
+/// check interval, so it cannot flap faster than that, and allocators retain some of the memory they free, so a much
+/// lower threshold might never be reached again.
 #[derive(Clone)]
 pub struct MemoryLimiter {
     watch: Arc<Watch>,
     usage: Arc<Mutex<MemoryUsage>>,
 }
 
-/// What a memory limiter goes by, in bytes.
+/// The last sample of a memory limiter, with its limits in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct MemoryUsage {
-    /// What is in use.
+    /// The memory in use.
     pub used: u64,
-    /// From here on it is saturated.
+    /// At or above this the limiter is saturated.
     pub soft_limit: u64,
     /// The most that should ever be in use.
     pub hard_limit: u64,
@@ -85,7 +83,7 @@ impl MemoryUsage {
 }
 
 impl MemoryLimiter {
-    /// A limiter that is to keep what is in use below `hard_limit`.
+    /// A builder of a limiter with this hard limit.
     pub fn builder(hard_limit: Amount) -> MemoryLimiterBuilder {
         MemoryLimiterBuilder::new(hard_limit)
     }
@@ -96,8 +94,7 @@ impl MemoryLimiter {
         self.watch.level()
     }
 
-    /// The last good sample, and the limits as they were then: percentages are of what there is at the
-    /// time.
+    /// The last good sample. Limits that are percentages were computed from the memory there was then.
     #[must_use]
     pub fn usage(&self) -> MemoryUsage {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,7 +112,7 @@ impl fmt::Debug for MemoryLimiter {
     }
 }
 
-/// The limits as they were told.
+/// The limits as they were set.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     hard: Amount,
@@ -123,8 +120,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// What a reading means. `None` if percentages are of nobody knows what.
-    fn judge(self, reading: MemoryReading) -> Option<MemoryUsage> {
+    /// The limits in bytes, beside what is in use. `None` if one is a percentage and the total is not known.
+    fn apply(self, reading: MemoryReading) -> Option<MemoryUsage> {
         let hard_limit = self.hard.of(reading.total)?;
         let spike = match self.spike {
             Some(spike) => spike.of(reading.total)?,
@@ -147,7 +144,7 @@ struct MemoryGauge {
 impl Gauge for MemoryGauge {
     fn measure(&mut self, _now: Moment) -> Result<Level, SourceError> {
         let reading = self.source.read()?;
-        let Some(usage) = self.limits.judge(reading) else {
+        let Some(usage) = self.limits.apply(reading) else {
             return Err(SourceError::new(
                 "the source does not say how much memory there is, and a limit is a percentage of it",
             ));

@@ -1,4 +1,4 @@
-//! Who measures, and when.
+//! When samples are taken, and on which thread.
 
 mod run;
 mod thread;
@@ -15,17 +15,16 @@ pub use thread::SamplerThread;
 use crate::SourceError;
 use crate::watch::Watch;
 
-/// Measures for all limiters that were built with it. Clones are the same sampler.
+/// Measures for all limiters that were built with it. Clones share its limiters.
 ///
-/// Nothing is measured behind anybody's back: somebody has to drive the sampler, in one of three ways.
+/// A sampler starts no thread by itself. Drive it in one of three ways:
 ///
 /// - [`spawn`](Self::spawn): one thread for all limiters, until its guard is dropped.
 /// - [`run`](Self::run): a future for a task of any runtime.
-/// - [`sample`](Self::sample): now, by whoever calls it.
+/// - [`sample`](Self::sample): on the calling thread, now.
 ///
-/// The first two sample at the shortest interval that any of the limiters asked for. At each tick those are
-/// measured that would otherwise fall due before the next one, so that limiters with longer intervals cost
-/// no wake-ups of their own.
+/// The first two wake up at the shortest check interval of all limiters. Each wake-up measures the limiters that
+/// are due before the next one, so limiters with longer intervals need no wake-ups of their own.
 ///
 /// ```
 /// use plimsoll::ManualClock;
@@ -42,7 +41,7 @@ use crate::watch::Watch;
 ///     .build(&sampler)?;
 ///
 /// used.store(900, Ordering::Relaxed);
-/// assert!(memory.check_saturation().is_ok()); // nobody has looked yet
+/// assert!(memory.check_saturation().is_ok()); // not sampled yet
 /// sampler.sample()?;
 /// assert!(memory.check_saturation().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -62,13 +61,13 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Inside {
     watches: Vec<Weak<Watch>>,
-    /// Those who drive, to be told of new limiters.
+    /// The wakers of drivers, which must learn of new limiters.
     drivers: Vec<(u64, Waker)>,
     next_driver: u64,
 }
 
 impl Sampler {
-    /// A sampler that goes by `clock`, as do the limiters built with it.
+    /// A sampler whose limiters take time from `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -84,8 +83,8 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// The first measurement that failed; the others are taken nevertheless. Each limiter keeps its own error
-    /// too.
+    /// The error of the first measurement that failed. The others are taken nevertheless, and each limiter has its own
+    /// error in `last_error`.
     pub fn sample(&self) -> Result<(), SourceError> {
         let mut result = Ok(());
         for watch in self.shared.watches() {
@@ -113,8 +112,8 @@ impl Sampler {
 
     /// Drives the sampler in a thread of its own, named `plimsoll-sample`, until the guard is dropped.
     ///
-    /// There is one thread, whoever asks: while it runs, this returns another guard for it, and it ends with
-    /// the last of them.
+    /// A sampler has at most one thread: while it runs, this returns another guard for it. The thread ends with the last
+    /// guard.
     ///
     /// ```
     /// # use plimsoll::Clock;
@@ -128,25 +127,25 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// If the operating system has no thread to give.
+    /// If the operating system cannot start a thread.
     pub fn spawn(&self) -> std::io::Result<SamplerThread> {
         SamplerThread::start(&self.shared)
     }
 
-    /// The clock it goes by.
+    /// The clock of the sampler and its limiters.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
 
-    /// Measures for this one too, as long as it lives.
+    /// Adds a limiter, for as long as it lives.
     pub(crate) fn register(&self, watch: &Arc<Watch>) {
         let mut inside = self.shared.inside();
         inside.watches.retain(|known| known.strong_count() > 0);
         inside.watches.push(Arc::downgrade(watch));
         let drivers = std::mem::take(&mut inside.drivers);
         drop(inside);
-        // Its interval may be shorter than those of the others.
+        // Its interval may be the shortest.
         for (_, driver) in drivers {
             driver.wake();
         }
@@ -158,23 +157,23 @@ impl Shared {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those who are still there. Measured outside of the lock: files take their time.
+    /// The limiters that are still alive. Measure them without the lock: reading files takes time.
     fn watches(&self) -> Vec<Arc<Watch>> {
         let watches = &self.inside().watches;
         watches.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The shortest interval that anybody asked for.
+    /// The shortest check interval.
     fn shortest(&self) -> Option<u64> {
         self.watches().iter().map(|watch| watch.interval()).min()
     }
 
-    /// Measures whoever falls due before `next`.
+    /// Measures the limiters that are due before `next`.
     fn sample_due(&self, next: Moment) {
         for watch in self.watches() {
             if watch.due_at() < next {
-                // The limiter keeps its error.
-                let _kept = watch.measure();
+                // The limiter stores its error.
+                let _stored = watch.measure();
             }
         }
     }

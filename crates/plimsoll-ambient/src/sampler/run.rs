@@ -9,7 +9,7 @@ use plimsoll::{Moment, Sleep};
 
 use super::Shared;
 
-/// Drives a sampler. See [`Sampler::run`](super::Sampler::run).
+/// The future of [`Sampler::run`](super::Sampler::run). It never completes.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Run {
     shared: Arc<Shared>,
@@ -33,7 +33,7 @@ impl Run {
         }
     }
 
-    /// Wants to be told of new limiters.
+    /// Registers to be woken for new limiters.
     fn listen(&self, waker: &Waker) {
         let waker = waker.clone();
         let drivers = &mut self.shared.inside().drivers;
@@ -47,7 +47,7 @@ impl Future for Run {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Infallible> {
         let this = self.get_mut();
-        // Before looking, so that nobody who comes afterwards is missed.
+        // Before reading the list, so that no later limiter is missed.
         this.listen(cx.waker());
         loop {
             let Some(interval) = this.shared.shortest() else {
