@@ -1,4 +1,4 @@
-//! The attribute by which a handler declares its limit. Use it as `plimsoll_tower::limit`.
+#![doc = include_str!("../README.md")]
 
 mod expand;
 mod numbers;
@@ -9,7 +9,7 @@ use proc_macro::TokenStream;
 
 use crate::numbers::Numbers;
 
-/// Limits a handler of axum: so many requests a second from each address, and so many at once.
+/// Limits an axum handler: a number of requests per second from each address, and a burst.
 ///
 /// ```ignore
 /// use plimsoll_tower::limit;
@@ -24,25 +24,24 @@ use crate::numbers::Numbers;
 ///
 /// | argument | |
 /// |---|---|
-/// | `rps` | requests a second, rounded up to 1, 2, 4, … 128; 0 is unlimited |
-/// | `burst` | how many at once, rounded up to 1, 2, 4, … 64; 1 unless set; 0 refuses everything |
-/// | `name` | the name of the limit in refusals and metrics; that of the function unless set |
+/// | `rps` | requests per second, rounded up to 1, 2, 4, … 128; 0 is unlimited |
+/// | `burst` | the burst, rounded up to 1, 2, 4, … 64; 0 refuses everything. Default: 1 |
+/// | `name` | the name of the limit in refusals and metrics. Default: the name of the function |
 ///
-/// The function stays a handler like any other: it gets an argument more, the first one, by which axum asks whether it may
-/// be called. So it has at most 15 arguments of its own, and whoever calls it as a function is told that one is
-/// missing. It must not be a method. What is declared, and how it goes together with the router, is told in
-/// `plimsoll_tower::declare`.
+/// The attribute adds a first argument to the function, an extractor that admits or refuses the request. So the function
+/// has at most 15 arguments of its own, cannot be called directly, and must not be a method. `plimsoll_tower::declare`
+/// explains how declarations and routers work together.
 #[proc_macro_attribute]
 pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let expanded = syn::parse::<Numbers>(arguments)
         .and_then(|numbers| expand::expand(&numbers, item.clone().into()));
     match expanded {
         Ok(expanded) => expanded.into(),
-        // With the function as it was, so that nobody is told that it is missing as well.
+        // With the function unchanged, so that the compiler does not report it as missing as well.
         Err(mistake) => {
-            let mut told = TokenStream::from(mistake.into_compile_error());
-            told.extend(item);
-            told
+            let mut tokens = TokenStream::from(mistake.into_compile_error());
+            tokens.extend(item);
+            tokens
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What stands in the brackets.
+//! The arguments of the attribute.
 
 use proc_macro2::Span;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Ident, Lit, LitStr, Result, Token};
 
-/// What is declared.
+/// The declared numbers.
 pub(crate) struct Numbers {
     pub(crate) rps: f64,
     pub(crate) burst: f64,

@@ -1,4 +1,4 @@
-//! What is said about mistakes, and where it points.
+//! The messages about mistakes, and the tokens they point at.
 
 use proc_macro2::TokenStream;
 
