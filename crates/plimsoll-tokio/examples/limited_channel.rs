@@ -36,7 +36,7 @@ pub(crate) async fn work(
 ) -> usize {
     let mut tasks = JoinSet::new();
     // Not `recv`: the document counts until the work is done, so there are never too many tasks either.
-    while let Some(document) = documents.recv_held().await {
+    while let Some(document) = documents.recv_with_permit().await {
         let each = each.clone();
         tasks.spawn(async move {
             tokio::task::yield_now().await;

@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 pub mod channel;
-mod held;
 pub mod listener;
-mod patient;
+mod retry;
 pub mod stream;
 pub mod throttled;
+mod with_permit;
 
 pub use channel::{channel, channel_with_cost};
-pub use held::Held;
 pub use listener::LimitedListener;
 pub use stream::LimitedStream;
 pub use throttled::{Budget, Throttled};
+pub use with_permit::WithPermit;

@@ -8,12 +8,12 @@ use plimsoll::{Acquire, Demand, Denied, Permit, Reason, Sleep};
 
 /// The shortest pause after a refusal.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// The longest pause, which is also that after a refusal that does not say when to come back.
+/// The longest pause, and the one after a refusal without a `retry_after`.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Waits for a permit as long as it takes: in the limiter's queue, and where there is no room in it, or no queue,
-/// by coming back when the refusal says so.
-pub(crate) struct Patient {
+/// Acquires a permit, however long it takes: in the queue of the limiter and, where the queue is full or missing, by trying
+/// again after the pause that the refusal suggests.
+pub(crate) struct RetryingAcquire {
     limiter: Resource,
     demand: Demand,
     stage: Stage,
@@ -24,7 +24,7 @@ enum Stage {
     Pausing(Sleep),
 }
 
-impl Patient {
+impl RetryingAcquire {
     pub(crate) fn new(limiter: Resource, demand: Demand) -> Self {
         let stage = Stage::Asking(limiter.acquire_owned(demand));
         Self {
@@ -34,14 +34,14 @@ impl Patient {
         }
     }
 
-    /// What was asked for.
+    /// The cost of the demand.
     pub(crate) fn cost(&self) -> u32 {
         self.demand.cost()
     }
 }
 
-impl Future for Patient {
-    /// A refusal is final: coming back would not help.
+impl Future for RetryingAcquire {
+    /// An error is final: a retry would be refused again.
     type Output = Result<Permit<'static>, Denied>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

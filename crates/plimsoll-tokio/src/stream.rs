@@ -1,12 +1,12 @@
-//! Streams whose items wait for a limit.
+//! Streams whose items wait for a permit.
 //!
-//! An item is polled first, then waits for its permit, then is handed out. While it waits nothing more is
-//! polled, so the pressure goes back to wherever the items come from. Asking in this order has two reasons: what an item
-//! costs is only known when it is there; and a stream in which nothing happens takes nothing from anybody. The
-//! price is that one item of each stream is in memory before it is admitted.
+//! The adapter polls an item, then waits for its permit, then yields it. While it waits it polls no further items, so
+//! backpressure reaches the source. There are two reasons for this order: the cost of an item is known only once the
+//! item is there, and an idle stream takes no permits. The price is that each stream has one item in memory that is not
+//! admitted yet.
 //!
-//! A refused item comes back in a [`Refused`]. The stream goes on with the next one, unless the
-//! limiter was closed: then it ends.
+//! A refused item is yielded as an error, [`Refused`], and the stream continues with the next one. If the limiter was
+//! closed, the stream ends.
 
 use std::error::Error;
 use std::fmt;
@@ -20,9 +20,9 @@ use pin_project_lite::pin_project;
 use plimsoll::kinds::{Rate, Resource};
 use plimsoll::{Acquire, Demand, Denied, Reason};
 
-use crate::held::Held;
+use crate::with_permit::WithPermit;
 
-/// Limits for any [`Stream`].
+/// Adapters that limit any [`Stream`].
 ///
 /// ```
 /// use futures_util::{StreamExt, stream};
@@ -32,21 +32,21 @@ use crate::held::Held;
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let memory = Gate::builder(Concurrency::new(1000)).queue(Queue::fifo(1000)).build();
 /// let frames = stream::iter([vec![0; 600], vec![0; 600]]);
-/// let mut frames = frames.limited_held_by(memory.clone(), |frame| frame.len() as u32);
+/// let mut frames = frames.limited_with_permit_by(memory.clone(), |frame| frame.len() as u32);
 ///
 /// let first = frames.next().await.unwrap()?;
 /// assert_eq!(memory.snapshot().in_use(), 600);
-/// // The second is not handed out before the work on the first is done.
+/// // The second is not yielded before the first is dropped.
 /// drop(first);
 /// let second = frames.next().await.unwrap()?;
 /// # drop(second);
 /// # Ok::<(), plimsoll_tokio::stream::Refused<_>>(()) }).unwrap();
 /// ```
 pub trait LimitedStream: Stream + Sized {
-    /// Hands out items at a rate, each of cost 1.
+    /// Yields items at a rate, each at a cost of 1.
     ///
-    /// Only rates can stand here: nobody would hold the permit of another limit. For those there is
-    /// [`limited_held`](Self::limited_held).
+    /// This takes rates only, as the items do not hold permits. For other limits use
+    /// [`limited_with_permit`](Self::limited_with_permit).
     ///
     /// ```compile_fail
     /// use plimsoll::{Concurrency, Gate};
@@ -58,45 +58,49 @@ pub trait LimitedStream: Stream + Sized {
         self.limited_by(rate, |_| Demand::ONE)
     }
 
-    /// Hands out items at a rate, each of the cost that `cost` says: a number, or a [`Demand`] with a priority or
-    /// a deadline too.
+    /// Yields items at a rate, each at the cost that `cost` returns: a number, or a [`Demand`] with a priority or a
+    /// deadline.
     fn limited_by<C, D>(self, rate: impl Into<Rate>, cost: C) -> Limited<Self, C>
     where
         C: FnMut(&Self::Item) -> D,
         D: Into<Demand>,
     {
         Limited {
-            held: LimitedHeld::new(self, rate.into().into(), cost),
+            inner: LimitedWithPermit::new(self, rate.into().into(), cost),
         }
     }
 
-    /// Hands out items with their permits, each of cost 1. They count until they are dropped.
-    fn limited_held(
+    /// Yields items with their permits, each at a cost of 1. An item counts until it is dropped.
+    fn limited_with_permit(
         self,
         limiter: impl Into<Resource>,
-    ) -> LimitedHeld<Self, fn(&Self::Item) -> Demand> {
-        self.limited_held_by(limiter, |_| Demand::ONE)
+    ) -> LimitedWithPermit<Self, fn(&Self::Item) -> Demand> {
+        self.limited_with_permit_by(limiter, |_| Demand::ONE)
     }
 
-    /// Hands out items with their permits, each of the cost that `cost` says. They count until they are
-    /// dropped.
-    fn limited_held_by<C, D>(self, limiter: impl Into<Resource>, cost: C) -> LimitedHeld<Self, C>
+    /// Yields items with their permits, each at the cost that `cost` returns. An item counts until it is dropped.
+    fn limited_with_permit_by<C, D>(
+        self,
+        limiter: impl Into<Resource>,
+        cost: C,
+    ) -> LimitedWithPermit<Self, C>
     where
         C: FnMut(&Self::Item) -> D,
         D: Into<Demand>,
     {
-        LimitedHeld::new(self, limiter.into(), cost)
+        LimitedWithPermit::new(self, limiter.into(), cost)
     }
 }
 
 impl<S: Stream> LimitedStream for S {}
 
-/// An item that a limiter refused.
+/// An item that a limiter refused, with the refusal.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Refused<T> {
-    /// What was refused.
+    /// The refused item.
     pub item: T,
-    /// Why.
+    /// The refusal.
     pub denied: Denied,
 }
 
@@ -120,9 +124,9 @@ impl<T> Error for Refused<T> {
 }
 
 pin_project! {
-    /// A stream of items with their permits. See [`LimitedStream::limited_held`].
+    /// A stream of items with their permits. Made by [`LimitedStream::limited_with_permit`].
     #[must_use = "streams do nothing unless they are polled"]
-    pub struct LimitedHeld<S: Stream, C> {
+    pub struct LimitedWithPermit<S: Stream, C> {
         #[pin]
         stream: S,
         limiter: Resource,
@@ -132,13 +136,13 @@ pin_project! {
     }
 }
 
-/// An item that is there and not yet let through.
+/// An item that waits for its permit.
 struct Waiting<T> {
     item: T,
     permit: Acquire<'static>,
 }
 
-impl<S: Stream, C> LimitedHeld<S, C> {
+impl<S: Stream, C> LimitedWithPermit<S, C> {
     fn new(stream: S, limiter: Resource, cost: C) -> Self {
         Self {
             stream,
@@ -150,13 +154,13 @@ impl<S: Stream, C> LimitedHeld<S, C> {
     }
 }
 
-impl<S, C, D> Stream for LimitedHeld<S, C>
+impl<S, C, D> Stream for LimitedWithPermit<S, C>
 where
     S: Stream,
     C: FnMut(&S::Item) -> D,
     D: Into<Demand>,
 {
-    type Item = Result<Held<S::Item>, Refused<S::Item>>;
+    type Item = Result<WithPermit<S::Item>, Refused<S::Item>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
@@ -180,7 +184,7 @@ where
                 *this.waiting = Some(waiting);
                 return Poll::Pending;
             }
-            Poll::Ready(Ok(permit)) => Ok(Held::new(waiting.item, permit)),
+            Poll::Ready(Ok(permit)) => Ok(WithPermit::new(waiting.item, permit)),
             Poll::Ready(Err(denied)) => {
                 *this.ended |= denied.reason() == Reason::Closed;
                 Err(Refused {
@@ -198,7 +202,7 @@ where
             return (waiting, Some(waiting));
         }
         let (least, most) = self.stream.size_hint();
-        // A limiter that is closed ends the stream after the next item, whatever was to come.
+        // Closing the limiter ends the stream after the next item.
         (
             waiting.max(least.min(1)),
             most.and_then(|most| most.checked_add(waiting)),
@@ -206,7 +210,7 @@ where
     }
 }
 
-impl<S, C, D> FusedStream for LimitedHeld<S, C>
+impl<S, C, D> FusedStream for LimitedWithPermit<S, C>
 where
     S: Stream,
     C: FnMut(&S::Item) -> D,
@@ -217,9 +221,9 @@ where
     }
 }
 
-impl<S: Stream + fmt::Debug, C> fmt::Debug for LimitedHeld<S, C> {
+impl<S: Stream + fmt::Debug, C> fmt::Debug for LimitedWithPermit<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LimitedHeld")
+        f.debug_struct("LimitedWithPermit")
             .field("stream", &self.stream)
             .field("limiter", &self.limiter)
             .field("waits", &self.waiting.is_some())
@@ -228,11 +232,11 @@ impl<S: Stream + fmt::Debug, C> fmt::Debug for LimitedHeld<S, C> {
 }
 
 pin_project! {
-    /// A stream of items that come at a rate. See [`LimitedStream::limited`].
+    /// A stream that yields items at a rate. Made by [`LimitedStream::limited`].
     #[must_use = "streams do nothing unless they are polled"]
     pub struct Limited<S: Stream, C> {
         #[pin]
-        held: LimitedHeld<S, C>,
+        inner: LimitedWithPermit<S, C>,
     }
 }
 
@@ -245,12 +249,12 @@ where
     type Item = Result<S::Item, Refused<S::Item>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = ready!(self.project().held.poll_next(cx));
-        Poll::Ready(next.map(|item| item.map(Held::into_inner)))
+        let next = ready!(self.project().inner.poll_next(cx));
+        Poll::Ready(next.map(|item| item.map(WithPermit::into_inner)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.held.size_hint()
+        self.inner.size_hint()
     }
 }
 
@@ -261,12 +265,12 @@ where
     D: Into<Demand>,
 {
     fn is_terminated(&self) -> bool {
-        self.held.is_terminated()
+        self.inner.is_terminated()
     }
 }
 
 impl<S: Stream + fmt::Debug, C> fmt::Debug for Limited<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Limited").field(&self.held).finish()
+        f.debug_tuple("Limited").field(&self.inner).finish()
     }
 }

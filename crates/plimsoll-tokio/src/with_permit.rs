@@ -3,43 +3,60 @@ use std::ops::{Deref, DerefMut};
 
 use plimsoll::{Outcome, Permit};
 
-/// Something together with the permit it was let through by.
+/// An item together with the permit it was admitted by.
 ///
-/// It counts against the limit until it is dropped, [taken out](Self::into_inner), or
-/// [finished](Self::finish). Keep it as long as the work on it takes.
+/// The item counts against the limit until this is dropped, [finished](Self::finish) or
+/// [taken apart](Self::into_inner). Hold it for as long as the work on the item takes.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, Outcome};
+/// use plimsoll_tokio::channel;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let gate = Gate::new(Concurrency::new(10));
+/// let (sender, mut receiver) = channel(gate.clone());
+/// sender.try_send("job").unwrap();
+///
+/// let job = receiver.recv_with_permit().await.unwrap();
+/// assert_eq!(job.len(), 3); // dereferences to the item
+/// assert_eq!(gate.snapshot().in_use(), 1);
+/// job.finish(Outcome::Success);
+/// assert_eq!(gate.snapshot().in_use(), 0);
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it counts against the limit until it is dropped"]
-pub struct Held<T> {
+pub struct WithPermit<T> {
     item: T,
     permit: Permit<'static>,
 }
 
-impl<T> Held<T> {
-    /// Puts the two together.
+impl<T> WithPermit<T> {
+    /// Attaches a permit to an item.
     pub fn new(item: T, permit: Permit<'static>) -> Self {
         Self { item, permit }
     }
 
-    /// Gives the permit back, and says how the work went to a limit that learns from it.
+    /// Returns the permit and reports how the work went, which adaptive limits learn from.
     pub fn finish(self, outcome: Outcome) -> T {
         self.permit.finish(outcome);
         self.item
     }
 
-    /// Gives the permit back.
+    /// Returns the permit, and the item without it.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.item
     }
 
-    /// Takes the two apart. What was let through counts as long as the permit is there.
+    /// The item and its permit. The item counts until the permit is dropped.
     pub fn into_parts(self) -> (T, Permit<'static>) {
         (self.item, self.permit)
     }
 
-    /// Makes something else of the item, under the same permit.
-    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Held<U> {
-        Held::new(make(self.item), self.permit)
+    /// Transforms the item, under the same permit.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> WithPermit<U> {
+        WithPermit::new(make(self.item), self.permit)
     }
 
     /// The permit.
@@ -48,7 +65,7 @@ impl<T> Held<T> {
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for WithPermit<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -56,16 +73,16 @@ impl<T> Deref for Held<T> {
     }
 }
 
-impl<T> DerefMut for Held<T> {
+impl<T> DerefMut for WithPermit<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.item
     }
 }
 
-/// A permit that is not used yet. If it never is, it is as if it had not been granted, even by a rate.
-pub(crate) struct Unused(Option<Permit<'static>>);
+/// A permit without an item yet. Dropping it refunds it, even to a rate.
+pub(crate) struct UnusedPermit(Option<Permit<'static>>);
 
-impl Unused {
+impl UnusedPermit {
     pub(crate) fn new(permit: Permit<'static>) -> Self {
         Self(Some(permit))
     }
@@ -74,13 +91,13 @@ impl Unused {
         self.0.as_ref()
     }
 
-    /// It is used now.
+    /// The permit, to be used.
     pub(crate) fn take(mut self) -> Option<Permit<'static>> {
         self.0.take()
     }
 }
 
-impl Drop for Unused {
+impl Drop for UnusedPermit {
     fn drop(&mut self) {
         if let Some(permit) = self.0.take() {
             permit.undo();
@@ -88,7 +105,7 @@ impl Drop for Unused {
     }
 }
 
-impl fmt::Debug for Unused {
+impl fmt::Debug for UnusedPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -99,17 +99,17 @@ async fn what_is_held_counts_until_the_work_is_done() {
     let gate = queued(Concurrency::new(1), &ManualClock::new());
     let (sender, mut receiver) = channel(gate.clone());
     sender.try_send("a").unwrap();
-    let held = receiver.recv_held().await.unwrap();
+    let held = receiver.recv_with_permit().await.unwrap();
     assert_eq!((*held, held.permit().cost()), ("a", 1));
     assert!(sender.try_send("b").is_err());
     let held = held.map(str::len);
     assert!(sender.try_send("b").is_err());
     assert_eq!(held.finish(Outcome::Success), 1);
     sender.try_send("b").unwrap();
-    let (item, permit) = receiver.try_recv_held().unwrap().into_parts();
+    let (item, permit) = receiver.try_recv_with_permit().unwrap().into_parts();
     assert_eq!((item, gate.snapshot().in_use()), ("b", 1));
     drop(permit);
-    let mut receiver = receiver.into_held();
+    let mut receiver = receiver.into_permit_receiver();
     sender.try_send("c").unwrap();
     let held = receiver.next().await.unwrap();
     assert_eq!(gate.snapshot().in_use(), 1);
@@ -130,12 +130,16 @@ async fn an_adaptive_limit_learns_from_what_becomes_of_items() {
     assert!(sender.try_send(10).is_err());
     time.advance(Duration::from_millis(10));
     receiver
-        .recv_held()
+        .recv_with_permit()
         .await
         .unwrap()
         .finish(Outcome::Overload);
     assert_eq!(gate.snapshot().limit(), 9);
-    receiver.recv_held().await.unwrap().finish(Outcome::Success);
+    receiver
+        .recv_with_permit()
+        .await
+        .unwrap()
+        .finish(Outcome::Success);
     assert_eq!(gate.snapshot().limit(), 10);
     assert_eq!(receiver.recv().await, Some(2), "says nothing");
     assert_eq!(gate.snapshot().limit(), 10);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use plimsoll::{All, Concurrency, Gate, Limiter, ManualClock, Queue, TokenBucket};
 use plimsoll_tokio::channel::{SendError, Slot};
-use plimsoll_tokio::{Held, channel_with_cost};
+use plimsoll_tokio::{WithPermit, channel_with_cost};
 use poll::poll;
 use proptest::prelude::*;
 
@@ -66,7 +66,7 @@ fn run(steps: Vec<Step>, time: &ManualClock, limiter: &Arc<dyn Limiter>) {
     let mut sending: Vec<(usize, Sending)> = Vec::new();
     let mut reserving: Vec<Reserving> = Vec::new();
     let mut slots = Vec::new();
-    let mut held: Vec<Held<Item>> = Vec::new();
+    let mut held: Vec<WithPermit<Item>> = Vec::new();
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     let mut number = 0;
     for step in steps {
@@ -112,7 +112,7 @@ fn run(steps: Vec<Step>, time: &ManualClock, limiter: &Arc<dyn Limiter>) {
             Step::DropSlot(index) => drop(pick(&mut slots, index)),
             Step::Receive => received.extend(receiver.try_recv().ok().map(|item| item.1)),
             Step::Hold => {
-                let next = receiver.try_recv_held().ok();
+                let next = receiver.try_recv_with_permit().ok();
                 received.extend(next.as_ref().map(|item| item.1));
                 held.extend(next);
             }

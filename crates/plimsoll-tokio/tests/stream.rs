@@ -40,7 +40,7 @@ fn one_item_waits_and_no_more_are_polled() {
     let source = stream::iter([60, 60, 30]).inspect(|_| {
         polled.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     });
-    let mut items = source.limited_held_by(memory.clone(), |size| *size);
+    let mut items = source.limited_with_permit_by(memory.clone(), |size| *size);
     assert_eq!(items.size_hint(), (1, Some(3)));
     let Poll::Ready(Some(Ok(first))) = poll(&mut items.next()) else {
         panic!("there is room")
@@ -68,7 +68,7 @@ fn one_item_waits_and_no_more_are_polled() {
 #[test]
 fn a_stream_in_which_nothing_happens_takes_nothing() {
     let slots = Gate::new(Concurrency::new(1));
-    let mut silent = stream::pending::<u32>().limited_held(slots.clone());
+    let mut silent = stream::pending::<u32>().limited_with_permit(slots.clone());
     assert!(poll(&mut silent.next()).is_pending());
     assert_eq!(slots.snapshot().in_use(), 0);
     assert!(!silent.is_terminated());
@@ -77,7 +77,7 @@ fn a_stream_in_which_nothing_happens_takes_nothing() {
 #[test]
 fn a_refused_item_comes_back_and_the_stream_goes_on() {
     let limiter: Arc<dyn Limiter> = Arc::new(Gate::new(Concurrency::new(10)));
-    let mut items = stream::iter([4, 11, 6, 1]).limited_held_by(limiter, |size| *size);
+    let mut items = stream::iter([4, 11, 6, 1]).limited_with_permit_by(limiter, |size| *size);
     let Poll::Ready(Some(Ok(first))) = poll(&mut items.next()) else {
         panic!("it fits")
     };
@@ -103,7 +103,7 @@ fn who_waits_too_long_is_refused() {
     let slots = queued(Concurrency::new(1), &time);
     let _held = slots.try_acquire(1).unwrap();
     let patience = |_: &u32| Demand::ONE.within(Duration::from_secs(1));
-    let mut items = stream::iter([1]).limited_held_by(slots.clone(), patience);
+    let mut items = stream::iter([1]).limited_with_permit_by(slots.clone(), patience);
     assert!(poll(&mut items.next()).is_pending());
     time.advance(Duration::from_millis(1001));
     let Poll::Ready(Some(Err(late))) = poll(&mut items.next()) else {
@@ -133,7 +133,7 @@ async fn back_pressure_reaches_the_sender() {
     let time = ManualClock::new();
     let (sender, receiver) = plimsoll_tokio::channel(queued(Concurrency::new(1), &time));
     let work = queued(Concurrency::new(2), &time);
-    let mut items = receiver.limited_held(work.clone());
+    let mut items = receiver.limited_with_permit(work.clone());
     let sends = tokio::spawn(async move {
         for number in 0..100 {
             sender.send(number).await.unwrap();
@@ -165,7 +165,7 @@ proptest! {
         let time = ManualClock::new();
         let slots = Gate::builder(Concurrency::new(6)).queue(Queue::fifo(4)).clock(time.clock());
         let slots = slots.build();
-        let mut items = stream::iter(costs.clone()).limited_held_by(slots.clone(), |cost| *cost);
+        let mut items = stream::iter(costs.clone()).limited_with_permit_by(slots.clone(), |cost| *cost);
         let (mut held, mut seen) = (Vec::new(), Vec::new());
         for _ in 0..polls {
             match poll(&mut items.next()) {

@@ -3,12 +3,13 @@ use std::fmt;
 
 use plimsoll::{Denied, Reason};
 
-/// Why something was not sent. The item comes back.
+/// The error of a failed send, with the unsent item.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendError<T> {
-    /// The limiter refused it: the channel is full, or waiting would take too long.
+    /// The limiter refused the item: the channel is full, or the wait would be too long.
     Full(T, Denied),
-    /// The receiver is gone, or the limiter was closed.
+    /// The receiver was dropped or closed the channel, or the limiter was closed.
     Closed(T),
 }
 
@@ -21,14 +22,14 @@ impl<T> SendError<T> {
         }
     }
 
-    /// What was not sent.
+    /// The unsent item.
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(item, _) | Self::Closed(item) => item,
         }
     }
 
-    /// What the limiter said, if it was the limiter.
+    /// The refusal of the limiter, if it refused.
     pub fn denied(&self) -> Option<&Denied> {
         match self {
             Self::Full(_, denied) => Some(denied),

@@ -1,19 +1,18 @@
 //! A channel whose bound is a limiter.
 //!
-//! Tokio's channels count items. Here whatever a [`Limiter`](plimsoll::Limiter) can count is the bound: bytes, items of a
-//! second, what an adaptive limit thinks is good, or [`All`](plimsoll::All) of them. Senders wait in the limiter's own
-//! queue, with its order, priorities, deadlines and bound.
+//! The channels of tokio count items. Here a [`Limiter`](plimsoll::Limiter) is the bound, and counts what it likes: bytes,
+//! items per second, an adaptive limit, or [`All`](plimsoll::All) of them. Senders wait in the queue of the limiter, with its
+//! order, priorities, deadlines and bound.
 //!
-//! The permit travels with the item. It is given back when the item is [received](Receiver::recv), or when
-//! the work on it is done ([`recv_held`](Receiver::recv_held)), or when the item is dropped with its channel.
+//! The permit travels with the item. It is returned when the item is [received](Receiver::recv), when the work on it is done
+//! ([`recv_with_permit`](Receiver::recv_with_permit)), or when the item is dropped with its channel.
 //!
-//! A rate paces who sends, and nothing more: what was sent lies in the channel until it is received. Where the
-//! receiver may be slower than the rate, bound what lies there by an `All` of the rate and a
-//! [`Concurrency`](plimsoll::Concurrency).
+//! A rate only paces senders: what was sent stays in the channel until it is received. Where the receiver may be slower than
+//! the rate, bound the channel by an `All` of the rate and a [`Concurrency`](plimsoll::Concurrency).
 //!
 //! # Order
 //!
-//! What one sender sends one after the other is received in this order. Among senders the limiter's queue
+//! The items of one sender are received in the order in which they were sent. Among senders, the queue of the limiter
 //! decides.
 
 mod error;
@@ -28,14 +27,14 @@ use plimsoll::kinds::Resource;
 use tokio::sync::mpsc;
 
 pub use error::SendError;
-pub use receiver::{HeldReceiver, Receiver};
+pub use receiver::{PermitReceiver, Receiver};
 pub use sender::Sender;
 pub use slot::Slot;
 
-/// What an item asks of the limiter.
+/// The demand of an item.
 type Cost<T> = Arc<dyn Fn(&T) -> Demand + Send + Sync>;
 
-/// A channel in which every item costs 1.
+/// Makes a channel in which every item costs 1.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
@@ -55,8 +54,7 @@ pub fn channel<T>(limiter: impl Into<Resource>) -> (Sender<T>, Receiver<T>) {
     channel_with_cost(limiter, |_| Demand::ONE)
 }
 
-/// A channel in which an item costs what `cost` says: a number, or a [`Demand`] with a priority or a deadline
-/// too.
+/// Makes a channel in which an item costs what `cost` returns: a number, or a [`Demand`] with a priority or a deadline.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};

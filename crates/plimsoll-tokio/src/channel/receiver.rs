@@ -6,64 +6,64 @@ use futures_core::Stream;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use crate::held::Held;
+use crate::with_permit::WithPermit;
 
-/// The end of a channel that is received from. As a [`Stream`] it does what [`recv`](Self::recv) does.
+/// The receiving half of a channel. As a [`Stream`] it yields what [`recv`](Self::recv) returns.
 ///
-/// Dropping it drops what is in the channel, gives its permits back, and wakes who waits to send.
+/// Dropping it drops the items in the channel, returns their permits, and wakes waiting senders, whose sends fail.
 pub struct Receiver<T> {
-    items: UnboundedReceiver<Held<T>>,
+    items: UnboundedReceiver<WithPermit<T>>,
 }
 
 impl<T> Receiver<T> {
-    pub(super) fn new(items: UnboundedReceiver<Held<T>>) -> Self {
+    pub(super) fn new(items: UnboundedReceiver<WithPermit<T>>) -> Self {
         Self { items }
     }
 
-    /// Receives the next item and gives its permit back. `None` when the channel is empty and nobody
-    /// can send any more.
+    /// Receives the next item and returns its permit. `None` when the channel is empty and closed, or has no sender left.
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Cancel safe: dropping the future loses no item.
     pub async fn recv(&mut self) -> Option<T> {
-        self.recv_held().await.map(Held::into_inner)
+        self.recv_with_permit().await.map(WithPermit::into_inner)
     }
 
-    /// Receives the next item together with its permit, so that it counts until the work on it is done.
+    /// Receives the next item together with its permit, so that the item counts until the work on it is done.
     ///
-    /// An adaptive limit learns from nothing but this: say how the work went with [`Held::finish`].
-    pub async fn recv_held(&mut self) -> Option<Held<T>> {
+    /// An adaptive limit needs this: it learns from the outcome reported by [`WithPermit::finish`]. Cancel safe, like
+    /// [`recv`](Self::recv).
+    pub async fn recv_with_permit(&mut self) -> Option<WithPermit<T>> {
         self.items.recv().await
     }
 
-    /// Receives what is there.
+    /// Receives an item if there is one, and returns its permit.
     ///
     /// # Errors
     ///
-    /// If nothing is there, or nothing will be.
+    /// If the channel is empty, or also closed.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        self.try_recv_held().map(Held::into_inner)
+        self.try_recv_with_permit().map(WithPermit::into_inner)
     }
 
-    /// Receives what is there, together with its permit.
+    /// Receives an item if there is one, together with its permit.
     ///
     /// # Errors
     ///
-    /// If nothing is there, or nothing will be.
-    pub fn try_recv_held(&mut self) -> Result<Held<T>, TryRecvError> {
+    /// If the channel is empty, or also closed.
+    pub fn try_recv_with_permit(&mut self) -> Result<WithPermit<T>, TryRecvError> {
         self.items.try_recv()
     }
 
-    /// [`recv_held`](Self::recv_held), for those who write a future of their own.
-    pub fn poll_recv_held(&mut self, cx: &mut Context<'_>) -> Poll<Option<Held<T>>> {
+    /// [`recv_with_permit`](Self::recv_with_permit), for hand-written futures.
+    pub fn poll_recv_with_permit(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithPermit<T>>> {
         self.items.poll_recv(cx)
     }
 
-    /// The same receiver, as a stream of items with their permits.
-    pub fn into_held(self) -> HeldReceiver<T> {
-        HeldReceiver(self)
+    /// Turns the receiver into a stream of items with their permits.
+    pub fn into_permit_receiver(self) -> PermitReceiver<T> {
+        PermitReceiver(self)
     }
 
-    /// Lets nobody send any more. What is in the channel can still be received.
+    /// Closes the channel for senders. Items in the channel can still be received.
     pub fn close(&mut self) {
         self.items.close();
     }
@@ -85,8 +85,8 @@ impl<T> Stream for Receiver<T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.poll_recv_held(cx)
-            .map(|held| held.map(Held::into_inner))
+        let next = self.poll_recv_with_permit(cx);
+        next.map(|item| item.map(WithPermit::into_inner))
     }
 }
 
@@ -98,21 +98,21 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// A [`Receiver`] as a stream of items with their permits. See [`Receiver::into_held`].
+/// A [`Receiver`] as a stream of items with their permits. Made by [`Receiver::into_permit_receiver`].
 #[derive(Debug)]
-pub struct HeldReceiver<T>(Receiver<T>);
+pub struct PermitReceiver<T>(Receiver<T>);
 
-impl<T> HeldReceiver<T> {
+impl<T> PermitReceiver<T> {
     /// The receiver.
     pub fn into_inner(self) -> Receiver<T> {
         self.0
     }
 }
 
-impl<T> Stream for HeldReceiver<T> {
-    type Item = Held<T>;
+impl<T> Stream for PermitReceiver<T> {
+    type Item = WithPermit<T>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Held<T>>> {
-        self.0.poll_recv_held(cx)
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WithPermit<T>>> {
+        self.0.poll_recv_with_permit(cx)
     }
 }

@@ -9,17 +9,21 @@ use plimsoll::{Demand, Denied, Permit, Reason};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Cost, SendError, Slot};
-use crate::held::{Held, Unused};
+use crate::with_permit::{UnusedPermit, WithPermit};
 
-/// The end of a channel that is sent to. A clone sends to the same channel.
+/// The sending half of a channel. Clones send to the same channel.
 pub struct Sender<T> {
-    items: UnboundedSender<Held<T>>,
+    items: UnboundedSender<WithPermit<T>>,
     limiter: Resource,
     cost: Cost<T>,
 }
 
 impl<T> Sender<T> {
-    pub(super) fn new(items: UnboundedSender<Held<T>>, limiter: Resource, cost: Cost<T>) -> Self {
+    pub(super) fn new(
+        items: UnboundedSender<WithPermit<T>>,
+        limiter: Resource,
+        cost: Cost<T>,
+    ) -> Self {
         Self {
             items,
             limiter,
@@ -27,7 +31,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends now, or not at all.
+    /// Sends without waiting.
     ///
     /// # Errors
     ///
@@ -42,10 +46,9 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends, waiting in the limiter's queue if it has one. A limiter without a queue refuses at once.
+    /// Sends, waiting in the queue of the limiter if it has one. A limiter without a queue refuses at once.
     ///
-    /// Dropping the future leaves the queue at once. The item is then dropped and was not sent;
-    /// [`reserve`](Self::reserve) waits without one.
+    /// Dropping the future leaves the queue and drops the item unsent. [`reserve`](Self::reserve) waits without an item.
     ///
     /// # Errors
     ///
@@ -69,7 +72,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// [Reserves](Self::reserve) now, or not at all.
+    /// [Reserves](Self::reserve) without waiting.
     ///
     /// # Errors
     ///
@@ -88,11 +91,11 @@ impl<T> Sender<T> {
         Slot::new(
             self.items.clone(),
             Arc::clone(&self.cost),
-            Unused::new(permit),
+            UnusedPermit::new(permit),
         )
     }
 
-    /// Waits for a permit, or for the receiver to go.
+    /// Waits for a permit, or until the channel is closed.
     async fn wait(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
         let closed = Denied::new(Reason::Closed);
         if self.is_closed() {
@@ -107,13 +110,13 @@ impl<T> Sender<T> {
         .await
     }
 
-    /// Whether the receiver is gone or has closed the channel.
+    /// Whether the receiver was dropped or has closed the channel.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.items.is_closed()
     }
 
-    /// Waits until the receiver is gone or closes the channel.
+    /// Waits until the receiver is dropped or closes the channel.
     pub async fn closed(&self) {
         self.items.closed().await;
     }
@@ -124,13 +127,13 @@ impl<T> Sender<T> {
     }
 }
 
-/// Puts an item into the channel, or takes its permit back.
+/// Puts an item into the channel, or refunds its permit.
 pub(super) fn deliver<T>(
-    items: &UnboundedSender<Held<T>>,
+    items: &UnboundedSender<WithPermit<T>>,
     item: T,
     permit: Permit<'static>,
 ) -> Result<(), SendError<T>> {
-    items.send(Held::new(item, permit)).map_err(|unsent| {
+    items.send(WithPermit::new(item, permit)).map_err(|unsent| {
         let (item, permit) = unsent.0.into_parts();
         permit.undo();
         SendError::Closed(item)

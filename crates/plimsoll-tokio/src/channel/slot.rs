@@ -5,20 +5,24 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::sender::deliver;
 use super::{Cost, SendError};
-use crate::held::{Held, Unused};
+use crate::with_permit::{UnusedPermit, WithPermit};
 
-/// Room for one item. See [`Sender::reserve`](super::Sender::reserve).
+/// Reserved room for one item. Made by [`Sender::reserve`](super::Sender::reserve).
 ///
-/// Dropping it unused is as if it had never been reserved, even by a rate.
+/// Dropping it unused refunds the reservation, even to a rate.
 #[must_use = "a slot takes room until it is used or dropped"]
 pub struct Slot<T> {
-    items: UnboundedSender<Held<T>>,
+    items: UnboundedSender<WithPermit<T>>,
     cost: Cost<T>,
-    permit: Unused,
+    permit: UnusedPermit,
 }
 
 impl<T> Slot<T> {
-    pub(super) fn new(items: UnboundedSender<Held<T>>, cost: Cost<T>, permit: Unused) -> Self {
+    pub(super) fn new(
+        items: UnboundedSender<WithPermit<T>>,
+        cost: Cost<T>,
+        permit: UnusedPermit,
+    ) -> Self {
         Self {
             items,
             cost,
@@ -26,13 +30,13 @@ impl<T> Slot<T> {
         }
     }
 
-    /// How much an item may cost.
+    /// The most that the item may cost.
     #[must_use]
     pub fn room(&self) -> u32 {
         self.permit.get().map_or(0, |permit| permit.cost())
     }
 
-    /// Sends the item. If it costs less than was reserved, the rest goes back.
+    /// Sends the item. If it costs less than was reserved, the rest is refunded.
     ///
     /// # Errors
     ///

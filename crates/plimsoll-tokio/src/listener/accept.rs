@@ -4,23 +4,23 @@ use std::task::{Context, Poll};
 
 use tokio::net::{TcpListener, TcpStream};
 
-/// Where connections come from. Tokio's [`TcpListener`] is one; yours may be another.
+/// A source of connections. Implemented for the [`TcpListener`] of tokio; implement it for others.
 pub trait Accept: Send + 'static {
-    /// What a connection is.
+    /// The type of a connection.
     type Io: Send + 'static;
 
-    /// The next connection, and where it comes from.
+    /// Polls for the next connection and the address of its peer.
     ///
     /// # Errors
     ///
-    /// If there is none. It is asked again after any error.
+    /// If accepting fails. The listener polls again after any error.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Io, SocketAddr)>>;
 
-    /// Where it listens.
+    /// The local address.
     ///
     /// # Errors
     ///
-    /// If that is not known.
+    /// If it is not known.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 

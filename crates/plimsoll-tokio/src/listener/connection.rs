@@ -6,7 +6,7 @@ use pin_project_lite::pin_project;
 use plimsoll::Permit;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The right of a connection to be there. Dropping it gives the right to another.
+/// The permits of a connection. Dropping it returns them.
 #[derive(Debug)]
 #[must_use = "the connection no longer counts when this is dropped"]
 pub struct Admission {
@@ -24,7 +24,7 @@ impl Admission {
 }
 
 pin_project! {
-    /// A connection that counts until it is dropped. Reads and writes go through.
+    /// A connection that counts until it is dropped. Reads and writes are forwarded.
     #[derive(Debug)]
     pub struct Connection<T> {
         #[pin]
@@ -38,17 +38,17 @@ impl<T> Connection<T> {
         Self { io, admission }
     }
 
-    /// What was accepted.
+    /// The accepted connection.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
-    /// What was accepted.
+    /// The accepted connection.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }
 
-    /// Takes the two apart. The connection counts as long as the admission is there.
+    /// The connection and its permits. It counts until the [`Admission`] is dropped.
     pub fn into_parts(self) -> (T, Admission) {
         (self.io, self.admission)
     }

@@ -2,9 +2,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a listener has accepted and refused so far. A clone counts the same.
+/// How many connections a listener has accepted and refused so far. Clones share the counters.
 #[derive(Clone, Default)]
-pub struct Counts(Arc<Cells>);
+pub struct ConnectionCounts(Arc<Cells>);
 
 #[derive(Default)]
 struct Cells {
@@ -13,20 +13,20 @@ struct Cells {
     by_address: AtomicU64,
 }
 
-impl Counts {
-    /// How many connections were handed out.
+impl ConnectionCounts {
+    /// How many connections were accepted.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.0.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many were closed because there were too many in total.
+    /// How many connections were closed at the total limit.
     #[must_use]
     pub fn refused_in_total(&self) -> u64 {
         self.0.in_total.load(Ordering::Relaxed)
     }
 
-    /// How many were closed because their address had too many.
+    /// How many connections were closed at the limit of their address.
     #[must_use]
     pub fn refused_by_address(&self) -> u64 {
         self.0.by_address.load(Ordering::Relaxed)
@@ -45,9 +45,9 @@ impl Counts {
     }
 }
 
-impl fmt::Debug for Counts {
+impl fmt::Debug for ConnectionCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counts")
+        f.debug_struct("ConnectionCounts")
             .field("accepted", &self.accepted())
             .field("refused_in_total", &self.refused_in_total())
             .field("refused_by_address", &self.refused_by_address())

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use plimsoll::kinds::Resource;
 use plimsoll::{Address, Demand, Denied, PerKey, Permit};
 
-use crate::held::Unused;
-use crate::patient::Patient;
+use crate::retry::RetryingAcquire;
+use crate::with_permit::UnusedPermit;
 
-/// What becomes of connections when there are too many in total.
+/// What happens to connections at the total limit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[non_exhaustive]
 pub enum WhenFull {
-    /// They wait to be accepted.
+    /// They wait in the backlog to be accepted.
     #[default]
     Wait,
-    /// They are closed at once.
+    /// They are accepted and closed at once.
     Refuse,
 }
 
@@ -28,22 +29,22 @@ pub(super) struct Limits {
 
 impl Limits {
     /// A permit for a connection that has not come yet.
-    pub(super) async fn wait_in_total(&self) -> Result<Option<Unused>, Denied> {
+    pub(super) async fn wait_in_total(&self) -> Result<Option<UnusedPermit>, Denied> {
         match &self.total {
             Some(total) if self.when_full == WhenFull::Wait => {
-                let permit = Patient::new(total.clone(), Demand::ONE).await?;
-                Ok(Some(Unused::new(permit)))
+                let permit = RetryingAcquire::new(total.clone(), Demand::ONE).await?;
+                Ok(Some(UnusedPermit::new(permit)))
             }
             _ => Ok(None),
         }
     }
 
     /// A permit for a connection that is there.
-    pub(super) async fn ask_in_total(&self) -> Result<Option<Unused>, Denied> {
+    pub(super) async fn ask_in_total(&self) -> Result<Option<UnusedPermit>, Denied> {
         match &self.total {
             Some(total) => {
                 let permit = total.acquire_owned(Demand::ONE.at_once()).await?;
-                Ok(Some(Unused::new(permit)))
+                Ok(Some(UnusedPermit::new(permit)))
             }
             None => Ok(None),
         }

@@ -1,21 +1,18 @@
-//! An accept loop with limits: on connections in total, and on those of one address.
+//! An accept loop that limits connections, in total and by address.
 //!
-//! A connection holds its permits for as long as it lives: they are given back when the [`Connection`] is
-//! dropped, by whoever has it then.
+//! A connection holds its permits for as long as it lives. They are returned when the [`Connection`] is dropped.
 //!
 //! # In total
 //!
-//! When there are as many connections as there may be, the listener [waits](WhenFull::Wait) before it accepts the next, and
-//! clients wait in the backlog of the operating system; or it [refuses](WhenFull::Refuse), that is, it accepts
-//! connections and closes them at once, so that clients know and go elsewhere. A listener that waits for a connection
-//! has already taken the permit for it.
+//! At the total limit the listener either [waits](WhenFull::Wait) before it accepts the next connection, so that clients wait
+//! in the backlog of the operating system, or [refuses](WhenFull::Refuse): it accepts connections and closes them at
+//! once, so that clients can try another server. A listener that waits for a connection already holds the permit for it.
 //!
 //! # By address
 //!
-//! Who has as many connections as one address may have is refused, always. To wait for one address would be to
-//! let it keep everybody else waiting. Ports do not count, IPv4 addresses that come through an IPv6 socket are
-//! the IPv4 addresses, and IPv6 addresses with a common [prefix](LimitedListener::ipv6_prefix) are one, because one
-//! client has many.
+//! A connection over the limit of its address is always closed: waiting for one address would make all others wait. Ports
+//! do not count, IPv4-mapped IPv6 addresses are IPv4 addresses, and IPv6 addresses with a common
+//! [prefix](LimitedListener::ipv6_prefix) count as one, because one client has many.
 
 mod accept;
 #[cfg(feature = "axum")]
@@ -36,16 +33,16 @@ use plimsoll::{Address, Clock, Denied, PerKey, Reason};
 use tokio::net::TcpListener;
 
 use self::limits::Limits;
-use crate::held::Unused;
+use crate::with_permit::UnusedPermit;
 
 #[cfg(feature = "axum")]
 pub use self::axum::Peer;
 pub use accept::Accept;
 pub use connection::{Admission, Connection};
-pub use counts::Counts;
+pub use counts::ConnectionCounts;
 pub use limits::WhenFull;
 
-/// How long to wait after an error that has nothing to do with a single connection.
+/// The pause after an error that does not concern a single connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A listener that accepts as many connections as its limits allow.
@@ -76,7 +73,7 @@ pub struct LimitedListener<A = TcpListener> {
     accept: A,
     limits: Limits,
     clock: Clock,
-    counts: Counts,
+    counts: ConnectionCounts,
 }
 
 impl<A: Accept> LimitedListener<A> {
@@ -86,20 +83,20 @@ impl<A: Accept> LimitedListener<A> {
             accept,
             limits: Limits::default(),
             clock: Clock::system(),
-            counts: Counts::default(),
+            counts: ConnectionCounts::default(),
         }
     }
 
-    /// Limits connections of all addresses together: how many there are at a time, or how many come in a second.
+    /// Limits the connections of all addresses together, their number at a time or per second.
     ///
-    /// Give it a queue if the listener is to wait: without one it looks again now and then.
+    /// Give the limiter a queue if the listener is to wait: without one the listener polls it.
     #[must_use]
     pub fn total(mut self, limiter: impl Into<Resource>) -> Self {
         self.limits.total = Some(limiter.into());
         self
     }
 
-    /// Says what becomes of connections when there are too many in total. They wait unless told otherwise.
+    /// What happens to connections at the total limit. Default: [`Wait`](WhenFull::Wait).
     #[must_use]
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.limits.when_full = when_full;
@@ -113,44 +110,43 @@ impl<A: Accept> LimitedListener<A> {
         self
     }
 
-    /// Takes IPv6 addresses that begin with the same `bits` for one. 64 unless set, which is what a
-    /// subscriber usually has.
+    /// Counts IPv6 addresses with the same first `bits` as one. Default: 64, which is what a subscriber usually has.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.limits.ipv6_prefix = bits;
         self
     }
 
-    /// The clock by which it pauses after errors. The system's unless set.
+    /// The clock for pauses after errors. Default: [`Clock::system`].
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// What it has accepted and refused. It goes on counting when the listener is handed to a server.
+    /// Counters of accepted and refused connections, which stay valid after the listener was moved into a server.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ConnectionCounts {
         self.counts.clone()
     }
 
-    /// Where it listens.
+    /// The local address.
     ///
     /// # Errors
     ///
-    /// If the operating system does not say.
+    /// If the operating system does not tell.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.accept.local_addr()
     }
 
-    /// Waits for the next connection that may be served.
+    /// Accepts the next connection that its limits admit.
     ///
-    /// Errors of single connections are passed over. After other errors, such as too many open files, it pauses for a
-    /// second and tries again. When the future is dropped, no permit is lost.
+    /// Errors of single connections are ignored. After other errors, such as too many open files, it pauses for a
+    /// second and tries again. Cancel safe: dropping the future loses no permit.
     ///
     /// # Errors
     ///
-    /// If the limiter in total was closed, so that nobody is let in any more.
+    /// If the total limiter was closed.
     pub async fn accept(&mut self) -> Result<(Connection<A::Io>, SocketAddr), Denied> {
         let mut waited = None;
         loop {
@@ -171,17 +167,17 @@ impl<A: Accept> LimitedListener<A> {
             };
             let Ok(address) = self.limits.ask_for(peer.ip()).await else {
                 self.counts.refuse_by_address();
-                // Good for the next one, if that is waited for.
+                // Kept for the next connection, if the listener waits.
                 waited = total.filter(|_| self.limits.when_full == WhenFull::Wait);
                 continue;
             };
             self.counts.accept();
-            let admission = Admission::new(total.and_then(Unused::take), address);
+            let admission = Admission::new(total.and_then(UnusedPermit::take), address);
             return Ok((Connection::new(io, admission), peer));
         }
     }
 
-    /// The next connection, whoever it is from.
+    /// The next connection of any address.
     async fn next(&mut self) -> (A::Io, SocketAddr) {
         loop {
             match poll_fn(|cx| self.accept.poll_accept(cx)).await {
@@ -196,7 +192,7 @@ impl<A: Accept> LimitedListener<A> {
     }
 }
 
-/// Whether an error says something about one connection, and nothing about the next.
+/// Whether an error concerns one connection only.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use plimsoll::kinds::{Rate, Resource};
 use plimsoll::{Gate, Queue, TokenBucket};
 
-/// What connections are given at a time, unless set.
+/// The default quantum.
 const QUANTUM: u32 = 16 << 10;
 
-/// So many bytes per second, for one connection or for many. A clone is the same budget.
+/// A number of bytes per second, for one connection or shared by many. Clones share the budget.
 ///
 /// ```
 /// use plimsoll::{Gate, Queue, TokenBucket};
@@ -31,7 +31,7 @@ struct Inner {
 }
 
 impl Budget {
-    /// A budget of `bytes` per second, which may save up one second's worth.
+    /// A budget of `bytes` per second, with a burst of one second.
     ///
     /// # Panics
     ///
@@ -43,12 +43,12 @@ impl Budget {
         Self::new(gate.build())
     }
 
-    /// A budget by any rate: its unit is the byte.
+    /// A budget on any rate limiter, in bytes.
     ///
-    /// Give it a fifo queue with room for a quantum of every connection, as `Queue::fifo(u32::MAX)` has. Who finds no room
-    /// comes back later and is not refused, but then the shares are as chance has them.
+    /// Give it a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u32::MAX)`. Where the queue is
+    /// full, connections retry; they are not refused, but shares are no longer fair.
     ///
-    /// Bytes that have gone by cannot be given back, so a limit that is given back to cannot stand here:
+    /// Transferred bytes cannot be returned, so a limit whose permits are returned does not compile here:
     ///
     /// ```compile_fail
     /// use plimsoll::{Concurrency, Gate};
@@ -66,10 +66,9 @@ impl Budget {
         budget.quantum(QUANTUM)
     }
 
-    /// How many bytes a connection is given when its turn comes, at least 1 and at most the burst. 16 KiB unless
-    /// set.
+    /// How many bytes a connection gets when its turn comes, at least 1 and at most the burst. Default: 16 KiB.
     ///
-    /// Small quanta are even in short spans of time; large ones wake connections less often.
+    /// Small quanta are fair over short times; large ones wake connections less often.
     #[must_use]
     pub fn quantum(self, bytes: u32) -> Self {
         let burst = u32::try_from(self.0.rate.snapshot().limit()).unwrap_or(u32::MAX);
@@ -77,17 +76,17 @@ impl Budget {
         self
     }
 
-    /// What counts the bytes.
+    /// The limiter that counts the bytes.
     pub fn limiter(&self) -> &Resource {
         &self.0.rate
     }
 
-    /// How many bytes a connection is given at a time.
+    /// The quantum.
     pub(super) fn share(&self) -> u32 {
         self.0.quantum.load(Ordering::Relaxed)
     }
 
-    /// Connections are given so much from now on: the burst may change while they run.
+    /// Changes the quantum: the burst may shrink while connections run.
     pub(super) fn set_quantum(&self, bytes: u32) {
         self.0.quantum.store(bytes.max(1), Ordering::Relaxed);
     }

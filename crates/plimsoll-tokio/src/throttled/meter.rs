@@ -1,4 +1,4 @@
-//! What one direction of a connection has been given, and waits for.
+//! The credit of one direction of a connection with its budgets.
 
 use std::fmt;
 use std::future::Future;
@@ -11,12 +11,12 @@ use plimsoll::{Demand, Moment, Permit, Reason};
 use tokio::task::coop::has_budget_remaining;
 
 use super::Budget;
-use crate::patient::Patient;
+use crate::retry::RetryingAcquire;
 
-/// How long a credit is good for. Whoever comes back later than this asks anew, so that nobody saves anything up.
+/// How long a credit is valid. After that it is refunded, so that no connection saves up credit.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Whoever comes back so soon after it has moved something has more to move.
+/// A connection that comes back this soon after a transfer has more to transfer.
 const SOON: Duration = Duration::from_millis(10);
 
 /// One direction of a connection: all the budgets it draws on.
@@ -42,31 +42,31 @@ impl Meters {
         if self.0.is_empty() {
             return Poll::Ready(Ok(wanted));
         }
-        // A task that has run for long is told by its connection that there is nothing to move. That is not so, and no
-        // reason to give anything back.
+        // Without coop budget the connection would report that there is nothing to transfer, which is no reason for a
+        // refund.
         if !has_budget_remaining() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         if !self.waits() {
-            self.0.iter_mut().for_each(Meter::give_back_if_stale);
+            self.0.iter_mut().for_each(Meter::refund_if_stale);
         }
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let mut share = u32::MAX;
         for index in 0..self.0.len() {
-            // Of what comes later no more is taken than can be used with what came before. So what comes first gives whole
-            // quanta, or there would never be a whole one of the others.
+            // Later budgets give no more than earlier ones did. So all but the last give whole quanta, or later budgets
+            // could never give a whole one.
             let last = index + 1 == self.0.len();
             let least = if last { wanted } else { u32::MAX };
             match self.0[index].poll_credit(cx, wanted, least, share) {
                 Poll::Ready(Ok(credit)) => share = share.min(credit),
                 Poll::Ready(Err(error)) => {
-                    self.give_back();
+                    self.refund();
                     return Poll::Ready(Err(error));
                 }
                 Poll::Pending => {
-                    // Others could use it meanwhile.
-                    self.0[index + 1..].iter_mut().for_each(Meter::give_back);
+                    // Other connections can use it meanwhile.
+                    self.0[index + 1..].iter_mut().for_each(Meter::refund);
                     return Poll::Pending;
                 }
             }
@@ -74,22 +74,22 @@ impl Meters {
         Poll::Ready(Ok(usize::try_from(wanted.min(share)).unwrap_or(usize::MAX)))
     }
 
-    /// So many bytes were moved. If none could be, nobody knows when the next can, and everything goes back.
+    /// Records a transfer. After one of 0 bytes it is not known when the next is possible, and all credit is refunded.
     pub(super) fn moved(&mut self, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         for meter in &mut self.0 {
             if bytes == 0 {
-                meter.give_back();
+                meter.refund();
             } else {
                 meter.spend(bytes);
             }
         }
     }
 
-    /// Gives back what is not used, unless something waits to be moved with it.
+    /// Refunds unused credit, unless a transfer waits for more.
     pub(super) fn pause(&mut self) {
         if !self.waits() {
-            self.give_back();
+            self.refund();
         }
     }
 
@@ -97,27 +97,27 @@ impl Meters {
         self.0.iter().any(|meter| meter.waiting.is_some())
     }
 
-    /// Gives back what is not used, and waits for nothing any more.
-    pub(super) fn give_back(&mut self) {
+    /// Refunds unused credit, and stops waiting.
+    pub(super) fn refund(&mut self) {
         for meter in &mut self.0 {
             meter.waiting = None;
-            meter.give_back();
+            meter.refund();
         }
     }
 }
 
-/// What one direction has of one budget.
+/// The credit of one direction with one budget.
 struct Meter {
     budget: Budget,
     credit: Option<Credit>,
-    waiting: Option<Patient>,
-    /// When something was last moved.
+    waiting: Option<RetryingAcquire>,
+    /// The time of the last transfer.
     moved_at: Option<Moment>,
 }
 
 struct Credit {
     permit: Permit<'static>,
-    /// Whether nothing of it was used yet.
+    /// Whether it is unused.
     whole: bool,
 }
 
@@ -146,7 +146,9 @@ impl Meter {
                 };
                 match rate.attempt(Demand::of(least)) {
                     Ok(permit) => self.credit = Some(Credit::new(permit.into_owned())),
-                    Err(_) => self.waiting = Some(Patient::new(rate.clone(), Demand::of(most))),
+                    Err(_) => {
+                        self.waiting = Some(RetryingAcquire::new(rate.clone(), Demand::of(most)))
+                    }
                 }
                 continue;
             };
@@ -167,7 +169,7 @@ impl Meter {
         }
     }
 
-    /// Whether there is probably more to move than what is asked for now. Of a new connection that is assumed.
+    /// Whether there is probably more to transfer than is asked for now. Assumed for a new connection.
     fn has_more(&self) -> bool {
         self.moved_at
             .is_none_or(|moved_at| self.now().since(moved_at) <= SOON)
@@ -182,7 +184,7 @@ impl Meter {
         if let Some(credit) = &mut self.credit {
             credit.whole = false;
             let used = credit.permit.cost().min(bytes);
-            // A rate gives nothing back for what is dropped.
+            // Dropping a permit of a rate refunds nothing.
             drop(credit.permit.split(used));
             if credit.permit.cost() == 0 {
                 self.credit = None;
@@ -190,7 +192,7 @@ impl Meter {
         }
     }
 
-    fn give_back(&mut self) {
+    fn refund(&mut self) {
         if let Some(mut credit) = self.credit.take() {
             if credit.whole {
                 credit.permit.undo();
@@ -200,18 +202,18 @@ impl Meter {
         }
     }
 
-    fn give_back_if_stale(&mut self) {
+    fn refund_if_stale(&mut self) {
         if let Some(credit) = &self.credit
             && self.now().since(credit.permit.granted_at()) > FRESH
         {
-            self.give_back();
+            self.refund();
         }
     }
 }
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.give_back();
+        self.refund();
     }
 }
 

@@ -1,22 +1,24 @@
 //! Bytes per second, shared fairly among connections.
 //!
-//! A [`Budget`] is a rate in bytes. Any number of [`Throttled`] connections may draw on it, in either direction,
-//! and one connection may draw on several at once: its own, and one for all.
+//! A [`Budget`] is a rate in bytes. Any number of [`Throttled`] connections can draw on it, in either direction, and one
+//! connection can draw on several: its own, and one shared by all.
 //!
-//! # Who gets how much
+//! # Fair shares
 //!
-//! While there is enough for everybody, a connection takes exactly what it moves. When there is not, connections queue,
-//! first come, first served, and each is given one *quantum* when its turn comes. Who has used up its quantum goes
-//! to the end of the queue. So connections that always have something to move get equal shares, whatever the sizes of
-//! their buffers, and those that want less than their share get what they want.
+//! While the budget suffices for all, a connection takes exactly what it transfers. Otherwise connections queue, first come
+//! first served, and each gets one *quantum* when its turn comes; with its quantum used up, it goes to the end of the queue.
+//! So connections that always have data get equal shares, whatever the sizes of their buffers, and connections that
+//! need less than their share get what they need.
 //!
-//! What a connection was given and finds no use for goes back at once: when there is nothing to read, when the other
-//! side takes no more, when a writer flushes, at the end, after an error, and when it is dropped. A connection that comes
-//! back after a pause is not given a quantum but what it has to move, until it comes back without a pause. Only a writer
-//! that stops in the middle of a quantum and does not flush keeps the rest: at most that one, and not for long. The same
-//! goes for a read or write that is given up while it waits: its turn is that of the next one.
+//! # Refunds
 //!
-//! No quantum is larger than the burst of its budget, so every size of buffer works with every budget.
+//! A connection refunds what it cannot use: when there is nothing to read, when the peer accepts no more, on flush, at the
+//! end of the stream, after an error, and when it is dropped. After a pause it asks for what it has to transfer rather
+//! than for a quantum, until it comes back without a pause. A writer that stops in the middle of a quantum and does not
+//! flush holds the rest, at most one quantum, for up to a second. A read or write that is cancelled while it waits leaves its
+//! place in the queue to the next one of its connection.
+//!
+//! A quantum is never larger than the burst of its budget, so every buffer size works with every budget.
 
 mod budget;
 mod meter;
@@ -62,7 +64,7 @@ pin_project! {
 }
 
 impl<T> Throttled<T> {
-    /// A connection without limits yet.
+    /// Wraps a connection, without limits yet.
     pub fn new(io: T) -> Self {
         Self {
             io,
@@ -71,34 +73,34 @@ impl<T> Throttled<T> {
         }
     }
 
-    /// Reads draw on this budget too.
+    /// Limits reads by `budget`, in addition to earlier ones.
     ///
-    /// Where there are several, name the narrowest first, usually the connection's own: it gives whole quanta, and what
-    /// it has given is held while the next is waited for. A turn is then worth the smallest of the quanta.
+    /// With several budgets, add the narrowest first, usually that of the connection: its quantum is held while the
+    /// connection waits for the next budget. A turn transfers the smallest of the quanta.
     #[must_use]
     pub fn reads(mut self, budget: &Budget) -> Self {
         self.reads.add(budget.clone());
         self
     }
 
-    /// Writes draw on this budget too. See [`reads`](Self::reads) for the order.
+    /// Limits writes by `budget`, in addition to earlier ones. See [`reads`](Self::reads) for the order.
     #[must_use]
     pub fn writes(mut self, budget: &Budget) -> Self {
         self.writes.add(budget.clone());
         self
     }
 
-    /// What is throttled.
+    /// The connection itself.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
-    /// What is throttled. Bytes moved this way are not counted.
+    /// The connection itself. Bytes transferred through it directly are not counted.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }
 
-    /// What is throttled, without its limits.
+    /// The connection, without its limits.
     pub fn into_inner(self) -> T {
         self.io
     }
@@ -176,19 +178,19 @@ impl<T: AsyncWrite> AsyncWrite for Throttled<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        // There is no more to come for now.
+        // The writer pauses.
         this.writes.pause();
         this.io.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        this.writes.give_back();
+        this.writes.refund();
         this.io.poll_shutdown(cx)
     }
 }
 
-/// How much went out.
+/// How many bytes were written.
 fn written(polled: &Poll<io::Result<usize>>) -> usize {
     match polled {
         Poll::Ready(Ok(count)) => *count,
