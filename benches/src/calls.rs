@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use plimsoll::kinds::{Provider, Weight};
 use plimsoll::{Concurrency, Denied, Gate, Rule, TokenBucket};
+use plimsoll_kinds::{Provider, Weight};
 
 use crate::asking::{Trial, asked};
 use crate::contender::Contender;

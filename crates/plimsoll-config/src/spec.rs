@@ -100,7 +100,7 @@ impl JsonSchema for Provider {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let limiter = generator.subschema_for::<Name>();
-        let weights = plimsoll::kinds::Weight::KNOWN.map(|weight| (weight.as_str(), &limiter));
+        let weights = plimsoll_kinds::Weight::KNOWN.map(|weight| (weight.as_str(), &limiter));
         let mut properties: serde_json::Map<String, serde_json::Value> = weights
             .into_iter()
             .map(|(weight, limiter)| (weight.to_owned(), limiter.clone().to_value()))

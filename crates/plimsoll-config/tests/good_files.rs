@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use plimsoll::Clock;
-use plimsoll::kinds::{Kind, Weight};
 use plimsoll_config::{Config, Format, Part};
+use plimsoll_kinds::{LimiterKind, Weight};
 use plimsoll_spec::{Entry, Node, Value as Tree, parse};
 use serde_json::Value;
 
@@ -99,10 +99,10 @@ routes:
     );
     let limits = config.build(&Clock::system()).expect("builds");
     let kind = |name| limits.limiter(name).map(|limiter| limiter.kind());
-    assert_eq!(kind("api"), Some(Kind::Rate));
-    assert_eq!(kind("disk"), Some(Kind::Resource));
-    assert_eq!(kind("both"), Some(Kind::Resource));
-    assert_eq!(kind("rates"), Some(Kind::Rate));
+    assert_eq!(kind("api"), Some(LimiterKind::Rate));
+    assert_eq!(kind("disk"), Some(LimiterKind::Resource));
+    assert_eq!(kind("both"), Some(LimiterKind::Resource));
+    assert_eq!(kind("rates"), Some(LimiterKind::Rate));
     assert_eq!((kind("user"), kind("p"), kind("outer")), (None, None, None));
 
     let api = limits.limiter("api").expect("a limiter");

@@ -8,9 +8,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use plimsoll::kinds::{AnyLimiter, Rate};
 use plimsoll::{Demand, ManualClock, PerKey, Permit, Reason};
 use plimsoll_config::{Changes, Config, Format, KeyedLimiter, Limits};
+use plimsoll_kinds::{AnyLimiter, Rate};
 
 /// Rates, with ten at once.
 const RATES: [&str; 10] = [

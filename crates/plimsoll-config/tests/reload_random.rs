@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use plimsoll::kinds::AnyLimiter;
 use plimsoll::{Acquire, Denied, ManualClock, PerKey, Permit, Reason, Snapshot};
 use plimsoll_config::{Config, Format, KeyedLimiter, Limits};
+use plimsoll_kinds::AnyLimiter;
 use proptest::prelude::*;
 
 /// A limiter as the file describes it.

@@ -10,9 +10,9 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use plimsoll::kinds::{AnyLimiter, Kind};
 use plimsoll::{Clock, Denied, Reason};
 use plimsoll_config::{Changes, Config, Format, Limits};
+use plimsoll_kinds::{AnyLimiter, LimiterKind};
 use server::Server;
 
 /// A store on this server as a file describes it, patient enough for a machine with much to do.
@@ -76,7 +76,11 @@ async fn two_processes_with_one_file_share_every_kind_of_limit() {
         );
         let (a, b) = (build(&text), build(&text));
         let resource = kind.starts_with("concurrency");
-        let expected = if resource { Kind::Resource } else { Kind::Rate };
+        let expected = if resource {
+            LimiterKind::Resource
+        } else {
+            LimiterKind::Rate
+        };
         assert_eq!(one(&a, "one").kind(), expected, "{kind}");
         assert_eq!(a.keyed("keys").expect("there").kind(), expected, "{kind}");
 
@@ -166,7 +170,7 @@ limiters:
     let both = one(&a, "both");
     assert_eq!(
         (both.kind(), one(&a, "rates").kind()),
-        (Kind::Resource, Kind::Rate)
+        (LimiterKind::Resource, LimiterKind::Rate)
     );
     let mut first = both.acquire(2.into()).await.expect("granted");
     let denied = both.acquire(1.into()).await.expect_err("no slot");

@@ -3,15 +3,15 @@
 //! The header says how large a batch will be in memory, so that can be asked for before it is. How many items there
 //! are is a rate; the memory they take is held until the batch has been used.
 //!
-//! Run: `cargo run -p plimsoll --example limit_batch`
+//! Run: `cargo run -p plimsoll-kinds --example limit_batch`
 
 #![expect(clippy::print_stdout, reason = "an example that shows what it does")]
 
 use std::error::Error;
 use std::time::Duration;
 
-use plimsoll::kinds::{Demands, Provider, Weight};
 use plimsoll::{Clock, Concurrency, Gate, InvalidLimit, Queue, Quota, TokenBucket};
+use plimsoll_kinds::{Demands, Provider, Weight};
 
 /// What is known of a batch before it is unpacked.
 pub(crate) struct Packed {

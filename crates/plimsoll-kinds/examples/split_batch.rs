@@ -3,15 +3,15 @@
 //! Each part is reserved. One that could only be used later is cancelled by dropping the reservation, so that what is
 //! dropped costs its tenant nothing.
 //!
-//! Run: `cargo run -p plimsoll --example split_batch`
+//! Run: `cargo run -p plimsoll-kinds --example split_batch`
 
 #![expect(clippy::print_stdout, reason = "an example that shows what it does")]
 
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use plimsoll::kinds::{Permits, Provider, Weight};
 use plimsoll::{Clock, Denied, Gate, InvalidLimit, Quota, TokenBucket};
+use plimsoll_kinds::{Permits, Provider, Weight};
 
 /// A line of a log, and whose it is.
 #[derive(Clone, PartialEq, Debug)]

@@ -3,7 +3,7 @@
 //! The thread that reads waits synchronously. While it does, nothing is read, the sender's window fills up, and the
 //! sender slows down. The work runs elsewhere and holds the memory of its frame until it is done.
 //!
-//! Run: `cargo run -p plimsoll --example stream_receiver`
+//! Run: `cargo run -p plimsoll-kinds --example stream_receiver`
 
 #![expect(clippy::print_stdout, reason = "an example that shows what it does")]
 
@@ -11,8 +11,8 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
-use plimsoll::kinds::Resource;
 use plimsoll::{Concurrency, Demand, Denied, Gate, Outcome, Queue};
+use plimsoll_kinds::Resource;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 

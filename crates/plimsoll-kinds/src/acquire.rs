@@ -1,51 +1,54 @@
-//! Asking for several weights at once: all or none.
+//! Acquiring for several weights at once: all or none.
 
-use super::provider::Limited;
-use super::{Demands, Permits, Provider, Weight};
-use crate::together::{Refuser, Request, block_on};
-use crate::{Demand, Denied};
+use plimsoll::together::{Permits, Refuser, Request, block_on};
+use plimsoll::{Demand, Denied};
+
+use crate::demands::Demands;
+use crate::provider::{Limited, Provider};
+use crate::weight::Weight;
 
 impl Provider {
-    /// Takes for all weights now, or for none. Never waits.
+    /// Acquires for all weights now, or for none. Never waits.
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that refuses, with the moment at which all would grant.
+    /// The refusal of the first limiter that refuses, with the moment at which all of them would grant.
     #[inline]
     pub fn try_acquire<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Permits<'_>, Denied> {
         let demands = demands.into();
         self.check_saturation()?;
-        let mut held = Permits::new();
-        self.asked(&demands).try_acquire(&mut held)?;
-        Ok(held)
+        let mut permits = Permits::new();
+        self.request(&demands).try_acquire(&mut permits)?;
+        Ok(permits)
     }
 
-    /// Takes for all weights, waiting in the queue of the limiter that refuses. It holds nothing while it waits; when its
-    /// turn has come it asks the others again. See [`All`](crate::All#waiting).
+    /// Acquires for all weights, waiting in the queues of the limiters that refuse.
     ///
-    /// A limiter without a queue is not waited for. What it can promise for later is to be had by
-    /// [`reserve`](Self::reserve), and waited for with [`Reserved::wait_blocking`](super::Reserved::wait_blocking).
+    /// The request holds no permits while it waits, and is served when all limiters have room at once. See
+    /// [`All`](plimsoll::All#waiting). A limiter without a queue refuses; [`reserve`](Self::reserve) gets what such a limiter
+    /// can promise for later.
     ///
-    /// Nothing happens before the first poll. Dropping the future leaves the queue at once.
+    /// Nothing happens before the first poll. Dropping the future leaves the queues.
     ///
     /// # Errors
     ///
-    /// The refusal of one that does not let it wait: at once, if it is known that the wait takes longer than the demand
-    /// is willing to.
+    /// The refusal of a limiter in which the request cannot wait, or not for long enough.
     pub async fn acquire<'d>(
         &self,
         demands: impl Into<Demands<'d>>,
     ) -> Result<Permits<'_>, Denied> {
         let demands = demands.into();
-        let mut held = Permits::new();
-        if let Some(refuser) = self.attempt(&demands, &mut held)? {
-            self.asked(&demands).acquire(refuser, &mut held).await?;
+        let mut permits = Permits::new();
+        if let Some(refuser) = self.attempt(&demands, &mut permits)? {
+            self.request(&demands)
+                .acquire(refuser, &mut permits)
+                .await?;
         }
-        Ok(held)
+        Ok(permits)
     }
 
-    /// [`acquire`](Self::acquire), blocking the thread while it waits. For threads outside of async runtimes; bound the
-    /// wait with [`Demands::within`].
+    /// [`acquire`](Self::acquire), blocking the thread while it waits. For threads outside async runtimes; bound the
+    /// wait by [`Demands::within`].
     ///
     /// # Errors
     ///
@@ -54,27 +57,27 @@ impl Provider {
         &self,
         demands: impl Into<Demands<'d>>,
     ) -> Result<Permits<'_>, Denied> {
-        let mut held = Permits::new();
-        self.take_blocking(&demands.into(), &mut held)?;
-        Ok(held)
+        let mut permits = Permits::new();
+        self.acquire_into(&demands.into(), &mut permits)?;
+        Ok(permits)
     }
 
-    /// [`acquire_blocking`](Self::acquire_blocking), into a place that is there already.
+    /// [`acquire_blocking`](Self::acquire_blocking), into permits of the caller.
     #[inline]
-    pub(super) fn take_blocking<'a>(
+    pub(crate) fn acquire_into<'a>(
         &'a self,
         demands: &Demands<'_>,
-        held: &mut Permits<'a>,
+        permits: &mut Permits<'a>,
     ) -> Result<(), Denied> {
-        match self.attempt(demands, held)? {
-            Some(refuser) => block_on(self.asked(demands).acquire(refuser, held)),
+        match self.attempt(demands, permits)? {
+            Some(refuser) => block_on(self.request(demands).acquire(refuser, permits)),
             None => Ok(()),
         }
     }
 
-    /// The limiter that is asked, if it is the only one: the common case, and permits need no list then.
+    /// The only limiter that is asked, if there is one: the common case, which needs no list of permits.
     #[inline]
-    pub(super) fn only(&self, demands: &Demands<'_>) -> Option<(&Limited, Demand)> {
+    pub(crate) fn only(&self, demands: &Demands<'_>) -> Option<(&Limited, Demand)> {
         let mut asked = self.limits.iter().filter_map(|limited| {
             let cost = demands.cost(limited.weight)?;
             Some((limited, cost))
@@ -86,28 +89,28 @@ impl Provider {
         Some((limited, demands.like.for_cost(cost)))
     }
 
-    /// Takes for all now; or says who refused, for a caller that waits then.
+    /// Acquires for all now, or returns the limiter that refused, for a caller that will wait.
     #[inline]
     fn attempt<'a>(
         &'a self,
         demands: &Demands<'_>,
-        held: &mut Permits<'a>,
+        permits: &mut Permits<'a>,
     ) -> Result<Option<Refuser>, Denied> {
         self.check_saturation()?;
-        let asked = self.asked(demands);
+        let request = self.request(demands);
         if demands.like.is_at_once() {
-            return asked.try_acquire(held).map(|()| None);
+            return request.try_acquire(permits).map(|()| None);
         }
         if self.group.is_remote() {
             // A member in a store is asked when all others have granted.
             return Ok(Some(Refuser::STORE));
         }
-        Ok(asked.attempt(held).err())
+        Ok(request.attempt(permits).err())
     }
 
-    /// What is asked of the limiters.
+    /// The demands as a request to the group.
     #[inline]
-    pub(super) fn asked<'a, 'd>(
+    pub(crate) fn request<'a, 'd>(
         &'a self,
         demands: &'d Demands<'_>,
     ) -> Request<'a, Weight, impl Fn(Weight) -> Option<u32> + Copy + use<'d>> {

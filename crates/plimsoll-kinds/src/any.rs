@@ -2,25 +2,24 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Basic, Rate, Resource};
-use crate::limiter::Parts;
-use crate::{
-    Acquire, All, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Partition, Permit,
-    Reservation, Rule, Snapshot, Source, Standing,
-};
+use plimsoll::{All, Gate, InvalidLimit, Limiter, Partition, Rule};
 
-/// Which kind a limiter is, where only a file can tell.
+use crate::basic::Basic;
+use crate::rate::Rate;
+use crate::resource::Resource;
+
+/// The kind of a limiter, where it is known only at run time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum LimiterKind {
     /// Yes or no, without a weight.
     Basic,
     /// A cost over time.
     Rate,
-    /// A cost until it is given back.
+    /// A cost until it is returned.
     Resource,
 }
 
-impl Kind {
+impl LimiterKind {
     /// The word used in configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -32,20 +31,22 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for LimiterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// A limiter of one of the three kinds.
+/// A limiter of one of the three kinds, known only at run time: one from a file.
+///
+/// It dereferences to the [`Limiter`], converts into a [`Resource`], and fallibly into a [`Rate`]. Clones share the limiter.
 ///
 /// ```
-/// use plimsoll::kinds::{AnyLimiter, Kind, Rate};
 /// use plimsoll::{Concurrency, Gate};
+/// use plimsoll_kinds::{AnyLimiter, LimiterKind, Rate};
 ///
 /// let any = AnyLimiter::from(Gate::builder(Concurrency::new(10)).name("slots").build());
-/// assert_eq!(any.kind(), Kind::Resource);
+/// assert_eq!(any.kind(), LimiterKind::Resource);
 /// let invalid = Rate::try_from(any).unwrap_err();
 /// assert_eq!(invalid.to_string(), "`kind` is resource (slots): expected rate or basic");
 /// ```
@@ -55,18 +56,18 @@ pub enum AnyLimiter {
     Basic(Basic),
     /// A cost over time.
     Rate(Rate),
-    /// A cost until it is given back.
+    /// A cost until it is returned.
     Resource(Resource),
 }
 
 impl AnyLimiter {
-    /// Which kind it is.
+    /// Its kind.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> LimiterKind {
         match self {
-            Self::Basic(_) => Kind::Basic,
-            Self::Rate(_) => Kind::Rate,
-            Self::Resource(_) => Kind::Resource,
+            Self::Basic(_) => LimiterKind::Basic,
+            Self::Rate(_) => LimiterKind::Rate,
+            Self::Resource(_) => LimiterKind::Resource,
         }
     }
 
@@ -107,7 +108,7 @@ impl From<Resource> for AnyLimiter {
     }
 }
 
-/// A resource if its rule is given back to, otherwise a rate.
+/// A resource if permits are returned to its rule, otherwise a rate.
 impl<R: Rule> From<Gate<R>> for AnyLimiter {
     fn from(gate: Gate<R>) -> Self {
         if R::RETURNS_PERMITS {
@@ -125,14 +126,14 @@ impl<R: Rule> From<Partition<R>> for AnyLimiter {
     }
 }
 
-/// A resource: of its members nobody knows.
+/// A resource: the kinds of its members are not known.
 impl From<All> for AnyLimiter {
     fn from(all: All) -> Self {
         Self::Resource(all.into())
     }
 }
 
-/// What a file asks for and the compiler cannot check.
+/// Every kind but a resource.
 impl TryFrom<AnyLimiter> for Rate {
     type Error = InvalidLimit;
 
@@ -143,7 +144,7 @@ impl TryFrom<AnyLimiter> for Rate {
             AnyLimiter::Resource(resource) => {
                 let which = match resource.name() {
                     Some(name) => format!("resource ({name})"),
-                    None => Kind::Resource.to_string(),
+                    None => LimiterKind::Resource.to_string(),
                 };
                 Err(InvalidLimit::new("kind", which, "rate or basic"))
             }
@@ -151,81 +152,13 @@ impl TryFrom<AnyLimiter> for Rate {
     }
 }
 
-/// It answers what the limiter in it answers; so every kind can stand where a permit can be held.
-impl Limiter for AnyLimiter {
-    fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.shared().try_acquire(demand)
-    }
-
-    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.shared().attempt(demand)
-    }
-
-    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
-        self.shared().attempt_owned(demand)
-    }
-
-    fn undo(&self, permit: Permit<'_>) {
-        self.shared().undo(permit);
-    }
-
-    fn acquire(&self, demand: Demand) -> Acquire<'_> {
-        self.shared().acquire(demand)
-    }
-
-    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
-        self.shared().acquire_owned(demand)
-    }
-
-    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        self.shared().reserve(demand)
-    }
-
-    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
-        self.shared().estimate(demand)
-    }
-
-    fn charge(&self, cost: u32) {
-        self.shared().charge(cost);
-    }
-
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
-        self.shared().settle(permit, cost);
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.shared().snapshot()
-    }
-
-    fn standing(&self) -> Standing {
-        self.shared().standing()
-    }
-
-    fn check_saturation(&self) -> Result<(), Denied> {
-        self.shared().check_saturation()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.shared().is_remote()
-    }
-
-    fn close(&self) {
-        self.shared().close();
-    }
-
-    fn name(&self) -> Option<&str> {
-        self.shared().name()
-    }
-
-    fn clock(&self) -> &Clock {
-        self.shared().clock()
-    }
-
-    fn source(&self) -> &dyn Source {
-        self.shared().source()
-    }
-
-    fn parts(&self) -> Parts<'_> {
-        self.shared().parts()
+/// Every kind: a place that holds permits can use all of them.
+impl From<AnyLimiter> for Resource {
+    fn from(any: AnyLimiter) -> Self {
+        match any {
+            AnyLimiter::Basic(basic) => basic.into(),
+            AnyLimiter::Rate(rate) => rate.into(),
+            AnyLimiter::Resource(resource) => resource,
+        }
     }
 }

@@ -2,21 +2,20 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::name::Name;
-use crate::{
+use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, Permit, Reason, Reservation, Snapshot,
     Source,
 };
 
-/// Says whether anything new may be started at all: because of memory, of a processor, of a switch somebody has turned.
+/// Tells whether anything new may start: because of memory, processor time, or a switch that an operator has set.
 ///
-/// Any function that answers so is one.
+/// Implemented for closures.
 pub trait Saturation: Send + Sync {
-    /// Whether anything new may be started. Called for every request, so it should only look.
+    /// Whether anything new may start. Called for every request, so it should be cheap.
     ///
     /// # Errors
     ///
-    /// [`Denied`], as a rule with the reason [`Saturated`](Reason::Saturated), if not.
+    /// [`Denied`], usually with the reason [`Saturated`](Reason::Saturated), if not.
     fn check_saturation(&self) -> Result<(), Denied>;
 }
 
@@ -26,10 +25,10 @@ impl<F: Fn() -> Result<(), Denied> + Send + Sync> Saturation for F {
     }
 }
 
-/// A limiter that says yes or no, without a weight.
+/// A limiter that admits or refuses, whatever the cost. Clones share it.
 ///
 /// ```
-/// use plimsoll::kinds::Basic;
+/// use plimsoll_kinds::Basic;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicBool, Ordering};
 ///
@@ -43,16 +42,16 @@ impl<F: Fn() -> Result<(), Denied> + Send + Sync> Saturation for F {
 /// ```
 #[derive(Clone)]
 pub struct Basic {
-    pub(super) limiter: Arc<dyn Limiter>,
+    pub(crate) limiter: Arc<dyn Limiter>,
 }
 
 impl Basic {
-    /// A limiter that asks `saturation`. Its refusals have this name unless they have one already.
+    /// A limiter that asks `saturation`. Refusals without a name get this one.
     pub fn new(name: &str, saturation: impl Saturation + 'static) -> Self {
-        Self::with(Some(Name::new(name)), saturation)
+        Self::with(Some(name.into()), saturation)
     }
 
-    /// A limiter that is saturated while `saturated` says so.
+    /// A limiter that is saturated while `saturated` returns true.
     pub fn when(name: &str, saturated: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         let refusal = Denied::new(Reason::Saturated).with_limiter(name);
         Self::new(name, move || {
@@ -64,8 +63,8 @@ impl Basic {
         })
     }
 
-    fn with(name: Option<Name>, saturation: impl Saturation + 'static) -> Self {
-        let limiter = Arc::new_cyclic(|me| Weightless {
+    fn with(name: Option<Box<str>>, saturation: impl Saturation + 'static) -> Self {
+        let limiter = Arc::new_cyclic(|me| SaturationLimiter {
             me: Weak::clone(me),
             name,
             clock: Clock::system(),
@@ -75,22 +74,22 @@ impl Basic {
         Self { limiter }
     }
 
-    /// Whether anything new may be started.
+    /// Whether anything new may start.
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why not.
+    /// The refusal, if not.
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.limiter.check_saturation()
     }
 
-    /// Its name.
+    /// The name of the limiter.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.limiter.name()
     }
 
-    /// Refuses everybody from now on.
+    /// Refuses everything from now on.
     pub fn close(&self) {
         self.limiter.close();
     }
@@ -108,32 +107,38 @@ impl fmt::Debug for Basic {
     }
 }
 
-/// A limiter of which only the saturation is known: whatever the cost, it is granted or not.
-struct Weightless<S> {
+/// A limiter that knows only whether it is saturated: every cost is granted, or none is.
+struct SaturationLimiter<S> {
     me: Weak<Self>,
-    name: Option<Name>,
+    name: Option<Box<str>>,
     clock: Clock,
     closed: AtomicBool,
     saturation: S,
 }
 
-impl<S: Saturation> Weightless<S> {
+impl<S: Saturation> SaturationLimiter<S> {
     fn permit(&self, demand: Demand) -> Permit<'_>
     where
         S: 'static,
     {
-        Permit::new(self, demand.granted(self.clock.now()), false)
+        let grant = Grant {
+            cost: demand.cost(),
+            taken: self.clock.now(),
+            priority: demand.class(),
+            timed: false,
+        };
+        Permit::new(self, grant, false)
     }
 
     fn name_refusal(&self, denied: Denied) -> Denied {
-        match self.name {
-            Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),
+        match &self.name {
+            Some(name) if denied.limiter().is_none() => denied.with_limiter(name),
             _ => denied,
         }
     }
 }
 
-impl<S: Saturation + 'static> Source for Weightless<S> {
+impl<S: Saturation + 'static> Source for SaturationLimiter<S> {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
     fn undo(&self, _grant: Grant, _whole: bool) {}
@@ -146,14 +151,14 @@ impl<S: Saturation + 'static> Source for Weightless<S> {
     }
 }
 
-impl<S: Saturation + 'static> Limiter for Weightless<S> {
+impl<S: Saturation + 'static> Limiter for SaturationLimiter<S> {
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.check_saturation().map(|()| self.permit(demand))
     }
 
-    /// There is nothing to wait for.
+    /// It has no queue.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
-        Acquire::from_future(async move { self.try_acquire(demand) })
+        Acquire::at_once(self, demand)
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
@@ -167,23 +172,15 @@ impl<S: Saturation + 'static> Limiter for Weightless<S> {
         self.check_saturation()
     }
 
-    /// It knows of no limit: everything is available, or nothing.
+    /// Everything is available, or nothing is.
     fn snapshot(&self) -> Snapshot {
-        let (limit, in_use) = (u64::from(u32::MAX), 0);
-        if self.check_saturation().is_ok() {
-            Snapshot {
-                limit,
-                available: limit,
-                in_use,
-                ..Snapshot::default()
-            }
+        let limit = u64::from(u32::MAX);
+        let available = if self.check_saturation().is_ok() {
+            limit
         } else {
-            Snapshot {
-                limit,
-                in_use: limit,
-                ..Snapshot::default()
-            }
-        }
+            0
+        };
+        Snapshot::of(limit, available)
     }
 
     fn close(&self) {
@@ -191,7 +188,7 @@ impl<S: Saturation + 'static> Limiter for Weightless<S> {
     }
 
     fn name(&self) -> Option<&str> {
-        self.name.map(Name::as_str)
+        self.name.as_deref()
     }
 
     fn clock(&self) -> &Clock {

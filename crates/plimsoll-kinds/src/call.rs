@@ -1,11 +1,15 @@
-//! Limiting a call: ask, wait within the deadline, run, give back.
+//! Limiting a call: acquire, run, return the permit.
 
 use std::future::Future;
 
-use super::{Basic, Demands, Permits, Provider};
-use crate::{Demand, Denied, Limiter, Outcome};
+use plimsoll::together::Permits;
+use plimsoll::{Demand, Denied, Limiter, Outcome};
 
-/// Ok is a success. An error says nothing about the load: it may be the caller's fault.
+use crate::basic::Basic;
+use crate::demands::Demands;
+use crate::provider::Provider;
+
+/// `Ok` is a success. An error says nothing about the load: the caller may have caused it.
 fn of_result<T, E>(result: &Result<T, E>) -> Outcome {
     if result.is_ok() {
         Outcome::Success
@@ -19,11 +23,11 @@ fn flat<T, E: From<Denied>>(result: Result<Result<T, E>, Denied>) -> Result<T, E
     result.unwrap_or_else(|denied| Err(denied.into()))
 }
 
-/// Calls around which a limiter is held, whatever its kind.
+/// Runs calls under the permit of a limiter, whatever its kind.
 ///
 /// ```
-/// use plimsoll::kinds::{LimitCall, Rate, Resource};
 /// use plimsoll::{Concurrency, Denied, Gate, TokenBucket};
+/// use plimsoll_kinds::{LimitCall, Rate, Resource};
 ///
 /// let rate = Rate::from(Gate::new(TokenBucket::per_second(100)));
 /// let slots = Resource::from(Gate::new(Concurrency::new(10)));
@@ -32,11 +36,11 @@ fn flat<T, E: From<Denied>>(result: Result<Result<T, E>, Denied>) -> Result<T, E
 /// # Ok::<(), Denied>(())
 /// ```
 ///
-/// The permit is given back when the call returns, and with it whether it was a success: [`Ok`] is one, an error says
-/// [nothing](Outcome::Ignore). It is given back, and says nothing, when the call panics or is cancelled, too.
+/// The permit is returned when the call returns, with the outcome: [`Ok`] is a success, an error is
+/// [ignored](Outcome::Ignore). If the call panics or is cancelled, the permit is returned and the outcome is ignored.
 ///
-/// A limiter with a queue is waited for: in a runtime call [`limit_call_async`](Self::limit_call_async), elsewhere bound
-/// the wait with [`Demand::within`].
+/// If the limiter has a queue, the call waits in it: inside a runtime use [`limit_call_async`](Self::limit_call_async),
+/// outside bound the wait by [`Demand::within`].
 pub trait LimitCall: Limiter {
     /// Runs `call` under a permit, blocking the thread while it waits for it.
     ///
@@ -52,7 +56,7 @@ pub trait LimitCall: Limiter {
         flat(self.limit_call_with(demand, of_result, call))
     }
 
-    /// Runs `call` under a permit; `outcome` tells from what it returns how it went.
+    /// Runs `call` under a permit; `outcome` derives the outcome from its result.
     ///
     /// # Errors
     ///
@@ -83,7 +87,7 @@ pub trait LimitCall: Limiter {
         async move { flat(self.limit_call_async_with(demand, of_result, call).await) }
     }
 
-    /// Waits for a permit and for `call`; `outcome` tells from what it returns how it went.
+    /// Waits for a permit and for `call`; `outcome` derives the outcome from its result.
     fn limit_call_async_with<T: Send>(
         &self,
         demand: impl Into<Demand> + Send,
@@ -106,7 +110,7 @@ pub trait LimitCall: Limiter {
 impl<L: Limiter + ?Sized> LimitCall for L {}
 
 impl Basic {
-    /// Runs `call` unless it is saturated.
+    /// Runs `call` unless the limiter is saturated.
     ///
     /// # Errors
     ///
@@ -125,8 +129,8 @@ impl Provider {
     /// Runs `call` under permits for all weights, blocking the thread while it waits for them.
     ///
     /// ```
-    /// use plimsoll::kinds::{Demands, Provider, Weight};
     /// use plimsoll::{Concurrency, Gate, Queue};
+    /// use plimsoll_kinds::{Demands, Provider, Weight};
     /// use std::time::Duration;
     ///
     /// let gate = Gate::builder(Concurrency::new(10)).queue(Queue::lifo(100)).build();
@@ -153,7 +157,7 @@ impl Provider {
         flat(self.limit_call_with(demands, of_result, call))
     }
 
-    /// Runs `call` under permits for all weights; `outcome` tells from what it returns how it went.
+    /// Runs `call` under permits for all weights; `outcome` derives the outcome from its result.
     ///
     /// # Errors
     ///
@@ -174,7 +178,7 @@ impl Provider {
         self.limit_several(&demands, outcome, call)
     }
 
-    /// Kept apart so that the common case stays small enough to be inlined.
+    /// A function of its own, so that the common case stays small enough to be inlined.
     #[inline(never)]
     fn limit_several<T>(
         &self,
@@ -182,11 +186,11 @@ impl Provider {
         outcome: impl FnOnce(&T) -> Outcome,
         call: impl FnOnce() -> T,
     ) -> Result<T, Denied> {
-        // Filled where it lies: moving it costs more than asking a limiter.
-        let mut held = Permits::new();
-        self.take_blocking(demands, &mut held)?;
+        // Filled in place: moving it costs more than asking a limiter.
+        let mut permits = Permits::new();
+        self.acquire_into(demands, &mut permits)?;
         let result = call();
-        held.finish_all(outcome(&result));
+        permits.finish_all(outcome(&result));
         Ok(result)
     }
 
@@ -203,7 +207,7 @@ impl Provider {
         flat(self.limit_call_async_with(demands, of_result, call).await)
     }
 
-    /// Waits for permits for all weights, and for `call`; `outcome` tells from what it returns how it went.
+    /// Waits for permits for all weights, and for `call`; `outcome` derives the outcome from its result.
     ///
     /// # Errors
     ///
@@ -214,9 +218,9 @@ impl Provider {
         outcome: impl FnOnce(&T) -> Outcome,
         call: impl Future<Output = T>,
     ) -> Result<T, Denied> {
-        let held = self.acquire(demands).await?;
+        let permits = self.acquire(demands).await?;
         let result = call.await;
-        held.finish(outcome(&result));
+        permits.finish(outcome(&result));
         Ok(result)
     }
 }

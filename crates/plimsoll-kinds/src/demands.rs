@@ -1,33 +1,34 @@
 use std::time::Duration;
 
-use super::Weight;
-use crate::{Demand, Moment, Priority};
+use plimsoll::{Demand, Moment, Priority};
 
-/// What is asked of a [`Provider`](super::Provider): a cost for each weight, and how it may be waited for.
+use crate::weight::Weight;
+
+/// What is asked of a [`Provider`](crate::Provider): a cost for each weight, a priority, and how long to wait.
 ///
-/// A list of costs is one that waits as long as it takes:
+/// Made from a list of costs, for which it waits as long as necessary unless a timeout is set:
 ///
 /// ```
 /// use plimsoll::Priority;
-/// use plimsoll::kinds::{Demands, Weight};
+/// use plimsoll_kinds::{Demands, Weight};
 /// use std::time::Duration;
 ///
 /// let costs = [(Weight::REQUEST_COUNT, 1), (Weight::NETWORK_BYTES, 512)];
 /// let demands = Demands::of(&costs).priority(Priority::Critical).within(Duration::from_millis(50));
 /// ```
 ///
-/// The order of the list does not matter: there is [one order](Weight#the-order). A weight that is there twice counts
-/// once, with both costs.
+/// The order of the list does not matter: weights are acquired in [their order](Weight#the-order). Costs of the same weight
+/// are added.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Demands<'a> {
     costs: &'a [(Weight, u32)],
     /// Everything but the cost.
-    pub(super) like: Demand,
+    pub(crate) like: Demand,
 }
 
 impl<'a> Demands<'a> {
-    /// These costs, of normal priority, waited for as long as it takes.
+    /// These costs, at normal priority, without a timeout.
     pub const fn of(costs: &'a [(Weight, u32)]) -> Self {
         Self {
             costs,
@@ -35,13 +36,13 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// Puts the demand into another class.
+    /// The priority class.
     pub const fn priority(mut self, priority: Priority) -> Self {
         self.like = self.like.priority(priority);
         self
     }
 
-    /// Waits at most this long, for all weights together. A wait known to take longer is refused at once.
+    /// Waits at most this long, for all weights together. A demand known to wait longer is refused at once.
     pub const fn within(mut self, timeout: Duration) -> Self {
         self.like = self.like.within(timeout);
         self
@@ -54,9 +55,9 @@ impl<'a> Demands<'a> {
         self
     }
 
-    /// What is asked for under `weight`, if anything.
+    /// The cost of `weight`, if it is asked for.
     #[inline]
-    pub(super) fn cost(&self, weight: Weight) -> Option<u32> {
+    pub(crate) fn cost(&self, weight: Weight) -> Option<u32> {
         let mut costs = self.costs.iter().filter(|(key, _)| *key == weight);
         let (_, first) = costs.next()?;
         Some(costs.fold(*first, |sum, (_, cost)| sum.saturating_add(*cost)))

@@ -1,36 +1,41 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{AnyLimiter, Basic, Rate, Resource, Weight};
-use crate::together::Group;
-use crate::{Denied, InvalidLimit};
+use plimsoll::together::Group;
+use plimsoll::{Denied, InvalidLimit};
 
-/// Whatever has limiters for weights: a file, a registry, a service.
+use crate::any::AnyLimiter;
+use crate::basic::Basic;
+use crate::rate::Rate;
+use crate::resource::Resource;
+use crate::weight::Weight;
+
+/// A source of limiters by weight: a file, a registry, a service.
 ///
-/// It is asked when a program starts; a [`Provider`] then keeps the answers.
+/// [`Provider::of`] asks it once, when the program starts.
 pub trait Provides {
-    /// The limiter for a weight; `None` if the weight is not limited.
+    /// The limiter of a weight; `None` if the weight is not limited.
     ///
     /// # Errors
     ///
-    /// If there should be one and cannot be. It is never taken for "not limited".
+    /// If the limiter cannot be made. An error is never taken for "not limited".
     fn limiter(&self, weight: Weight) -> Result<Option<AnyLimiter>, InvalidLimit>;
 
-    /// What says yes or no for all weights, if anything does.
+    /// A basic limiter for all weights, if there is one.
     ///
     /// # Errors
     ///
-    /// If there should be one and cannot be.
+    /// If it cannot be made.
     fn basic(&self) -> Result<Option<Basic>, InvalidLimit> {
         Ok(None)
     }
 }
 
-/// The limiters of a place, by weight.
+/// The limiters of a place, by weight. Clones share them.
 ///
 /// ```
-/// use plimsoll::kinds::{Provider, Weight};
 /// use plimsoll::{Concurrency, Gate, TokenBucket};
+/// use plimsoll_kinds::{Provider, Weight};
 ///
 /// let bytes = Gate::builder(TokenBucket::per_second(1000)).name("bytes").build();
 /// let provider = Provider::builder()
@@ -45,40 +50,39 @@ pub trait Provides {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # How it asks
+/// # How it decides
 ///
-/// First whether anything is saturated, of all its limiters, whether or not their weight is asked for. Then the
-/// limiters of the weights, in [the order of weights](Weight#the-order), all or none: when one refuses, it is as if none
-/// had been asked, rates and penalties too. A limiter that several weights share is asked for the sum. A weight without a
-/// limiter is not limited.
+/// 1. It checks all its limiters for saturation, whether or not their weight is asked for.
+/// 2. It acquires from the limiters of the weights, in [the order of weights](Weight#the-order), all or none: if one
+///    refuses, the others are as if they had not been asked, rates and penalties included.
 ///
-/// A clone is the same provider.
+/// A limiter that several weights share is asked for the sum. A weight without a limiter is not limited.
 #[derive(Clone)]
 pub struct Provider {
-    pub(super) basics: Arc<[Basic]>,
+    pub(crate) basics: Arc<[Basic]>,
     /// In the order of weights; of several with one weight, in the order of their providers.
-    pub(super) limits: Arc<[Limited]>,
-    /// The same, to be asked together.
-    pub(super) group: Arc<Group<Weight>>,
+    pub(crate) limits: Arc<[Limited]>,
+    /// The same limiters, to be acquired together.
+    pub(crate) group: Arc<Group<Weight>>,
 }
 
 #[derive(Clone)]
-pub(super) struct Limited {
-    pub(super) weight: Weight,
-    pub(super) limiter: AnyLimiter,
+pub(crate) struct Limited {
+    pub(crate) weight: Weight,
+    pub(crate) limiter: AnyLimiter,
 }
 
 impl Provider {
-    /// A provider with these limiters.
+    /// A builder without limiters.
     pub fn builder() -> ProviderBuilder {
         ProviderBuilder::default()
     }
 
-    /// Asks `source` once for each of `weights` and keeps its answers.
+    /// Asks `source` once for each of `weights`.
     ///
     /// # Errors
     ///
-    /// The first error of `source`, or if a weight is there twice.
+    /// The first error of `source`, or if a weight occurs twice.
     pub fn of(source: &dyn Provides, weights: &[Weight]) -> Result<Self, InvalidLimit> {
         let mut builder = Self::builder();
         if let Some(basic) = source.basic()? {
@@ -92,9 +96,9 @@ impl Provider {
         builder.build()
     }
 
-    /// Several as one: each weight is asked of all of them, in this order, all or none.
+    /// Several providers as one: a weight is acquired from all of them, in this order, all or none.
     ///
-    /// A limiter that two of them share is asked once. No provider at all limits nothing.
+    /// A limiter that two of them share is asked once. Without any provider nothing is limited.
     #[must_use]
     pub fn all(providers: impl IntoIterator<Item = Self>) -> Self {
         let mut basics: Vec<Basic> = Vec::new();
@@ -138,20 +142,20 @@ impl Provider {
         weights.filter(move |weight| last.replace(*weight) != Some(*weight))
     }
 
-    /// The limiters of a weight, as they were given.
+    /// The limiters of a weight.
     pub fn limiters(&self, weight: Weight) -> impl Iterator<Item = &AnyLimiter> {
         let limits = self.limits.iter();
         let of_weight = limits.filter(move |limited| limited.weight == weight);
         of_weight.map(|limited| &limited.limiter)
     }
 
-    /// What limits `weight`, for a place that cannot hold a permit; `None` if nothing does.
+    /// The limiter of `weight`, for a place that cannot hold a permit; `None` if the weight is not limited.
     ///
-    /// What says yes or no for all weights is part of it, so it is asked for every demand.
+    /// Basic limiters are part of it.
     ///
     /// # Errors
     ///
-    /// If it is limited by a [`Resource`].
+    /// If the weight is limited by a [`Resource`].
     pub fn rate(&self, weight: Weight) -> Result<Option<Rate>, InvalidLimit> {
         let mut rates: Vec<Rate> = self.basics.iter().cloned().map(Rate::from).collect();
         for limiter in self.limiters(weight) {
@@ -163,9 +167,9 @@ impl Provider {
         Ok(rates.pop())
     }
 
-    /// What limits `weight`, for a place that can hold a permit; `None` if nothing does.
+    /// The limiter of `weight`, for a place that can hold a permit; `None` if the weight is not limited.
     ///
-    /// What says yes or no for all weights is part of it, so it is asked for every demand.
+    /// Basic limiters are part of it.
     #[must_use]
     pub fn resource(&self, weight: Weight) -> Option<Resource> {
         let basics = self.basics.iter().cloned().map(Resource::from);
@@ -177,11 +181,11 @@ impl Provider {
         all.pop()
     }
 
-    /// Whether anything new may be started: asks everything it has.
+    /// Whether anything new may start, by all limiters of the provider.
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why not, and which limiter it was.
+    /// The refusal of the first limiter that is saturated.
     #[inline]
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.check_basics()?;
@@ -195,14 +199,14 @@ impl Provider {
     }
 
     #[inline]
-    pub(super) fn check_basics(&self) -> Result<(), Denied> {
+    pub(crate) fn check_basics(&self) -> Result<(), Denied> {
         self.basics.iter().try_for_each(Basic::check_saturation)
     }
 }
 
 impl Limited {
     /// A refusal by a limiter without a name has the name of its weight.
-    pub(super) fn name_refusal(&self, denied: Denied) -> Denied {
+    pub(crate) fn name_refusal(&self, denied: Denied) -> Denied {
         if denied.limiter().is_some() {
             return denied;
         }
@@ -227,7 +231,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// Builds a [`Provider`].
+/// The limiters of a [`Provider`]. Made by [`Provider::builder`].
 #[derive(Default)]
 #[must_use]
 pub struct ProviderBuilder {
@@ -236,24 +240,24 @@ pub struct ProviderBuilder {
 }
 
 impl ProviderBuilder {
-    /// Asks this one, too, before anything else.
+    /// Adds a basic limiter, which is asked before all others.
     pub fn basic(mut self, basic: impl Into<Basic>) -> Self {
         self.basics.push(basic.into());
         self
     }
 
-    /// Limits a weight.
+    /// Limits a weight. Each weight has one limiter.
     pub fn limit(mut self, weight: Weight, limiter: impl Into<AnyLimiter>) -> Self {
         let limiter = limiter.into();
         self.limits.push(Limited { weight, limiter });
         self
     }
 
-    /// The provider.
+    /// Builds the provider.
     ///
     /// # Errors
     ///
-    /// If a weight has two limiters: make one of them with [`All`](crate::All), or one provider of two with
+    /// If a weight has two limiters. Combine them by [`All`](plimsoll::All), or combine two providers by
     /// [`Provider::all`].
     pub fn build(self) -> Result<Provider, InvalidLimit> {
         let provider = Provider::new(self.basics, self.limits);

@@ -2,16 +2,17 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::Basic;
-use crate::{
+use plimsoll::{
     All, Bandwidths, FixedWindow, Gate, InvalidLimit, Limiter, PenaltyBucket, Refresh, Rule,
     SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 
-/// A rule of a limit that replenishes itself: nothing is given back, so nobody has to hold a permit.
+use crate::basic::Basic;
+
+/// A rule whose units refill with time: permits return nothing, so a caller need not hold them.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not replenish itself",
-    note = "what is given back needs a place that can hold a permit: take `impl Into<Resource>` there"
+    message = "`{Self}` does not refill with time",
+    note = "its permits are returned, so the place must hold them: take `impl Into<Resource>` there"
 )]
 pub trait Replenishes: Rule {}
 
@@ -25,9 +26,9 @@ impl Replenishes for SlidingWindow {}
 impl Replenishes for Smooth {}
 impl Replenishes for TokenBucket {}
 
-/// A limiter whose permits give nothing back, so that it does not matter when they are dropped.
+/// A limiter whose permits return nothing, so that it does not matter when they are dropped.
 ///
-/// Every gate with a rule that [`Replenishes`] is one. A limiter of your own may say so too.
+/// Every gate whose rule [`Replenishes`] is one. Implement it for your own limiters of which the same is true.
 #[diagnostic::on_unimplemented(
     message = "the permits of `{Self}` must be held until the work is done",
     label = "not a rate",
@@ -39,29 +40,29 @@ impl<R: Replenishes> RateLimiter for Gate<R> {}
 
 /// A limiter of cost over time, of any algorithm.
 ///
-/// Made from a [`RateLimiter`] or a [`Basic`] limiter, never from a [`Resource`](super::Resource). A clone is the same
-/// limiter.
+/// Made from a [`RateLimiter`] or a [`Basic`] limiter, never from a [`Resource`](crate::Resource). It dereferences to the
+/// [`Limiter`]. Clones share the limiter.
 ///
 /// ```
-/// use plimsoll::kinds::Rate;
 /// use plimsoll::{Gate, TokenBucket};
+/// use plimsoll_kinds::Rate;
 ///
 /// let rate = Rate::from(Gate::new(TokenBucket::per_second(5)));
-/// rate.try_acquire(5.into())?; // charged; there is nothing to hold
+/// rate.try_acquire(5.into())?; // charged; the permit need not be held
 /// assert!(rate.check_saturation().is_err());
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
 #[derive(Clone)]
 pub struct Rate {
-    pub(super) limiter: Arc<dyn Limiter>,
+    pub(crate) limiter: Arc<dyn Limiter>,
 }
 
 impl Rate {
-    /// Several rates as one: all or none, in this order.
+    /// Several rates as one: all grant, or none does.
     ///
     /// # Errors
     ///
-    /// If there are none.
+    /// If `rates` is empty.
     pub fn all(rates: impl IntoIterator<Item = Self>) -> Result<Self, InvalidLimit> {
         let all = All::try_new(rates.into_iter().map(|rate| rate.limiter))?;
         Ok(Self {
@@ -78,7 +79,7 @@ impl<L: RateLimiter + 'static> From<L> for Rate {
     }
 }
 
-/// Asks whether it is saturated for every demand, whatever the cost.
+/// Every demand asks whether it is saturated, whatever the cost.
 impl From<Basic> for Rate {
     fn from(basic: Basic) -> Self {
         Self {

@@ -2,17 +2,19 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Basic, Rate};
-use crate::{All, InvalidLimit, Limiter};
+use plimsoll::{All, InvalidLimit, Limiter};
+
+use crate::basic::Basic;
+use crate::rate::Rate;
 
 /// A limiter whose permits are held until the work is done.
 ///
-/// Every limiter can stand here: a place that holds a permit until the work is done does no harm to one that is not
-/// given back to. A clone is the same limiter.
+/// Every limiter can be one: holding the permit of a rate does no harm. It dereferences to the [`Limiter`]. Clones share the
+/// limiter.
 ///
 /// ```
-/// use plimsoll::kinds::{Rate, Resource};
 /// use plimsoll::{Concurrency, Gate, TokenBucket};
+/// use plimsoll_kinds::{Rate, Resource};
 ///
 /// let slots = Resource::from(Gate::new(Concurrency::new(1)));
 /// let rate = Resource::from(Rate::from(Gate::new(TokenBucket::per_second(1))));
@@ -21,21 +23,27 @@ use crate::{All, InvalidLimit, Limiter};
 ///     assert!(limiter.try_acquire(1.into()).is_err());
 ///     drop(permit);
 /// }
-/// assert!(slots.try_acquire(1.into()).is_ok()); // was given back
-/// assert!(rate.try_acquire(1.into()).is_err()); // comes with time
+/// assert!(slots.try_acquire(1.into()).is_ok()); // was returned
+/// assert!(rate.try_acquire(1.into()).is_err()); // refills with time
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
 #[derive(Clone)]
 pub struct Resource {
-    pub(super) limiter: Arc<dyn Limiter>,
+    pub(crate) limiter: Arc<dyn Limiter>,
 }
 
 impl Resource {
-    /// Several as one: all or none, in this order.
+    /// A limiter that is shared already, without another layer around it.
+    #[must_use]
+    pub fn shared(limiter: Arc<dyn Limiter>) -> Self {
+        Self { limiter }
+    }
+
+    /// Several resources as one: all grant, or none does.
     ///
     /// # Errors
     ///
-    /// If there are none.
+    /// If `resources` is empty.
     pub fn all(resources: impl IntoIterator<Item = Self>) -> Result<Self, InvalidLimit> {
         let all = All::try_new(resources.into_iter().map(|resource| resource.limiter))?;
         Ok(all.into())
@@ -50,13 +58,7 @@ impl<L: Limiter + 'static> From<L> for Resource {
     }
 }
 
-impl From<Arc<dyn Limiter>> for Resource {
-    fn from(limiter: Arc<dyn Limiter>) -> Self {
-        Self { limiter }
-    }
-}
-
-/// Permits give nothing back. A reservation that is dropped before its time is cancelled.
+/// Permits return nothing. A reservation that is dropped before its time is cancelled.
 impl From<Rate> for Resource {
     fn from(rate: Rate) -> Self {
         Self {
@@ -65,7 +67,7 @@ impl From<Rate> for Resource {
     }
 }
 
-/// Permits give nothing back.
+/// Permits return nothing.
 impl From<Basic> for Resource {
     fn from(basic: Basic) -> Self {
         Self {

@@ -1,15 +1,15 @@
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
 
-use crate::name::Name;
-
-/// What is counted: the key under which a [`Provider`](super::Provider) has a limiter.
+/// What is counted: the key under which a [`Provider`](crate::Provider) has a limiter.
 ///
-/// Four are well known, and there may be others:
+/// Four weights are well known, and programs can add their own:
 ///
 /// ```
-/// use plimsoll::kinds::Weight;
+/// use plimsoll_kinds::Weight;
 ///
 /// let tokens = Weight::new("tokens");
 /// assert_eq!(Weight::new("network_bytes"), Weight::NETWORK_BYTES);
@@ -21,11 +21,10 @@ use crate::name::Name;
 ///
 /// # The order
 ///
-/// Several weights are always asked for in the same order: [`REQUEST_COUNT`](Self::REQUEST_COUNT),
+/// Several weights are always acquired in the same order: [`REQUEST_COUNT`](Self::REQUEST_COUNT),
 /// [`REQUEST_ITEMS`](Self::REQUEST_ITEMS), [`NETWORK_BYTES`](Self::NETWORK_BYTES), [`MEMORY_SIZE`](Self::MEMORY_SIZE),
-/// then others by their name. What is cheapest to find out comes first: a count is known at once, a size must be
-/// measured. And what is asked for in the same order everywhere cannot be half taken by two who each wait for the
-/// other.
+/// then others by name. The cheapest to determine comes first: a count is known at once, a size must be measured. One order
+/// everywhere also excludes deadlocks between requests that each hold what the other waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Weight(Key);
 
@@ -35,20 +34,21 @@ enum Key {
     RequestItems,
     NetworkBytes,
     MemorySize,
-    Other(Name),
+    /// A thin pointer, so that a weight has two words.
+    Other(&'static &'static str),
 }
 
 impl Weight {
     /// Requests: 1 for each.
     pub const REQUEST_COUNT: Self = Self(Key::RequestCount);
-    /// What a request consists of: lines, spans, rows.
+    /// The parts of a request: lines, spans, rows.
     pub const REQUEST_ITEMS: Self = Self(Key::RequestItems);
-    /// Bytes as they come over the network, before they are unpacked.
+    /// Bytes on the network, before decompression.
     pub const NETWORK_BYTES: Self = Self(Key::NetworkBytes);
-    /// Bytes as they lie in memory.
+    /// Bytes in memory.
     pub const MEMORY_SIZE: Self = Self(Key::MemorySize);
 
-    /// The well-known ones, in their order.
+    /// The well-known weights, in their order.
     pub const KNOWN: [Self; 4] = [
         Self::REQUEST_COUNT,
         Self::REQUEST_ITEMS,
@@ -58,12 +58,12 @@ impl Weight {
 
     /// The weight of this name: a well-known one, or one of your own.
     ///
-    /// Names are kept for the life of the process, once each: make weights when a program starts, not for each
+    /// Each different name is stored for the life of the process. Make weights when the program starts, not for each
     /// request.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let known = Self::KNOWN.into_iter().find(|known| known.as_str() == name);
-        known.unwrap_or_else(|| Self(Key::Other(Name::new(name))))
+        known.unwrap_or_else(|| Self(Key::Other(interned(name))))
     }
 
     /// The name used in configuration and metrics.
@@ -74,7 +74,7 @@ impl Weight {
             Key::RequestItems => "request_items",
             Key::NetworkBytes => "network_bytes",
             Key::MemorySize => "memory_size",
-            Key::Other(name) => name.as_str(),
+            Key::Other(name) => name,
         }
     }
 
@@ -87,6 +87,19 @@ impl Weight {
             Key::Other(_) => 4,
         }
     }
+}
+
+/// The one copy of `name` that lives for ever, so that weights are `Copy`.
+fn interned(name: &str) -> &'static &'static str {
+    static NAMES: Mutex<BTreeMap<&str, &&str>> = Mutex::new(BTreeMap::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let text: &'static str = Box::leak(Box::from(name));
+    let name: &'static &'static str = Box::leak(Box::new(text));
+    names.insert(text, name);
+    name
 }
 
 impl Ord for Weight {

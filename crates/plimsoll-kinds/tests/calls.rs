@@ -16,10 +16,10 @@ use std::time::Duration;
 use std::{io, thread};
 
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
-use plimsoll::kinds::{AnyLimiter, Basic, Demands, LimitCall, Provider, Weight};
 use plimsoll::{
     Concurrency, Demand, Denied, Gate, ManualClock, Outcome, Queue, Reason, TokenBucket,
 };
+use plimsoll_kinds::{AnyLimiter, Basic, Demands, LimitCall, Provider, Weight};
 use poll::poll;
 
 const COUNT: Weight = Weight::REQUEST_COUNT;

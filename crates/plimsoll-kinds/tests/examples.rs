@@ -17,8 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 use limit_batch::Packed;
-use plimsoll::kinds::{Provider, Resource, Weight};
 use plimsoll::{Concurrency, Denied, Gate, ManualClock, Queue, Reason};
+use plimsoll_kinds::{Provider, Resource, Weight};
 use split_batch::{Line, Tenants};
 use stream_receiver::Frame;
 

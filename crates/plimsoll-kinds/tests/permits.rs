@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use plimsoll::kinds::{Permits, Provider, Weight};
 use plimsoll::{Concurrency, Gate, ManualClock, Outcome, Quota, SlidingLog};
+use plimsoll_kinds::{Permits, Provider, Weight};
 
 /// Ends permits, and tells whether what a rate granted is used.
 type End = (&'static str, fn(Permits<'_>), bool);

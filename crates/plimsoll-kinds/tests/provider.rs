@@ -8,8 +8,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plimsoll::kinds::{AnyLimiter, Basic, Provider, Provides, Rate, Weight};
 use plimsoll::{Clock, Concurrency, Gate, InvalidLimit, ManualClock, Reason, Rule, TokenBucket};
+use plimsoll_kinds::{AnyLimiter, Basic, Provider, Provides, Rate, Weight};
 
 const COUNT: Weight = Weight::REQUEST_COUNT;
 const ITEMS: Weight = Weight::REQUEST_ITEMS;

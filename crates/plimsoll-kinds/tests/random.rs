@@ -9,11 +9,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll::kinds::{AnyLimiter, Permits, Provider, Weight};
 use plimsoll::{
     Clock, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Permit, Quota, Rule,
     SlidingWindow, TokenBucket,
 };
+use plimsoll_kinds::{AnyLimiter, Permits, Provider, Weight};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use plimsoll::kinds::{Basic, Demands, Provider, Weight};
 use plimsoll::{Clock, Concurrency, Gate, ManualClock, Queue, Reason, Rule, TokenBucket};
+use plimsoll_kinds::{Basic, Demands, Provider, Weight};
 use poll::poll;
 
 const COUNT: Weight = Weight::REQUEST_COUNT;

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use plimsoll::kinds::Replenishes;
 use plimsoll::{
     Bandwidths, Carry, FixedWindow, Moment, Packed, PackedTake, PenaltyBucket, Refresh, Refusal,
     Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
+use plimsoll_kinds::Replenishes;
 
 /// A rule that [`AnyRate`] can be.
 pub trait RateRule: Replenishes + Clone {

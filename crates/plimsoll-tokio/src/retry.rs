@@ -3,8 +3,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use plimsoll::kinds::Resource;
 use plimsoll::{Acquire, Demand, Denied, Permit, Reason, Sleep};
+use plimsoll_kinds::Resource;
 
 /// The shortest pause after a refusal.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -17,8 +17,8 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use pin_project_lite::pin_project;
-use plimsoll::kinds::{Rate, Resource};
 use plimsoll::{Acquire, Demand, Denied, Reason};
+use plimsoll_kinds::{Rate, Resource};
 
 use crate::with_permit::WithPermit;
 

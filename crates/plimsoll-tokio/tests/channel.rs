@@ -12,6 +12,7 @@ use plimsoll::{
     All, Concurrency, Demand, Gate, Limiter, ManualClock, Outcome, Priority, Queue, Reason,
     TokenBucket,
 };
+use plimsoll_kinds::Resource;
 use plimsoll_tokio::channel::SendError;
 use plimsoll_tokio::{channel, channel_with_cost};
 use queued::queued;
@@ -151,8 +152,7 @@ async fn several_limits_bound_one_channel() {
     let slots = queued(Concurrency::new(2), &time);
     let rate = queued(TokenBucket::per_second(3), &time);
     let members: Vec<Arc<dyn Limiter>> = vec![Arc::new(slots.clone()), Arc::new(rate.clone())];
-    let all: Arc<dyn Limiter> = Arc::new(All::try_new(members).unwrap());
-    let (sender, mut receiver) = channel(all);
+    let (sender, mut receiver) = channel(All::try_new(members).unwrap());
     sender.try_send(0).unwrap();
     sender.try_send(1).unwrap();
     assert!(sender.try_send(2).is_err(), "no slot");
@@ -205,7 +205,7 @@ async fn dropping_the_receiver_wakes_senders_and_gives_everything_back() {
         Arc::new(slots.clone()) as Arc<dyn Limiter>,
         Arc::new(rate.clone()),
     ] {
-        let (sender, receiver) = channel(Arc::clone(&limiter));
+        let (sender, receiver) = channel(Resource::shared(Arc::clone(&limiter)));
         sender.try_send(1).unwrap();
         let tasks = [2, 3].map(|item| {
             let sender = sender.clone();

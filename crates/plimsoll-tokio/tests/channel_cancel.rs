@@ -14,6 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use plimsoll::{All, Concurrency, Gate, Limiter, ManualClock, Queue, TokenBucket};
+use plimsoll_kinds::Resource;
 use plimsoll_tokio::channel::{SendError, Slot};
 use plimsoll_tokio::{WithPermit, channel_with_cost};
 use poll::poll;
@@ -62,7 +63,8 @@ fn pick<T>(from: &mut Vec<T>, index: usize) -> Option<T> {
 }
 
 fn run(steps: Vec<Step>, time: &ManualClock, limiter: &Arc<dyn Limiter>) {
-    let (sender, mut receiver) = channel_with_cost(Arc::clone(limiter), |item: &Item| item.0);
+    let (sender, mut receiver) =
+        channel_with_cost(Resource::shared(Arc::clone(limiter)), |item: &Item| item.0);
     let mut sending: Vec<(usize, Sending)> = Vec::new();
     let mut reserving: Vec<Reserving> = Vec::new();
     let mut slots = Vec::new();

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use futures_util::stream::{self, FusedStream};
 use futures_util::{Stream, StreamExt};
-use plimsoll::{Concurrency, Demand, Gate, Limiter, ManualClock, Queue, Reason, TokenBucket};
+use plimsoll::{Concurrency, Demand, Gate, ManualClock, Queue, Reason, TokenBucket};
+use plimsoll_kinds::Resource;
 use plimsoll_tokio::LimitedStream;
 use poll::poll;
 use proptest::prelude::*;
@@ -76,7 +77,7 @@ fn a_stream_in_which_nothing_happens_takes_nothing() {
 
 #[test]
 fn a_refused_item_comes_back_and_the_stream_goes_on() {
-    let limiter: Arc<dyn Limiter> = Arc::new(Gate::new(Concurrency::new(10)));
+    let limiter = Resource::shared(Arc::new(Gate::new(Concurrency::new(10))));
     let mut items = stream::iter([4, 11, 6, 1]).limited_with_permit_by(limiter, |size| *size);
     let Poll::Ready(Some(Ok(first))) = poll(&mut items.next()) else {
         panic!("it fits")

@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use moody::{Mood, Moody};
-use plimsoll::kinds::Basic;
 use plimsoll::{Carry, Denied, Gate, ManualClock, Reason, TokenBucket};
+use plimsoll_kinds::Basic;
 use plimsoll_tokio::{Budget, Throttled};
 use poll::poll;
 use queued::queued;

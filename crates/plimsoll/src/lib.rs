@@ -15,7 +15,6 @@ mod grant;
 mod invalid;
 mod joint;
 mod keyed;
-pub mod kinds;
 mod learning;
 mod lease;
 mod limiter;

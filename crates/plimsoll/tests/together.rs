@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use plimsoll::kinds::{Demands, Provider, Weight};
 use plimsoll::{
     All, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Moment, PenaltyBucket,
     Priority, Queue, Quota, Reason, Rule, SlidingLog, Smooth, TokenBucket,
@@ -94,38 +93,6 @@ fn what_one_limiter_can_never_grant_twice_is_too_large_at_once() {
         assert_eq!(denied.reason(), Reason::TooLarge);
         assert_eq!(slots.snapshot().in_use(), 0);
     }
-}
-
-#[test]
-fn two_weights_on_one_limiter_add_up() {
-    let time = ManualClock::new();
-    let slots = Gate::builder(Concurrency::new(4)).queue(Queue::fifo(10));
-    let slots = slots.clock(time.clock()).build();
-    let provider = Provider::builder()
-        .limit(Weight::REQUEST_COUNT, slots.clone())
-        .limit(Weight::REQUEST_ITEMS, slots.clone())
-        .build()
-        .unwrap();
-    let costs = |count, items| {
-        [
-            (Weight::REQUEST_COUNT, count),
-            (Weight::REQUEST_ITEMS, items),
-        ]
-    };
-    let permits = provider.try_acquire(&costs(1, 2)).unwrap();
-    assert_eq!(slots.snapshot().in_use(), 3);
-    let too_large = provider.acquire_blocking(&costs(2, 3)).unwrap_err();
-    assert_eq!(too_large.reason(), Reason::TooLarge);
-    let costs = costs(1, 1);
-    let mut waiting = std::pin::pin!(provider.acquire(Demands::of(&costs)));
-    assert!(poll(&mut waiting).is_pending());
-    drop(permits);
-    let Poll::Ready(Ok(permits)) = poll(&mut waiting) else {
-        panic!("four are free");
-    };
-    assert_eq!(slots.snapshot().in_use(), 2);
-    drop(permits);
-    assert_eq!(slots.snapshot().in_use(), 0);
 }
 
 #[test]
@@ -301,17 +268,6 @@ fn refused_reservations_take_nothing_though_time_goes_on() {
         both.reserve(Demand::ONE).unwrap_err();
     }
     assert_eq!(first.snapshot().available(), 5);
-    let provider = Provider::builder()
-        .limit(Weight::REQUEST_COUNT, (*first).clone())
-        .limit(Weight::REQUEST_ITEMS, (*full).clone())
-        .build()
-        .unwrap();
-    for _ in 0..5 {
-        provider
-            .reserve(&[(Weight::REQUEST_COUNT, 1), (Weight::REQUEST_ITEMS, 1)])
-            .unwrap_err();
-    }
-    assert_eq!(first.snapshot().available(), 5);
 }
 
 // One deadline on every clock.
@@ -340,41 +296,6 @@ fn a_deadline_holds_on_the_clock_of_each_member() {
         other.advance(TICK);
         assert!(matches!(waiter.look(), Poll::Ready(Err(Reason::TimedOut))));
         assert_eq!(free.snapshot().in_use(), 0);
-    }
-}
-
-#[test]
-fn a_providers_deadline_holds_on_the_clock_of_each_limiter() {
-    let (one, other) = (
-        ManualClock::new(),
-        ManualClock::starting_at(Moment::from_nanos(1 << 50)),
-    );
-    let free = queued(Concurrency::new(1), &one);
-    let busy = queued(Concurrency::new(1), &other);
-    let provider = Provider::builder()
-        .limit(Weight::REQUEST_COUNT, (*free).clone())
-        .limit(Weight::REQUEST_ITEMS, (*busy).clone())
-        .build()
-        .unwrap();
-    let costs = [(Weight::REQUEST_COUNT, 1), (Weight::REQUEST_ITEMS, 1)];
-    let until = one.now().plus(SECOND);
-    for demands in [
-        Demands::of(&costs).within(SECOND),
-        Demands::of(&costs).until(until),
-    ] {
-        let held = busy.try_acquire(1).unwrap();
-        let mut waiting = std::pin::pin!(provider.acquire(demands));
-        assert!(poll(&mut waiting).is_pending());
-        drop(held);
-        assert!(matches!(poll(&mut waiting), Poll::Ready(Ok(_))));
-        let _held = busy.try_acquire(1).unwrap();
-        let mut waiting = std::pin::pin!(provider.acquire(demands.within(SECOND)));
-        assert!(poll(&mut waiting).is_pending());
-        other.advance(SECOND + TICK);
-        let Poll::Ready(Err(denied)) = poll(&mut waiting) else {
-            panic!("its time is over");
-        };
-        assert_eq!(denied.reason(), Reason::TimedOut);
     }
 }
 

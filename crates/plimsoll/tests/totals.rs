@@ -129,21 +129,3 @@ fn what_is_undone_was_not_granted_by_several_either() {
         assert_eq!((granted(&all), granted(&*inner), granted(&*a)), (0, 0, 0));
     }
 }
-
-/// A provider asks the members of an `All` in its place, and the `All` counts what is granted; so it has to hear of
-/// grants that are undone.
-#[test]
-fn an_undone_grant_of_a_provider_is_not_counted_by_an_all_in_it() {
-    use plimsoll::kinds::{Provider, Weight};
-
-    let gates = [1, 2].map(|_| Arc::new(Gate::new(Concurrency::new(2))) as Arc<dyn Limiter>);
-    let all = All::new(gates);
-    let provider = Provider::builder().limit(Weight::REQUEST_COUNT, all.clone());
-    let provider = provider.build().unwrap();
-    let costs = [(Weight::REQUEST_COUNT, 1)];
-    let held = provider.try_acquire(&costs).unwrap();
-    provider.try_acquire(&costs).unwrap().undo();
-    assert_eq!(all.snapshot().granted_total(), 1);
-    drop(held);
-    assert_eq!(all.snapshot().granted_total(), 1);
-}

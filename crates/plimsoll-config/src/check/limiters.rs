@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use plimsoll::kinds::Kind as Class;
+use plimsoll_kinds::LimiterKind as Class;
 use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{InvalidSpec, Kind, Limiter, Member, Path, Place, Problem, Step, below};
 

@@ -10,7 +10,7 @@ mod warnings;
 
 use std::collections::{HashMap, HashSet};
 
-use plimsoll::kinds::{Kind as Class, Weight};
+use plimsoll_kinds::{LimiterKind as Class, Weight};
 use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{Name, Path, Problem, Step, below, keys, quote};
 

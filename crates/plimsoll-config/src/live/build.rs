@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Provider, Rate, Resource, Weight};
 use plimsoll::{All, Clock, InvalidLimit, Limiter};
 use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
+use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Provider, Rate, Resource, Weight};
 use plimsoll_spec::{Kind, Memory, Place, Problem, label};
 
 use super::gates::{Build, Built, Live};

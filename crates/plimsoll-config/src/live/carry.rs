@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex};
 
-use plimsoll::kinds::Kind as Class;
+use plimsoll_kinds::LimiterKind as Class;
 
 use super::generation::{Generation, lock};
 use super::slot::Past;

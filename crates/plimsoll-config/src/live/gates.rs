@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use plimsoll::kinds::Kind as Class;
 use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Queue, Rule};
+use plimsoll_kinds::LimiterKind as Class;
 
 use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
 

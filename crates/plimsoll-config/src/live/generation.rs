@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use plimsoll::kinds::Kind as Class;
 use plimsoll::{Grant, Limiter, Moment, Outcome, Permit, Source};
+use plimsoll_kinds::LimiterKind as Class;
 
 use super::keyed::Keys;
 use super::slot::Slot;

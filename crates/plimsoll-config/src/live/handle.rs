@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use plimsoll::kinds::{AnyLimiter, Basic, Kind as Class, Rate, RateLimiter, Resource};
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing,
 };
+use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Rate, RateLimiter, Resource};
 
 use super::generation::Generation;
 use super::reserved;

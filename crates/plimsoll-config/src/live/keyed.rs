@@ -1,11 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll::kinds::Kind;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Keyed, Limiter, Outcome, PerKey, Permit, Rule, Snapshot,
     Standing,
 };
+use plimsoll_kinds::LimiterKind;
 
 use super::slot::Slot;
 use super::waiting::Wait;
@@ -99,7 +99,7 @@ impl KeyedLimiter {
 
     /// Whether it is a rate or a resource.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> LimiterKind {
         self.slot.latest().class
     }
 

@@ -98,7 +98,7 @@ impl Member {
     }
 }
 
-impl plimsoll::kinds::RateLimiter for Member {}
+impl plimsoll_kinds::RateLimiter for Member {}
 
 impl Limiter for Member {
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {

@@ -25,8 +25,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll::Clock;
-use plimsoll::kinds::{AnyLimiter, Provider};
 use plimsoll_ambient::{Sampler, SamplerThread};
+use plimsoll_kinds::{AnyLimiter, Provider};
 use plimsoll_spec::{Kind, Positive, Problem, Store};
 
 use self::build::Running;
@@ -183,7 +183,7 @@ impl Limits {
     /// store stays there, and is read by the new rule; other processes go by theirs until they are changed too. A name that the
     /// file no longer knows is refused as closed, until it comes back.
     ///
-    /// A limiter that is held as a [`Rate`](plimsoll::kinds::Rate) and becomes one that is given back to is given back to at
+    /// A limiter that is held as a [`Rate`](plimsoll_kinds::Rate) and becomes one that is given back to is given back to at
     /// once: such a place cannot hold a permit.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll::kinds::{AnyLimiter, Provider, Rate};
+use plimsoll_kinds::{AnyLimiter, Provider, Rate};
 
 use super::KeyedLimiter;
 use super::build::Running;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::task::Waker;
 
-use plimsoll::kinds::Kind as Class;
 use plimsoll::{Clock, Denied, Grant, Moment, Outcome, Permit, Reason, Snapshot, Source};
+use plimsoll_kinds::LimiterKind as Class;
 
 use super::carry::{carry, kept};
 use super::change::Change;

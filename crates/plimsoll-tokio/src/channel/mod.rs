@@ -23,7 +23,7 @@ mod slot;
 use std::sync::Arc;
 
 use plimsoll::Demand;
-use plimsoll::kinds::Resource;
+use plimsoll_kinds::Resource;
 use tokio::sync::mpsc;
 
 pub use error::SendError;

@@ -4,8 +4,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use plimsoll::kinds::Resource;
 use plimsoll::{Demand, Denied, Permit, Reason};
+use plimsoll_kinds::Resource;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Cost, SendError, Slot};

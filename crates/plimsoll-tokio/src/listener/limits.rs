@@ -2,8 +2,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use plimsoll::kinds::Resource;
 use plimsoll::{Address, Demand, Denied, PerKey, Permit};
+use plimsoll_kinds::Resource;
 
 use crate::retry::RetryingAcquire;
 use crate::with_permit::UnusedPermit;

@@ -28,8 +28,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll::kinds::Resource;
 use plimsoll::{Address, Clock, Denied, PerKey, Reason};
+use plimsoll_kinds::Resource;
 use tokio::net::TcpListener;
 
 use self::limits::Limits;

@@ -2,8 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use plimsoll::kinds::{Rate, Resource};
 use plimsoll::{Gate, Queue, TokenBucket};
+use plimsoll_kinds::{Rate, Resource};
 
 /// The default quantum.
 const QUANTUM: u32 = 16 << 10;

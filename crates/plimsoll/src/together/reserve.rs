@@ -10,9 +10,10 @@ use super::refusal::refuse_reservation;
 use super::{Left, List, refuse, too_large};
 use crate::{Denied, Permit, Reservation};
 
-/// The reservations of all members, and the permits of those whose time has come.
+/// Reservations of several limiters, made together.
 ///
-/// Dropping it cancels them.
+/// Awaiting it waits until all can be used, and yields their permits. Dropping it before cancels all of them, see
+/// [`Reservation`].
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reserved<'a> {
     held: Vec<Reservation<'a>>,
@@ -76,6 +77,21 @@ impl<'a> Reserved<'a> {
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait
+    }
+
+    /// Whether all could be used at once when it was made.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.wait == Some(Duration::ZERO)
+    }
+
+    /// Waits until all can be used, blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// If a limiter was closed, or a reservation had a place in a queue and lost it.
+    pub fn wait_blocking(self) -> Result<Permits<'a>, Denied> {
+        crate::blocking::wait(self)
     }
 
     fn poll_each(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Denied>> {
