@@ -107,13 +107,13 @@ fn one_that_waits_for_two_keys_is_served_before_those_that_come_later() {
     let single = |at: usize| [asks[at]];
     let mut running: Vec<Vec<_>> = (0..2).map(|_| Vec::new()).collect();
     let mut queued: Vec<Vec<Waiting>> = (0..2).map(|_| Vec::new()).collect();
-    for at in 0..2 {
+    for (at, running) in running.iter_mut().enumerate() {
         let mut first = Waiting::start(&single(at)).unwrap();
         assert!(!first.is_queued());
         let Poll::Ready(Ok(permits)) = poll(&mut first, &single(at)) else {
             panic!("nobody is there");
         };
-        running[at].push(permits);
+        running.push(permits);
     }
     let mut both = Waiting::start(&asks).unwrap();
     assert!(both.is_queued());
