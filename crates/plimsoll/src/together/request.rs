@@ -1,12 +1,136 @@
-//! The verbs of a request.
+//! What is asked of a group, and the verbs.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
+use super::asks::Ask;
 use super::{
-    Left, List, Permits, Request, Reserved, Taken, Wait, attempt, estimate, refuse, reserve,
+    Group, Left, List, One, Permits, Reserved, Taken, Wait, attempt, estimate, refuse, reserve,
     unexplained,
 };
-use crate::{Demand, Denied};
+use crate::limiter::Several;
+use crate::{Demand, Denied, Moment};
+
+/// What is asked of a [`Group`].
+#[derive(Clone, Copy)]
+#[must_use = "nothing is asked before one of its methods is called"]
+pub struct Request<'a, U, C> {
+    pub(super) group: &'a Group<U>,
+    /// Limiters that are not in the group itself.
+    pub(super) asks: &'a [Ask<'a>],
+    /// What a use asks, where each says for itself how long it waits.
+    pub(super) demand_of: Option<fn(&[Ask<'_>], U) -> Demand>,
+    pub(super) like: Demand,
+    pub(super) cost: C,
+}
+
+impl<U, C> std::fmt::Debug for Request<'_, U, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("group", self.group)
+            .field("like", &self.like)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, U, C> Request<'a, U, C>
+where
+    U: Copy + PartialEq,
+    C: Fn(U) -> Option<u32> + Copy,
+{
+    /// The same request with another priority and deadline.
+    pub(crate) fn with(self, like: Demand) -> Self {
+        Self { like, ..self }
+    }
+
+    /// The first member that is asked, in the order in which the limiters were given.
+    pub(crate) fn first(self) -> Option<usize> {
+        let asked = (0..self.len()).filter(|&index| self.cost(index).is_some());
+        asked.min_by_key(|&index| self.group.uses[index].position)
+    }
+
+    /// The limiters that are asked and consist of others.
+    #[inline]
+    pub(crate) fn several(self) -> impl Iterator<Item = &'a Arc<dyn Several>> {
+        let several = self.group.several.iter();
+        several.filter_map(move |(several, of)| (self.cost)(*of).map(|_| several))
+    }
+}
+
+impl<'a, U, C> List<'a> for Request<'a, U, C>
+where
+    U: Copy + PartialEq,
+    C: Fn(U) -> Option<u32> + Copy,
+{
+    #[inline]
+    fn len(self) -> usize {
+        self.group.members.len()
+    }
+
+    #[inline]
+    fn member(self, index: usize) -> One<'a> {
+        self.group.members[index].one(self.asks)
+    }
+
+    #[inline]
+    fn local(self) -> usize {
+        self.group.local
+    }
+
+    #[inline]
+    fn precise(self) -> bool {
+        self.group.precise
+    }
+
+    #[inline]
+    fn one_clock(self) -> bool {
+        self.group.one_clock
+    }
+
+    #[inline]
+    fn cost(self, index: usize) -> Option<u64> {
+        let uses = self.group.uses.get(index)?;
+        let cost = |(of, times)| Some(u64::from((self.cost)(of)?) * u64::from(times));
+        uses.iter().filter_map(cost).reduce(u64::saturating_add)
+    }
+
+    #[inline]
+    fn like(self) -> Demand {
+        self.like
+    }
+
+    fn own_left(self, index: usize, now: Moment) -> Option<Left> {
+        let demand_of = self.demand_of?;
+        let left = |of| Left::at(demand_of(self.asks, of), now);
+        let least = self.group.uses.get(index)?.iter().map(|(of, _)| left(of));
+        least.reduce(Left::min)
+    }
+
+    fn sheds(self, index: usize) -> bool {
+        match (self.demand_of, self.group.uses.get(index)) {
+            (Some(demand_of), Some(uses)) => uses
+                .iter()
+                .any(|(of, _)| demand_of(self.asks, of).is_at_once()),
+            _ => self.like.is_at_once(),
+        }
+    }
+
+    #[cold]
+    fn count_denied(self, refuser: usize) {
+        let address = self.member(refuser).address();
+        for (several, _) in &self.group.several {
+            several.count_denied_by(address);
+        }
+    }
+
+    fn name_refusal(self, index: usize, denied: Denied) -> Denied {
+        let name = self.group.uses.get(index).and_then(|uses| uses.name);
+        match name.or(self.group.name) {
+            Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),
+            _ => denied,
+        }
+    }
+}
 
 /// The member that refused one who will wait.
 #[derive(Clone, Copy, Debug)]
