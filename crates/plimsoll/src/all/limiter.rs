@@ -39,7 +39,7 @@ impl Limiter for All {
 
     /// That of the member which has the least left.
     fn standing(&self) -> Standing {
-        let members = self.members.given.iter().map(|member| member.standing());
+        let members = self.members.limiters.iter().map(|member| member.standing());
         let least = members.min_by_key(|it| (it.remaining.is_none(), it.remaining, it.limit));
         least.unwrap_or_default()
     }
@@ -100,7 +100,7 @@ impl Limiter for All {
     }
 
     fn check_saturation(&self) -> Result<(), Denied> {
-        let mut members = self.members.given.iter();
+        let mut members = self.members.limiters.iter();
         members.try_for_each(|member| member.check_saturation())
     }
 
@@ -111,7 +111,7 @@ impl Limiter for All {
 
     /// Closes every member.
     fn close(&self) {
-        for member in &self.members.given {
+        for member in &self.members.limiters {
             member.close();
         }
     }

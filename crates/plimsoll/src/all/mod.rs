@@ -44,15 +44,15 @@ use crate::{
 /// turn has come it asks the others again; if one of them refuses by then, it keeps its place and joins that queue too, by
 /// its age: before those who came later. In fifo queues room is kept free for the oldest who waits for several, so
 /// that it is not passed for ever. A timeout or deadline is one for all members, as long on the clock of each. Limiters
-/// that are [asked elsewhere](Limiter::is_remote) are asked when all others have granted, and those are held meanwhile.
+/// in [stores](Limiter::is_remote) are asked when all others have granted, and those are held meanwhile.
 #[derive(Clone)]
 pub struct All {
     members: Arc<Members>,
 }
 
 pub(crate) struct Members {
-    /// As they were given.
-    given: Box<[Arc<dyn Limiter>]>,
+    /// The members as they were passed.
+    limiters: Box<[Arc<dyn Limiter>]>,
     /// Those that are asked.
     group: Group<()>,
     totals: Totals,
@@ -91,10 +91,10 @@ impl All {
         Ok(Self::with(members, None))
     }
 
-    fn with(given: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
-        let group = Group::new(given.iter().map(|limiter| (limiter, None, ()))).named(name);
+    fn with(limiters: Box<[Arc<dyn Limiter>]>, name: Option<Name>) -> Self {
+        let group = Group::new(limiters.iter().map(|limiter| (limiter, None, ()))).named(name);
         let members = Arc::new_cyclic(|me| Members {
-            given,
+            limiters,
             group,
             totals: Totals::new(true),
             undone: AtomicU64::new(0),
@@ -107,7 +107,7 @@ impl All {
     /// Gives it a name. Refusals name the member that refused if it has a name, otherwise this one.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self::with(self.members.given.clone(), Some(Name::new(name)))
+        Self::with(self.members.limiters.clone(), Some(Name::new(name)))
     }
 
     /// Takes from all now, or from none. See [`Limiter::try_acquire`].
@@ -127,7 +127,7 @@ impl All {
 
 impl Members {
     fn clock(&self) -> &Clock {
-        self.given[0].clock()
+        self.limiters[0].clock()
     }
 
     fn shared(&self) -> Arc<Self> {
@@ -305,7 +305,7 @@ impl fmt::Debug for All {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self
             .members
-            .given
+            .limiters
             .iter()
             .map(|member| member.name())
             .collect();

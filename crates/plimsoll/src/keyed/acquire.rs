@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Keyed;
-use super::held::Lease;
+use super::key_gate::Lease;
 use super::shared::Shared;
 use super::step::{Decided, Done, How, Step};
 use crate::{Acquire, Demand, Denied, Moment, Permit, Reason, Rule};

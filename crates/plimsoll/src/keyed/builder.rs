@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Mutex, RwLock};
 
-use super::held::{Gates, Room};
+use super::key_gate::{Gates, Room};
 use super::shared::{Shard, Shared};
 use super::table::Table;
 use super::{KeyHash, Keyed};

@@ -5,9 +5,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::beginnings::is_of;
-use super::held::Lease;
+use super::key_gate::Lease;
 use super::slots::Slots;
+use super::starts::is_of;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place};
 use crate::gate::WeakGate;
@@ -27,7 +27,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let near = self.reference(now);
         let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
         if !rule.keeps_grants(carry) {
-            self.beginnings.of_rule(now, late);
+            self.starts.of_rule(now, late);
         }
         self.begin_epoch(now);
         self.note_forgettable(now);
@@ -73,20 +73,20 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         Q: Hash + Eq + ?Sized,
     {
         let began = if rule.keeps_grants(carry) {
-            self.beginnings.of_key(None, false)
+            self.starts.of_key(None, false)
         } else {
-            Some(self.beginnings.of_own(now))
+            Some(self.starts.of_own(now))
         };
         match self.find(hash, key)? {
             Found::Word(old, word) => {
                 let state = rule.adopt(old, &R::Fast::unpack(old, *word, now), now, carry);
-                let elsewhere = self.keep_wide(Wide {
+                let wide = self.keep_wide(Wide {
                     own: Some(Arc::clone(rule)),
                     began,
                     ..Wide::new(What::State(state), now)
                 });
                 if let Some(Found::Word(_, word)) = self.find(hash, key) {
-                    *word = elsewhere;
+                    *word = wide;
                 }
                 None
             }
@@ -124,7 +124,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             Some(Found::Wide(_, wide)) => (wide.began, wide.own.is_some()),
             _ => (None, false),
         };
-        is_of(self.beginnings.of_key(own, has_own_rule), taken)
+        is_of(self.starts.of_key(own, has_own_rule), taken)
     }
 
     /// Remembers the rule of a key. Returns whether it had none of its own before.

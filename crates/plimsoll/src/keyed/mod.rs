@@ -1,16 +1,16 @@
 //! A limit for each key.
 
 mod acquire;
-mod beginnings;
 mod builder;
 mod changes;
 mod hash;
-mod held;
+mod key_gate;
 mod limits;
 mod per_key;
 mod report;
 mod shared;
 mod slots;
+mod starts;
 mod step;
 mod table;
 mod wide;

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
-use super::held::Lease;
+use super::key_gate::Lease;
 use super::step::{Decided, Done, How, Step};
 use crate::joint::KeyGate;
 use crate::name::Name;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
-use super::held::Lease;
+use super::key_gate::Lease;
 use super::step::Step;
 use super::table::View;
 use crate::gate::Counted;

@@ -8,9 +8,9 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::MutexGuard;
 
-use super::beginnings::granted;
-use super::held::{Gates, Lease};
+use super::key_gate::{Gates, Lease};
 use super::shared::Shared;
+use super::starts::granted;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place, store};
 use crate::stamp::Stamp;
@@ -99,11 +99,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 Step::Gate(lease) => Ok(Decided::Ask(lease)),
             };
         }
-        if table.beginnings.end(now) {
+        if table.starts.end(now) {
             table.open_fast_path();
         }
-        let now = table.beginnings.not_before(now);
-        let began = table.beginnings.of_key(None, false);
+        let now = table.starts.not_before(now);
+        let began = table.starts.of_key(None, false);
         if !R::RETURNS_PERMITS
             && demand.cost > 0
             && let Some(Found::Word(rule, word)) = table.find(hash, key)
@@ -169,13 +169,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let gates = (&self.gates, shard);
         let mut op = Some(op);
         // Whoever read the clock before the key was forgotten comes after that all the same.
-        let at = table.beginnings.not_before(now).max(table.forgot_at);
+        let at = table.starts.not_before(now).max(table.forgot_at);
         if let Some(step) = table.apply(hash, key, at, gates, &mut op) {
             return Ok(step);
         }
         drop(table);
         table = self.with_key(shard, hash, key, now)?;
-        let at = table.beginnings.not_before(now).max(table.forgot_at);
+        let at = table.starts.not_before(now).max(table.forgot_at);
         let step = table.apply(hash, key, at, gates, &mut op);
         self.note(&mut table, hash, key, at);
         match step {
@@ -302,7 +302,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             wide,
             free,
             closed,
-            beginnings,
+            starts,
             ..
         } = self;
         let closed = *closed;
@@ -314,7 +314,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 state: &mut state,
                 now,
                 closed,
-                began: beginnings.of_key(None, false),
+                began: starts.of_key(None, false),
             });
             let packed = R::Fast::pack(rule, &state, now);
             match (done, packed) {
@@ -334,7 +334,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         // Time that steps back stands still, so that what is granted is granted at the moment the rule records.
         let now = found.used.max(now);
         found.used = now;
-        let began = beginnings.of_key(found.began, found.own.is_some());
+        let began = starts.of_key(found.began, found.own.is_some());
         let rule = found.own.as_ref().unwrap_or(rule);
         if let What::State(state) = &mut found.what {
             if let Some(op) = op.take_if(|_| !R::RETURNS_PERMITS)

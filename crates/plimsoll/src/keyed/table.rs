@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use super::beginnings::Beginnings;
-use super::held::Held;
+use super::key_gate::GateOfKey;
 use super::slots::{Entry, Slots};
+use super::starts::Starts;
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
 use crate::gate::WeakGate;
 use crate::{Clock, Moment, Packed, PackedTake, Rule};
@@ -22,7 +22,7 @@ use crate::{Clock, Moment, Packed, PackedTake, Rule};
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
     /// What was granted before which moments can no longer be undone.
-    pub(super) beginnings: Beginnings,
+    pub(super) starts: Starts,
     /// The rules of keys that have one of their own, whether there is a state of them or not.
     pub(super) own: HashMap<K, Arc<R>>,
     pub(super) entries: Slots<K>,
@@ -58,7 +58,7 @@ impl<K, R: Rule> Table<K, R> {
     pub(super) fn new(rule: Arc<R>, compact: bool, now: Moment) -> Self {
         let mut table = Self {
             rule,
-            beginnings: Beginnings::default(),
+            starts: Starts::default(),
             own: HashMap::new(),
             entries: Slots::new(),
             wide: Vec::new(),
@@ -85,9 +85,9 @@ impl<K, R: Rule> Table<K, R> {
         self.open_fast_path();
     }
 
-    /// Lets the fast path decide, unless every demand is refused or grants must say after which beginning they were made.
+    /// Lets the fast path decide, unless every demand is refused or grants must say after which start they were made.
     pub(super) fn open_fast_path(&mut self) {
-        let open = !self.closed && !self.beginnings.hold();
+        let open = !self.closed && !self.starts.hold();
         self.short_lasts = if open { self.lasts } else { 0 };
     }
 
@@ -199,7 +199,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let began = if R::RETURNS_PERMITS {
             None
         } else {
-            self.beginnings.of_new_key(now)
+            self.starts.of_new_key(now)
         };
         let own = self.own.get(&key).cloned();
         let state = own.as_ref().unwrap_or(&self.rule).fresh_key(now);
@@ -262,7 +262,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let own = removed.and_then(|wide| wide.own.as_deref());
         let window = own.unwrap_or(&self.rule).window(now);
         self.forgot_at = self.forgot_at.max(now);
-        self.beginnings.lose_grants(now, window);
+        self.starts.lose_grants(now, window);
     }
 
     fn release(&mut self, word: u64) -> Option<Wide<R>> {
@@ -390,5 +390,5 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
 /// What is known of a key.
 pub(super) enum View<'a, R: Rule> {
     State(&'a R, &'a R::State),
-    Gate(&'a Arc<Held<R>>),
+    Gate(&'a Arc<GateOfKey<R>>),
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::held::Held;
+use super::key_gate::GateOfKey;
 use crate::stamp::Stamp;
 use crate::{Moment, Rule};
 
@@ -12,7 +12,7 @@ use crate::{Moment, Rule};
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Set in a word that says where to look.
-const ELSEWHERE: u64 = 1 << 63;
+const WIDE: u64 = 1 << 63;
 
 pub(super) struct Wide<R: Rule> {
     pub(super) what: What<R>,
@@ -26,7 +26,7 @@ pub(super) struct Wide<R: Rule> {
 pub(super) enum What<R: Rule> {
     State(R::State),
     /// A limiter of its own.
-    Gate(Arc<Held<R>>),
+    Gate(Arc<GateOfKey<R>>),
 }
 
 /// Puts what does not fit a word beside the table; returns the word that says where.
@@ -40,13 +40,13 @@ pub(super) fn store<R: Rule>(
         wide.push(None);
     }
     wide[place] = Some(one);
-    ELSEWHERE | place as u64
+    WIDE | place as u64
 }
 
 /// Where the word says to look, if it does.
 #[inline]
 pub(super) fn place(word: u64) -> Option<usize> {
-    (word & ELSEWHERE != 0).then_some((word & !ELSEWHERE) as usize)
+    (word & WIDE != 0).then_some((word & !WIDE) as usize)
 }
 
 impl<R: Rule> Wide<R> {
@@ -64,7 +64,7 @@ impl<R: Rule> Wide<R> {
         let rule = self.own.as_deref().unwrap_or(rule);
         let from = match &self.what {
             What::State(state) => rule.evictable_from(state, now),
-            What::Gate(held) => Held::evictable_from(held, now),
+            What::Gate(held) => GateOfKey::evictable_from(held, now),
         };
         from.unwrap_or(now.plus(LOOK_AGAIN))
     }
@@ -72,7 +72,7 @@ impl<R: Rule> Wide<R> {
     pub(super) fn is_evictable(&self) -> bool {
         match &self.what {
             What::State(_) => true,
-            What::Gate(held) => Held::is_alone(held),
+            What::Gate(held) => GateOfKey::is_alone(held),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use super::beginnings::granted;
+use super::starts::granted;
 use crate::gate::{Counted, WeakGate};
 use crate::grant::Era;
 use crate::joint::{KeyGate, KeyLease};
@@ -120,7 +120,7 @@ impl Gates {
         state: R::State,
         now: Moment,
         began: Option<Stamp>,
-    ) -> Arc<Held<R>> {
+    ) -> Arc<GateOfKey<R>> {
         // A rule that learns compares the totals with what it has timed itself.
         let totals = if rule.learning().is_some() {
             Totals::new(self.totals.are_counted())
@@ -129,7 +129,7 @@ impl Gates {
         };
         let (own, clock) = (R::clone(rule), self.clock.clone());
         let gate = Gate::resumed(own, state, now, clock, self.queue(), self.name, totals);
-        Arc::new_cyclic(|me| Held {
+        Arc::new_cyclic(|me| GateOfKey {
             me: Weak::clone(me),
             gate,
             rule: Mutex::new(Arc::clone(rule)),
@@ -142,7 +142,7 @@ impl Gates {
 }
 
 /// The gate of a key. Permits that are given back come back to it.
-pub(super) struct Held<R: Rule> {
+pub(super) struct GateOfKey<R: Rule> {
     me: Weak<Self>,
     gate: Gate<R>,
     /// The rule it should follow, set behind the lock of the shard.
@@ -155,7 +155,7 @@ pub(super) struct Held<R: Rule> {
     detached: AtomicBool,
 }
 
-impl<R: Rule> Held<R> {
+impl<R: Rule> GateOfKey<R> {
     /// Notes that its key is forgotten. Others may hold the gate, and it follows the rule of all keys from now on.
     pub(super) fn detach(&self) -> WeakGate<R> {
         self.detached.store(true, Ordering::Release);
@@ -197,13 +197,13 @@ impl<R: Rule> Held<R> {
     }
 }
 
-impl<R: Rule> Drop for Held<R> {
+impl<R: Rule> Drop for GateOfKey<R> {
     fn drop(&mut self) {
         self.room.add(self.counted());
     }
 }
 
-impl<R: Rule> Source for Held<R> {
+impl<R: Rule> Source for GateOfKey<R> {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
         Limiter::source(&self.gate).give_back(grant, outcome);
         self.room.note_end(self.shard);
@@ -223,14 +223,14 @@ impl<R: Rule> Source for Held<R> {
 }
 
 /// The right to use the gate of a key without the lock of its shard.
-pub(super) struct Lease<R: Rule>(Option<Arc<Held<R>>>);
+pub(super) struct Lease<R: Rule>(Option<Arc<GateOfKey<R>>>);
 
 impl<R: Rule> Lease<R> {
-    pub(super) fn new(held: &Arc<Held<R>>) -> Self {
+    pub(super) fn new(held: &Arc<GateOfKey<R>>) -> Self {
         Self(Some(Arc::clone(held)))
     }
 
-    fn held(&self) -> &Arc<Held<R>> {
+    fn held(&self) -> &Arc<GateOfKey<R>> {
         match &self.0 {
             Some(held) => held,
             None => unreachable!("taken only when it ends"),

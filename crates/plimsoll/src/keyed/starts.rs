@@ -1,12 +1,12 @@
-//! Since when the state of a key is what it is: what was granted before can no longer be undone.
+//! From which moment on the state of a key counts: grants before it can no longer be undone.
 //!
-//! A state begins when its key is inserted, and when its rule is replaced by one that goes on with a sum, in which nobody knows
-//! which part is whose. Undoing an older grant would free what others hold. For most keys nobody needs to remember that: a
-//! key that was forgotten because it equals a new one has been granted nothing that could still be undone. It has to be
-//! remembered of keys that are inserted soon after others were forgotten by name, or evicted.
+//! A state starts when its key is inserted, and when its rule is replaced by one that goes on with a sum, in which nobody can
+//! tell the parts of single grants. Undoing an older grant would free permits of other callers. Most keys need not remember
+//! their start: a key that was forgotten because it equals a new one has no grants left that could be undone. It has to be
+//! remembered for keys that are inserted soon after others were forgotten by name, or evicted.
 //!
-//! As after a [reset](crate::Gate::reset), a moment alone does not tell what was granted before a beginning from what was
-//! granted after it in the same instant; so grants of that instant carry the number of the beginning.
+//! As after a [reset](crate::Gate::reset), a moment alone does not tell grants before a start from grants after it in the
+//! same instant; so grants of that instant carry the number of the start.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::grant::Era;
 use crate::stamp::Stamp;
 
 #[derive(Default)]
-pub(super) struct Beginnings {
+pub(super) struct Starts {
     /// The last one.
     latest: Option<Stamp>,
     /// That of the rule of all keys.
@@ -26,7 +26,7 @@ pub(super) struct Beginnings {
     lost_until: Option<Moment>,
 }
 
-impl Beginnings {
+impl Starts {
     /// Something begins now.
     fn next(&mut self, now: Moment) -> Stamp {
         let next = match self.latest {
@@ -72,7 +72,7 @@ impl Beginnings {
         self.lost_until = self.lost_until.max(Some(until));
     }
 
-    /// The beginning that counts for a key: its own or that of all, whichever was later. A key with a rule of its own
+    /// The start that counts for a key: its own or that of all, whichever was later. A key with a rule of its own
     /// does not follow that of all.
     pub(super) fn of_key(&self, own: Option<Stamp>, has_own_rule: bool) -> Option<Stamp> {
         if has_own_rule {
@@ -87,7 +87,7 @@ impl Beginnings {
         self.of_rule.map_or(now, |began| began.at.max(now))
     }
 
-    /// Whether grants have to be made where they can say after which beginning.
+    /// Whether grants have to be made where they can say after which start.
     pub(super) fn hold(&self) -> bool {
         self.held_until.is_some()
     }
