@@ -109,8 +109,7 @@ impl Config {
     }
 
     pub(crate) fn definition(&self, id: &str) -> Option<&Definition> {
-        let index = self.plan.by_id.get(id)?;
-        self.plan.definitions.get(*index)
+        self.plan.definition(id)
     }
 }
 
@@ -140,6 +139,6 @@ fn read(text: &str, format: Format) -> (Option<Checked>, Vec<Problem>) {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        effective::write(self, f)
+        effective::write(&self.spec, &self.plan, f)
     }
 }

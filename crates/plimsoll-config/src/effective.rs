@@ -4,18 +4,19 @@ use std::fmt::{self, Write as _};
 
 use plimsoll_spec::{Entry, Node, Value, parse};
 
-use crate::Config;
+use crate::check::Plan;
+use crate::spec::File;
 
 /// Writes the limits that are in effect.
-pub(crate) fn write(config: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     // JSON keeps the order of fields, and the reader gives it back as a tree.
-    let json = serde_json::to_string(&config.spec).map_err(|_| fmt::Error)?;
+    let json = serde_json::to_string(file).map_err(|_| fmt::Error)?;
     let Ok(Some(root)) = parse(&json) else {
         return f.write_str("{}\n");
     };
     for section in entries(&root) {
         match section.key.as_str() {
-            "limiters" => limiters(config, &section.value, f)?,
+            "limiters" => limiters(plan, &section.value, f)?,
             name => {
                 writeln!(f, "{name}:")?;
                 block(&section.value, f)?;
@@ -25,14 +26,14 @@ pub(crate) fn write(config: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     Ok(())
 }
 
-fn limiters(config: &Config, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn limiters(plan: &Plan, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if entries(node).is_empty() {
         return f.write_str("limiters: {}\n");
     }
     f.write_str("limiters:\n")?;
     for entry in entries(node) {
         let name = &entry.key;
-        let definition = config.definition(name);
+        let definition = plan.definition(name);
         write!(f, "  {}:", word(name))?;
         if let Some(definition) = definition {
             write!(f, " # {}", definition.class)?;

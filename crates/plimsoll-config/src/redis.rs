@@ -1,16 +1,36 @@
 //! From descriptions to limits in Redis. Nothing is connected here.
 
-use plimsoll_redis::{Borrow, Fleet, Outage, RedisRule, Store, StoreError};
+use plimsoll_redis::{Borrow, Fleet, Outage, RedisRule, Store, StoreBuilder, StoreError};
 use plimsoll_spec::{self as spec, Always, InvalidSpec, Kind, Limiter, Step};
 
 /// The store of a description.
-pub(crate) fn open(spec: &spec::Store) -> Result<Store, StoreError> {
+pub(crate) fn open(spec: &spec::Store) -> Result<Store, String> {
+    let secret = spec
+        .key_secret
+        .as_ref()
+        .map(spec::Secret::read)
+        .transpose()?;
+    let store = builder(spec);
+    let store = match secret {
+        Some(secret) => store.key_secret(secret),
+        None if spec.raw_keys => store.raw_keys(),
+        None => store,
+    };
+    store.open().map_err(|error| error.to_string())
+}
+
+/// Whether the addresses of a store can be used together. Nothing secret is read.
+pub(crate) fn check(spec: &spec::Store) -> Result<(), StoreError> {
+    builder(spec).open().map(drop)
+}
+
+fn builder(spec: &spec::Store) -> StoreBuilder {
     let store = match (&spec.url, &spec.cluster) {
         (Some(url), _) => Store::builder(&url.0),
         (None, nodes) => Store::cluster(nodes.iter().flatten().map(|url| url.0.as_str())),
     };
     let store = store.namespace(&spec.namespace);
-    store.deadline(spec.deadline.into()).open()
+    store.deadline(spec.deadline.into())
 }
 
 /// A limiter of a kind that Redis can hold, in `store`. If there is no such limiter it says which field is wrong.

@@ -60,7 +60,7 @@ fn every_mistake_is_named_with_its_place() {
 #[cfg(feature = "redis")]
 #[test]
 fn every_mistake_about_stores_is_named_with_its_place() {
-    check("stores", 27);
+    check("stores", 31);
 }
 
 #[cfg(not(feature = "redis"))]

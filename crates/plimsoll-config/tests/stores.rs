@@ -128,6 +128,47 @@ async fn who_cannot_ask_is_told_that_nothing_is_known() {
     assert!(limiter.acquire(1.into()).await.is_ok());
 }
 
+/// The secret is part of the names of keys: who has another, or none, finds nothing.
+#[tokio::test]
+async fn keys_are_named_with_a_secret_that_is_not_in_the_file() {
+    let server = Server::start();
+    let path = std::env::temp_dir().join(format!("plimsoll-secret-{}", std::process::id()));
+    std::fs::write(&path, "hunter2\n").expect("a file");
+    let text = |naming: &str| {
+        let store = format!("stores: {{ main: {{ {}, {naming} }} }}", described(&server));
+        format!(
+            "{store}\nlimiters: {{ a: {} }}\n",
+            limiter(KINDS[0], 1, "store: main, keyed: true")
+        )
+    };
+    let from_file = text(&format!("key_secret: {{ file: '{}' }}", path.display()));
+    let ask = async |text: &str| {
+        let keyed = build(text).keyed("a").expect("there");
+        keyed.acquire("anna", 1).await.is_ok()
+    };
+    assert!(ask(&from_file).await);
+    assert!(!ask(&from_file).await, "the same secret");
+    // Some variable that is always there.
+    assert!(ask(&text("key_secret: { env: PATH }")).await, "another");
+    assert!(ask(&text("raw_keys: true")).await);
+    assert!(!config(&from_file).to_string().contains("hunter2"));
+
+    let missing = text("key_secret: { env: PLIMSOLL_NO_SUCH_SECRET }");
+    let error = config(&missing)
+        .build(&Clock::system())
+        .expect_err("not set");
+    assert_eq!(
+        error.to_string(),
+        "limits.yaml:1:1: stores.main: no secret in the environment variable PLIMSOLL_NO_SUCH_SECRET: it is not set"
+    );
+    std::fs::write(&path, "\n").expect("a file");
+    let error = config(&from_file)
+        .build(&Clock::system())
+        .expect_err("empty");
+    assert!(error.to_string().ends_with(": it is empty"), "{error}");
+    std::fs::remove_file(&path).expect("its own file");
+}
+
 #[tokio::test]
 async fn what_was_borrowed_is_decided_here() {
     let server = Server::start();

@@ -29,6 +29,7 @@
 
 mod algorithm;
 mod any_rate;
+mod buckets;
 mod de;
 mod fields;
 mod file;
@@ -51,6 +52,7 @@ mod value;
 
 pub use algorithm::Algorithm;
 pub use any_rate::{AnyRate, AnyState, RateRule};
+pub use buckets::{Bandwidth, Bandwidths, PenaltyBucket, Style, TokenBucket};
 pub use de::{Broken, MOST_PROBLEMS, Recovered, read, read_one};
 pub use fields::{Fields, each};
 pub use file::{FileError, text_of};
@@ -64,11 +66,11 @@ pub use place::Place;
 pub use problem::{Problem, Read, label, quote};
 pub use queue::{Counts, Full, Order, Queue};
 pub use rates::{
-    Align, Bandwidth, Bandwidths, FixedWindow, PenaltyBucket, Rate, Refresh, SlidingCounter,
-    SlidingLog, SlidingWindow, SmoothBursty, SmoothWarmup, Style, TokenBucket,
+    Align, FixedWindow, Rate, Refresh, SlidingCounter, SlidingLog, SlidingWindow, SmoothBursty,
+    SmoothWarmup,
 };
 pub use scalar::Units;
 pub use schema::schema_of;
-pub use store::{Always, Borrow, Outage, Share, Store, Url};
+pub use store::{Always, Borrow, Outage, Secret, Share, Store, Url};
 pub use tree::{Entry, Node, Value, document, parse};
 pub use value::{Memory, Name, Number, Percent, Period, Positive, Span};

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::algorithm::Algorithm;
 use crate::any_rate::{AnyRate, RateRule};
+use crate::buckets::{Bandwidths, PenaltyBucket, TokenBucket};
 use crate::invalid::InvalidSpec;
 use crate::queue::Queue;
 use crate::rates::{
-    Align, Bandwidths, FixedWindow, PenaltyBucket, Rate, Refresh, SlidingCounter, SlidingLog,
-    SlidingWindow, SmoothBursty, SmoothWarmup, TokenBucket,
+    Align, FixedWindow, Rate, Refresh, SlidingCounter, SlidingLog, SlidingWindow, SmoothBursty,
+    SmoothWarmup,
 };
 use crate::store::{Always, Borrow, Outage};
 use crate::value::{Memory, Name, Percent, Period, Positive, Span, millis, span};

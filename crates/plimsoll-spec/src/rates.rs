@@ -1,6 +1,6 @@
 //! Rates: the fields of each kind, and the rule that is built from them.
 //!
-//! A new rate rule is described here by one struct and its [`Rate`] implementation, and named in the tables of
+//! A new rate rule is described here, or in `buckets.rs`, by one struct and its [`Rate`] implementation, and named in the tables of
 //! [`Kind`](crate::Kind) and [`AnyRate`](crate::AnyRate). The compiler asks for the two tables.
 
 use std::time::Duration;
@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::any_rate::RateRule;
 use crate::invalid::InvalidSpec;
-use crate::path::Step;
-use crate::value::{Number, Period, Positive, Span, millis, positive, span};
+use crate::value::{Number, Period, Positive, Span, span};
 
 /// The fields of a rate, from which its rule is built.
 pub trait Rate {
@@ -33,7 +32,7 @@ pub trait Rate {
 }
 
 /// Checks a quota whose fields are called `units` and `period`.
-fn quota(
+pub(crate) fn quota(
     units: (&'static str, Positive),
     period: (&'static str, Period),
 ) -> Result<Quota, InvalidSpec> {
@@ -170,114 +169,6 @@ impl Rate for SlidingCounter {
     }
 }
 
-/// Tokens that come back with time, and may be saved up to a burst.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(inline)]
-#[non_exhaustive]
-pub struct TokenBucket {
-    /// The most tokens.
-    pub burst: Positive,
-    /// How many tokens come back.
-    pub refill: Positive,
-    /// In what time they come back.
-    pub every: Period,
-    /// One by one, or all at the end of the time.
-    #[serde(default)]
-    pub style: Style,
-    /// Tokens at first: the burst unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial: Option<u32>,
-}
-
-impl Rate for TokenBucket {
-    type Rule = plimsoll::TokenBucket;
-
-    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
-        let quota = quota(("refill", self.refill), ("every", self.every))?;
-        let rule = match self.style {
-            Style::Interval => Self::Rule::interval(quota),
-            Style::Greedy => Self::Rule::greedy(quota),
-        };
-        let rule = rule.try_with_burst(self.burst.0)?;
-        Ok(rule.try_with_initial(self.initial.unwrap_or(self.burst.0))?)
-    }
-
-    fn period(&self) -> Option<(&'static str, Period)> {
-        Some(("every", self.every))
-    }
-}
-
-/// Several token buckets at once.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(inline)]
-#[non_exhaustive]
-pub struct Bandwidths {
-    /// The buckets.
-    pub limits: Vec<Bandwidth>,
-}
-
-impl Bandwidths {
-    /// These buckets.
-    #[must_use]
-    pub const fn new(limits: Vec<Bandwidth>) -> Self {
-        Self { limits }
-    }
-}
-
-impl Rate for Bandwidths {
-    type Rule = plimsoll::Bandwidths;
-
-    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
-        let mut buckets = Vec::new();
-        for (index, limit) in self.limits.iter().enumerate() {
-            let rule = limit.bucket().rule().map_err(|invalid| {
-                let item = invalid.under(Step::Index(index));
-                item.under(Step::Key("limits"))
-            })?;
-            buckets.push((limit.id.as_deref(), rule));
-        }
-        Ok(Self::Rule::try_new(buckets)?)
-    }
-}
-
-/// One of several token buckets.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a bandwidth")]
-#[non_exhaustive]
-pub struct Bandwidth {
-    /// By which it is known when the limits change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The most tokens.
-    pub burst: Positive,
-    /// How many tokens come back.
-    pub refill: Positive,
-    /// In what time they come back.
-    pub every: Period,
-    /// One by one, or all at the end of the time.
-    #[serde(default)]
-    pub style: Style,
-    /// Tokens at first: the burst unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial: Option<u32>,
-}
-
-impl Bandwidth {
-    /// The bucket by itself.
-    #[must_use]
-    pub fn bucket(&self) -> TokenBucket {
-        TokenBucket {
-            burst: self.burst,
-            refill: self.refill,
-            every: self.every,
-            style: self.style,
-            initial: self.initial,
-        }
-    }
-}
-
 /// So many a second, evenly; what was not used may be used later at once.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -359,54 +250,6 @@ impl Rate for Refresh {
     }
 }
 
-/// A token bucket that turns repeated refusals into a lockout.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(inline)]
-#[non_exhaustive]
-pub struct PenaltyBucket {
-    /// The most tokens.
-    pub burst: Positive,
-    /// How many tokens come back.
-    pub refill: Positive,
-    /// In what time they come back.
-    #[serde(default = "millis::<1000>")]
-    pub every: Period,
-    /// Tokens at first: the burst unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial: Option<u32>,
-    /// So many refusals lock out.
-    #[serde(default = "positive::<3>")]
-    pub soft_limit: Positive,
-    /// Refusals further apart than this do not add up.
-    #[serde(default = "span::<5000>")]
-    pub soft_window: Span,
-    /// For how long; 0 never locks out.
-    #[serde(default = "span::<0>")]
-    pub lockout: Span,
-}
-
-impl Rate for PenaltyBucket {
-    type Rule = plimsoll::PenaltyBucket;
-
-    fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
-        let bucket = TokenBucket {
-            burst: self.burst,
-            refill: self.refill,
-            every: self.every,
-            style: Style::Greedy,
-            initial: self.initial,
-        };
-        let rule = Self::Rule::new(bucket.rule()?);
-        let rule = rule.try_with_lockout(self.soft_limit.0, self.lockout.into())?;
-        Ok(rule.with_soft_window(self.soft_window.into()))
-    }
-
-    fn period(&self) -> Option<(&'static str, Period)> {
-        Some(("every", self.every))
-    }
-}
-
 /// Where windows begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -417,16 +260,4 @@ pub enum Align {
     Start,
     /// At multiples of the window since the epoch of the clock.
     Epoch,
-}
-
-/// How a bucket is refilled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Style {
-    /// One by one, evenly over the time.
-    #[default]
-    Greedy,
-    /// All tokens at the end of the time.
-    Interval,
 }

@@ -29,12 +29,68 @@ pub struct Store {
     /// How long a decision may take, connecting included. After that the `outage` of the limiter says what is answered.
     #[serde(default = "millis::<50>")]
     pub deadline: Period,
+    /// The secret with which keys are digested, the same for all processes that share limits; derived from the namespace
+    /// unless set. It is read when the limits are built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_secret: Option<Secret>,
+    /// Names keys in the store as they are, in place of digests, so that people can read them there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raw_keys: bool,
+}
+
+/// Where a secret is. The secret itself does not stand in a file of limits, and is not printed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "where the secret is, such as { env: KEY_SECRET } or { file: /run/secrets/keys }"
+)]
+#[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }]))]
+#[non_exhaustive]
+pub struct Secret {
+    /// The name of an environment variable that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<String>,
+    /// The path of a file that holds it. A line break at its end is not part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl Secret {
+    /// Reads the secret.
+    ///
+    /// # Errors
+    ///
+    /// If it is not where it should be, or empty. The message says where, and nothing of what was found there.
+    pub fn read(&self) -> Result<Vec<u8>, String> {
+        let (what, secret) = match (&self.env, &self.file) {
+            (Some(name), _) => {
+                let value = std::env::var_os(name).ok_or("it is not set".to_owned());
+                let value = value.map(std::ffi::OsString::into_encoded_bytes);
+                (format!("the environment variable {name}"), value)
+            }
+            (None, Some(path)) => {
+                let text = std::fs::read(path).map_err(|error| error.to_string());
+                (format!("the file {path}"), text)
+            }
+            (None, None) => return Err("expected `env` or `file`, found neither".to_owned()),
+        };
+        let mut secret = secret.map_err(|why| format!("no secret in {what}: {why}"))?;
+        if self.file.is_some() && secret.ends_with(b"\n") {
+            secret.pop();
+        }
+        if secret.is_empty() {
+            return Err(format!("no secret in {what}: it is empty"));
+        }
+        Ok(secret)
+    }
 }
 
 impl Store {
-    /// Where it keeps things: stores of the same place share them.
+    /// What says where it keeps things, and by which names: stores that are the same in this share them.
+    #[must_use]
     pub fn place(&self) -> impl PartialEq {
-        (&self.url, &self.cluster, &self.namespace)
+        let naming = (&self.key_secret, self.raw_keys);
+        (&self.url, &self.cluster, &self.namespace, naming)
     }
 }
 

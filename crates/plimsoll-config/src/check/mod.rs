@@ -37,6 +37,12 @@ pub(crate) struct Plan {
     pub(crate) routes: Vec<RoutePlan>,
 }
 
+impl Plan {
+    pub(crate) fn definition(&self, id: &str) -> Option<&Definition> {
+        self.definitions.get(*self.by_id.get(id)?)
+    }
+}
+
 /// A route that can be built.
 #[derive(Clone, Debug)]
 pub(crate) struct RoutePlan {

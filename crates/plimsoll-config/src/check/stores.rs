@@ -29,6 +29,18 @@ pub(super) fn stores(context: &Context<'_>) {
 }
 
 fn one(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+    if let Some(secret) = &store.key_secret {
+        let path = below(path, Step::Key("key_secret"));
+        if secret.env.is_some() == secret.file.is_some() {
+            let message = "expected where the secret is: either `env` or `file`";
+            return Err(places.value(&path, message));
+        }
+        if store.raw_keys {
+            let message =
+                "keys that are not digested need no secret: expected no `raw_keys` beside it";
+            return Err(places.name(&path, message));
+        }
+    }
     match (&store.url, &store.cluster) {
         (Some(url), None) => address(url, &below(path, Step::Key("url")), places)?,
         (None, Some(nodes)) => {
@@ -57,6 +69,10 @@ fn one(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
 /// Whether the client understands an address, all of it.
 #[cfg(feature = "redis")]
 fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
+    if cfg!(not(feature = "redis-tls")) && url.0.starts_with("rediss://") {
+        let message = "TLS needs the feature `redis-tls` of plimsoll-config, and this program was built without it";
+        return Err(places.value(path, message));
+    }
     if plimsoll_redis::Store::connect(&url.0).is_ok() {
         return Ok(());
     }
@@ -68,7 +84,7 @@ fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
 /// Whether the nodes of a cluster go together, once each is right by itself.
 #[cfg(feature = "redis")]
 fn go_together(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
-    if crate::redis::open(store).is_ok() {
+    if crate::redis::check(store).is_ok() {
         return Ok(());
     }
     let message = "these are not the nodes of one cluster: expected TLS with all or with none, and the same user, password and database";

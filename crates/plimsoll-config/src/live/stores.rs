@@ -31,8 +31,8 @@ impl Stores {
             let known = known.filter(|_| before.spec.stores.get(name) == Some(spec));
             let store = match known {
                 Some(store) => store.clone(),
-                None => redis::open(spec).map_err(|error| {
-                    let problem = Problem::new(Place::START, error.to_string());
+                None => redis::open(spec).map_err(|message| {
+                    let problem = Problem::new(Place::START, message);
                     let problem = problem.under_key(&label(name)).under_key("stores");
                     ConfigError::problem(&config.file, problem)
                 })?,

@@ -26,7 +26,7 @@ use self::access::{Choice, Halves, Items, Map};
 use self::error::Error;
 use self::recover::Aside;
 use crate::fields::Fields;
-use crate::problem::Read;
+use crate::problem::{Problem, Read};
 use crate::scalar::{Units, count, expected, flag, text};
 use crate::tree::{Node, Value};
 
@@ -42,6 +42,8 @@ const TAGS: [(&str, (&str, &str)); 2] = [
 ];
 /// A struct of two parts that share a map.
 const SPLIT: &str = "split";
+/// A struct that says where a secret is: what stands there in its place is not shown.
+const SECRET: &str = "Secret";
 /// An enum of a word, or something larger.
 const EITHER: &str = "either";
 
@@ -294,6 +296,10 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
         visitor: V,
     ) -> Result<V::Value, Error<'de>> {
         let what = wanted(&visitor);
+        if name == SECRET && matches!(self.node.value, Value::Scalar { .. }) && !self.made_up {
+            let message = format!("expected {what}, found a text, which may be the secret");
+            return Err(Problem::new(self.node.place, message).into());
+        }
         if name == SPLIT && !self.made_up {
             return visitor
                 .visit_seq(Halves::of(self.node, self.aside))
