@@ -302,28 +302,33 @@ async fn all_follows_its_members_and_is_closed_without_them() {
     assert_eq!(denied.reason(), Reason::Exhausted, "not closed");
 }
 
+/// To the token: a process that borrowed leaves as many as one that asked the store each time.
 #[tokio::test]
 async fn what_was_borrowed_goes_back_when_the_limit_changes() {
     let server = Server::start();
-    let text = |burst, more| {
-        format!(
-            "stores: {{ main: {{ {} }} }}\nlimiters: {{ a: {} }}\n",
-            described(&server),
-            limiter(KINDS[4], burst, more),
-        )
-    };
-    let limits = build(&text(21, "store: main, borrow: { most: 10, keep: 1h }"));
-    let other = build(&text(20, "store: main"));
-    let limiter = one(&limits, "a");
-    for _ in 0..6 {
-        assert!(limiter.acquire(1.into()).await.is_ok());
+    for style in ["greedy", "interval"] {
+        let kind = format!("token_bucket, refill: 1, every: 10000d, style: {style}, burst: ");
+        let text = |burst, more| {
+            let limiter = limiter(&kind, burst, more);
+            let store = described(&server);
+            format!(
+                "stores: {{ main: {{ {store}, namespace: {style} }} }}\nlimiters: {{ a: {limiter} }}\n"
+            )
+        };
+        let limits = build(&text(21, "store: main, borrow: { most: 10, keep: 1h }"));
+        let other = build(&text(20, "store: main"));
+        let limiter = one(&limits, "a");
+        for _ in 0..6 {
+            assert!(limiter.acquire(1.into()).await.is_ok());
+        }
+        assert_eq!(replace(&limits, &text(20, "store: main")).changed, ["a"]);
+        // Of the 20 that there are now, 6 are used.
+        for _ in 0..14 {
+            granted(&one(&other, "a")).await;
+        }
+        let other = one(&other, "a");
+        assert!(other.acquire(1.into()).await.is_err(), "{style}");
     }
-    assert_eq!(replace(&limits, &text(20, "store: main")).changed, ["a"]);
-    // Of the 21 that there were, 6 are used.
-    for _ in 0..14 {
-        granted(&one(&other, "a")).await;
-    }
-    assert!(one(&other, "a").acquire(2.into()).await.is_err());
 }
 
 #[tokio::test]
