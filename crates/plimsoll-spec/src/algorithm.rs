@@ -8,41 +8,108 @@ use crate::invalid::InvalidSpec;
 use crate::path::Step;
 use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
 
-/// The algorithms, each with its own parameters.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename = "algorithm", rename_all = "snake_case", deny_unknown_fields)]
-#[schemars(rename = "Algorithm", tag = "algorithm")]
-#[non_exhaustive]
-pub enum Algorithm {
+/// Declares [`Algorithm`]: each with its word, the defaults of its bounds (least, first, most) and its own parameters. The
+/// bounds and everything that is the same for all is made here.
+macro_rules! algorithms {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident = $word:literal, [$min:literal, $initial:literal, $max:literal] {
+            $($(#[$meta:meta])* $field:ident: $type:ty,)*
+        }
+    )+) => {
+        /// The algorithms, each with its own parameters.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename = "algorithm", deny_unknown_fields)]
+        #[schemars(rename = "Algorithm", tag = "algorithm")]
+        #[non_exhaustive]
+        pub enum Algorithm {
+            $(
+                $(#[$doc])*
+                #[serde(rename = $word)]
+                $name {
+                    #[doc = concat!("The least limit: ", $min, " unless set.")]
+                    #[serde(default, skip_serializing_if = "Option::is_none")]
+                    min: Option<Positive>,
+                    #[doc = concat!("The limit at first: ", $initial, " unless set.")]
+                    #[serde(default, skip_serializing_if = "Option::is_none")]
+                    initial: Option<Positive>,
+                    #[doc = concat!("The most limit: ", $max, " unless set.")]
+                    #[serde(default, skip_serializing_if = "Option::is_none")]
+                    max: Option<Positive>,
+                    $($(#[$meta])* $field: $type,)*
+                },
+            )+
+            /// Gathers samples in windows for another algorithm.
+            #[serde(rename = "windowed")]
+            Windowed {
+                /// The algorithm behind the windows.
+                delegate: Box<Self>,
+                /// The least limit of the algorithm behind, unless it says so itself.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                min: Option<Positive>,
+                /// The limit at first of the algorithm behind, unless it says so itself.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                initial: Option<Positive>,
+                /// The most limit of the algorithm behind, unless it says so itself.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                max: Option<Positive>,
+                /// The shortest window.
+                #[serde(default = "micros::<1_000_000>")]
+                min_window: Span,
+                /// The longest window.
+                #[serde(default = "micros::<1_000_000>")]
+                max_window: Span,
+                /// Windows with fewer samples are thrown away.
+                #[serde(default = "positive::<10>")]
+                window_size: Positive,
+                /// Samples shorter than this are ignored.
+                #[serde(default = "micros::<100>")]
+                min_rtt: Span,
+            },
+        }
+
+        impl Algorithm {
+            /// The word for this algorithm in files.
+            #[must_use]
+            pub const fn word(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => $word,)+
+                    Self::Windowed { .. } => "windowed",
+                }
+            }
+
+            /// The bounds of the limit that it, or the algorithm behind its windows, finds: least, first, most.
+            #[must_use]
+            pub fn bounds(&mut self) -> [&mut Option<Positive>; 3] {
+                match self {
+                    $(Self::$name { min, initial, max, .. } => [min, initial, max],)+
+                    Self::Windowed { delegate, .. } => delegate.bounds(),
+                }
+            }
+
+            /// The defaults of the bounds; `None` for windows, whose bounds are those of the algorithm behind.
+            const fn defaults(&self) -> Option<[u32; 3]> {
+                match self {
+                    $(Self::$name { .. } => Some([$min, $initial, $max]),)+
+                    Self::Windowed { .. } => None,
+                }
+            }
+        }
+    };
+}
+
+algorithms! {
     /// One more for each success, a cut for each failure.
-    Aimd {
-        /// The least limit: 20 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        min: Option<Positive>,
-        /// The limit at first: 20 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        initial: Option<Positive>,
-        /// The most limit: 200 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max: Option<Positive>,
+    Aimd = "aimd", [20, 20, 200] {
         /// By what the limit is multiplied at a failure, at least 0.5 and below 1.
         #[serde(default = "nine_tenths")]
         backoff: Number,
         /// What lasts longer is a failure.
         #[serde(default = "millis::<5000>")]
         timeout: Period,
-    },
+    }
     /// By the queue that latency says there is.
-    Vegas {
-        /// The least limit: 1 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        min: Option<Positive>,
-        /// The limit at first: 20 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        initial: Option<Positive>,
-        /// The most limit: 1000 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max: Option<Positive>,
+    Vegas = "vegas", [1, 20, 1000] {
         /// The weight of what is new, at most 1.
         #[serde(default = "one")]
         smoothing: Number,
@@ -52,18 +119,9 @@ pub enum Algorithm {
         /// Factors used in turn in place of chance, for tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         probe_jitter: Option<Vec<Number>>,
-    },
+    }
     /// By how latency now compares with latency over long.
-    Gradient2 {
-        /// The least limit: 20 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        min: Option<Positive>,
-        /// The limit at first: 20 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        initial: Option<Positive>,
-        /// The most limit: 200 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max: Option<Positive>,
+    Gradient2 = "gradient2", [20, 20, 200] {
         /// The weight of what is new, at most 1.
         #[serde(default = "a_fifth")]
         smoothing: Number,
@@ -79,44 +137,9 @@ pub enum Algorithm {
         /// How much may queue at the server.
         #[serde(default = "count::<4>")]
         queue_size: u32,
-    },
-    /// Gathers samples in windows for another algorithm.
-    Windowed {
-        /// The algorithm behind the windows.
-        delegate: Box<Self>,
-        /// The least limit of the algorithm behind, unless it says so itself.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        min: Option<Positive>,
-        /// The limit at first of the algorithm behind, unless it says so itself.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        initial: Option<Positive>,
-        /// The most limit of the algorithm behind, unless it says so itself.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max: Option<Positive>,
-        /// The shortest window.
-        #[serde(default = "micros::<1_000_000>")]
-        min_window: Span,
-        /// The longest window.
-        #[serde(default = "micros::<1_000_000>")]
-        max_window: Span,
-        /// Windows with fewer samples are thrown away.
-        #[serde(default = "positive::<10>")]
-        window_size: Positive,
-        /// Samples shorter than this are ignored.
-        #[serde(default = "micros::<100>")]
-        min_rtt: Span,
-    },
+    }
     /// By how average latency compares with the least there was.
-    LatencyGradient {
-        /// The least limit: 5 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        min: Option<Positive>,
-        /// The limit at first: 5 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        initial: Option<Positive>,
-        /// The most limit: 500 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max: Option<Positive>,
+    LatencyGradient = "latency_gradient", [5, 5, 500] {
         /// How many times the least latency is still good.
         #[serde(default = "one_and_a_half")]
         tolerance: Number,
@@ -126,35 +149,12 @@ pub enum Algorithm {
         /// The bound of the queue at first.
         #[serde(default = "positive::<20>")]
         initial_queue: Positive,
-    },
+    }
     /// By what more work has brought: our own.
-    Verdict {
-        /// The least limit: 1 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        min: Option<Positive>,
-        /// The limit at first: 20 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        initial: Option<Positive>,
-        /// The most limit: 1000 unless set.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max: Option<Positive>,
-    },
+    Verdict = "verdict", [1, 20, 1000] {}
 }
 
 impl Algorithm {
-    /// The word for this algorithm in files.
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
-        match self {
-            Self::Aimd { .. } => "aimd",
-            Self::Vegas { .. } => "vegas",
-            Self::Gradient2 { .. } => "gradient2",
-            Self::Windowed { .. } => "windowed",
-            Self::LatencyGradient { .. } => "latency_gradient",
-            Self::Verdict { .. } => "verdict",
-        }
-    }
-
     /// Builds the algorithm. Bounds that are not set have the defaults of the algorithm.
     ///
     /// # Errors
@@ -176,57 +176,23 @@ impl Algorithm {
         filled
     }
 
-    /// Fills in the bounds that are not said; `outer` are those of windows around it.
+    /// Fills in the bounds that are not set; `outer` are those of windows around it.
     pub(crate) fn fill(&mut self, outer: [Option<Positive>; 3]) {
-        let (bounds, defaults) = match self {
-            Self::Aimd {
-                min, initial, max, ..
-            }
-            | Self::Gradient2 {
-                min, initial, max, ..
-            } => ([min, initial, max], [20, 20, 200]),
-            Self::Vegas {
-                min, initial, max, ..
-            }
-            | Self::Verdict { min, initial, max } => ([min, initial, max], [1, 20, 1000]),
-            Self::LatencyGradient {
-                min, initial, max, ..
-            } => ([min, initial, max], [5, 5, 500]),
-            Self::Windowed {
-                delegate,
-                min,
-                initial,
-                max,
-                ..
-            } => {
-                let own = [min.take(), initial.take(), max.take()];
-                let bound = |at: usize| own[at].or(outer[at]);
-                return delegate.fill([bound(0), bound(1), bound(2)]);
-            }
-        };
-        for ((bound, default), outer) in bounds.into_iter().zip(defaults).zip(outer) {
-            *bound = bound.or(outer).or(Some(Positive(default)));
+        if let Self::Windowed {
+            delegate,
+            min,
+            initial,
+            max,
+            ..
+        } = self
+        {
+            let own = [min.take(), initial.take(), max.take()];
+            let bound = |at: usize| own[at].or(outer[at]);
+            return delegate.fill([bound(0), bound(1), bound(2)]);
         }
-    }
-
-    /// The bounds of the limit that it, or what is behind its windows, finds: least, first, most.
-    #[must_use]
-    pub fn bounds(&mut self) -> [&mut Option<Positive>; 3] {
-        match self {
-            Self::Aimd {
-                min, initial, max, ..
-            }
-            | Self::Gradient2 {
-                min, initial, max, ..
-            }
-            | Self::Vegas {
-                min, initial, max, ..
-            }
-            | Self::LatencyGradient {
-                min, initial, max, ..
-            }
-            | Self::Verdict { min, initial, max } => [min, initial, max],
-            Self::Windowed { delegate, .. } => delegate.bounds(),
+        let defaults = self.defaults().unwrap_or_default();
+        for ((bound, default), outer) in self.bounds().into_iter().zip(defaults).zip(outer) {
+            *bound = bound.or(outer).or(Some(Positive(default)));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Reads the verb of a step, and says which verbs go with which fields and which limiters.
 
+use plimsoll::{Carry, Priority};
 use plimsoll_spec::scalar::{count, expected, flag, positive, rate, text, word};
 use plimsoll_spec::{Fields, Kind, Node, Problem, Read, each};
 
 use super::expect;
 use super::limiter::bandwidths;
 use super::units::duration;
-use crate::spec::{Ask, Carry, Expect, LimiterSpec, Priority, Verb};
+use crate::spec::{Ask, Expect, LimiterSpec, Verb};
 
 /// Every verb of the format, with the fields that change it.
 pub(crate) const VERBS: [(&str, &[&str]); 18] = [

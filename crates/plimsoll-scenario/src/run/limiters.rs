@@ -177,15 +177,6 @@ fn all(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subject, Unbuilt>
     })
 }
 
-/// The word of the format for what becomes of what is there.
-pub(crate) fn carry(carry: crate::spec::Carry) -> Carry {
-    match carry {
-        crate::spec::Carry::AsIs => Carry::AsIs,
-        crate::spec::Carry::Proportional => Carry::Proportional,
-        crate::spec::Carry::Reset => Carry::Reset,
-    }
-}
-
 /// What a keyed limiter does for one key.
 pub(crate) trait Keys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;

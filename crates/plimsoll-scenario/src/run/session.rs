@@ -8,9 +8,9 @@ use plimsoll_spec::{Kind, Number, Positive};
 
 use super::check::{self, Answer};
 use super::held::{Held, Holdings};
-use super::limiters::{self, Controls, Keys, Subject};
+use super::limiters::{Controls, Keys, Subject};
 use crate::report::Mismatch;
-use crate::spec::{Ask, Priority, Step, Verb};
+use crate::spec::{Ask, Step, Verb};
 
 /// Why a verb could not be done at all.
 pub(crate) enum Stop {
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
             Verb::Close => limiter.close(),
             Verb::SetRate(rate) => self.set_rate(*rate)?,
             Verb::Replace { by, carry } => {
-                self.change("replace", "bandwidths", by, limiters::carry(*carry))?;
+                self.change("replace", "bandwidths", by, *carry)?;
             }
             Verb::Forget(_) => return Err(Stop::NotYet("forget")),
         }
@@ -239,11 +239,7 @@ fn denied<'a>(denied: Denied) -> Held<'a> {
 }
 
 fn demand(ask: Ask) -> Demand {
-    let demand = Demand::of(ask.cost).priority(match ask.priority {
-        Priority::Critical => plimsoll::Priority::Critical,
-        Priority::Normal => plimsoll::Priority::Normal,
-        Priority::NonCritical => plimsoll::Priority::NonCritical,
-    });
+    let demand = Demand::of(ask.cost).priority(ask.priority);
     match ask.within {
         Some(within) => demand.within(within),
         None => demand,

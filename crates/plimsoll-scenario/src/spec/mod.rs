@@ -8,7 +8,7 @@ mod step;
 mod trace;
 
 pub(crate) use limiter::{AlgorithmSpec, LimiterSpec, members};
-pub(crate) use step::{Ask, Carry, Expect, Gauge, Hint, Outcome, Priority, Settled, Step, Verb};
+pub(crate) use step::{Ask, Expect, Gauge, Hint, Outcome, Settled, Step, Verb};
 pub(crate) use trace::{Finished, Sample, Samples, Tick, Trace};
 
 use plimsoll_spec::Place;

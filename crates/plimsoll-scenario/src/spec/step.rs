@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll::{Carry, Priority};
 use plimsoll_spec::{Kind, Place};
 
 /// One step, with its time already absolute.
@@ -61,22 +62,6 @@ pub(crate) struct Ask {
     pub(crate) priority: Priority,
     /// `timeout` of an acquire, `max_wait` of a reserve.
     pub(crate) within: Option<Duration>,
-}
-
-/// The class of a request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Priority {
-    Critical,
-    Normal,
-    NonCritical,
-}
-
-/// What becomes of the tokens when bandwidths are replaced.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Carry {
-    AsIs,
-    Proportional,
-    Reset,
 }
 
 /// What a verb must answer. Everything that is `None` is not checked.
