@@ -28,7 +28,7 @@ fn limits_by_name() {
         (
             "a\nb",
             "",
-            "limit:1:1: algorithm: unknown word \"a\\nb\", known are aimd, vegas, gradient2, windowed, latency_gradient, verdict",
+            "limit:1:1: algorithm: unknown word \"a\\nb\", known are aimd, vegas, gradient2, latency_gradient, verdict, windowed",
         ),
         (
             "",
