@@ -10,8 +10,10 @@ mod head;
 mod http;
 pub mod keys;
 mod layer;
+#[cfg(feature = "metrics")]
 mod observe;
 mod priority;
+mod refusals;
 mod service;
 pub mod shedding;
 

@@ -14,7 +14,7 @@ use super::declaration::{UNDECLARED, refusal};
 use super::learned::Learned;
 use crate::http::{Ask, Asked, Held, Take, Whose};
 use crate::keys::{Forwarded, Missing, TrustedProxies};
-use crate::observe::log_misconfigured;
+use crate::refusals::log_misconfigured;
 use crate::{Head, HttpLimit, HttpLimitLayer, KeyFrom, RequestLimit};
 
 /// The layer before everything that declares nothing.

@@ -14,7 +14,7 @@ use crate::answer::{
     Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal_of, is_grpc, problem_of, retry_after,
     retry_seconds,
 };
-use crate::observe::{Counted, log_misconfigured};
+use crate::refusals::{RefusalLog, log_misconfigured};
 
 /// In the extensions of a response that is a refusal: why.
 ///
@@ -52,7 +52,7 @@ pub(super) struct Answering {
     pub(super) respond: Option<Respond>,
     pub(super) on_refused: Option<OnRefused>,
     pub(super) on_admitted: Option<OnAdmitted>,
-    pub(super) counted: Counted,
+    pub(super) log: RefusalLog,
     /// What is promised is mostly the same in all responses.
     pub(super) policy: Arc<OnceLock<Policy>>,
     /// Whether it was said that the program does not keep what a key is made of.
@@ -70,7 +70,7 @@ impl Default for Answering {
             respond: None,
             on_refused: None,
             on_admitted: None,
-            counted: Counted::default(),
+            log: RefusalLog::default(),
             policy: Arc::default(),
             logged: Arc::new(Once::new()),
         }
@@ -120,7 +120,7 @@ impl Answering {
         head: &Head<'_>,
         denied: Denied,
     ) -> Response<Bytes> {
-        self.counted.refused(&denied);
+        self.log.record(&denied);
         if let Some(hook) = &self.on_refused {
             hook(head, &denied);
         }

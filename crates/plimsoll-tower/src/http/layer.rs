@@ -15,7 +15,7 @@ use super::settle::ResponseHead;
 use super::shared::{Settings, Shared};
 use crate::answer::Fields;
 #[cfg(feature = "metrics")]
-use crate::observe::Counted;
+use crate::refusals::RefusalLog;
 use crate::{Head, PriorityFrom};
 
 /// Puts limits before a service that speaks HTTP: a handler, a router, a whole server.
@@ -92,10 +92,10 @@ impl<L> HttpLimitLayer<L> {
         }
     }
 
-    /// Where refusals are counted.
+    /// Where refusals are recorded.
     #[cfg(feature = "metrics")]
-    pub(crate) fn counted(mut self, counted: Counted) -> Self {
-        self.answering.counted = counted;
+    pub(crate) fn refusal_log(mut self, log: RefusalLog) -> Self {
+        self.answering.log = log;
         self
     }
 

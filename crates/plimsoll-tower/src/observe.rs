@@ -1,11 +1,13 @@
+//! Metrics of a layer.
+
 use std::sync::Arc;
 
 use plimsoll::{Demand, Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
-use super::Counted;
 use crate::answer::{Class, Notice};
 use crate::http::{Ask, Asked, Done, How, Note, sealed};
+use crate::refusals::RefusalLog;
 use crate::{Head, HttpLimitLayer, Limits};
 
 impl<L: Limits> HttpLimitLayer<L> {
@@ -22,7 +24,7 @@ impl<L: Limits> HttpLimitLayer<L> {
     /// # let _ = layer;
     /// ```
     pub fn observed(self, metrics: &Metrics) -> Self {
-        self.counted(Counted {
+        self.refusal_log(RefusalLog {
             metrics: Some(metrics.clone()),
         })
     }

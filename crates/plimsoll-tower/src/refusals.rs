@@ -1,23 +1,29 @@
+//! Counting and logging refusals: below both the layers that refuse and the metrics of a layer.
+
 use plimsoll::Denied;
 
 #[cfg(feature = "metrics")]
 use crate::answer::Notice;
 
-/// Where the refusals of a layer are counted and told of.
+/// Where the refusals of a layer are recorded: metrics and events, as features and settings have it.
 #[derive(Clone, Default)]
-pub(crate) struct Counted {
+pub(crate) struct RefusalLog {
     #[cfg(feature = "metrics")]
-    pub(super) metrics: Option<plimsoll_observe::Metrics>,
+    pub(crate) metrics: Option<plimsoll_observe::Metrics>,
 }
 
-impl Counted {
-    /// Something was refused.
+impl RefusalLog {
+    /// Records one refusal.
     #[cfg_attr(
         not(any(feature = "metrics", feature = "tracing")),
-        expect(unused_variables, clippy::unused_self, reason = "nobody looks")
+        expect(
+            unused_variables,
+            clippy::unused_self,
+            reason = "neither metrics nor events"
+        )
     )]
     #[inline]
-    pub(crate) fn refused(&self, denied: &Denied) {
+    pub(crate) fn record(&self, denied: &Denied) {
         #[cfg(feature = "metrics")]
         if let Some(metrics) = &self.metrics {
             let name = denied.limiter().unwrap_or(Notice::UNNAMED);
@@ -26,7 +32,7 @@ impl Counted {
         #[cfg(feature = "tracing")]
         tracing::event!(
             target: "plimsoll",
-            // Of a server under load there are many.
+            // A server under load has many.
             tracing::Level::DEBUG,
             limiter = denied.limiter(),
             reason = denied.reason().as_str(),
@@ -36,10 +42,10 @@ impl Counted {
     }
 }
 
-/// The program does not keep what a key is made of.
+/// Logs that the program lacks what a key is made of.
 #[cfg_attr(
     not(feature = "tracing"),
-    expect(unused_variables, reason = "nobody looks")
+    expect(unused_variables, reason = "no events without `tracing`")
 )]
 pub(crate) fn log_misconfigured(remedy: &str) {
     #[cfg(feature = "tracing")]
