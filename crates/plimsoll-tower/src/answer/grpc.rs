@@ -1,11 +1,13 @@
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use plimsoll::Denied;
 
 use super::structured::{Out, runs, value};
-use super::{Class, base64, fields, protobuf};
+use super::{Class, fields, protobuf};
 use crate::Head;
 
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -72,10 +74,7 @@ pub fn grpc_refusal_of(class: Class, denied: &Denied) -> HeaderMap {
     } else if let Some(wait) = denied.retry_after() {
         headers.insert(&GRPC_PUSHBACK, fields::integer(milliseconds(wait)));
         let status = protobuf::status(class.grpc_code(), &message, wait);
-        let details = value(|out| {
-            base64::encode(&status, base64::Padding::Omitted, |four| out.put(four));
-        });
-        if let Some(details) = details {
+        if let Ok(details) = STANDARD_NO_PAD.encode(status).try_into() {
             headers.insert(&GRPC_DETAILS, details);
         }
     }

@@ -8,7 +8,6 @@
 //!
 //! Nothing here contains a key: a caller learns the names of limits, never who else is limited.
 
-mod base64;
 mod fields;
 mod grpc;
 mod notice;

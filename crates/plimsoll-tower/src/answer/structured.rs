@@ -1,9 +1,9 @@
 //! Structured fields as RFC 9651 writes them.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderValue;
-
-use super::base64;
 
 /// The largest integer there is: 15 digits.
 pub(super) const LARGEST: u64 = 999_999_999_999_999;
@@ -52,7 +52,7 @@ pub(super) trait Out {
     /// A Byte Sequence.
     fn byte_sequence(&mut self, bytes: &[u8]) {
         self.put(b":");
-        base64::encode(bytes, base64::Padding::Written, |four| self.put(four));
+        self.put(STANDARD.encode(bytes).as_bytes());
         self.put(b":");
     }
 }

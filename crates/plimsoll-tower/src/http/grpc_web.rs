@@ -3,6 +3,8 @@
 //! A message is a byte of flags, four bytes of length and so many bytes of data. The highest flag marks trailers, which are
 //! written as the header fields of HTTP/1. In the text form all of it is base64, in parts that may each end with padding.
 
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeSliceError, Engine};
 use bytes::Buf;
 use plimsoll::Outcome;
 
@@ -18,7 +20,7 @@ const OTHER_FLAGS: u8 = !TRAILERS;
 
 /// Reads the body of a response for the status in it.
 pub(super) struct Reader {
-    text: Option<Base64>,
+    text: Option<Group>,
     state: State,
 }
 
@@ -37,7 +39,7 @@ impl Reader {
     /// Of a body in the text form, or in the other one.
     pub(super) fn new(is_text: bool) -> Self {
         Self {
-            text: is_text.then(Base64::default),
+            text: is_text.then(Group::default),
             state: State::Head([0; HEAD], 0),
         }
     }
@@ -55,8 +57,8 @@ impl Reader {
         let mut found = None;
         for byte in bytes {
             match text.push(*byte) {
-                Ok(decoded) => found = found.or(self.read_bytes(decoded.as_slice())),
-                Err(NotBase64) => self.state = State::Ended,
+                Ok((decoded, count)) => found = found.or(self.read_bytes(&decoded[..count])),
+                Err(_) => self.state = State::Ended,
             }
         }
         self.text = Some(text);
@@ -128,51 +130,23 @@ fn status_in(trailers: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// Four characters of base64 are three bytes.
+/// Four characters of base64, which are up to three bytes, as they come.
 #[derive(Default)]
-struct Base64 {
-    bits: u32,
-    filled: u8,
-    padding: u8,
+struct Group {
+    characters: [u8; 4],
+    filled: usize,
 }
 
-struct NotBase64;
-
-/// Up to three bytes.
-struct Decoded([u8; 3], usize);
-
-impl Decoded {
-    fn as_slice(&self) -> &[u8] {
-        &self.0[..self.1]
-    }
-}
-
-impl Base64 {
-    /// The bytes that this character completes.
-    fn push(&mut self, character: u8) -> Result<Decoded, NotBase64> {
-        let value = match character {
-            b'A'..=b'Z' => character - b'A',
-            b'a'..=b'z' => character - b'a' + 26,
-            b'0'..=b'9' => character - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'=' => {
-                self.padding += 1;
-                0
-            }
-            _ => return Err(NotBase64),
+impl Group {
+    /// Adds a character. If it completes the group, returns the bytes and how many they are.
+    fn push(&mut self, character: u8) -> Result<([u8; 3], usize), DecodeSliceError> {
+        let mut bytes = [0; 3];
+        self.characters[self.filled] = character;
+        self.filled = (self.filled + 1) % 4;
+        let count = match self.filled {
+            0 => STANDARD.decode_slice(self.characters, &mut bytes)?,
+            _ => 0,
         };
-        if (self.padding > 0 && character != b'=') || self.padding > 2 {
-            return Err(NotBase64);
-        }
-        self.bits = self.bits << 6 | u32::from(value);
-        self.filled += 1;
-        if self.filled < 4 {
-            return Ok(Decoded([0; 3], 0));
-        }
-        let [_, bytes @ ..] = self.bits.to_be_bytes();
-        let length = 3 - usize::from(self.padding);
-        *self = Self::default();
-        Ok(Decoded(bytes, length))
+        Ok((bytes, count))
     }
 }

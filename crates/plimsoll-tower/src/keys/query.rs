@@ -46,57 +46,9 @@ impl KeyFrom for QueryKey {
     type Key = str;
 
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, str>> {
-        let mut pairs = head.uri().query()?.split('&');
-        let value = pairs.find_map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            // The application would decode the name, so `ten%61nt` must not get around the limit.
-            Decoded(name.as_bytes())
-                .eq(self.name.bytes())
-                .then_some(value)
-        })?;
-        self.bound.key(decoded(value))
+        // Names are decoded as well, as the application does: `ten%61nt` must not get around the limit.
+        let mut pairs = form_urlencoded::parse(head.uri().query()?.as_bytes());
+        let (_, value) = pairs.find(|(name, _)| *name == self.name)?;
+        self.bound.key(value)
     }
-}
-
-fn decoded(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Cow::Borrowed(text);
-    }
-    let bytes: Vec<u8> = Decoded(text.as_bytes()).collect();
-    Cow::Owned(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(wrong) => String::from_utf8_lossy(wrong.as_bytes()).into_owned(),
-    })
-}
-
-/// The bytes that a text of a form stands for. A `%` without two digits stands for itself.
-struct Decoded<'r>(&'r [u8]);
-
-impl Iterator for Decoded<'_> {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(match (first, rest) {
-            (b'+', _) => b' ',
-            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => {
-                    self.0 = after;
-                    high << 4 | low
-                }
-                _ => b'%',
-            },
-            (byte, _) => *byte,
-        })
-    }
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    Some(match byte {
-        b'0'..=b'9' => byte - b'0',
-        b'a'..=b'f' => byte - b'a' + 10,
-        b'A'..=b'F' => byte - b'A' + 10,
-        _ => return None,
-    })
 }
