@@ -2,6 +2,8 @@
 
 use plimsoll::{Acquire, Demand, Limiter, PerKey, Permit};
 
+use crate::Leases;
+
 /// Decides whether a request may go on.
 ///
 /// [`LimitLayer`](crate::LimitLayer) has what is usual; implement this for what is not.
@@ -11,6 +13,12 @@ pub trait Admit<Request>: Send + Sync + 'static {
 
     /// Decides, waiting where that is wanted.
     fn acquire(&self, request: &Request) -> Acquire<'static>;
+
+    /// The request was granted this permit, and the service is called with it next. Does nothing unless implemented.
+    #[inline]
+    fn granted(&self, request: &mut Request, permit: &Permit<'static>) {
+        let _ = (request, permit);
+    }
 }
 
 /// What a request asks for.
@@ -86,6 +94,45 @@ where
     fn acquire(&self, request: &Request) -> Acquire<'static> {
         let demand = patience(self.demand.demand(request), self.sheds);
         self.limiters.acquire_owned(&(self.key)(request), demand)
+    }
+}
+
+/// Decides as `A` does, and hands the leases of each permit to the request. See
+/// [`LimitLayer::leases`](crate::LimitLayer::leases).
+#[derive(Clone, Debug)]
+pub struct WithLeases<A, F> {
+    pub(crate) admit: A,
+    pub(crate) put: F,
+}
+
+impl<Request, A, F> Admit<Request> for WithLeases<A, F>
+where
+    A: Admit<Request>,
+    F: Fn(&mut Request, Leases) + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn attempt(&self, request: &Request) -> Option<Permit<'static>> {
+        self.admit.attempt(request)
+    }
+
+    fn acquire(&self, request: &Request) -> Acquire<'static> {
+        self.admit.acquire(request)
+    }
+
+    fn granted(&self, request: &mut Request, permit: &Permit<'static>) {
+        self.admit.granted(request, permit);
+        (self.put)(request, Leases::of_permit(permit));
+    }
+}
+
+/// What is left of an [`Admit`] while a request waits, which may borrow from whatever it likes.
+pub(crate) trait OnGrant<Request>: Send + Sync {
+    fn granted(&self, request: &mut Request, permit: &Permit<'static>);
+}
+
+impl<Request, A: Admit<Request>> OnGrant<Request> for A {
+    fn granted(&self, request: &mut Request, permit: &Permit<'static>) {
+        Admit::granted(self, request, permit);
     }
 }
 

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -8,6 +9,7 @@ use plimsoll::{Acquire, Denied, Permit};
 use tower_service::Service;
 
 use crate::LimitError;
+use crate::admit::OnGrant;
 use crate::classify::Classify;
 
 pin_project! {
@@ -47,6 +49,7 @@ pin_project! {
 struct Waiting<S, Request> {
     /// In the queue; `None` when its turn has come, and only the service may not be ready yet.
     acquire: Option<Acquire<'static>>,
+    admit: Arc<dyn OnGrant<Request>>,
     permit: Option<Permit<'static>>,
     service: S,
     /// Until it is called.
@@ -65,12 +68,13 @@ impl<S: Service<Request>, Request, C> LimitFuture<S, Request, C> {
 
     pub(crate) fn waiting(
         acquire: Acquire<'static>,
-        request: Request,
-        service: S,
+        admit: Arc<dyn OnGrant<Request>>,
+        (service, request): (S, Request),
         classify: C,
     ) -> Self {
         let waiting = Some(Box::new(Waiting {
             acquire: Some(acquire),
+            admit,
             permit: None,
             service,
             request: Some(request),
@@ -176,9 +180,12 @@ impl<S: Service<Request>, Request> Waiting<S, Request> {
             self.acquire = None;
         }
         ready!(self.service.poll_ready(cx)).map_err(LimitError::Service)?;
-        let Some(request) = self.request.take() else {
+        let Some(mut request) = self.request.take() else {
             unreachable!("it is called once")
         };
+        if let Some(permit) = &self.permit {
+            self.admit.granted(&mut request, permit);
+        }
         let call = self.service.call(request);
         Poll::Ready(Ok((call, self.permit.take())))
     }

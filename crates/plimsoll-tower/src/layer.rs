@@ -4,7 +4,7 @@ use plimsoll::Limiter;
 use tower_layer::Layer;
 
 use crate::Limit;
-use crate::admit::{Each, One, Whole};
+use crate::admit::{Each, One, Whole, WithLeases};
 use crate::classify::ByResult;
 
 /// Puts a limit before a service, whatever its requests are. Refusals are errors.
@@ -114,6 +114,30 @@ impl<L, F, D, C> LimitLayer<Each<L, F, D>, C> {
 }
 
 impl<A, C> LimitLayer<A, C> {
+    /// Hands the [leases](crate::Leases) behind its permit to each request, for a service that has to know when they are lost. They
+    /// are empty where the limiter has none. Say [`demand`](Self::demand) and [`shed`](Self::shed) before this.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tower::{Leases, LimitLayer};
+    ///
+    /// # let shared_by_a_fleet = Gate::new(Concurrency::new(1));
+    /// let layer = LimitLayer::new(shared_by_a_fleet).leases(|request: &mut Request<String>, leases: Leases| {
+    ///     request.extensions_mut().insert(leases);
+    /// });
+    /// # let _ = layer;
+    /// ```
+    pub fn leases<F>(self, put: F) -> LimitLayer<WithLeases<A, F>, C> {
+        LimitLayer {
+            admit: WithLeases {
+                admit: self.admit,
+                put,
+            },
+            classify: self.classify,
+        }
+    }
+
     /// What a result says about the load, for limits that learn: a closure
     /// `Fn(Result<&Response, &Error>) -> Outcome`. Unless told, a response is a success and an error says nothing.
     pub fn classify<N: Clone>(self, classify: N) -> LimitLayer<A, N> {

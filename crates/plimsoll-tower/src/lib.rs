@@ -10,6 +10,7 @@ mod head;
 mod http;
 pub mod keys;
 mod layer;
+mod leases;
 #[cfg(feature = "metrics")]
 mod observe;
 mod priority;
@@ -27,6 +28,7 @@ pub use future::LimitFuture;
 pub use head::Head;
 pub use keys::KeyFrom;
 pub use layer::LimitLayer;
+pub use leases::Leases;
 #[cfg(feature = "metrics")]
 pub use observe::MeteredLimits;
 #[cfg(feature = "axum")]

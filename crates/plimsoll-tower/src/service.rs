@@ -58,9 +58,10 @@ where
     // Always: the future is then made where it is kept. To copy it right after it was written takes longer than the
     // decision.
     #[inline(always)]
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, mut request: Request) -> Self::Future {
         match self.admit.attempt(&request) {
             Some(permit) => {
+                self.admit.granted(&mut request, &permit);
                 let call = self.inner.call(request);
                 LimitFuture::calling(call, permit, self.classify.clone())
             }
@@ -72,7 +73,7 @@ where
 impl<S: Clone, A, C: Clone> Limit<S, A, C> {
     /// Refused at first: it may still wait.
     #[inline(never)]
-    fn call_refused<Request>(&mut self, request: Request) -> LimitFuture<S, Request, C>
+    fn call_refused<Request>(&mut self, mut request: Request) -> LimitFuture<S, Request, C>
     where
         S: Service<Request>,
         A: Admit<Request>,
@@ -82,6 +83,7 @@ impl<S: Clone, A, C: Clone> Limit<S, A, C> {
         let mut cx = Context::from_waker(Waker::noop());
         match Pin::new(&mut acquire).poll(&mut cx) {
             Poll::Ready(Ok(permit)) => {
+                self.admit.granted(&mut request, &permit);
                 let call = self.inner.call(request);
                 LimitFuture::calling(call, permit, self.classify.clone())
             }
@@ -90,7 +92,8 @@ impl<S: Clone, A, C: Clone> Limit<S, A, C> {
                 // A clone is not ready. What this one has reserved is given up, or the call might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
-                LimitFuture::waiting(acquire, request, service, self.classify.clone())
+                let admit = Arc::clone(&self.admit);
+                LimitFuture::waiting(acquire, admit, (service, request), self.classify.clone())
             }
         }
     }

@@ -52,7 +52,13 @@ pub(super) trait Out {
     /// A Byte Sequence.
     fn byte_sequence(&mut self, bytes: &[u8]) {
         self.put(b":");
-        self.put(STANDARD.encode(bytes).as_bytes());
+        // In parts of whole groups, without an allocation: only the last one is padded.
+        for part in bytes.chunks(48) {
+            let mut text = [0; 64];
+            if let Ok(length) = STANDARD.encode_slice(part, &mut text) {
+                self.put(&text[..length]);
+            }
+        }
         self.put(b":");
     }
 }

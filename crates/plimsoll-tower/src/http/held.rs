@@ -6,8 +6,8 @@ use super::limit::RequestLimit;
 use super::limits::{Ask, Asked, How, Limits, sealed};
 use super::settle::{Done, Settle};
 use super::whose::{Take, Whose};
-use crate::Head;
 use crate::answer::{Class, Notice, Unit};
+use crate::{Head, Leases};
 
 /// What is held of a limit while a request is worked on.
 #[doc(hidden)]
@@ -158,6 +158,9 @@ where
             && held.permit.as_ref().is_some_and(|permit| !skipped(permit))
         {
             once.mark(extensions);
+        }
+        if let Some(permit) = &held.permit {
+            Leases::add(permit, extensions);
         }
     }
 

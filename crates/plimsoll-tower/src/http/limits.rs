@@ -90,7 +90,8 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str>;
 
-    /// Marks a request as charged by those that charge it once.
+    /// Writes into a request what its handler, and layers further in, are to know: which limits have charged it, and the
+    /// leases behind its permits.
     #[doc(hidden)]
     fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions);
 

@@ -46,9 +46,15 @@ impl KeyFrom for QueryKey {
     type Key = str;
 
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, str>> {
-        // Names are decoded as well, as the application does: `ten%61nt` must not get around the limit.
-        let mut pairs = form_urlencoded::parse(head.uri().query()?.as_bytes());
-        let (_, value) = pairs.find(|(name, _)| *name == self.name)?;
+        let mut pairs = head.uri().query()?.split('&');
+        let (_, value) = pairs.find_map(|pair| {
+            let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
+            // Decoded as well, as the application does: `ten%61nt` must not get around the limit.
+            let mut name = form_urlencoded::parse(name.as_bytes());
+            let found = name.any(|(name, _)| name == self.name);
+            // Only now the value: decoding may allocate.
+            found.then(|| form_urlencoded::parse(pair.as_bytes()).next())?
+        })?;
         self.bound.key(value)
     }
 }

@@ -2,7 +2,9 @@
 
 use http::{HeaderValue, Request};
 use plimsoll_tower::keys::{Forwarded, PeerAddr, TrustedProxies};
-use plimsoll_tower::{Head, KeyFrom};
+use plimsoll_tower::{Head, KeyFrom, per_address};
+use tower_layer::Layer;
+use tower_service::Service;
 
 /// Proxies are in `10.0.0.0/8` and `fd00::/8`.
 fn proxies() -> TrustedProxies {
@@ -201,6 +203,61 @@ fn one_header_is_never_taken_for_the_other() {
         client(&rfc, "x-forwarded-for", "10.0.0.1", &[b"192.0.2.1"]),
         "10.0.0.1"
     );
+}
+
+/// The statuses of requests through a layer that lets one through for each client.
+fn through(
+    behind: Forwarded,
+    field: &'static str,
+    other: &'static str,
+    requests: &[(&str, &str)],
+) -> Vec<u16> {
+    let inner = tower::service_fn(async |_: Request<()>| {
+        let body = http_body_util::Full::<bytes::Bytes>::default();
+        Ok::<_, std::convert::Infallible>(http::Response::new(body))
+    });
+    let mut service = per_address(1, 1).behind(behind).layer(inner);
+    let statuses = requests.iter().map(|(value, ignored)| {
+        let request = Request::get("/")
+            .extension(PeerAddr(([10, 0, 0, 1], 40_000).into()))
+            .header(field, *value)
+            .header(other, *ignored);
+        let response = crate::hand::now(service.call(request.body(()).unwrap()));
+        response.unwrap().status().as_u16()
+    });
+    statuses.collect()
+}
+
+#[test]
+fn a_layer_behind_proxies_reads_the_one_field_it_was_given() {
+    // Both fields are there. Which one the proxies write is known to whoever set them up, and to nobody else: the other
+    // one is the client's own, and neither frees it nor makes it another.
+    let rfc = [
+        ("for=192.0.2.1, for=10.0.0.2", "198.51.100.1"),
+        ("for=\"192.0.2.1:443\";proto=https", "198.51.100.2"),
+        ("for=\"[2001:db8::1]:4711\"", "198.51.100.3"),
+        ("For=\"[2001:db8::2]\", for=10.0.0.2", "198.51.100.4"),
+        // These say nothing of the client: it shares the limit of the proxy that was called from there.
+        ("for=192.0.2.7, for=unknown", "198.51.100.5"),
+        ("for=_hidden", "198.51.100.6"),
+        ("for=unknown, for=10.0.0.2", "198.51.100.7"),
+    ];
+    let statuses = through(
+        Forwarded::rfc_7239(proxies()),
+        "forwarded",
+        "x-forwarded-for",
+        &rfc,
+    );
+    // An IPv6 address counts by its first 64 bits.
+    assert_eq!(statuses, [200, 429, 200, 429, 200, 429, 200]);
+
+    let x = [
+        ("192.0.2.1", "for=198.51.100.1"),
+        ("192.0.2.1, 10.0.0.2", "for=198.51.100.2"),
+        ("192.0.2.2", "for=192.0.2.1"),
+    ];
+    let statuses = through(proxies().into(), "x-forwarded-for", "forwarded", &x);
+    assert_eq!(statuses, [200, 429, 200]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod hostile;
 mod http_service;
 mod keys;
 mod keys_allocation;
+mod leases;
 mod limits_of_a_file;
 #[cfg(all(feature = "axum", feature = "metrics", feature = "tracing"))]
 mod observed;
