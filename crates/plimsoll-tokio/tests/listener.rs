@@ -212,3 +212,39 @@ async fn a_closed_limiter_accepts_nobody() {
         Reason::Closed
     );
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn connections_through_a_unix_socket_count_in_total_and_by_user() {
+    use tokio::net::{UnixListener, UnixStream};
+
+    let path = std::env::temp_dir().join(format!("plimsoll-listener-{}", std::process::id()));
+    let per_user: Keyed<Address, _> = Keyed::new(Concurrency::new(2));
+    let total = Gate::new(Concurrency::new(10));
+    let mut listener = LimitedListener::new(UnixListener::bind(&path).unwrap())
+        .total(total.clone())
+        .when_full(WhenFull::Refuse)
+        .per_address(per_user);
+    assert_eq!(
+        listener.local_addr().unwrap().as_pathname(),
+        Some(path.as_path())
+    );
+    let counts = listener.counts();
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(UnixStream::connect(&path).await.unwrap());
+    }
+    let (one, _) = listener.accept().await.unwrap();
+    let (two, _) = listener.accept().await.unwrap();
+    // The third is of the same user, and closed while the listener waits for the next.
+    tokio::select! {
+        biased;
+        _ = listener.accept() => panic!("it was accepted"),
+        closed = clients[2].read_u8() => assert!(closed.is_err()),
+    }
+    assert_eq!((counts.accepted(), counts.refused_by_address()), (2, 1));
+    assert_eq!(total.snapshot().in_use(), 2);
+    drop((one, two));
+    assert_eq!(total.snapshot().in_use(), 0);
+    std::fs::remove_file(&path).unwrap();
+}

@@ -29,6 +29,7 @@ struct Door(VecDeque<Next>);
 
 impl Accept for Door {
     type Io = ();
+    type Addr = SocketAddr;
 
     fn poll_accept(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<((), SocketAddr)>> {
         match self.0.pop_front() {
@@ -43,6 +44,10 @@ impl Accept for Door {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn ip((): &(), addr: &SocketAddr) -> IpAddr {
+        addr.ip()
     }
 }
 

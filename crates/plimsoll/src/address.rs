@@ -47,6 +47,24 @@ impl Address {
         }
     }
 
+    /// The address that stands for a user at the other end of a Unix socket, which has no address of a network.
+    ///
+    /// It is in `100::/32`, a part of the prefix that routers discard (RFC 6666), with the number of the user in the next 32
+    /// bits: no packet can come from it, and each user is a network of its own if the first 64 bits count.
+    ///
+    /// ```
+    /// use plimsoll::Address;
+    ///
+    /// let user = Address::network(Address::ip_of_user(1000), 32, 64);
+    /// assert_eq!(user.to_string(), "100:0:0:3e8::/64");
+    /// ```
+    #[must_use]
+    pub const fn ip_of_user(uid: u32) -> IpAddr {
+        let [a, b, c, d] = uid.to_be_bytes();
+        let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        IpAddr::V6(Ipv6Addr::new(0x100, 0, high, low, 0, 0, 0, 0))
+    }
+
     /// The address, or the first one of the network.
     #[must_use]
     pub fn ip(&self) -> IpAddr {

@@ -1,31 +1,39 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 
 use tokio::net::{TcpListener, TcpStream};
 
-/// A source of connections. Implemented for the [`TcpListener`] of tokio; implement it for others.
+/// A source of connections. Implemented for the [`TcpListener`] and, on Unix, the `UnixListener` of tokio; implement it for
+/// others.
 pub trait Accept: Send + 'static {
     /// The type of a connection.
     type Io: Send + 'static;
+
+    /// The type of the address of a peer.
+    type Addr: Send + 'static;
 
     /// Polls for the next connection and the address of its peer.
     ///
     /// # Errors
     ///
     /// If accepting fails. The listener polls again after any error.
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Io, SocketAddr)>>;
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Io, Self::Addr)>>;
 
     /// The local address.
     ///
     /// # Errors
     ///
     /// If it is not known.
-    fn local_addr(&self) -> io::Result<SocketAddr>;
+    fn local_addr(&self) -> io::Result<Self::Addr>;
+
+    /// The address that a limit [per address](super::LimitedListener::per_address) counts the connection under.
+    fn ip(io: &Self::Io, addr: &Self::Addr) -> IpAddr;
 }
 
 impl Accept for TcpListener {
     type Io = TcpStream;
+    type Addr = SocketAddr;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         Self::poll_accept(self, cx)
@@ -33,5 +41,30 @@ impl Accept for TcpListener {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Self::local_addr(self)
+    }
+
+    fn ip(_io: &TcpStream, addr: &SocketAddr) -> IpAddr {
+        addr.ip()
+    }
+}
+
+/// Connections through a Unix socket have no address of a network, and count under [that of their
+/// user](plimsoll::Address::ip_of_user). Users whom the operating system does not report count as one.
+#[cfg(unix)]
+impl Accept for tokio::net::UnixListener {
+    type Io = tokio::net::UnixStream;
+    type Addr = tokio::net::unix::SocketAddr;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Io, Self::Addr)>> {
+        Self::poll_accept(self, cx)
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        Self::local_addr(self)
+    }
+
+    fn ip(io: &Self::Io, _addr: &Self::Addr) -> IpAddr {
+        let uid = io.peer_cred().map_or(u32::MAX, |user| user.uid());
+        plimsoll::Address::ip_of_user(uid)
     }
 }

@@ -14,7 +14,7 @@ where
     A: Accept<Io: AsyncRead + AsyncWrite + Unpin>,
 {
     type Io = Connection<A::Io>;
-    type Addr = SocketAddr;
+    type Addr = A::Addr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match Self::accept(self).await {
@@ -23,7 +23,7 @@ where
         }
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
+    fn local_addr(&self) -> io::Result<A::Addr> {
         Self::local_addr(self)
     }
 }
@@ -46,7 +46,7 @@ pub struct Peer(pub SocketAddr);
 
 impl<A> Connected<IncomingStream<'_, LimitedListener<A>>> for Peer
 where
-    A: Accept<Io: AsyncRead + AsyncWrite + Unpin>,
+    A: Accept<Io: AsyncRead + AsyncWrite + Unpin, Addr = SocketAddr>,
 {
     fn connect_info(stream: IncomingStream<'_, LimitedListener<A>>) -> Self {
         Self(*stream.remote_addr())

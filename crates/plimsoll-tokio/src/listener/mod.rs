@@ -12,7 +12,8 @@
 //!
 //! A connection over the limit of its address is always closed: waiting for one address would make all others wait. Ports
 //! do not count, IPv4-mapped IPv6 addresses are IPv4 addresses, and IPv6 addresses with a common
-//! [prefix](LimitedListener::ipv6_prefix) count as one, because one client has many.
+//! [prefix](LimitedListener::ipv6_prefix) count as one, because one client has many. Through a Unix socket each user
+//! counts as an address.
 
 mod accept;
 #[cfg(feature = "axum")]
@@ -24,7 +25,6 @@ mod limits;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// # }
 /// ```
 ///
-/// With the feature `axum` it is a listener of `axum::serve`.
+/// A `UnixListener` can be limited in the same way; with the feature `axum` both are listeners of `axum::serve`.
 pub struct LimitedListener<A = TcpListener> {
     accept: A,
     limits: Limits,
@@ -135,7 +135,7 @@ impl<A: Accept> LimitedListener<A> {
     /// # Errors
     ///
     /// If the operating system does not tell.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub fn local_addr(&self) -> io::Result<A::Addr> {
         self.accept.local_addr()
     }
 
@@ -147,7 +147,7 @@ impl<A: Accept> LimitedListener<A> {
     /// # Errors
     ///
     /// If the total limiter was closed.
-    pub async fn accept(&mut self) -> Result<(Connection<A::Io>, SocketAddr), Denied> {
+    pub async fn accept(&mut self) -> Result<(Connection<A::Io>, A::Addr), Denied> {
         let mut waited = None;
         loop {
             if waited.is_none() {
@@ -165,7 +165,7 @@ impl<A: Accept> LimitedListener<A> {
                     }
                 },
             };
-            let Ok(address) = self.limits.ask_for(peer.ip()).await else {
+            let Ok(address) = self.limits.ask_for(A::ip(&io, &peer)).await else {
                 self.counts.refuse_by_address();
                 // Kept for the next connection, if the listener waits.
                 waited = total.filter(|_| self.limits.when_full == WhenFull::Wait);
@@ -178,7 +178,7 @@ impl<A: Accept> LimitedListener<A> {
     }
 
     /// The next connection of any address.
-    async fn next(&mut self) -> (A::Io, SocketAddr) {
+    async fn next(&mut self) -> (A::Io, A::Addr) {
         loop {
             match poll_fn(|cx| self.accept.poll_accept(cx)).await {
                 Ok(accepted) => return accepted,

@@ -27,6 +27,8 @@ pub struct PeerAddr(pub SocketAddr);
 
 #[cfg(feature = "axum")]
 mod connected {
+    use std::net::SocketAddr;
+
     use axum::extract::connect_info::Connected;
     use axum::serve::IncomingStream;
     use plimsoll_tokio::LimitedListener;
@@ -44,7 +46,7 @@ mod connected {
 
     impl<A> Connected<IncomingStream<'_, LimitedListener<A>>> for PeerAddr
     where
-        A: Accept<Io: AsyncRead + AsyncWrite + Unpin>,
+        A: Accept<Io: AsyncRead + AsyncWrite + Unpin, Addr = SocketAddr>,
     {
         fn connect_info(stream: IncomingStream<'_, LimitedListener<A>>) -> Self {
             Self(*stream.remote_addr())

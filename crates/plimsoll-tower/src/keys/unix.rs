@@ -1,6 +1,8 @@
 //! Who is at the other end of a Unix socket.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
+
+use super::Address;
 
 /// The user at the other end of a Unix socket, who has no address of a network: put into the extensions of a request by
 /// whoever accepted the connection.
@@ -19,7 +21,8 @@ use std::net::{IpAddr, Ipv6Addr};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// With axum (feature `axum`) it is the connect info of a `UnixListener`:
+/// With axum (feature `axum`) it is the connect info of a `UnixListener`, also of one in a
+/// `plimsoll_tokio::LimitedListener`:
 ///
 /// ```
 /// # #[cfg(all(feature = "axum", unix))]
@@ -52,9 +55,7 @@ impl UnixPeer {
     /// The address that stands for it.
     #[must_use]
     pub const fn address(self) -> IpAddr {
-        let [a, b, c, d] = self.0.to_be_bytes();
-        let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        IpAddr::V6(Ipv6Addr::new(0x100, 0, high, low, 0, 0, 0, 0))
+        Address::ip_of_user(self.0)
     }
 
     /// The user at the other end of this socket.
@@ -70,9 +71,16 @@ impl UnixPeer {
 mod axum {
     use ::axum::extract::connect_info::Connected;
     use ::axum::serve::IncomingStream;
+    use plimsoll_tokio::LimitedListener;
     use tokio::net::UnixListener;
 
     use super::UnixPeer;
+
+    impl Connected<IncomingStream<'_, LimitedListener<UnixListener>>> for UnixPeer {
+        fn connect_info(stream: IncomingStream<'_, LimitedListener<UnixListener>>) -> Self {
+            Self::of(stream.io().get_ref())
+        }
+    }
 
     impl Connected<IncomingStream<'_, UnixListener>> for UnixPeer {
         fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {

@@ -11,7 +11,7 @@ use hyper::client::conn::http1::handshake;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use plimsoll::{Concurrency, Gate};
+use plimsoll::{Address, Concurrency, Gate, Keyed};
 use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener;
 use plimsoll_tower::keys::{Forwarded, PeerAddr, TrustedProxies, UnixPeer};
@@ -107,6 +107,14 @@ async fn users_of_a_unix_socket_have_limits_too() {
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("by-user");
     let listener = UnixListener::bind(&path).unwrap();
+    let service = app().into_make_service_with_connect_info::<UnixPeer>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    assert_eq!(through(&path, &["192.0.2.1"; 3]).await, [200, 200, 429]);
+
+    // The same with limits on connections.
+    let path = directory.join("limited");
+    let per_user: Keyed<Address, _> = Keyed::new(Concurrency::new(5));
+    let listener = LimitedListener::new(UnixListener::bind(&path).unwrap()).per_address(per_user);
     let service = app().into_make_service_with_connect_info::<UnixPeer>();
     tokio::spawn(async move { axum::serve(listener, service).await });
     assert_eq!(through(&path, &["192.0.2.1"; 3]).await, [200, 200, 429]);
