@@ -13,7 +13,7 @@ use http::{Request, Response};
 use plimsoll::{Clock, Concurrency, Gate, Keyed, TokenBucket};
 use plimsoll_tower::answer::Fields;
 use plimsoll_tower::keys::{Address, Peer as PeerKey};
-use plimsoll_tower::{ByKey, HttpLimitLayer, RequestLimit, Told};
+use plimsoll_tower::{ByKey, HttpLimitLayer, RequestLimit, SendFields};
 use rate_net::tower::{RateLimitLayer, RequestInfo};
 use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
@@ -153,7 +153,7 @@ pub(super) fn with_fields() -> Vec<Contender<Served, Cost>> {
         bare(BARE_PEER, request_from_peer),
         around(Ours, GLOBAL_FIELDS, 5, || {
             HttpLimitLayer::new(RequestLimit::new(gate(Clock::system())))
-                .told(Told::Always)
+                .send_fields(SendFields::Always)
                 .fields(Fields::ALL)
         }),
         around(Ours, ALL_FIELDS, 5, || told(Fields::ALL)),
@@ -193,7 +193,7 @@ pub(super) fn by_peer(clock: Clock) -> ByPeer {
 
 pub(super) fn told(fields: Fields) -> HttpLimitLayer<ByPeer> {
     let layer = HttpLimitLayer::new(by_peer(Clock::system()));
-    layer.told(Told::Always).fields(fields)
+    layer.send_fields(SendFields::Always).fields(fields)
 }
 
 type Governor = GovernorConfigBuilder<PeerIpKeyExtractor, ::governor::middleware::NoOpMiddleware>;

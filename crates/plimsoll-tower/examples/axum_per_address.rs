@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::routing::get;
-use plimsoll_tower::{Told, per_address};
+use plimsoll_tower::{SendFields, per_address};
 use tokio::net::TcpListener;
 
 pub(crate) fn app() -> Router {
     // What is left is told with every answer, not only with refusals.
-    let limit = per_address(5, 10).told(Told::Always);
+    let limit = per_address(5, 10).send_fields(SendFields::Always);
     Router::new()
         .route("/", get(|| async { "hello\n" }))
         .layer(limit)

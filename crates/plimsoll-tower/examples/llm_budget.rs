@@ -14,7 +14,7 @@ use axum::extract::Extension;
 use axum::routing::post;
 use plimsoll::{Clock, Keyed, Quota, TokenBucket};
 use plimsoll_tower::keys::HeaderKey;
-use plimsoll_tower::{Head, HttpLimitLayer, RequestLimit, Told, Usage};
+use plimsoll_tower::{Head, HttpLimitLayer, RequestLimit, SendFields, Usage};
 use tokio::net::TcpListener;
 
 /// What a request may cost, unless it says less.
@@ -31,7 +31,7 @@ pub(crate) fn app(budget: Quota, clock: Clock) -> Router {
         .charge_usage();
     Router::new()
         .route("/v1/complete", post(complete))
-        .layer(HttpLimitLayer::new(limit).told(Told::Always))
+        .layer(HttpLimitLayer::new(limit).send_fields(SendFields::Always))
 }
 
 fn at_most(head: &Head<'_>) -> u32 {

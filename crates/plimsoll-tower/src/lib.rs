@@ -20,7 +20,7 @@ pub mod shedding;
 
 pub use self::http::{
     ByKey, ByKeyLater, Everyone, HttpLimit, HttpLimitLayer, LimitBody, Limits, Refused,
-    RequestLimit, ResponseFuture, ResponseHead, Stalled, Told, Usage, WithoutKey, outcome_of,
+    RequestLimit, ResponseFuture, ResponseHead, SendFields, Stalled, Usage, WithoutKey, outcome_of,
 };
 pub use declare::{per_address, try_per_address};
 pub use error::LimitError;
@@ -33,6 +33,6 @@ pub use leases::Leases;
 pub use observe::MeteredLimits;
 #[cfg(feature = "axum")]
 pub use plimsoll_macros::limit;
-pub use priority::{PriorityFrom, PriorityHeader, priority_from};
+pub use priority::{PriorityFrom, PriorityHeader};
 pub use service::Limit;
 pub use shedding::{LoadShed, load_shedding};

@@ -46,7 +46,9 @@ where
 /// Whoever writes the header chooses the priority. Where requests come from strangers, something in front has
 /// to remove it.
 ///
-/// If the field is repeated and the lines do not agree, the priority is normal.
+/// Its values are `critical`, `normal` and `non-critical`, also written `noncritical`. Case does not matter, nor do blanks
+/// around it. Everything else is normal: numbers and lists too, which some readers of this header take for a place in an
+/// array. If the field is repeated and the lines do not agree, the priority is normal.
 ///
 /// ```
 /// use plimsoll::Priority;
@@ -85,7 +87,7 @@ impl Default for PriorityHeader {
 
 impl PriorityFrom for PriorityHeader {
     fn priority(&self, head: &Head<'_>) -> Priority {
-        let mut lines = head.headers().get_all(&self.0).iter().map(priority_from);
+        let mut lines = head.headers().get_all(&self.0).iter().map(named_by);
         let Some(first) = lines.next() else {
             return Priority::Normal;
         };
@@ -97,12 +99,8 @@ impl PriorityFrom for PriorityHeader {
     }
 }
 
-/// The priority that a header field names: `critical`, `normal` or `non-critical`, also written `noncritical`.
-///
-/// Case does not matter, nor do blanks around it. Everything else is normal: numbers and lists too, which some
-/// readers of this header take for a place in an array.
-#[must_use]
-pub fn priority_from(value: &HeaderValue) -> Priority {
+/// The priority that one line names.
+fn named_by(value: &HeaderValue) -> Priority {
     let word = value.as_bytes().trim_ascii();
     if word.eq_ignore_ascii_case(b"critical") {
         Priority::Critical

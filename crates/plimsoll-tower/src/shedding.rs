@@ -9,7 +9,7 @@ use plimsoll::adaptive::{
 };
 use plimsoll::{Clock, Gate, InvalidLimit};
 
-use crate::{HttpLimitLayer, PriorityHeader, RequestLimit, Told};
+use crate::{HttpLimitLayer, PriorityHeader, RequestLimit, SendFields};
 
 /// The limiter of a layer that sheds load: its algorithm is chosen while the program runs.
 pub type SheddingGate = Gate<Adaptive<Box<dyn Limit>>>;
@@ -39,7 +39,7 @@ pub fn load_shedding() -> SheddingLayer {
 /// queue is full, the lowest class goes, whoever came last. Nobody waits longer than half a second unless told: callers that
 /// give up after a second or more then have as much left for the work itself, and a server that has become slow does not
 /// work for callers that are gone. Both are answered with 503, without `Retry-After` unless it is
-/// [set](Self::retry_after): nobody knows when there is room.
+/// [set](Self::retry_full_after): nobody knows when there is room.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +63,7 @@ pub fn load_shedding() -> SheddingLayer {
 /// | [`queue_timeout`](Self::queue_timeout) | 500 ms | |
 /// | [`queue_size`](Self::queue_size) | the root of the limit, rounded up | |
 /// | [`algorithm`](Self::algorithm) | [`Verdict`] | |
-/// | [`retry_after`](Self::retry_after) | none | |
+/// | [`retry_full_after`](Self::retry_full_after) | none | |
 /// | [`clock`](Self::clock) | [`Clock::precise`] | |
 #[must_use = "settings do nothing until they are built"]
 pub struct LoadShed {
@@ -133,20 +133,16 @@ impl LoadShed {
 
     /// How long anybody waits at most. Well below what callers wait for an answer: who waits longer than its caller is
     /// worked for in vain.
-    pub const fn queue_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.queue_timeout = Some(timeout);
-        self
-    }
-
-    /// Lets requests wait for as long as it takes.
-    pub const fn without_queue_timeout(mut self) -> Self {
-        self.settings.queue_timeout = None;
+    ///
+    /// `None` lets requests wait for as long as it takes.
+    pub fn queue_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
+        self.settings.queue_timeout = longest.into();
         self
     }
 
     /// When those who are turned away are told to come back. Callers that obey it come back together, so that what a
     /// short overload turned away comes again as one.
-    pub const fn retry_after(mut self, wait: Duration) -> Self {
+    pub const fn retry_full_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
@@ -215,7 +211,7 @@ impl LoadShed {
         // How many others are let in is nothing a caller could go by.
         let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()))
             .priority(PriorityHeader::default())
-            .told(Told::Never);
+            .send_fields(SendFields::Never);
         let layer = match self.retry_after {
             Some(wait) => layer.retry_full_after(wait),
             None => layer,

@@ -38,26 +38,20 @@ pub fn is_grpc(head: &Head<'_>) -> bool {
 ///
 /// ```
 /// use plimsoll::{Denied, Moment, Reason};
-/// use plimsoll_tower::answer::grpc_refusal;
+/// use plimsoll_tower::answer::{Class, grpc_refusal};
 /// use std::time::Duration;
 ///
 /// let now = Moment::ORIGIN;
 /// let denied = Denied::new(Reason::Exhausted)
 ///     .with_limiter("api")
 ///     .with_ready_at(now, Some(now.plus(Duration::from_micros(1500))));
-/// let headers = grpc_refusal(&denied);
+/// let headers = grpc_refusal(Class::of(&denied), &denied);
 /// assert_eq!(headers["grpc-status"], "8");
 /// assert_eq!(headers["grpc-message"], "api: the limit is used up");
 /// assert_eq!(headers["grpc-retry-pushback-ms"], "2");
 /// ```
 #[must_use]
-pub fn grpc_refusal(denied: &Denied) -> HeaderMap {
-    grpc_refusal_of(Class::of(denied), denied)
-}
-
-/// A [`grpc_refusal`] of this class, where more is known of the limit than the refusal says.
-#[must_use]
-pub fn grpc_refusal_of(class: Class, denied: &Denied) -> HeaderMap {
+pub fn grpc_refusal(class: Class, denied: &Denied) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(5);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(&GRPC_STATUS, fields::integer(class.grpc_code().into()));

@@ -18,7 +18,7 @@ mod structured;
 
 pub(crate) use fields::Policy;
 pub use fields::{Fields, rate_limit, rate_limit_policy, retry_after, retry_seconds};
-pub use grpc::{grpc_refusal, grpc_refusal_of, is_grpc};
+pub use grpc::{grpc_refusal, is_grpc};
 pub use notice::{Notice, Unit};
-pub use problem::{PROBLEM_JSON, problem, problem_of};
+pub use problem::{PROBLEM_JSON, problem};
 pub use status::Class;

@@ -14,9 +14,10 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 ///
 /// ```
 /// use plimsoll::{Denied, Reason};
-/// use plimsoll_tower::answer::problem;
+/// use plimsoll_tower::answer::{Class, problem};
 ///
-/// let body = problem(&Denied::new(Reason::LockedOut).with_limiter("logins"), Some(30));
+/// let denied = Denied::new(Reason::LockedOut).with_limiter("logins");
+/// let body = problem(Class::of(&denied), &denied, Some(30));
 /// assert_eq!(body, concat!(
 ///     r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
 ///     r#""title":"Quota exceeded","status":429,"detail":"locked out for exceeding the limit","#,
@@ -24,13 +25,7 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 /// ));
 /// ```
 #[must_use]
-pub fn problem(denied: &Denied, retry_seconds: Option<u64>) -> Bytes {
-    problem_of(Class::of(denied), denied, retry_seconds)
-}
-
-/// A [`problem`] of this class, where more is known of the limit than the refusal says.
-#[must_use]
-pub fn problem_of(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Bytes {
+pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Bytes {
     written(|out| {
         out.put(br#"{"type":"#);
         out.string(class.problem_type());

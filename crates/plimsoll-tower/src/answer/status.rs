@@ -19,6 +19,7 @@ use plimsoll::{Denied, Reason};
 /// case, also where it is a number of requests at once or a queue that is full: 503 would tell clients and proxies that the
 /// server is in trouble, because of one caller that is ([`of_caller`](Self::of_caller)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Class {
     /// The caller has used what it may use.
     Quota,

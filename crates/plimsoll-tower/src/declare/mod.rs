@@ -21,7 +21,7 @@
 //!     .route("/search", get(search))
 //!     .route("/login", post(login).limited(1.0, 1.0))
 //!     .route("/", get(|| async { "hello" }))
-//!     .with_policies(Policies::builder().build()?);
+//!     .policies(Policies::builder().build()?);
 //! # }
 //! # Ok::<(), plimsoll::InvalidLimit>(())
 //! ```
@@ -52,11 +52,11 @@
 //! as a service, or that has policies of its own, is not seen into: the fallback of the outer router always counts for it.
 
 #[cfg(feature = "axum")]
-mod admit;
-#[cfg(feature = "axum")]
 mod declaration;
 #[cfg(feature = "axum")]
-mod learned;
+mod declared_routes;
+#[cfg(feature = "axum")]
+mod limited;
 mod per_address;
 #[cfg(feature = "axum")]
 mod policies;
@@ -66,12 +66,10 @@ mod routes;
 mod within;
 
 #[cfg(feature = "axum")]
-pub use admit::{Limited, LimitedFuture, LimitedLayer};
-#[cfg(feature = "axum")]
 pub use declaration::Declaration;
 pub use per_address::{PerAddressLayer, per_address, try_per_address};
 #[cfg(feature = "axum")]
-pub use policies::{ByPolicy, FallbackLayer, PolicyLayer, PolicyService};
+pub use policies::{FallbackLayer, PolicyLayer};
 #[cfg(feature = "axum")]
 pub use routes::{LimitHandlers, LimitRoutes};
 #[cfg(feature = "axum")]

@@ -11,7 +11,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::declaration::{UNDECLARED, refusal};
-use super::learned::Learned;
+use super::declared_routes::DeclaredRoutes;
 use crate::http::{Ask, Asked, Held, Take, Whose};
 use crate::keys::{Forwarded, Missing, TrustedProxies};
 use crate::refusals::log_misconfigured;
@@ -22,7 +22,7 @@ pub type FallbackLayer = HttpLimitLayer<RequestLimit<Policies, ByPolicy>>;
 
 /// Provides what handlers declare with [`Policies`], and limits those that declare nothing by the fallback.
 ///
-/// [`LimitRoutes::with_policies`](super::LimitRoutes::with_policies) puts it before all routes of a router.
+/// [`LimitRoutes::policies`](super::LimitRoutes::policies) puts it before all routes of a router.
 ///
 /// ```
 /// use plimsoll_policy::Policies;
@@ -41,7 +41,7 @@ pub type FallbackLayer = HttpLimitLayer<RequestLimit<Policies, ByPolicy>>;
 pub struct PolicyLayer {
     policies: Policies,
     client: Forwarded,
-    learned: Arc<Learned>,
+    routes: Arc<DeclaredRoutes>,
     layer: FallbackLayer,
 }
 
@@ -49,16 +49,16 @@ impl PolicyLayer {
     /// With these policies, by the address of the [peer](crate::keys::Peer).
     pub fn new(policies: Policies) -> Self {
         let client = Forwarded::x_forwarded_for(TrustedProxies::none());
-        let learned = Arc::new(Learned::default());
+        let routes = Arc::new(DeclaredRoutes::default());
         let whose = ByPolicy {
             client: client.clone(),
-            learned: Arc::clone(&learned),
+            routes: Arc::clone(&routes),
         };
         let limit = RequestLimit::with_whose(policies.clone(), whose);
         Self {
             policies,
             client,
-            learned,
+            routes,
             layer: HttpLimitLayer::new(limit),
         }
     }
@@ -72,7 +72,7 @@ impl PolicyLayer {
     pub fn client(mut self, client: Forwarded) -> Self {
         let whose = ByPolicy {
             client: client.clone(),
-            learned: Arc::clone(&self.learned),
+            routes: Arc::clone(&self.routes),
         };
         let limit = RequestLimit::with_whose(self.policies.clone(), whose);
         self.layer = self.layer.map_limits(|_| limit);
@@ -118,8 +118,8 @@ impl Provided {
         &self.0.policies
     }
 
-    pub(super) fn learned(&self) -> &Learned {
-        &self.0.learned
+    pub(super) fn routes(&self) -> &DeclaredRoutes {
+        &self.0.routes
     }
 
     pub(super) fn client(&self, head: &Head<'_>) -> Option<IpAddr> {
@@ -169,7 +169,7 @@ impl<S: fmt::Debug> fmt::Debug for PolicyService<S> {
 #[derive(Clone, Debug)]
 pub struct ByPolicy {
     client: Forwarded,
-    learned: Arc<Learned>,
+    routes: Arc<DeclaredRoutes>,
 }
 
 impl Whose<Policies> for ByPolicy {
@@ -182,7 +182,7 @@ impl Whose<Policies> for ByPolicy {
         take: Option<Take>,
         held: &mut Held<()>,
     ) -> Ask {
-        let Some(Take { demand, .. }) = take.filter(|_| !self.learned.declares(head)) else {
+        let Some(Take { demand, .. }) = take.filter(|_| !self.routes.contains(head)) else {
             return Ask::Pass;
         };
         let decision = policies.evaluate(UNDECLARED, client_of(&self.client, head));

@@ -5,7 +5,8 @@ use axum::routing::MethodRouter;
 use plimsoll_policy::OpCode;
 use plimsoll_policy::Policy;
 
-use super::{Declaration, LimitedLayer, PolicyLayer};
+use super::limited::LimitedLayer;
+use super::{Declaration, PolicyLayer};
 
 /// Declares limits where handlers are put into a router.
 ///
@@ -58,14 +59,14 @@ pub trait LimitRoutes: Sized + private::Sealed {
     ///
     /// Takes [`Policies`](plimsoll_policy::Policies), or a [`PolicyLayer`] with more to set.
     #[must_use]
-    fn with_policies(self, policies: impl Into<PolicyLayer>) -> Self;
+    fn policies(self, policies: impl Into<PolicyLayer>) -> Self;
 }
 
 impl<S> LimitRoutes for Router<S>
 where
     S: Clone + Send + Sync + 'static,
 {
-    fn with_policies(self, policies: impl Into<PolicyLayer>) -> Self {
+    fn policies(self, policies: impl Into<PolicyLayer>) -> Self {
         self.layer(policies.into())
     }
 }

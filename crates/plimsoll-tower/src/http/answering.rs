@@ -11,7 +11,7 @@ use plimsoll::{Denied, Moment, Standing};
 use super::limits::Limits;
 use crate::Head;
 use crate::answer::{
-    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal_of, is_grpc, problem_of, retry_after,
+    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal, is_grpc, problem, retry_after,
     retry_seconds,
 };
 use crate::refusals::{RefusalLog, log_misconfigured};
@@ -22,15 +22,18 @@ use crate::refusals::{RefusalLog, log_misconfigured};
 #[derive(Clone, Debug)]
 pub struct Refused(pub Denied);
 
-/// When callers are told of their limits in header fields.
+/// When responses carry the header fields that describe limits. See [`HttpLimitLayer::send_fields`].
+///
+/// [`HttpLimitLayer::send_fields`]: crate::HttpLimitLayer::send_fields
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Told {
-    /// Never.
+#[non_exhaustive]
+pub enum SendFields {
+    /// No response does.
     Never,
-    /// When they are refused.
+    /// Refusals do.
     #[default]
-    WhenRefused,
-    /// Always.
+    OnRefusal,
+    /// All responses do.
     Always,
 }
 
@@ -44,9 +47,9 @@ pub(super) type OnAdmitted = Arc<dyn Fn(&Head<'_>) + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct Answering {
     pub(super) fields: Fields,
-    pub(super) told: Told,
+    pub(super) send_fields: SendFields,
     pub(super) retry_after: bool,
-    /// Told where nobody knows.
+    /// SendFields where nobody knows.
     pub(super) retry_full_after: Option<Duration>,
     pub(super) problem: bool,
     pub(super) respond: Option<Respond>,
@@ -63,7 +66,7 @@ impl Default for Answering {
     fn default() -> Self {
         Self {
             fields: Fields::STANDARD,
-            told: Told::WhenRefused,
+            send_fields: SendFields::OnRefusal,
             retry_after: true,
             retry_full_after: None,
             problem: true,
@@ -140,7 +143,7 @@ impl Answering {
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
-        if self.told != Told::Never && denied.limit() > 0 {
+        if self.send_fields != SendFields::Never && denied.limit() > 0 {
             self.fields.write(headers, &notices);
         }
         if let Some(seconds) = seconds
@@ -183,13 +186,13 @@ impl Answering {
     ) -> Response<Bytes> {
         if is_grpc(head) {
             let mut response = Response::new(Bytes::new());
-            *response.headers_mut() = grpc_refusal_of(class, denied);
+            *response.headers_mut() = grpc_refusal(class, denied);
             return response;
         }
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = class.status();
         let (content_type, body) = if self.problem {
-            (PROBLEM_JSON, problem_of(class, denied, seconds))
+            (PROBLEM_JSON, problem(class, denied, seconds))
         } else {
             let phrase = Bytes::from_static(denied.reason().phrase().as_bytes());
             (

@@ -7,7 +7,7 @@ use http::Response;
 use plimsoll::{Denied, Outcome};
 use tower_layer::Layer;
 
-use super::answering::{Answering, Told};
+use super::answering::{Answering, SendFields};
 use super::limit::RequestLimit;
 use super::limits::Limits;
 use super::service::HttpLimit;
@@ -151,9 +151,17 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// When they are told; when they are refused unless told otherwise.
-    pub const fn told(mut self, told: Told) -> Self {
-        self.answering.told = told;
+    /// Which responses carry the [fields](Self::fields); refusals unless set.
+    ///
+    /// ```
+    /// use plimsoll_tower::{SendFields, per_address};
+    ///
+    /// // Clients see what is left before they run into the limit.
+    /// let layer = per_address(5, 10).send_fields(SendFields::Always);
+    /// # let _ = layer;
+    /// ```
+    pub const fn send_fields(mut self, when: SendFields) -> Self {
+        self.answering.send_fields = when;
         self
     }
 

@@ -39,7 +39,7 @@ type CostOf = Arc<dyn Fn(&Head<'_>) -> u32 + Send + Sync>;
 pub(super) struct Options {
     cost: Option<CostOf>,
     pub(super) settle: Settle,
-    within: Option<Duration>,
+    queue_timeout: Option<Duration>,
     sheds: bool,
     pub(super) once: Option<Once>,
     pub(super) refunds_refused: bool,
@@ -101,7 +101,7 @@ where
     }
 
     /// What becomes of requests that have no key.
-    pub fn without_found_key(mut self, without: WithoutKey<K>) -> Self {
+    pub fn without_key(mut self, without: WithoutKey<K>) -> Self {
         self.whose.without = without;
         self
     }
@@ -180,8 +180,8 @@ impl<L, W> RequestLimit<L, W> {
     ///
     /// A rate knows when a turn comes, and refuses at once what would come too late. A limit on what is under way cannot
     /// know when others end, and refuses when the time is up.
-    pub const fn within(mut self, longest: Duration) -> Self {
-        self.options.within = Some(longest);
+    pub const fn queue_timeout(mut self, longest: Duration) -> Self {
+        self.options.queue_timeout = Some(longest);
         self
     }
 
@@ -207,7 +207,7 @@ impl Options {
     #[inline]
     pub(super) fn demand(&self, head: &Head<'_>) -> Demand {
         let demand = Demand::of(self.cost.as_ref().map_or(1, |cost| cost(head)));
-        match self.within {
+        match self.queue_timeout {
             _ if self.sheds => demand.at_once(),
             Some(longest) => match longest.saturating_sub(waited(head)) {
                 Duration::ZERO => demand.at_once(),

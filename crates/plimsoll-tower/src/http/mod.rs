@@ -23,7 +23,7 @@ mod usage;
 mod waited;
 mod whose;
 
-pub use answering::{Refused, Told};
+pub use answering::{Refused, SendFields};
 pub use body::LimitBody;
 pub use future::ResponseFuture;
 #[cfg(feature = "axum")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 use http::{Extensions, Response};
 use plimsoll::{Denied, Outcome, Priority};
 
-use super::answering::{Answering, Told};
+use super::answering::{Answering, SendFields};
 use super::body::LimitBody;
 use super::limits::{Admission, Limits, ask_all};
 use super::outcome::outcome_of;
@@ -70,7 +70,7 @@ impl<L: Limits> Shared<L> {
     }
 
     pub(super) fn tells_always(&self) -> bool {
-        self.answering.told == Told::Always
+        self.answering.send_fields == SendFields::Always
     }
 
     /// What a response says about the load; `None` if that is not known before its trailers.

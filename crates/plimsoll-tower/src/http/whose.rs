@@ -17,6 +17,7 @@ use crate::{Head, KeyFrom};
 
 /// What becomes of a request that has no key.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum WithoutKey<K> {
     /// It is refused: nobody escapes a limit by leaving a header out.
     #[default]

@@ -51,13 +51,13 @@ use crate::Head;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forwarded {
     trusted: TrustedProxies,
-    told: Told,
+    field: Field,
     prefixes: Prefixes,
 }
 
-/// How proxies tell the address.
+/// Which field the proxies write the address into.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Told {
+enum Field {
     XForwardedFor,
     Forwarded,
     /// In a field with one address.
@@ -71,13 +71,13 @@ impl Forwarded {
     /// Reads `X-Forwarded-For`, which most proxies append to.
     #[must_use]
     pub fn x_forwarded_for(trusted: TrustedProxies) -> Self {
-        Self::told(trusted, Told::XForwardedFor)
+        Self::reading(trusted, Field::XForwardedFor)
     }
 
     /// Reads `Forwarded`, as RFC 7239 defines it.
     #[must_use]
     pub fn rfc_7239(trusted: TrustedProxies) -> Self {
-        Self::told(trusted, Told::Forwarded)
+        Self::reading(trusted, Field::Forwarded)
     }
 
     /// Reads `X-Real-IP`, a single address.
@@ -86,7 +86,7 @@ impl Forwarded {
     /// chooses its key. Where there are several lines or no address the key is the peer.
     #[must_use]
     pub fn x_real_ip(trusted: TrustedProxies) -> Self {
-        Self::told(trusted, Told::Single(X_REAL_IP.clone()))
+        Self::reading(trusted, Field::Single(X_REAL_IP.clone()))
     }
 
     /// Reads a field of this name with a single address, as networks that deliver content send it: `CF-Connecting-IP`,
@@ -110,13 +110,13 @@ impl Forwarded {
     /// ```
     #[must_use]
     pub fn single_header(trusted: TrustedProxies, name: HeaderName) -> Self {
-        Self::told(trusted, Told::Single(name))
+        Self::reading(trusted, Field::Single(name))
     }
 
-    fn told(trusted: TrustedProxies, told: Told) -> Self {
+    fn reading(trusted: TrustedProxies, field: Field) -> Self {
         Self {
             trusted,
-            told,
+            field,
             prefixes: Prefixes::DEFAULT,
         }
     }
@@ -149,12 +149,14 @@ impl Forwarded {
             return Some(peer);
         }
         let headers = head.headers();
-        Some(match &self.told {
-            Told::XForwardedFor => {
+        Some(match &self.field {
+            Field::XForwardedFor => {
                 self.walk(peer, Hops::new(headers, &X_FORWARDED_FOR, false), unquoted)
             }
-            Told::Forwarded => self.walk(peer, Hops::new(headers, &FORWARDED, true), for_parameter),
-            Told::Single(name) => {
+            Field::Forwarded => {
+                self.walk(peer, Hops::new(headers, &FORWARDED, true), for_parameter)
+            }
+            Field::Single(name) => {
                 let mut lines = headers.get_all(name).iter();
                 match (lines.next(), lines.next()) {
                     (Some(line), None) => address(line.as_bytes().trim_ascii()).unwrap_or(peer),

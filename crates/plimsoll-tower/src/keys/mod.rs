@@ -103,6 +103,7 @@ pub trait KeyFrom: Send + Sync + 'static {
 
 /// Why a request has no key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Missing {
     /// The caller left it out: the answer is 400.
     InRequest,

@@ -6,9 +6,17 @@ use http::{HeaderMap, Request, StatusCode};
 use plimsoll::{Denied, Moment, Reason, Standing};
 use plimsoll_tower::Head;
 use plimsoll_tower::answer::{
-    Class, Fields, Notice, PROBLEM_JSON, Unit, grpc_refusal, is_grpc, problem, rate_limit,
-    rate_limit_policy, retry_after, retry_seconds,
+    self, Class, Fields, Notice, PROBLEM_JSON, Unit, is_grpc, rate_limit, rate_limit_policy,
+    retry_after, retry_seconds,
 };
+
+fn problem(denied: &Denied, retry_seconds: Option<u64>) -> bytes::Bytes {
+    answer::problem(Class::of(denied), denied, retry_seconds)
+}
+
+fn grpc_refusal(denied: &Denied) -> HeaderMap {
+    answer::grpc_refusal(Class::of(denied), denied)
+}
 
 const ALL: [Reason; 14] = [
     Reason::Exhausted,
@@ -200,7 +208,7 @@ fn a_retry_is_not_earlier_than_what_was_announced() {
     let announced = [notice("burst", 5), notice("daily", 500)];
     assert_eq!(retry_seconds(&refusal, &announced), Some(5));
     assert_eq!(retry_seconds(&refusal, &announced[1..]), Some(2));
-    // Told by the refusal itself, both are the same number.
+    // SendFields by the refusal itself, both are the same number.
     let own = [Notice::of(&refusal)];
     assert_eq!(retry_seconds(&refusal, &own), Some(2));
     assert_eq!(rate_limit(&own).unwrap(), r#""burst";r=0;t=2"#);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll::{Denied, Moment, Reason, Standing};
 use plimsoll_tower::answer::{
-    Notice, grpc_refusal, problem, rate_limit, rate_limit_policy, retry_seconds,
+    Class, Notice, grpc_refusal, problem, rate_limit, rate_limit_policy, retry_seconds,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -71,9 +71,9 @@ fn ceiling(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000_000)).unwrap()
 }
 
-type Told = (String, [u64; 2], [Option<Duration>; 2], Option<Vec<u8>>);
+type SendFields = (String, [u64; 2], [Option<Duration>; 2], Option<Vec<u8>>);
 
-fn told() -> impl Strategy<Value = Vec<Told>> {
+fn told() -> impl Strategy<Value = Vec<SendFields>> {
     let spans = || option::of(spans());
     let one = (
         any::<String>(),
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn problems_are_json_whatever_a_limit_is_called(name: String, retry in option::of(numbers())) {
         let refusal = Denied::new(Reason::LockedOut).with_limiter(&name);
-        let body: serde_json::Value = serde_json::from_slice(&problem(&refusal, retry)).unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&problem(Class::of(&refusal), &refusal, retry)).unwrap();
         prop_assert_eq!(body["violated-policies"][0].as_str().unwrap(), encoded(&name));
         prop_assert_eq!(body["retry-after"].as_i64(), retry.map(clamped));
     }
@@ -126,7 +126,7 @@ proptest! {
         let seconds = retry_seconds(&refusal, &[Notice::of(&refusal)]).unwrap();
         prop_assert!(Duration::from_secs(seconds) >= wait);
         prop_assert!(Duration::from_secs(seconds) < wait + Duration::from_secs(1));
-        let pushback = &grpc_refusal(&refusal)["grpc-retry-pushback-ms"];
+        let pushback = &grpc_refusal(Class::of(&refusal), &refusal)["grpc-retry-pushback-ms"];
         let millis: u64 = pushback.to_str().unwrap().parse().unwrap();
         prop_assert!(Duration::from_millis(millis) >= wait);
         prop_assert!(Duration::from_millis(millis) < wait + Duration::from_millis(1));
@@ -135,7 +135,7 @@ proptest! {
     #[test]
     fn grpc_clients_understand_the_refusal(name: String, wait in spans()) {
         let refusal = denied(wait).with_limiter(&name);
-        let status = tonic::Status::from_header_map(&grpc_refusal(&refusal)).unwrap();
+        let status = tonic::Status::from_header_map(&grpc_refusal(Class::of(&refusal), &refusal)).unwrap();
         prop_assert_eq!(status.code(), tonic::Code::ResourceExhausted);
         let message = format!("{name}: the limit is used up");
         prop_assert_eq!(status.message(), &message);

@@ -124,7 +124,7 @@ async fn the_attribute_and_the_router_mean_the_same() {
         .route("/search", get(search))
         .route("/built", get(hello).limited(5.0, 2.5))
         .with_state("ready")
-        .with_policies(policies(&time).build().unwrap());
+        .policies(policies(&time).build().unwrap());
     for path in ["/search?a=1", "/built"] {
         // 5 and 2.5 come to 8 a second and 4 at once.
         assert_eq!(admitted(&app, ANN, path).await, 4, "{path}");
@@ -161,7 +161,7 @@ async fn what_declares_nothing_shares_the_fallback() {
         .route("/", get(hello))
         .route("/other", get(hello))
         .route("/declared", get(hello).limited(128.0, 64.0).post(hello))
-        .with_policies(built.build().unwrap());
+        .policies(built.build().unwrap());
 
     // Until somebody has come there the fallback counts too.
     assert_eq!(answer(&app, ANN, "/declared").await.0, 200);
@@ -194,7 +194,7 @@ async fn decisions_are_answered_by_the_table() {
         .route("/never", get(never))
         .route("/nonsense", get(hello).limited(f64::NAN, 1.0))
         .route("/undeclared", get(hello))
-        .with_policies(locking.clone());
+        .policies(locking.clone());
     assert_eq!(answer(&app, ANN, "/").await, (200, None));
     assert_eq!(answer(&app, ANN, "/").await, (429, Some(1)), "throttled");
     assert_eq!(answer(&app, ANN, "/").await, (429, Some(30)), "locked out");
@@ -223,7 +223,7 @@ async fn policies_can_be_declared_together_by_operation() {
             "/named",
             get(hello).limited_by(Declaration::per_second("named", 1.0, 1.0)),
         )
-        .with_policies(PolicyLayer::new(built.build().unwrap()).answer(|layer| {
+        .policies(PolicyLayer::new(built.build().unwrap()).answer(|layer| {
             layer.respond(|_head, denied| {
                 let name = denied.limiter().unwrap_or_default().to_owned();
                 let mut response = Response::new(name.into());
@@ -248,7 +248,7 @@ async fn a_router_nested_as_a_service_keeps_the_fallback_too() {
     let app: Router = Router::new()
         .nest("/nested", inner.clone())
         .nest_service("/service", inner)
-        .with_policies(built.build().unwrap());
+        .policies(built.build().unwrap());
     assert_eq!(admitted(&app, ANN, "/nested/declared").await, 64);
     assert_eq!(admitted(&app, BOB, "/service/declared").await, 5);
     assert_eq!(answer(&app, BOB, "/service/not").await.0, 429);

@@ -197,7 +197,7 @@ fn nobody_waits_for_longer_than_half_a_second_unless_told() {
         let time = ManualClock::new();
         let mut shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
         if told {
-            shed = shed.without_queue_timeout();
+            shed = shed.queue_timeout(None);
         }
         let (layer, _gate) = shed.build().unwrap();
         let mut server = Server::new(&layer);
@@ -214,7 +214,7 @@ fn nobody_waits_for_longer_than_half_a_second_unless_told() {
 fn those_who_are_turned_away_can_be_told_when_to_come_back() {
     let time = ManualClock::new();
     let shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
-    let shed = shed.retry_after(Duration::from_millis(1500));
+    let shed = shed.retry_full_after(Duration::from_millis(1500));
     let (layer, _gate) = shed.min_queue(1).initial_queue(1).build().unwrap();
     let mut server = Server::new(&layer);
     let _inside = (server.occupy("normal"), server.occupy("normal"));
@@ -233,7 +233,7 @@ fn the_queue_follows_the_limit() {
         let mut shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
         shed = shed
             .algorithm(shedding::latency_gradient)
-            .without_queue_timeout();
+            .queue_timeout(None);
         if let Some(set) = set {
             shed = shed.queue_size(set);
         }

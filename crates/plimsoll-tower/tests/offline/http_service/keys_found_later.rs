@@ -107,8 +107,7 @@ fn without_a_key_a_request_is_refused() {
 fn without_a_key_a_request_may_be_let_through() {
     let time = ManualClock::new();
     let keyed = per_account(1, &time);
-    let limit =
-        RequestLimit::by_key_later(keyed.clone(), account).without_found_key(WithoutKey::Skip);
+    let limit = RequestLimit::by_key_later(keyed.clone(), account).without_key(WithoutKey::Skip);
     let mut service = HttpLimitLayer::new(limit).layer(OK);
     for _ in 0..5 {
         assert_eq!(
@@ -124,7 +123,7 @@ fn without_a_key_requests_may_share_one() {
     let time = ManualClock::new();
     let keyed = per_account(2, &time);
     let shared = WithoutKey::Share(String::from("nobody"));
-    let limit = RequestLimit::by_key_later(keyed.clone(), account).without_found_key(shared);
+    let limit = RequestLimit::by_key_later(keyed.clone(), account).without_key(shared);
     let mut service = HttpLimitLayer::new(limit).layer(OK);
     let statuses = [(); 3].map(|()| {
         within(5, service.call(get("/")))
@@ -266,7 +265,8 @@ fn within_counts_from_before_the_key_was_looked_up() {
             Some("red".to_owned())
         }
     };
-    let limit = RequestLimit::by_key_later(keyed.clone(), slowly).within(Duration::from_secs(1));
+    let limit =
+        RequestLimit::by_key_later(keyed.clone(), slowly).queue_timeout(Duration::from_secs(1));
     let mut service = HttpLimitLayer::new(limit).layer(OK);
     let mut call = Box::pin(service.call(with_token("red")));
     assert!(poll(call.as_mut()).is_pending());

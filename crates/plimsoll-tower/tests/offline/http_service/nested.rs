@@ -3,7 +3,7 @@
 use http::Request;
 use plimsoll::{Concurrency, Gate, Keyed, ManualClock, TokenBucket};
 use plimsoll_tower::keys::{Address, HeaderKey, Peer};
-use plimsoll_tower::{HttpLimitLayer, RequestLimit, Told, WithoutKey};
+use plimsoll_tower::{HttpLimitLayer, RequestLimit, SendFields, WithoutKey};
 use tower::ServiceExt;
 use tower_layer::Layer;
 
@@ -109,8 +109,10 @@ fn a_limit_on_failed_logins_does_not_count_what_is_refused_further_in() {
 #[test]
 fn layers_tell_of_their_limits_one_after_the_other() {
     let time = ManualClock::new();
-    let inner = HttpLimitLayer::new(RequestLimit::new(bucket(&time, "in"))).told(Told::Always);
-    let outer = HttpLimitLayer::new(RequestLimit::new(bucket(&time, "out"))).told(Told::Always);
+    let inner =
+        HttpLimitLayer::new(RequestLimit::new(bucket(&time, "in"))).send_fields(SendFields::Always);
+    let outer = HttpLimitLayer::new(RequestLimit::new(bucket(&time, "out")))
+        .send_fields(SendFields::Always);
     let response = answer(&mut outer.layer(inner.layer(OK)), get("/"));
     let told: Vec<_> = response
         .headers()
@@ -180,7 +182,7 @@ fn a_limit_that_was_skipped_after_a_look_up_still_charges() {
         let known = head.header("x-account").map(str::len);
         async move { known.and_then(|length| u32::try_from(length).ok()) }
     });
-    let once = HttpLimitLayer::new(limit.without_found_key(WithoutKey::Skip).once());
+    let once = HttpLimitLayer::new(limit.without_key(WithoutKey::Skip).once());
     let known = once.layer(OK).map_request(|mut request: Request<()>| {
         request
             .headers_mut()

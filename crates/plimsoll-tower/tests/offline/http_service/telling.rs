@@ -3,7 +3,7 @@
 use plimsoll::{Concurrency, Gate, Keyed, ManualClock, TokenBucket};
 use plimsoll_tower::answer::Fields;
 use plimsoll_tower::keys::{Address, Peer};
-use plimsoll_tower::{HttpLimitLayer, RequestLimit, Told};
+use plimsoll_tower::{HttpLimitLayer, RequestLimit, SendFields};
 use tower_layer::Layer;
 
 use super::{OK, answer, field, from, get};
@@ -16,7 +16,8 @@ fn bucket(time: &ManualClock, rate: u32, name: &str) -> Gate<TokenBucket> {
 #[test]
 fn always_told() {
     let time = ManualClock::new();
-    let layer = HttpLimitLayer::new(RequestLimit::new(bucket(&time, 2, "api"))).told(Told::Always);
+    let layer = HttpLimitLayer::new(RequestLimit::new(bucket(&time, 2, "api")))
+        .send_fields(SendFields::Always);
     let mut service = layer.layer(OK);
     let response = answer(&mut service, get("/"));
     assert_eq!(field(&response, "ratelimit-policy"), r#""api";q=2;w=1"#);
@@ -28,7 +29,8 @@ fn always_told() {
 #[test]
 fn never_told() {
     let time = ManualClock::new();
-    let layer = HttpLimitLayer::new(RequestLimit::new(bucket(&time, 1, "api"))).told(Told::Never);
+    let layer = HttpLimitLayer::new(RequestLimit::new(bucket(&time, 1, "api")))
+        .send_fields(SendFields::Never);
     let mut service = layer.layer(OK);
     assert_eq!(answer(&mut service, get("/")).status(), 200);
     let response = answer(&mut service, get("/"));
@@ -48,7 +50,7 @@ fn the_older_fields() {
     let time = ManualClock::new();
     let layer = HttpLimitLayer::new(RequestLimit::new(bucket(&time, 2, "api")))
         .fields(Fields::X)
-        .told(Told::Always);
+        .send_fields(SendFields::Always);
     let mut service = layer.layer(OK);
     let response = answer(&mut service, get("/"));
     assert_eq!(field(&response, "x-ratelimit-limit"), "2");
@@ -67,7 +69,7 @@ fn several_limits_are_a_list_in_their_order() {
         .and(RequestLimit::new(bucket(&time, 6, "c")))
         .and(RequestLimit::new(bucket(&time, 7, "d")))
         .fields(Fields::ALL)
-        .told(Told::Always);
+        .send_fields(SendFields::Always);
     let response = answer(&mut layer.layer(OK), get("/"));
     let names: Vec<_> = field(&response, "ratelimit-policy").split(", ").collect();
     let expected = [
@@ -92,7 +94,8 @@ fn each_caller_is_told_of_its_own() {
         .clock(time.clock())
         .name("addresses")
         .build();
-    let layer = HttpLimitLayer::new(RequestLimit::by_key(keyed, Peer::new())).told(Told::Always);
+    let layer = HttpLimitLayer::new(RequestLimit::by_key(keyed, Peer::new()))
+        .send_fields(SendFields::Always);
     let mut service = layer.layer(OK);
     let remaining = |service: &mut _, last| {
         let response = answer(service, from([192, 0, 2, last]));

@@ -116,7 +116,7 @@ fn nobody_waits_longer_than_it_may() {
         .queue(Queue::fifo(5))
         .clock(time.clock())
         .build();
-    let limit = RequestLimit::new(gate.clone()).within(Duration::from_millis(300));
+    let limit = RequestLimit::new(gate.clone()).queue_timeout(Duration::from_millis(300));
     let mut service = HttpLimitLayer::new(limit).layer(OK);
     let _busy = gate.try_acquire(1).unwrap();
     let mut waiting = Box::pin(service.call(get("/")));
@@ -139,7 +139,7 @@ fn a_wait_known_to_be_too_long_is_refused_at_once() {
         .queue(Queue::fifo(5))
         .clock(time.clock())
         .build();
-    let limit = RequestLimit::new(gate.clone()).within(Duration::from_millis(1500));
+    let limit = RequestLimit::new(gate.clone()).queue_timeout(Duration::from_millis(1500));
     let mut service = HttpLimitLayer::new(limit).layer(OK);
     drop(answer(&mut service, get("/")));
     let waiting = service.call(get("/"));
@@ -309,10 +309,11 @@ fn within_is_one_deadline_for_all_limits_of_a_request() {
         .clock(time.clock())
         .build();
     let second_long = Duration::from_secs(1);
-    let patient = |gate: &Gate<Concurrency>| RequestLimit::new(gate.clone()).within(second_long);
+    let patient =
+        |gate: &Gate<Concurrency>| RequestLimit::new(gate.clone()).queue_timeout(second_long);
     let inner = HttpLimitLayer::new(patient(&third)).layer(OK);
     let mut service = HttpLimitLayer::new(patient(&first))
-        .and(RequestLimit::by_key(keyed.clone(), PathKey::new()).within(second_long))
+        .and(RequestLimit::by_key(keyed.clone(), PathKey::new()).queue_timeout(second_long))
         .and(patient(&second))
         .layer(inner);
     let busy = first.try_acquire(1).unwrap();

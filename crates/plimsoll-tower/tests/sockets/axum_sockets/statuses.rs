@@ -43,8 +43,8 @@ async fn a_caller_over_its_own_queue_is_told_429() {
             .queue(Queue::fifo(queue))
             .build();
         let _busy = slots.try_acquire(&me, 1).unwrap();
-        let limit =
-            RequestLimit::by_key(slots.clone(), Peer::new()).within(Duration::from_millis(within));
+        let limit = RequestLimit::by_key(slots.clone(), Peer::new())
+            .queue_timeout(Duration::from_millis(within));
         assert_eq!(status(HttpLimitLayer::new(limit)).await, 429);
     }
     let rate: Keyed<String, _> = Keyed::builder(TokenBucket::per_second(1))
@@ -52,7 +52,7 @@ async fn a_caller_over_its_own_queue_is_told_429() {
         .build();
     rate.try_acquire("red", 1).unwrap().forget();
     let account = HeaderKey::named("x-account").unwrap();
-    let limit = RequestLimit::by_key(rate, account).within(Duration::from_millis(5));
+    let limit = RequestLimit::by_key(rate, account).queue_timeout(Duration::from_millis(5));
     assert_eq!(status(HttpLimitLayer::new(limit)).await, 429);
 }
 

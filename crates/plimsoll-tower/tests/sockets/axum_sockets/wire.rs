@@ -5,7 +5,7 @@ use axum::routing::{get, post};
 use plimsoll::{Concurrency, Gate, Keyed, ManualClock, TokenBucket};
 use plimsoll_tower::answer::Fields;
 use plimsoll_tower::keys::{Address, MatchedRoute, Peer};
-use plimsoll_tower::{HttpLimitLayer, RequestLimit, Told};
+use plimsoll_tower::{HttpLimitLayer, RequestLimit, SendFields};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -148,7 +148,7 @@ async fn the_head_of_a_refusal_has_no_body() {
 async fn callers_who_are_always_told_can_count_along() {
     let time = ManualClock::new();
     let limit = RequestLimit::by_key(per_address(3, &time), Peer::new());
-    let layer = HttpLimitLayer::new(limit).told(Told::Always);
+    let layer = HttpLimitLayer::new(limit).send_fields(SendFields::Always);
     let address = serve(Router::new().route("/", get(async || "hello")).layer(layer)).await;
     let client = http1_from([127, 0, 0, 1]);
     for remaining in ["r=2", "r=1", "r=0"] {

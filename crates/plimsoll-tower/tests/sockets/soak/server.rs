@@ -15,7 +15,7 @@ use http::Response;
 use plimsoll::adaptive::{Adaptive, Verdict};
 use plimsoll::{Concurrency, Gate, Keyed, Limiter, Queue, Snapshot, TokenBucket};
 use plimsoll_tower::keys::{Address, HeaderKey, Peer};
-use plimsoll_tower::{HttpLimitLayer, PriorityHeader, RequestLimit, Told};
+use plimsoll_tower::{HttpLimitLayer, PriorityHeader, RequestLimit, SendFields};
 use tokio::net::TcpListener;
 
 use super::clients::Tally;
@@ -88,10 +88,10 @@ impl Server {
         let outer = HttpLimitLayer::new(RequestLimit::by_key(self.peers.clone(), Peer::new()))
             .and(RequestLimit::new(self.slots.clone()))
             .priority(PriorityHeader::default())
-            .told(Told::Always);
+            .send_fields(SendFields::Always);
         let tenant = HeaderKey::named("x-tenant").unwrap();
         let inner = HttpLimitLayer::new(RequestLimit::by_key(self.tenants.clone(), tenant))
-            .and(RequestLimit::new(self.rate.clone()).within(Duration::from_millis(50)))
+            .and(RequestLimit::new(self.rate.clone()).queue_timeout(Duration::from_millis(50)))
             .and(RequestLimit::new(self.adaptive.clone()))
             .priority(PriorityHeader::default())
             .on_admitted(move |_| count(&admitted.admitted));

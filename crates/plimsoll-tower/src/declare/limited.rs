@@ -12,16 +12,12 @@ use tower_service::Service;
 use super::Declaration;
 use crate::Head;
 
-/// Limits a handler by what is declared for it. See [`LimitHandlers`](super::LimitHandlers).
-///
-/// Clones are the same handler: they count together.
+/// Limits a handler by what is declared for it. Clones are the same handler: they count together.
 #[derive(Clone, Debug)]
-#[must_use = "a layer does nothing until it is put before a service"]
-pub struct LimitedLayer(Arc<Declaration>);
+pub(super) struct LimitedLayer(Arc<Declaration>);
 
 impl LimitedLayer {
-    /// By this declaration.
-    pub fn new(declaration: Declaration) -> Self {
+    pub(super) fn new(declaration: Declaration) -> Self {
         Self(Arc::new(declaration))
     }
 }
@@ -37,9 +33,9 @@ impl<S> Layer<S> for LimitedLayer {
     }
 }
 
-/// A handler that is limited by what is declared for it. Made by [`LimitedLayer`].
+/// A handler that is limited by what is declared for it.
 #[derive(Clone, Debug)]
-pub struct Limited<S> {
+pub(super) struct Limited<S> {
     inner: S,
     declaration: Arc<Declaration>,
 }
@@ -73,8 +69,7 @@ where
 pin_project! {
     /// A request to a [`Limited`] handler.
     #[derive(Debug)]
-    #[must_use = "futures do nothing unless they are polled"]
-    pub struct LimitedFuture<F> {
+    pub(super) struct LimitedFuture<F> {
         #[pin]
         stage: Stage<F>,
     }

@@ -11,10 +11,10 @@ use crate::keys::KNOWN;
 ///
 /// Bounded by the routes of the router: paths are those it matches, not those that are asked for.
 #[derive(Default, Debug)]
-pub(super) struct Learned(RwLock<HashMap<Box<str>, u16>>);
+pub(super) struct DeclaredRoutes(RwLock<HashMap<Box<str>, u16>>);
 
-impl Learned {
-    pub(super) fn declares(&self, head: &Head<'_>) -> bool {
+impl DeclaredRoutes {
+    pub(super) fn contains(&self, head: &Head<'_>) -> bool {
         let Some(path) = head.extensions().get::<MatchedPath>() else {
             return false;
         };
@@ -24,8 +24,8 @@ impl Learned {
     }
 
     /// A handler that declares something was reached.
-    pub(super) fn learn(&self, head: &Head<'_>) {
-        if self.declares(head) {
+    pub(super) fn add(&self, head: &Head<'_>) {
+        if self.contains(head) {
             return;
         }
         let Some(path) = head.extensions().get::<MatchedPath>() else {
