@@ -17,14 +17,11 @@ use axum::extract::Path;
 use axum::routing::get;
 use plimsoll::InvalidLimit;
 use plimsoll_tower::LoadShed;
-use plimsoll_tower::shedding::{self, SheddingGate};
+use plimsoll_tower::shedding::SheddingGate;
 use tokio::net::TcpListener;
 
 pub(crate) fn shed() -> LoadShed {
-    // `verdict` needs no tuning. Leave it out for the published latency gradient.
-    LoadShed::new()
-        .algorithm(shedding::verdict)
-        .queue_timeout(Duration::from_secs(1))
+    LoadShed::new().queue_timeout(Duration::from_secs(1))
 }
 
 pub(crate) fn app(shed: LoadShed) -> Result<(Router, SheddingGate), InvalidLimit> {

@@ -3,10 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use plimsoll::adaptive::{
-    Adaptive, Aimd, Gradient2, Insight, LatencyGradient, Limit, Load, Sample, Settings, Vegas,
-    Verdict, Windowed,
-};
+use plimsoll::adaptive::{Adaptive, Insight, Limit, Load, Sample, Settings, Verdict};
 use plimsoll::{Clock, Gate, InvalidLimit};
 
 use crate::{HttpLimitLayer, PriorityHeader, RequestLimit, SendFields};
@@ -16,8 +13,6 @@ pub type SheddingGate = Gate<Adaptive<Box<dyn Limit>>>;
 
 /// A layer that sheds load.
 pub type SheddingLayer = HttpLimitLayer<RequestLimit<SheddingGate>>;
-
-type Algorithm = Box<dyn FnOnce(&Settings) -> Result<Box<dyn Limit>, InvalidLimit> + Send>;
 
 /// Sheds load, with the usual settings: see [`LoadShed`].
 ///
@@ -57,7 +52,6 @@ pub fn load_shedding() -> SheddingLayer {
 /// | [`minimum`](Self::minimum) | 5 | at least 1 |
 /// | [`initial`](Self::initial) | 5 | from the minimum to the maximum |
 /// | [`maximum`](Self::maximum) | 500 | more than the minimum |
-/// | [`tolerance`](Self::tolerance) | 1.5, for algorithms that have one | more than 1 |
 /// | [`min_queue`](Self::min_queue) | 20 | at least 1 |
 /// | [`initial_queue`](Self::initial_queue) | 20 | at least the minimum of the queue |
 /// | [`queue_timeout`](Self::queue_timeout) | 500 ms | |
@@ -69,7 +63,7 @@ pub fn load_shedding() -> SheddingLayer {
 pub struct LoadShed {
     settings: Settings,
     queue_size: Option<fn(u32) -> u32>,
-    algorithm: Option<Algorithm>,
+    algorithm: Option<Box<dyn Limit>>,
     name: String,
     retry_after: Option<Duration>,
     clock: Clock,
@@ -112,13 +106,6 @@ impl LoadShed {
         self
     }
 
-    /// How many times the latency of an idle server is still taken for good. Algorithms that have no such
-    /// number pass it over.
-    pub const fn tolerance(mut self, tolerance: f64) -> Self {
-        self.settings.tolerance = tolerance;
-        self
-    }
-
     /// The bound of the queue never falls below this.
     pub const fn min_queue(mut self, bound: u32) -> Self {
         self.settings.min_queue = bound;
@@ -153,23 +140,27 @@ impl LoadShed {
         self
     }
 
-    /// Finds the limit in another way than by [`verdict`], which needs no tuning: by another function of this module, or
-    /// by a closure that makes an algorithm of the settings.
+    /// Finds the limit by this algorithm, built by its own builder or from the description that files have, in place of
+    /// [`Verdict`], which needs no tuning. Whatever it finds stays from the [minimum](Self::minimum) to the
+    /// [maximum](Self::maximum); the limit to begin with is that of the algorithm.
     ///
     /// ```
-    /// use plimsoll_tower::{LoadShed, shedding};
+    /// use plimsoll::adaptive::{Gradient2, Windowed};
+    /// use plimsoll_tower::LoadShed;
     ///
-    /// let (layer, gate) = LoadShed::new().algorithm(shedding::gradient2).build()?;
-    /// # let _ = (layer, gate);
-    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// let gradient = Gradient2::builder().initial(20).tolerance(2.0).build()?;
+    /// let (layer, gate) = LoadShed::new().algorithm(Windowed::new(gradient)).build()?;
+    /// assert_eq!(gate.snapshot().limit(), 20);
+    ///
+    /// // As a user of the program writes it, with `plimsoll-spec`.
+    /// let vegas = plimsoll_spec::limit("vegas", "{ initial: 40, max: 200 }")?;
+    /// let (layer, gate) = LoadShed::new().algorithm(vegas).build()?;
+    /// assert_eq!(gate.snapshot().limit(), 40);
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn algorithm<L: Limit>(
-        mut self,
-        algorithm: impl FnOnce(&Settings) -> Result<L, InvalidLimit> + Send + 'static,
-    ) -> Self {
-        self.algorithm = Some(Box::new(|settings| {
-            algorithm(settings).map(|limit| Box::new(limit) as Box<dyn Limit>)
-        }));
+    pub fn algorithm(mut self, algorithm: impl Limit) -> Self {
+        self.algorithm = Some(Box::new(algorithm));
         self
     }
 
@@ -196,8 +187,12 @@ impl LoadShed {
     pub fn build(self) -> Result<(SheddingLayer, SheddingGate), InvalidLimit> {
         self.settings.check()?;
         let algorithm = match self.algorithm {
-            Some(algorithm) => algorithm(&self.settings)?,
-            None => Box::new(verdict(&self.settings)?),
+            Some(algorithm) => algorithm,
+            None => {
+                let verdict = Verdict::builder().min(self.settings.minimum);
+                let verdict = verdict.initial(self.settings.initial);
+                Box::new(verdict.max(self.settings.maximum).build()?)
+            }
         };
         let algorithm = match self.queue_size {
             Some(_) => Box::new(WithoutQueue(algorithm)),
@@ -259,75 +254,4 @@ impl fmt::Debug for LoadShed {
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
-}
-
-/// [`LatencyGradient`] within these settings.
-///
-/// # Errors
-///
-/// If they do not go together.
-pub fn latency_gradient(settings: &Settings) -> Result<LatencyGradient, InvalidLimit> {
-    LatencyGradient::builder()
-        .min(settings.minimum)
-        .initial(settings.initial)
-        .max(settings.maximum)
-        .tolerance(settings.tolerance)
-        .min_queue(settings.min_queue)
-        .initial_queue(settings.initial_queue)
-        .build()
-}
-
-/// [`Verdict`] within these settings.
-///
-/// # Errors
-///
-/// If they do not go together.
-pub fn verdict(settings: &Settings) -> Result<Verdict, InvalidLimit> {
-    Verdict::builder()
-        .min(settings.minimum)
-        .initial(settings.initial)
-        .max(settings.maximum)
-        .build()
-}
-
-/// [`Gradient2`] within these settings, shown one sample for each window of time.
-///
-/// # Errors
-///
-/// If they do not go together.
-pub fn gradient2(settings: &Settings) -> Result<Windowed<Gradient2>, InvalidLimit> {
-    let limit = Gradient2::builder()
-        .min(settings.minimum)
-        .initial(settings.initial)
-        .max(settings.maximum)
-        .tolerance(settings.tolerance)
-        .build()?;
-    Ok(Windowed::new(limit))
-}
-
-/// [`Vegas`] within these settings, shown one sample for each window of time.
-///
-/// # Errors
-///
-/// If they do not go together.
-pub fn vegas(settings: &Settings) -> Result<Windowed<Vegas>, InvalidLimit> {
-    let limit = Vegas::builder()
-        .min(settings.minimum)
-        .initial(settings.initial)
-        .max(settings.maximum)
-        .build()?;
-    Ok(Windowed::new(limit))
-}
-
-/// [`Aimd`] within these settings.
-///
-/// # Errors
-///
-/// If they do not go together.
-pub fn aimd(settings: &Settings) -> Result<Aimd, InvalidLimit> {
-    Aimd::builder()
-        .min(settings.minimum)
-        .initial(settings.initial)
-        .max(settings.maximum)
-        .build()
 }

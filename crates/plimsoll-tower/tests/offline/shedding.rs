@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode, header};
-use plimsoll::adaptive::Settings;
-use plimsoll::{InvalidLimit, ManualClock, Reason};
-use plimsoll_tower::shedding::{self, SheddingLayer};
+use plimsoll::adaptive::LatencyGradient;
+use plimsoll::{ManualClock, Reason};
+use plimsoll_tower::shedding::SheddingLayer;
 use plimsoll_tower::{LoadShed, Refused, load_shedding};
 use tower::util::{BoxCloneService, MapResponse};
 use tower::{Layer, Service, service_fn};
@@ -98,10 +98,6 @@ fn options_that_do_not_go_together_are_named() {
             "`initial_queue` is 0: expected at least 1",
         ),
         (
-            shed().tolerance(1.0),
-            "`tolerance` is 1: expected a number greater than 1",
-        ),
-        (
             shed().minimum(9).maximum(9),
             "`maximum` is 9: expected more than the minimum",
         ),
@@ -117,21 +113,27 @@ fn options_that_do_not_go_together_are_named() {
     for (shed, message) in cases {
         assert_eq!(shed.build().unwrap_err().to_string(), message);
     }
-    let edge = shed().minimum(1).initial(1).maximum(2).tolerance(1.1);
+    let edge = shed().minimum(1).initial(1).maximum(2);
     assert!(edge.min_queue(1).initial_queue(1).build().is_ok());
 }
 
 #[test]
 fn every_algorithm_can_be_chosen_and_keeps_to_the_bounds() {
-    let sheds = [
-        LoadShed::new().algorithm(shedding::verdict),
-        LoadShed::new().algorithm(shedding::latency_gradient),
-        LoadShed::new().algorithm(shedding::gradient2),
-        LoadShed::new().algorithm(shedding::vegas),
-        LoadShed::new().algorithm(shedding::aimd),
+    // As files describe them; their own bounds are wider.
+    let bounds = "min: 1, initial: 7, max: 100";
+    let windowed = format!("{{ delegate: {{ algorithm: gradient2 }}, {bounds} }}");
+    let plain = format!("{{ {bounds} }}");
+    let algorithms = [
+        ("verdict", &plain),
+        ("latency_gradient", &plain),
+        ("windowed", &windowed),
+        ("vegas", &plain),
+        ("aimd", &plain),
     ];
-    for shed in sheds {
-        let (layer, gate) = shed.initial(7).maximum(8).build().unwrap();
+    for (name, parameters) in algorithms {
+        let algorithm = plimsoll_spec::limit(name, parameters).unwrap();
+        let shed = LoadShed::new().algorithm(algorithm);
+        let (layer, gate) = shed.maximum(8).build().unwrap();
         assert_eq!(gate.snapshot().limit(), 7);
         let mut server = Server::new(&layer);
         for _ in 0..100 {
@@ -139,12 +141,6 @@ fn every_algorithm_can_be_chosen_and_keeps_to_the_bounds() {
         }
         assert!((5..=8).contains(&gate.snapshot().limit()));
     }
-
-    let picky = |settings: &Settings| -> Result<plimsoll::adaptive::Aimd, InvalidLimit> {
-        Err(InvalidLimit::new("maximum", settings.maximum, "an odd one"))
-    };
-    let invalid = LoadShed::new().algorithm(picky).build().unwrap_err();
-    assert_eq!(invalid.to_string(), "`maximum` is 500: expected an odd one");
 }
 
 #[test]
@@ -231,9 +227,9 @@ fn the_queue_follows_the_limit() {
     for (set, size) in [(None, root), (Some(double), double)] {
         let time = ManualClock::new();
         let mut shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
-        shed = shed
-            .algorithm(shedding::latency_gradient)
-            .queue_timeout(None);
+        let gradient = LatencyGradient::builder().min(1).initial(1).min_queue(2);
+        let gradient = gradient.initial_queue(20).build().unwrap();
+        shed = shed.algorithm(gradient).queue_timeout(None);
         if let Some(set) = set {
             shed = shed.queue_size(set);
         }
