@@ -49,7 +49,7 @@ pub(super) struct Answering {
     pub(super) fields: Fields,
     pub(super) send_fields: SendFields,
     pub(super) retry_after: bool,
-    /// SendFields where nobody knows.
+    /// What `Retry-After` says where nobody knows when there is room.
     pub(super) retry_full_after: Option<Duration>,
     pub(super) problem: bool,
     pub(super) respond: Option<Respond>,

@@ -208,7 +208,7 @@ fn a_retry_is_not_earlier_than_what_was_announced() {
     let announced = [notice("burst", 5), notice("daily", 500)];
     assert_eq!(retry_seconds(&refusal, &announced), Some(5));
     assert_eq!(retry_seconds(&refusal, &announced[1..]), Some(2));
-    // SendFields by the refusal itself, both are the same number.
+    // Told by the refusal itself, both are the same number.
     let own = [Notice::of(&refusal)];
     assert_eq!(retry_seconds(&refusal, &own), Some(2));
     assert_eq!(rate_limit(&own).unwrap(), r#""burst";r=0;t=2"#);
