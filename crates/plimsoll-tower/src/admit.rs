@@ -1,4 +1,4 @@
-//! Who is asked before a request of any kind goes on.
+//! How a [`LimitLayer`](crate::LimitLayer) asks for a request of any type.
 
 use plimsoll::{Acquire, Demand, Limiter, PerKey, Permit};
 
@@ -6,7 +6,48 @@ use crate::Leases;
 
 /// Decides whether a request may go on.
 ///
-/// [`LimitLayer`](crate::LimitLayer) has what is usual; implement this for what is not.
+/// [`LimitLayer::new`](crate::LimitLayer::new) and [`by_key`](crate::LimitLayer::by_key) cover the usual cases; implement this
+/// for others. Here writes have a limit, and reads have none:
+///
+/// ```
+/// use plimsoll::{Acquire, Concurrency, Demand, Gate, Limiter, Permit};
+/// use plimsoll_tower::LimitLayer;
+/// use plimsoll_tower::admit::Admit;
+///
+/// #[derive(Clone)]
+/// struct Writes {
+///     slots: Gate<Concurrency>,
+///     unlimited: Gate<Concurrency>,
+/// }
+///
+/// enum Query {
+///     Read,
+///     Write,
+/// }
+///
+/// impl Writes {
+///     fn gate(&self, query: &Query) -> &Gate<Concurrency> {
+///         match query {
+///             Query::Read => &self.unlimited,
+///             Query::Write => &self.slots,
+///         }
+///     }
+/// }
+///
+/// impl Admit<Query> for Writes {
+///     fn attempt(&self, query: &Query) -> Option<Permit<'static>> {
+///         self.gate(query).attempt_owned(Demand::ONE)
+///     }
+///
+///     fn acquire(&self, query: &Query) -> Acquire<'static> {
+///         self.gate(query).acquire_owned(Demand::ONE)
+///     }
+/// }
+///
+/// let (slots, unlimited) = (Gate::new(Concurrency::new(2)), Gate::new(Concurrency::new(1_000_000)));
+/// let layer = LimitLayer::with(Writes { slots, unlimited });
+/// # let _ = layer;
+/// ```
 pub trait Admit<Request>: Send + Sync + 'static {
     /// Takes at once, if that can be. `None` is not the last word: [`acquire`](Self::acquire) follows.
     fn attempt(&self, request: &Request) -> Option<Permit<'static>>;

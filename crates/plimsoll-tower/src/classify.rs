@@ -1,8 +1,20 @@
-//! What came of a request, for limits that learn from it.
+//! The outcome of a call, for adaptive limits.
 
 use plimsoll::Outcome;
 
-/// What the result of any service says about the load.
+/// Says what the result of a service means for the load. Closures do:
+///
+/// ```
+/// use plimsoll::Outcome;
+/// use plimsoll_tower::classify::Classify;
+///
+/// let overloaded = |result: Result<&u16, &std::io::Error>| match result {
+///     Ok(503) => Outcome::Overload,
+///     Ok(_) => Outcome::Success,
+///     Err(_) => Outcome::Ignore,
+/// };
+/// assert_eq!(overloaded.classify(Ok(&503)), Outcome::Overload);
+/// ```
 pub trait Classify<Response, Error> {
     /// What this result says.
     fn classify(&self, result: Result<&Response, &Error>) -> Outcome;

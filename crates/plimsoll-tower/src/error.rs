@@ -4,6 +4,19 @@ use std::fmt;
 use plimsoll::Denied;
 
 /// Why a call failed: the limit, or the service behind it.
+///
+/// ```
+/// use plimsoll::{Denied, Reason};
+/// use plimsoll_tower::LimitError;
+///
+/// fn is_worth_a_retry(error: &LimitError<std::io::Error>) -> bool {
+///     match error {
+///         LimitError::Denied(denied) => denied.retry_after().is_some(),
+///         LimitError::Service(error) => error.kind() == std::io::ErrorKind::Interrupted,
+///     }
+/// }
+/// assert!(!is_worth_a_retry(&LimitError::Denied(Denied::new(Reason::Closed))));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LimitError<E> {
     /// The limit refused, and the service was not called.

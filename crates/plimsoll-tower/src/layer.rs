@@ -11,8 +11,8 @@ use crate::classify::ByResult;
 ///
 /// For servers that speak HTTP, [`HttpLimitLayer`](crate::HttpLimitLayer) answers instead.
 ///
-/// Nothing is taken before the service is called, a clone is the same limit, and the permit is held until the
-/// response, or the error, is there. If the limiter has a queue calls wait in it, unless the layer
+/// Nothing is acquired before the service is called, a clone is the same limit, and the permit is held until the service has
+/// returned its response or its error. If the limiter has a queue, calls wait in it, unless the layer
 /// [sheds](Self::shed).
 ///
 /// ```
@@ -63,7 +63,7 @@ impl<L, F> LimitLayer<Each<L, F>> {
 }
 
 impl<A> LimitLayer<A> {
-    /// Another way to decide.
+    /// Decides by an [`Admit`](crate::admit::Admit) of your own.
     pub const fn with(admit: A) -> Self {
         Self {
             admit,
@@ -73,7 +73,7 @@ impl<A> LimitLayer<A> {
 }
 
 impl<L, D, C> LimitLayer<Whole<L, D>, C> {
-    /// How much each request asks for, in which class, and how long it may wait; one permit unless told.
+    /// How much each request asks for, in which class, and how long it may wait; one permit unless set.
     pub fn demand<E>(self, demand: E) -> LimitLayer<Whole<L, E>, C> {
         LimitLayer {
             admit: Whole {
@@ -93,7 +93,7 @@ impl<L, D, C> LimitLayer<Whole<L, D>, C> {
 }
 
 impl<L, F, D, C> LimitLayer<Each<L, F, D>, C> {
-    /// How much each request asks for, in which class, and how long it may wait; one permit unless told.
+    /// How much each request asks for, in which class, and how long it may wait; one permit unless set.
     pub fn demand<E>(self, demand: E) -> LimitLayer<Each<L, F, E>, C> {
         LimitLayer {
             admit: Each {
@@ -139,7 +139,7 @@ impl<A, C> LimitLayer<A, C> {
     }
 
     /// What a result says about the load, for limits that learn: a closure
-    /// `Fn(Result<&Response, &Error>) -> Outcome`. Unless told, a response is a success and an error says nothing.
+    /// `Fn(Result<&Response, &Error>) -> Outcome`. Unless set, a response is a success and an error says nothing.
     pub fn classify<N: Clone>(self, classify: N) -> LimitLayer<A, N> {
         LimitLayer {
             admit: self.admit,

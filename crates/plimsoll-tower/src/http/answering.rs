@@ -16,9 +16,20 @@ use crate::answer::{
 };
 use crate::refusals::{RefusalLog, log_misconfigured};
 
-/// In the extensions of a response that is a refusal: why.
+/// In the extensions of a response that is a refusal: the reason.
 ///
-/// Layers further out find it there, and give back what the request holds; a handler of errors, to log it.
+/// Layers further out read it to return what the request holds; middleware of your own can read it, for instance to log.
+///
+/// ```
+/// use http::Response;
+/// use plimsoll_tower::Refused;
+///
+/// fn log<B>(response: &Response<B>) {
+///     if let Some(Refused(denied)) = response.extensions().get() {
+///         println!("{} by {}", denied.reason(), denied.limiter().unwrap_or("a limit"));
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Refused(pub Denied);
 

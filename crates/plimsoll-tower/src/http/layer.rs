@@ -20,10 +20,10 @@ use crate::{Head, PriorityFrom};
 
 /// Puts limits before a service that speaks HTTP: a handler, a router, a whole server.
 ///
-/// Requests are asked for in the order of the limits, all or none. Who is refused gets an answer that says so: 429 with
-/// `Retry-After` and `RateLimit` fields for a quota, 503 for want of room, the status of gRPC for gRPC, each of it as
-/// [set](Self::fields). What a request holds goes back when the *body* of its response has ended, failed or been
-/// dropped. If a limiter has a queue, requests wait in it.
+/// The limits are asked in order, and a request is granted all of them or none. A refusal is a response: 429 with
+/// `Retry-After` and `RateLimit` fields for a quota, 503 if the server is full, a status of gRPC for gRPC, each of it as
+/// [set](Self::fields). Permits are returned when the *body* of the response has ended, failed or been dropped. If a
+/// limiter has a queue, requests wait in it.
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket};
@@ -37,9 +37,9 @@ use crate::{Head, PriorityFrom};
 ///
 /// # Layers inside of layers
 ///
-/// If a layer further in refuses, this one gives back the slots that the request holds, and keeps what it has charged:
-/// the work between the two layers was done. A limit that is to be
-/// [refunded](crate::RequestLimit::refund_refused) takes that back as well. A limit that hangs in both charges twice,
+/// If a layer further in refuses, this one returns the slots that the request holds, and keeps what it has charged: the
+/// work between the two layers was done. A limit that is set to
+/// [refund](crate::RequestLimit::refund_refused) returns that as well. A limit that is used in both layers charges twice,
 /// unless it charges [once](crate::RequestLimit::once).
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct HttpLimitLayer<L> {
@@ -99,14 +99,37 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// How much requests matter: a [`PriorityHeader`](crate::PriorityHeader), a
-    /// [`Priority`](plimsoll::Priority), a closure.
+    /// The priority of requests, which decides who is served first and who is evicted from a queue: a
+    /// [`PriorityHeader`](crate::PriorityHeader), a [`Priority`](plimsoll::Priority), a closure. Normal unless set.
+    ///
+    /// ```
+    /// use plimsoll::Priority;
+    /// use plimsoll_tower::{Head, load_shedding};
+    ///
+    /// let layer = load_shedding().priority(|head: &Head<'_>| match head.uri().path() {
+    ///     "/health" | "/checkout" => Priority::Critical,
+    ///     _ => Priority::Normal,
+    /// });
+    /// # let _ = layer;
+    /// ```
     pub fn priority(mut self, from: impl PriorityFrom) -> Self {
         self.settings.priority = Some(Arc::new(from));
         self
     }
 
-    /// What a response says about the load, for limits that learn. [`outcome_of`](crate::outcome_of) unless told.
+    /// What a response says about the load, for adaptive limits; [`outcome_of`](crate::outcome_of) unless set.
+    ///
+    /// ```
+    /// use plimsoll::Outcome;
+    /// use plimsoll_tower::{load_shedding, outcome_of};
+    ///
+    /// // The cache answers in no time, which says nothing about the server behind it.
+    /// let layer = load_shedding().classify(|response| match response.headers().get("x-cache") {
+    ///     Some(cache) if cache == "hit" => Outcome::Ignore,
+    ///     _ => outcome_of(response).unwrap_or_default(),
+    /// });
+    /// # let _ = layer;
+    /// ```
     pub fn classify(
         mut self,
         classify: impl Fn(ResponseHead<'_>) -> Outcome + Send + Sync + 'static,
@@ -115,8 +138,8 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Gives back what a request holds with the head of its response, whatever becomes of the body: for bodies that last
-    /// as long as the caller likes. What is charged by the body is charged when it has ended all the same.
+    /// Returns the permits of a request with the head of its response, whatever becomes of the body: for bodies that last
+    /// as long as the caller likes. A cost that depends on the body is still charged when the body has ended.
     pub const fn until_head(mut self) -> Self {
         self.settings.until_head = true;
         self
@@ -145,7 +168,7 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Which header fields tell callers of their limits; the standard ones unless told.
+    /// Which header fields describe limits; the standard ones unless set.
     pub const fn fields(mut self, fields: Fields) -> Self {
         self.answering.fields = fields;
         self
@@ -165,26 +188,40 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Whether refusals have a `Retry-After`; they do unless told otherwise.
+    /// Whether refusals have a `Retry-After`; they do unless set.
     pub const fn retry_after(mut self, wanted: bool) -> Self {
         self.answering.retry_after = wanted;
         self
     }
 
-    /// When callers are told to come back where nobody knows when there is room: if the server is full (503), or as many
-    /// requests of a caller are under way as it may have (429). Not told unless set. gRPC is told as well.
+    /// The `Retry-After` of refusals for which nobody knows when there is room: if the server is full (503), or as many
+    /// requests of a caller are in flight as it may have (429). None unless set. gRPC carries it as well.
     pub const fn retry_full_after(mut self, wait: Duration) -> Self {
         self.answering.retry_full_after = Some(wait);
         self
     }
 
-    /// Whether the body of a refusal is `application/problem+json`, which it is unless told otherwise, or a phrase.
+    /// Whether the body of a refusal is `application/problem+json`, which it is unless set, or a phrase.
     pub const fn problem(mut self, wanted: bool) -> Self {
         self.answering.problem = wanted;
         self
     }
 
-    /// Answers refusals in another way. Header fields that are wanted, and not there, are added.
+    /// Answers refusals with a response of your own. The header fields of the layer are added where it has none.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::Response;
+    /// use plimsoll_tower::answer::Class;
+    /// use plimsoll_tower::per_address;
+    ///
+    /// let layer = per_address(5, 10).respond(|_request, denied| {
+    ///     let mut response = Response::new(Bytes::from_static(b"slow down"));
+    ///     *response.status_mut() = Class::of(denied).status();
+    ///     response
+    /// });
+    /// # let _ = layer;
+    /// ```
     pub fn respond(
         mut self,
         respond: impl Fn(&Head<'_>, &Denied) -> Response<Bytes> + Send + Sync + 'static,

@@ -6,7 +6,7 @@ use plimsoll::Outcome;
 
 use super::settle::ResponseHead;
 
-/// What a response says about the load, unless told otherwise.
+/// What a response says about the load, unless a layer [classifies](crate::HttpLimitLayer::classify) by itself.
 ///
 /// | HTTP | gRPC | |
 /// |---|---|---|

@@ -7,6 +7,16 @@ use http::{Extensions, HeaderMap, Response, StatusCode};
 use super::usage::Usage;
 
 /// A response without its body: what outcomes and costs are read from.
+///
+/// ```
+/// use http::{Response, StatusCode};
+/// use plimsoll_tower::ResponseHead;
+///
+/// let response = Response::builder().status(404).header("x-cost", "3").body(())?;
+/// let head = ResponseHead::of(&response);
+/// assert_eq!((head.status(), &head.headers()["x-cost"]), (StatusCode::NOT_FOUND, &"3".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'r> {
     status: StatusCode,

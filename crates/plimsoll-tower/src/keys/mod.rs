@@ -1,4 +1,4 @@
-//! Keys: whose limit a request counts against.
+//! Keys: which limit a request counts against.
 //!
 //! | key | read from | who decides what it is |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //!
 //! A pair of keys is a key: `(Peer::new(), MethodKey)`.
 //!
-//! Who may choose his key may choose a new one with every request, and then has no limit; or somebody else's.
-//! So words of the client should be checked before they are a key, as an API key is by the layer that
-//! authenticates, or stand behind a limit by address.
+//! A client that chooses its own key can choose a new one with every request, and then has no limit, or that of somebody
+//! else. A key that the client writes should be verified first, as an API key is by the layer that authenticates, or be
+//! used behind a limit by address.
 //!
 //! Keys of text are [bounded]: what is longer than [`LONGEST`] bytes becomes shorter, but stays different from
 //! all others.
@@ -88,13 +88,13 @@ pub trait KeyFrom: Send + Sync + 'static {
     /// The key of this request, or none if it has none.
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Self::Key>>;
 
-    /// Whether the key says who is asking, so that its limit is the caller's own; it does unless told. A key that says what
+    /// Whether the key says who is asking, so that its limit is the caller's own; it does unless implemented. A key that says what
     /// is asked for, such as a route, does not.
     fn is_of_caller(&self) -> bool {
         true
     }
 
-    /// Whose fault it is that this request has no key; the caller's unless told.
+    /// Whose fault it is that this request has no key; the caller's unless implemented.
     fn missing(&self, head: &Head<'_>) -> Missing {
         let _ = head;
         Missing::InRequest

@@ -1,17 +1,17 @@
 //! Limits before a service that speaks HTTP. Nothing here needs a runtime or a socket: services, futures and bodies are
 //! polled by hand.
 
-mod asked_elsewhere;
 mod bodies;
 mod charges;
 mod content_length;
 mod costs;
+mod fields;
 mod grpc_web;
 mod keys_found_later;
 mod nested;
 mod refusals;
+mod remote;
 mod several;
-mod telling;
 mod waiting;
 
 use std::convert::Infallible;
