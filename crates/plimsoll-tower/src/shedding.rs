@@ -31,7 +31,7 @@ pub fn load_shedding() -> SheddingLayer {
 ///
 /// How much that is, an adaptive limit finds out from how long requests take and how many come through. Who cannot be let
 /// in waits, by class: critical requests first, as the header `x-priority` says ([`PriorityHeader`]), then normal ones. If the
-/// queue is full, the lowest class goes, whoever came last. Nobody waits longer than half a second unless told: callers that
+/// queue is full, the lowest class goes, whoever came last. Nobody waits longer than half a second unless set: callers that
 /// give up after a second or more then have as much left for the work itself, and a server that has become slow does not
 /// work for callers that are gone. Both are answered with 503, without `Retry-After` unless it is
 /// [set](Self::retry_full_after): nobody knows when there is room.

@@ -30,7 +30,7 @@
 //! address has its own count for each handler, whatever its port, and handlers that declare nothing share the
 //! [fallback](plimsoll_policy::PoliciesBuilder::fallback), as do requests that find no handler.
 //!
-//! Policies count each IPv6 address by itself unless told otherwise; on the open internet, say
+//! Policies count each IPv6 address by itself unless set otherwise; on the open internet, say
 //! [`ipv6_prefix(64)`](plimsoll_policy::PoliciesBuilder::ipv6_prefix).
 //!
 //! A handler whose router has no policies is limited by what it declares all the same, with the usual settings: nothing is

@@ -33,7 +33,10 @@ pub type PerAddressLayer =
 /// If one of them is 0. [`try_per_address`] returns an error instead.
 #[track_caller]
 pub fn per_address(rate: u32, burst: u32) -> PerAddressLayer {
-    layer(TokenBucket::per_second(rate).with_burst(burst))
+    match try_per_address(rate, burst) {
+        Ok(layer) => layer,
+        Err(invalid) => panic!("{invalid}"),
+    }
 }
 
 /// [`per_address`] with numbers that the program has not chosen itself.
@@ -46,24 +49,23 @@ pub fn try_per_address(rate: u32, burst: u32) -> Result<PerAddressLayer, Invalid
         return Err(InvalidLimit::new("rate", rate, "at least 1"));
     }
     let bucket = TokenBucket::greedy(Quota::per_second(rate)).try_with_burst(burst)?;
-    Ok(layer(bucket))
-}
-
-fn layer(bucket: TokenBucket) -> PerAddressLayer {
     let keyed = Keyed::<Address, _>::builder(bucket)
         .name("per-address")
         .build();
     // Who trusts no proxy goes by the peer.
     let client = Forwarded::x_forwarded_for(TrustedProxies::none());
-    HttpLimitLayer::new(RequestLimit::by_key(keyed, client))
+    Ok(HttpLimitLayer::new(RequestLimit::by_key(keyed, client)))
 }
 
 impl<L> HttpLimitLayer<RequestLimit<L, ByKey<Forwarded>>>
 where
     L: plimsoll::PerKey<Address> + 'static,
 {
-    /// Believes these proxies when they say whom they forward for: in `X-Forwarded-For`, or as a [`Forwarded`] says.
-    /// Nobody else is believed.
+    /// Trusts these proxies to report the client's address: in `X-Forwarded-For`, or in the field that a [`Forwarded`]
+    /// reads. A header of anybody else is ignored.
+    ///
+    /// One field is read, and the other is ignored even where both are there: a proxy that appends to one passes the other on
+    /// as the client wrote it.
     ///
     /// ```
     /// use plimsoll_tower::{keys::{Forwarded, TrustedProxies}, per_address};

@@ -10,6 +10,7 @@ use super::Declaration;
 use crate::Head;
 
 /// Something that has a declaration: a type for each handler. The attribute [`limit`](crate::limit) writes it.
+#[doc(hidden)]
 pub trait Declares: Send + 'static {
     /// The same one every time.
     fn declaration() -> &'static Declaration;
@@ -19,6 +20,7 @@ pub trait Declares: Send + 'static {
 /// called.
 ///
 /// The attribute [`limit`](crate::limit) puts it first, so that nothing else is read of a request that is refused.
+#[doc(hidden)]
 pub struct Within<D>(PhantomData<fn() -> D>);
 
 impl<D: Declares, S: Sync> FromRequestParts<S> for Within<D> {

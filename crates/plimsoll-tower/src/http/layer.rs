@@ -145,7 +145,7 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// How long a caller may go without reading on. Off unless set: a body holds what its request holds for as long as
+    /// How long a caller may go without reading on. Off if `None`, which it is unless set: a body holds what its request holds for as long as
     /// the connection lasts, and clients that never read hold slots until somebody closes their connections.
     ///
     /// Counted is the time between a part of the body that the server took and the next one it asks for. It takes the next
@@ -163,8 +163,8 @@ impl<L> HttpLimitLayer<L> {
     /// let layer = HttpLimitLayer::new(downloads).stall_timeout(Duration::from_secs(30));
     /// # let _ = layer;
     /// ```
-    pub const fn stall_timeout(mut self, longest: Duration) -> Self {
-        self.settings.stall = Some(longest);
+    pub fn stall_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
+        self.settings.stall = longest.into();
         self
     }
 

@@ -57,7 +57,7 @@ impl<L: Limiter + 'static> RequestLimit<L> {
 }
 
 impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
-    /// A limit for each key. Requests without one are [refused](WithoutKey) unless told otherwise.
+    /// A limit for each key. Requests without one are [refused](WithoutKey) unless set otherwise.
     pub fn by_key(limiter: L, key: K) -> Self {
         Self {
             limiter,
@@ -89,6 +89,23 @@ where
     T: Future<Output = Option<K>>,
 {
     /// A limit for each key that `find` finds, which may take a while: an account looked up by its token.
+    ///
+    /// ```
+    /// use plimsoll::{Keyed, TokenBucket};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    ///
+    /// async fn account_of(token: Option<String>) -> Option<u64> {
+    ///     // A database knows.
+    ///     token.map(|token| token.len() as u64)
+    /// }
+    ///
+    /// let per_account: Keyed<u64, _> = Keyed::new(TokenBucket::per_second(50));
+    /// let limit = RequestLimit::by_key_later(per_account, |head| {
+    ///     account_of(head.header("authorization").map(str::to_owned))
+    /// });
+    /// let layer = HttpLimitLayer::new(limit);
+    /// # let _ = layer;
+    /// ```
     pub fn by_key_later(limiter: L, find: F) -> Self {
         Self {
             limiter,
@@ -118,7 +135,7 @@ impl<L, W> RequestLimit<L, W> {
         }
     }
 
-    /// What a request costs; 1 unless told. A cost of 0 takes nothing, and is let through while anything is available.
+    /// What a request costs; 1 unless set. A cost of 0 takes nothing, and is let through while anything is available.
     pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
         self.options.cost = Some(Arc::new(cost));
         self
@@ -173,21 +190,22 @@ impl<L, W> RequestLimit<L, W> {
         self
     }
 
-    /// How long a request may wait, for this limit and for all that it has waited for before.
+    /// How long a request may wait, for this limit and for all that it has waited for before. As long as it takes, or as the
+    /// queue of the limiter allows, if `None`, which it is unless set.
     ///
     /// Time that a request has spent waiting, in this layer and in layers further out, counts: a request that passes
     /// several limits has one deadline, not one for each of them.
     ///
     /// A rate knows when a turn comes, and refuses at once what would come too late. A limit on what is under way cannot
     /// know when others end, and refuses when the time is up.
-    pub const fn queue_timeout(mut self, longest: Duration) -> Self {
-        self.options.queue_timeout = Some(longest);
+    pub fn queue_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
+        self.options.queue_timeout = longest.into();
         self
     }
 
     /// Takes nothing for a request that a layer further in refuses.
     ///
-    /// Unless told, the charge stays: between this layer and the one that refuses, work was done for the request, such as
+    /// Unless set, the charge stays: between this layer and the one that refuses, work was done for the request, such as
     /// looking up an account, and whoever has used up the inner limit would have that work for nothing, as often as it
     /// likes. Say this where nothing of value is done between the two, and callers should not pay here for what another
     /// limit does not let them do. Slots are given back in any case.

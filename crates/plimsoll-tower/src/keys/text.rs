@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// How many bytes of text a key has at most, unless told otherwise.
+/// How many bytes of text a key has at most, unless set otherwise.
 pub const LONGEST: usize = 256;
 
 /// How many bytes of the digest are kept. Nobody finds another text to a digest of 128 bits.
