@@ -1,20 +1,17 @@
 //! Random operations on the real limiters and on the naive ones of `reference`: the same answers, the
 //! same hints to the nanosecond, the same counts, after every single step.
 
-mod kinds;
-mod reference;
-mod stepping;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use kinds::{Shape, alteration, altered, build, carry, real_carry, spec};
+use crate::kinds::{Shape, alteration, altered, build, carry, real_carry, spec};
+use crate::reference;
+use crate::reference::{Answer, Bucket, Carry, Nanos, Spec};
 use plimsoll::{Acquire, Demand, Denied, ManualClock, Moment, Permit, Priority, Reservation};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use reference::{Answer, Bucket, Carry, Nanos, Spec};
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,7 +1,5 @@
 //! Waiting without any runtime: the thread itself waits. No test sleeps; what is waited for is real.
 
-mod rules;
-
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -9,6 +7,8 @@ use std::time::Duration;
 use plimsoll::{
     All, Clock, Concurrency, Demand, Gate, Limiter, ManualClock, Queue, Quota, Reason, TokenBucket,
 };
+
+use crate::rules;
 
 fn slots(limit: u32, time: &ManualClock) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))

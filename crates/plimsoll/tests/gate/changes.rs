@@ -1,17 +1,14 @@
 //! What can be done to a rate from outside: adding, starting anew, taking what there is. And where its
 //! windows begin.
 
-mod poll;
-mod waiter;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::waiter::Waiter;
 use plimsoll::{
     FixedWindow, Gate, ManualClock, Moment, Queue, Quota, Rule, SlidingWindow, TokenBucket,
 };
-use poll::poll;
-use waiter::Waiter;
 
 const TEN: Quota = Quota::per_second(10);
 

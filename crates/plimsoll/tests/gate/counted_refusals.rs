@@ -1,11 +1,9 @@
 //! A log that counts refusals remembers no more than can matter, and is as quick as one that does not.
 
-mod poll;
-
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{Counts, Demand, Gate, ManualClock, Queue, Quota, Reason, SlidingLog};
-use poll::poll;
 
 fn gate(rule: SlidingLog, time: &ManualClock) -> Gate<SlidingLog> {
     Gate::builder(rule).clock(time.clock()).build()

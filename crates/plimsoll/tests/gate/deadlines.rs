@@ -1,14 +1,11 @@
 //! How long a waiter is willing to wait.
 
-mod poll;
-mod waiter;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::waiter::Waiter;
 use plimsoll::{Concurrency, Demand, Gate, ManualClock, Moment, Queue, Reason, TokenBucket};
-use poll::poll;
-use waiter::Waiter;
 
 fn woken(waiters: &[Waiter<'_>]) -> Vec<u32> {
     waiters.iter().map(Waiter::woken).collect()

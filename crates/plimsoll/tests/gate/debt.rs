@@ -1,13 +1,11 @@
 //! Random reservations on buckets, against the rules for debt and for cancelling as they are written in
 //! the vocabulary of limits, followed word by word.
 
-mod poll;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{Demand, Gate, ManualClock, Quota, Reservation, TokenBucket};
-use poll::poll;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 

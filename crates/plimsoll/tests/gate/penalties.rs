@@ -1,14 +1,12 @@
 //! A lockout holds for whoever asks, however it asks, and ends when it was said to end.
 
-mod poll;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{
     Counts, Demand, Gate, ManualClock, PenaltyBucket, Queue, Quota, Reason, SlidingLog, TokenBucket,
 };
-use poll::poll;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,16 +4,14 @@
 //! From that it tells what has to be in use. Of a bucket that is filled all the time it tells what there would be if
 //! what was undone had never been: no more than that may be available, and exactly that while nothing was undone.
 
-mod poll;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{
     Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Moment, Outcome, Permit, Quota,
     Reservation, SlidingLog, TokenBucket,
 };
-use poll::poll;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 

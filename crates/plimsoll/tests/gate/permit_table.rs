@@ -1,11 +1,9 @@
 //! Every sequence of up to three operations on permits of every kind of limiter: nothing is lost, nothing is made.
 
-mod subjects;
-
 use std::time::Duration;
 
+use crate::subjects::{LIMIT, Subject, subjects};
 use plimsoll::{ManualClock, Moment, Outcome, Permit};
-use subjects::{LIMIT, Subject, subjects};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Op {

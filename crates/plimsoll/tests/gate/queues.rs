@@ -1,21 +1,18 @@
 //! Who is woken, when, and how often; closing and shrinking. What is answered in which order
 //! is compared with the naive limiters in `against_reference`.
 
-mod poll;
-mod waiter;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::waiter::Waiter;
 use plimsoll::{
     Concurrency, Demand, Gate, ManualClock, Moment, Permit, Priority, Queue, Quota, Reason,
     TokenBucket,
 };
-use poll::poll;
-use waiter::Waiter;
 
 fn woken(waiters: &[Waiter<'_>]) -> Vec<u32> {
     waiters.iter().map(Waiter::woken).collect()

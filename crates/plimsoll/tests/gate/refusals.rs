@@ -1,13 +1,11 @@
 //! What a refusal tells: why, how much there is, when it is worth asking again, and who said it.
 
-mod poll;
-mod rules;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::rules;
 use plimsoll::{Concurrency, Demand, Denied, Gate, ManualClock, Queue, Quota, Reason, Reservation};
-use poll::poll;
 
 const NANO: Duration = Duration::from_nanos(1);
 

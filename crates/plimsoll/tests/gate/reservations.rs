@@ -1,17 +1,15 @@
 //! Taken now, used later: when, and what comes back when it is not.
 
-mod poll;
-mod rules;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::rules;
 use plimsoll::{
     All, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Moment, Permit, Queue,
     Quota, Reason, Reservation, Rule, SlidingWindow, TokenBucket,
 };
-use poll::poll;
 
 fn gate<R: Rule>(rule: R, time: &ManualClock) -> Gate<R> {
     Gate::builder(rule).clock(time.clock()).build()

@@ -1,15 +1,13 @@
 //! A reset makes good what was granted before it, and nothing that was granted after it.
 
-mod poll;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{
     Bandwidths, Batched, Carry, FixedWindow, Gate, Limiter, ManualClock, Quota, Refresh, Rule,
     SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
-use poll::poll;
 
 const LIMIT: u32 = 10;
 

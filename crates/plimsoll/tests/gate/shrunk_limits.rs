@@ -1,12 +1,10 @@
 //! Limits that become smaller than what somebody waits for.
 
-mod poll;
-
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::Demand;
 use plimsoll::{Carry, Gate, ManualClock, Priority, Queue, Quota, Reason, SlidingLog};
-use poll::poll;
 
 /// Whoever was refused behind a waiter that asks for more than the limit has become was told when to come back by letting
 /// that waiter be served at the earliest moment, which never came: the answer took for ever.

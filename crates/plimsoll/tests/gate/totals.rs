@@ -1,16 +1,14 @@
 //! Everything is counted once, whichever way it went.
 
-mod poll;
-mod rules;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::rules;
 use plimsoll::{
     All, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Queue, Quota, Rule,
     SlidingWindow, Snapshot, TokenBucket,
 };
-use poll::poll;
 
 fn totals(seen: &Snapshot) -> [u64; 4] {
     [

@@ -1,16 +1,14 @@
 //! A permit that was not needed after all: as if it had never been granted, and never more than that.
 
-mod poll;
-mod rules;
-
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::rules;
 use plimsoll::{
     Concurrency, Demand, FixedWindow, Gate, ManualClock, Outcome, Queue, Quota, Rule, SlidingLog,
     SlidingWindow, Smooth, TokenBucket,
 };
-use poll::poll;
 
 #[test]
 fn the_permit_of_a_rate_gives_nothing_back_unless_it_is_undone() {

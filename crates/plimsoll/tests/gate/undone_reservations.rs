@@ -1,17 +1,15 @@
 //! A reservation that is undone was never made, however late that is known.
 
-mod poll;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{
     All, Bandwidths, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Partitions,
     Permit, Queue, Quota, Refresh, Reservation, Rule, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket,
 };
-use poll::poll;
 
 const LIMIT: u32 = 10;
 

@@ -1,7 +1,5 @@
 //! What a key answers is what a gate of its own would answer, whatever is asked: waiting, undoing, looking.
 
-mod poll;
-
 use std::collections::HashMap;
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
@@ -13,6 +11,8 @@ use plimsoll::{
     Concurrency, Demand, Gate, Keyed, ManualClock, PenaltyBucket, PerKey, Queue, Quota, Reason,
     Rule, SlidingLog, TokenBucket,
 };
+
+use crate::poll;
 
 fn keyed<R: Rule + Clone>(rule: R, queue: Option<Queue>, time: &ManualClock) -> Keyed<u8, R> {
     let builder = Keyed::builder(rule).clock(time.clock()).max_keys(8);

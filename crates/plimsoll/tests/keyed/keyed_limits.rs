@@ -1,7 +1,5 @@
 //! Limits of keys change, for one key or for all, while they are in use.
 
-mod poll;
-
 use std::panic::catch_unwind;
 use std::task::Poll;
 use std::thread;
@@ -11,6 +9,8 @@ use plimsoll::{
     Carry, Concurrency, Denied, Keyed, ManualClock, PerKey, Permit, Queue, Quota, Reason,
     SlidingWindow, TokenBucket,
 };
+
+use crate::poll;
 
 fn hourly(tokens: u32) -> TokenBucket {
     TokenBucket::greedy(Quota::per_hour(tokens))

@@ -1,7 +1,5 @@
 //! Random operations on a keyed limit that forgets all it can, and on a gate for each key that forgets nothing.
 
-mod poll;
-
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,6 +10,8 @@ use plimsoll::{
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+
+use crate::poll;
 
 const KEYS: usize = 4;
 /// A key of which nothing is compared: it asks for a place, so that whatever can be forgotten is.

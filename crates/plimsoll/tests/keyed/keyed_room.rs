@@ -6,7 +6,7 @@ use plimsoll::{
     Concurrency, Keyed, ManualClock, Queue, Quota, Reason, Rule, TokenBucket, WhenFull,
 };
 
-mod poll;
+use crate::poll;
 
 fn one_place<R: Rule + Clone>(rule: R, time: &ManualClock) -> Keyed<u8, R> {
     let builder = Keyed::builder(rule).clock(time.clock());

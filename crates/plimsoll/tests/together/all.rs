@@ -1,7 +1,5 @@
 //! Several limiters at once: all or none, charged once, and the refusal says who it was.
 
-mod rules;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +7,8 @@ use plimsoll::{
     All, Clock, Concurrency, Demand, Denied, Gate, Limiter, ManualClock, Outcome, Quota, Reason,
     Rule, TokenBucket,
 };
+
+use crate::rules;
 
 const TEN: Quota = Quota::per_second(10);
 

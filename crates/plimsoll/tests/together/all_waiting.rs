@@ -1,18 +1,15 @@
 //! Waiting for several limiters: in the queue of the one that refuses, holding nothing meanwhile.
 
-mod poll;
-mod rules;
-mod waiter;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::rules;
+use crate::waiter::Waiter;
 use plimsoll::{
     All, Concurrency, Demand, Gate, Limiter, ManualClock, Queue, Quota, Reason, Rule, TokenBucket,
 };
-use poll::poll;
-use waiter::Waiter;
 
 const TEN: Quota = Quota::per_second(10);
 const SECOND: Duration = Duration::from_secs(1);

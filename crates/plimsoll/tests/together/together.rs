@@ -1,19 +1,16 @@
 //! Several limiters asked at once: what is refused leaves no trace, costs of one limiter add up, and one deadline
 //! holds on every clock.
 
-mod poll;
-mod waiter;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::waiter::Waiter;
 use plimsoll::{
     All, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Moment, PenaltyBucket,
     Priority, Queue, Quota, Reason, Rule, SlidingLog, Smooth, TokenBucket,
 };
-use poll::poll;
-use waiter::Waiter;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_nanos(1);

@@ -6,18 +6,16 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod waiter;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::waiter::Waiter;
 use plimsoll::{
     All, Concurrency, Demand, Gate, Limiter, ManualClock, Permit, Priority, Queue, Quota, Reason,
     SlidingLog, Smooth, TokenBucket,
 };
 use proptest::prelude::*;
-use waiter::Waiter;
 
 #[derive(Clone, Debug)]
 enum Step {

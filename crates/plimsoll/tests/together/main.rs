@@ -1,0 +1,18 @@
+//! Several limits at once, and limits in parts. One program: each file in `tests/` would be linked by itself.
+
+#[path = "../poll/mod.rs"]
+mod poll;
+#[path = "../rules/mod.rs"]
+mod rules;
+#[path = "../waiter/mod.rs"]
+mod waiter;
+
+mod all;
+mod all_waiting;
+mod batched;
+mod partitions;
+mod together;
+mod together_keys;
+mod together_keys_random;
+mod together_random;
+mod together_waiting;
