@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use plimsoll::{Demand, Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
+use plimsoll::{Limiter, Outcome, Permit};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
-use crate::answer::{Class, Notice};
-use crate::http::{Ask, Asked, Done, How, Note, sealed};
+use crate::answer::Notice;
+use crate::http::{Ask, Asked, Done, How, Note, OneLimit, sealed};
 use crate::refusals::RefusalLog;
 use crate::{Head, HttpLimitLayer, Limits};
 
@@ -110,8 +110,8 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         answer
     }
 
-    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>)) {
-        self.limits.demands(head, priority, see);
+    fn at(&self, index: usize) -> &dyn OneLimit {
+        self.limits.at(index)
     }
 
     fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>)) {
@@ -141,52 +141,23 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.settle(done, &mut held.held);
     }
 
-    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
-        self.limits.refused_inside(done, &mut held.held);
-    }
-
     fn outlasts_head(&self, _held: &Self::Held) -> bool {
         // It is counted until the body has ended.
         true
     }
 
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
-        // First: by the time the next one is let in, this one is no longer counted.
+    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool {
+        // First: by the time the next one is let in, this one is no longer counted. What is only charged later is not
+        // worked on any more.
         drop(held.watch.take());
-        self.limits.finish(&mut held.held, outcome);
-    }
-
-    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
-        // What is only charged later is not worked on any more.
-        drop(held.watch.take());
-        self.limits.release(&mut held.held, outcome)
+        self.limits.finish(&mut held.held, outcome, all)
     }
 
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
         self.limits.tell(&held.held, see);
     }
 
-    fn notice(&self, index: usize, standing: Standing) -> Notice<'_> {
-        self.limits.notice(index, standing)
-    }
-
-    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class {
-        self.limits.class(index, head, denied)
-    }
-
-    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str> {
-        self.limits.missing(index, head)
-    }
-
-    fn now(&self, index: usize) -> Moment {
-        self.limits.now(index)
-    }
-
-    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
-        self.limits.mark(&held.held, extensions);
-    }
-
-    fn reads_usage(&self) -> bool {
-        self.limits.reads_usage()
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool {
+        self.limits.prepare(&held.held, extensions)
     }
 }

@@ -32,8 +32,8 @@ impl WaitForAll {
                 _ => {}
             }
         }
-        let mut demands = Vec::with_capacity(L::COUNT);
-        limits.demands(head, priority, &mut |demand| demands.push(demand));
+        let demands = (0..L::COUNT).map(|index| limits.at(index).demand(head, priority));
+        let demands: Vec<_> = demands.collect();
         let waiting = with_asks(limits, held, &demands, |asks, positions| {
             Waiting::start(asks).map_err(|refused| (positions[refused.index], refused.denied))
         });

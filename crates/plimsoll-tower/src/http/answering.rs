@@ -141,12 +141,12 @@ impl Answering {
         let standing = Standing::new(denied.limit().into(), denied.remaining().into())
             .more_after(denied.retry_after())
             .reset(denied.reset());
-        let notices = [limits.notice(index, standing)];
-        let class = limits.class(index, head, &denied);
+        let notices = [limits.at(index).notice(standing)];
+        let class = limits.at(index).class(head, &denied);
         let told = self.when_full(class, &denied);
         let seconds = retry_seconds(&told, &notices);
         if class == Class::Misconfigured {
-            self.misconfigured(limits.missing(index, head));
+            self.misconfigured(limits.at(index).missing(head));
         }
         let mut response = match &self.respond {
             Some(respond) => respond(head, &denied),

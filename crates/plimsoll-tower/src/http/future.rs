@@ -198,7 +198,7 @@ where
 /// When a wait begins, by the clock of the limit that is waited for. One for all limits knows by itself.
 fn since<L: Limits>(holding: &Holding<L>, pending: &Pending) -> Moment {
     match pending {
-        Pending::One(index, _) | Pending::Key(index, _) => holding.shared().limits.now(*index),
+        Pending::One(index, _) | Pending::Key(index, _) => holding.shared().limits.at(*index).now(),
         Pending::All(_) => Moment::ORIGIN,
     }
 }
@@ -219,7 +219,7 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
             };
             let since = *since;
             let waited =
-                |holding: &Holding<L>, index| holding.shared().limits.now(index).since(since);
+                |holding: &Holding<L>, index| holding.shared().limits.at(index).now().since(since);
             let (waited, answer) = match pending {
                 Pending::One(index, acquire) => {
                     let answer = ready!(Pin::new(acquire).poll(cx));

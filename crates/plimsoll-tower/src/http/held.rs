@@ -3,7 +3,7 @@
 use plimsoll::{Demand, Denied, Moment, Outcome, Permit, Priority, Standing};
 
 use super::limit::RequestLimit;
-use super::limits::{Ask, Asked, How, Limits, sealed};
+use super::limits::{Ask, Asked, How, Limits, OneLimit, sealed};
 use super::settle::{Done, Settle};
 use super::whose::{Take, Whose};
 use crate::answer::{Class, Notice, Unit};
@@ -53,9 +53,8 @@ where
         self.whose.ask(&self.limiter, head, take, held)
     }
 
-    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>)) {
-        let demand = || self.options.demand(head).priority(priority);
-        see((!self.has_charged(head)).then(demand));
+    fn at(&self, _index: usize) -> &dyn OneLimit {
+        self
     }
 
     fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>)) {
@@ -75,6 +74,9 @@ where
 
     #[inline]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
+        if self.options.refunds_refused && matches!(done, Done::RefusedInside { .. }) {
+            return self.undo(held);
+        }
         if matches!(self.options.settle, Settle::Never) {
             return;
         }
@@ -87,14 +89,6 @@ where
         }
     }
 
-    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
-        if self.options.refunds_refused {
-            self.undo(held);
-        } else {
-            self.settle(done, held);
-        }
-    }
-
     #[inline]
     fn outlasts_head(&self, held: &Self::Held) -> bool {
         let permit = held.permit.as_ref();
@@ -102,17 +96,13 @@ where
     }
 
     #[inline]
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
+    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool {
+        if !all && self.options.settle.reads_body() {
+            return held.permit.is_some();
+        }
         if let Some(permit) = &mut held.permit {
             permit.give_back(outcome);
         }
-    }
-
-    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
-        if self.options.settle.reads_body() {
-            return held.permit.is_some();
-        }
-        self.finish(held, outcome);
         false
     }
 
@@ -129,29 +119,8 @@ where
         }
     }
 
-    fn notice(&self, _index: usize, standing: Standing) -> Notice<'_> {
-        let promise = self.whose.promise(&self.limiter);
-        self.notice_of(
-            promise
-                .remaining(standing.remaining)
-                .more_after(standing.more_after)
-                .reset(standing.reset),
-        )
-    }
-
-    fn class(&self, _index: usize, head: &Head<'_>, denied: &Denied) -> Class {
-        self.whose.class(head, denied)
-    }
-
-    fn missing(&self, _index: usize, head: &Head<'_>) -> Option<&'static str> {
-        self.whose.missing(head)
-    }
-
-    fn now(&self, _index: usize) -> Moment {
-        self.whose.now(&self.limiter)
-    }
-
-    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
+    #[inline]
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool {
         // Where it was skipped nothing was charged, and there may be a key further in.
         let skipped = |permit: &Permit<'_>| permit.is_spent() && permit.cost() == 0;
         if let Some(once) = &self.options.once
@@ -162,10 +131,40 @@ where
         if let Some(permit) = &held.permit {
             Leases::add(permit, extensions);
         }
+        matches!(self.options.settle, Settle::ByUsage)
+    }
+}
+
+impl<L, W> OneLimit for RequestLimit<L, W>
+where
+    L: Send + Sync + 'static,
+    W: Whose<L>,
+{
+    fn demand(&self, head: &Head<'_>, priority: Priority) -> Option<Demand> {
+        let demand = || self.options.demand(head).priority(priority);
+        (!self.has_charged(head)).then(demand)
     }
 
-    fn reads_usage(&self) -> bool {
-        matches!(self.options.settle, Settle::ByUsage)
+    fn notice(&self, standing: Standing) -> Notice<'_> {
+        let promise = self.whose.promise(&self.limiter);
+        self.notice_of(
+            promise
+                .remaining(standing.remaining)
+                .more_after(standing.more_after)
+                .reset(standing.reset),
+        )
+    }
+
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
+        self.whose.class(head, denied)
+    }
+
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        self.whose.missing(head)
+    }
+
+    fn now(&self) -> Moment {
+        self.whose.now(&self.limiter)
     }
 }
 

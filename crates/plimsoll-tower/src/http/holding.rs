@@ -131,7 +131,8 @@ impl<L: Limits> Holding<L> {
             self.end(said);
             return None;
         }
-        if self.shared.settings.until_head && !self.shared.limits.release(&mut self.held, said) {
+        let until_head = self.shared.settings.until_head;
+        if until_head && !self.shared.limits.finish(&mut self.held, said, false) {
             self.ended = true;
             return None;
         }
@@ -173,8 +174,8 @@ impl<L: Limits> Holding<L> {
             usage: self.usage.as_ref(),
         };
         let limits = &self.shared.limits;
-        limits.refused_inside(&done, &mut self.held);
-        limits.finish(&mut self.held, Outcome::Ignore);
+        limits.settle(&done, &mut self.held);
+        limits.finish(&mut self.held, Outcome::Ignore, true);
     }
 
     /// Tells the caller what is left.
@@ -208,7 +209,7 @@ impl<L: Limits> Holding<L> {
             complete,
         };
         self.shared.limits.settle(&done, &mut self.held);
-        self.shared.limits.finish(&mut self.held, outcome);
+        self.shared.limits.finish(&mut self.held, outcome, true);
     }
 }
 

@@ -28,9 +28,9 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn ask(&self, index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask;
 
-    /// What is asked of each, of those that ask anything of this request.
+    /// One of them, for what does not depend on what is held.
     #[doc(hidden)]
-    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>));
+    fn at(&self, index: usize) -> &dyn OneLimit;
 
     /// Of what it is asked of each, when [`How::Prepare`] has found the keys.
     #[doc(hidden)]
@@ -50,54 +50,45 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn undo(&self, held: &mut Self::Held);
 
-    /// Charges what it came to.
+    /// Charges what it came to; or nothing, of a request that a limit further in has refused, if that is refunded.
     #[doc(hidden)]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held);
-
-    /// A limit further in has refused the request: charges what that came to, or nothing.
-    #[doc(hidden)]
-    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held);
-
-    /// What time it is for one of them.
-    #[doc(hidden)]
-    fn now(&self, index: usize) -> Moment;
 
     /// Whether anything is left to do when the head of the response is there.
     #[doc(hidden)]
     fn outlasts_head(&self, held: &Self::Held) -> bool;
 
-    /// Gives everything back.
+    /// Returns everything; unless `all`, what does not depend on the body of the response. Says whether anything is left.
     #[doc(hidden)]
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome);
-
-    /// Gives back what does not depend on the body of the response. Returns whether anything is left.
-    #[doc(hidden)]
-    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool;
+    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool;
 
     /// What the caller is told of each.
     #[doc(hidden)]
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>));
 
-    /// What the caller is told of one that stands like this.
+    /// Writes into a request what its handler, and layers further in, are to know: which limits have charged it, and the
+    /// leases behind its permits. Says whether the handler can report usage.
     #[doc(hidden)]
-    fn notice(&self, index: usize, standing: Standing) -> Notice<'_>;
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool;
+}
 
-    /// What kind of refusal this is, of one of them.
-    #[doc(hidden)]
-    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class;
+/// One limit, whatever its type.
+#[doc(hidden)]
+pub trait OneLimit {
+    /// What is asked for a request, unless it has been charged already.
+    fn demand(&self, head: &Head<'_>, priority: Priority) -> Option<Demand>;
+
+    /// What time it is for its limiter.
+    fn now(&self) -> Moment;
+
+    /// What the caller is told of it when it stands like this.
+    fn notice(&self, standing: Standing) -> Notice<'_>;
+
+    /// What kind of refusal this is.
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class;
 
     /// What to do about a key that the program does not keep.
-    #[doc(hidden)]
-    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str>;
-
-    /// Writes into a request what its handler, and layers further in, are to know: which limits have charged it, and the
-    /// leases behind its permits.
-    #[doc(hidden)]
-    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions);
-
-    /// Whether a handler can say what it has used.
-    #[doc(hidden)]
-    fn reads_usage(&self) -> bool;
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str>;
 }
 
 /// How a limit is asked.
@@ -228,9 +219,12 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         }
     }
 
-    fn demands(&self, head: &Head<'_>, priority: Priority, see: &mut dyn FnMut(Option<Demand>)) {
-        self.0.demands(head, priority, see);
-        self.1.demands(head, priority, see);
+    fn at(&self, index: usize) -> &dyn OneLimit {
+        if index < A::COUNT {
+            self.0.at(index)
+        } else {
+            self.1.at(index - A::COUNT)
+        }
     }
 
     fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>)) {
@@ -262,33 +256,15 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.1.settle(done, &mut held.1);
     }
 
-    fn refused_inside(&self, done: &Done<'_>, held: &mut Self::Held) {
-        self.0.refused_inside(done, &mut held.0);
-        self.1.refused_inside(done, &mut held.1);
-    }
-
-    fn now(&self, index: usize) -> Moment {
-        if index < A::COUNT {
-            self.0.now(index)
-        } else {
-            self.1.now(index - A::COUNT)
-        }
-    }
-
     #[inline]
     fn outlasts_head(&self, held: &Self::Held) -> bool {
         self.0.outlasts_head(&held.0) || self.1.outlasts_head(&held.1)
     }
 
     #[inline]
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome) {
-        self.1.finish(&mut held.1, outcome);
-        self.0.finish(&mut held.0, outcome);
-    }
-
-    fn release(&self, held: &mut Self::Held, outcome: Outcome) -> bool {
-        let left = self.1.release(&mut held.1, outcome);
-        self.0.release(&mut held.0, outcome) || left
+    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool {
+        let left = self.1.finish(&mut held.1, outcome, all);
+        self.0.finish(&mut held.0, outcome, all) || left
     }
 
     fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
@@ -296,37 +272,10 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.1.tell(&held.1, see);
     }
 
-    fn notice(&self, index: usize, standing: Standing) -> Notice<'_> {
-        if index < A::COUNT {
-            self.0.notice(index, standing)
-        } else {
-            self.1.notice(index - A::COUNT, standing)
-        }
-    }
-
-    fn class(&self, index: usize, head: &Head<'_>, denied: &Denied) -> Class {
-        if index < A::COUNT {
-            self.0.class(index, head, denied)
-        } else {
-            self.1.class(index - A::COUNT, head, denied)
-        }
-    }
-
-    fn missing(&self, index: usize, head: &Head<'_>) -> Option<&'static str> {
-        if index < A::COUNT {
-            self.0.missing(index, head)
-        } else {
-            self.1.missing(index - A::COUNT, head)
-        }
-    }
-
-    fn mark(&self, held: &Self::Held, extensions: &mut http::Extensions) {
-        self.0.mark(&held.0, extensions);
-        self.1.mark(&held.1, extensions);
-    }
-
-    fn reads_usage(&self) -> bool {
-        self.0.reads_usage() || self.1.reads_usage()
+    #[inline]
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool {
+        let reads_usage = self.0.prepare(&held.0, extensions);
+        self.1.prepare(&held.1, extensions) || reads_usage
     }
 }
 

@@ -35,7 +35,7 @@ pub use limits::Limits;
 #[cfg(any(feature = "axum", feature = "metrics"))]
 pub(crate) use limits::{Ask, Asked};
 #[cfg(feature = "metrics")]
-pub(crate) use limits::{How, Note, sealed};
+pub(crate) use limits::{How, Note, OneLimit, sealed};
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
 #[cfg(feature = "metrics")]

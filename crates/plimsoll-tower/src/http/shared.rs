@@ -51,8 +51,7 @@ impl<L: Limits> Shared<L> {
     /// What the request carries to where it is handled.
     #[inline]
     pub(super) fn prepare(&self, held: &L::Held, extensions: &mut Extensions) -> Option<Usage> {
-        self.limits.mark(held, extensions);
-        self.limits.reads_usage().then(|| {
+        self.limits.prepare(held, extensions).then(|| {
             let usage = Usage::inside(extensions);
             extensions.insert(usage.clone());
             usage

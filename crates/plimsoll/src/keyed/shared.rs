@@ -17,7 +17,7 @@ pub(super) struct Shared<K, R: Rule, S> {
     /// May change, so keys may be known that would no longer be let in.
     pub(super) max_keys: AtomicUsize,
     pub(super) when_full: WhenFull,
-    /// GateOfKey while the rule of all keys changes.
+    /// Held while the rule of all keys changes.
     pub(super) changing: Mutex<()>,
     /// How many keys there are states of, and how many keys have a rule of their own.
     pub(super) len: AtomicUsize,

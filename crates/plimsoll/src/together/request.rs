@@ -91,6 +91,9 @@ where
     fn cost(self, index: usize) -> Option<u64> {
         let uses = self.group.uses.get(index)?;
         let cost = |(of, times)| Some(u64::from((self.cost)(of)?) * u64::from(times));
+        if uses.more.is_empty() {
+            return cost(uses.first);
+        }
         uses.iter().filter_map(cost).reduce(u64::saturating_add)
     }
 

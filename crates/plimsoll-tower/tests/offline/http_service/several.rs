@@ -200,7 +200,7 @@ fn limits_that_share_a_limiter_too_small_for_both_refuse() {
     let limit = || RequestLimit::new(gate.clone());
     let mut service = HttpLimitLayer::new(limit()).and(limit()).layer(OK);
     let refused = now(service.call(get("/"))).unwrap();
-    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.status(), 413);
     let denied = &refused.extensions().get::<Refused>().unwrap().0;
     assert_eq!(denied.limiter(), Some("shared"));
     assert_eq!(
