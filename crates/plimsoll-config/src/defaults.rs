@@ -1,8 +1,6 @@
 //! The defaults of a file are those of the builders: said twice, and compared here.
 
-use plimsoll::adaptive::{
-    Aimd, Gradient2, LatencyGradient, Limit, Vegas, Verdict, VerdictBuilder, Windowed,
-};
+use plimsoll::adaptive::{Aimd, Gradient2, LatencyGradient, Limit, Vegas, Verdict, Windowed};
 use plimsoll::{Keyed, Queue, Smooth, TokenBucket};
 
 use plimsoll_spec::{Kind, Limiter, Rate};
@@ -38,7 +36,7 @@ fn algorithms() {
     same("algorithm: latency_gradient", LatencyGradient::default());
     same(
         "algorithm: verdict",
-        VerdictBuilder::build(Verdict::builder()).expect("built"),
+        Verdict::builder().build().expect("built"),
     );
     let delegate: Box<dyn Limit> = Box::new(Vegas::default());
     same(

@@ -40,7 +40,7 @@ pub fn load_shedding() -> SheddingLayer {
 /// use std::time::Duration;
 /// use plimsoll_tower::LoadShed;
 ///
-/// let (layer, gate) = LoadShed::new().maximum(200).queue_timeout(Duration::from_secs(1)).build()?;
+/// let (layer, gate) = LoadShed::new().max(200).queue_timeout(Duration::from_secs(1)).build()?;
 /// // `layer` goes before the service; `gate` shows what goes on.
 /// assert_eq!(gate.snapshot().limit(), 5);
 /// # let _ = layer;
@@ -49,11 +49,11 @@ pub fn load_shedding() -> SheddingLayer {
 ///
 /// | option | unless set | must be |
 /// |---|---|---|
-/// | [`minimum`](Self::minimum) | 5 | at least 1 |
+/// | [`min`](Self::min) | 5 | at least 1 |
 /// | [`initial`](Self::initial) | 5 | from the minimum to the maximum |
-/// | [`maximum`](Self::maximum) | 500 | more than the minimum |
+/// | [`max`](Self::max) | 500 | more than the minimum |
 /// | [`min_queue`](Self::min_queue) | 20 | at least 1 |
-/// | [`initial_queue`](Self::initial_queue) | 20 | at least the minimum of the queue |
+/// | [`initial_queue`](Self::initial_queue) | 20 | at least the minimum queue |
 /// | [`queue_timeout`](Self::queue_timeout) | 500 ms | |
 /// | [`queue_size`](Self::queue_size) | the root of the limit, rounded up | |
 /// | [`algorithm`](Self::algorithm) | [`Verdict`] | |
@@ -89,8 +89,8 @@ impl LoadShed {
     }
 
     /// The limit never falls below this.
-    pub const fn minimum(mut self, minimum: u32) -> Self {
-        self.settings.minimum = minimum;
+    pub const fn min(mut self, min: u32) -> Self {
+        self.settings.min = min;
         self
     }
 
@@ -101,8 +101,8 @@ impl LoadShed {
     }
 
     /// The limit never rises above this.
-    pub const fn maximum(mut self, maximum: u32) -> Self {
-        self.settings.maximum = maximum;
+    pub const fn max(mut self, max: u32) -> Self {
+        self.settings.max = max;
         self
     }
 
@@ -189,9 +189,9 @@ impl LoadShed {
         let algorithm = match self.algorithm {
             Some(algorithm) => algorithm,
             None => {
-                let verdict = Verdict::builder().min(self.settings.minimum);
+                let verdict = Verdict::builder().min(self.settings.min);
                 let verdict = verdict.initial(self.settings.initial);
-                Box::new(verdict.max(self.settings.maximum).build()?)
+                Box::new(verdict.max(self.settings.max).build()?)
             }
         };
         let algorithm = match self.queue_size {

@@ -99,7 +99,7 @@ fn load_shedding_has_the_metrics_of_the_table() {
     let time = ManualClock::new();
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+    let shed = LoadShed::new().min(1).initial(1).clock(time.clock());
     let shed = shed.queue_timeout(Duration::from_secs(1));
     let (layer, gate) = shed.min_queue(1).initial_queue(1).build().unwrap();
     let layer = layer.metered(&metrics, gate).unwrap().observed(&metrics);
@@ -143,7 +143,7 @@ fn load_shedding_has_the_metrics_of_the_table() {
 fn who_leaves_the_queue_is_neither_refused_nor_counted_on() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (layer, gate) = LoadShed::new().minimum(1).initial(1).build().unwrap();
+    let (layer, gate) = LoadShed::new().min(1).initial(1).build().unwrap();
     let layer = layer.metered(&metrics, gate).unwrap();
     let mut server = server(&layer, false);
     let running = send(&mut server, "GET", "normal");
@@ -165,7 +165,7 @@ fn who_leaves_the_queue_is_neither_refused_nor_counted_on() {
 async fn a_crowd_comes_and_goes_and_the_gauges_are_back_at_nothing() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let shed = LoadShed::new().minimum(99).initial(100).maximum(101);
+    let shed = LoadShed::new().min(99).initial(100).max(101);
     let (layer, gate) = shed.min_queue(4).initial_queue(4).build().unwrap();
     let layer = layer.metered(&metrics, gate.clone()).unwrap();
     let server = server(&layer, true);

@@ -89,17 +89,17 @@ fn the_usual_settings_are_those_of_the_table() {
 fn options_that_do_not_go_together_are_named() {
     let shed = LoadShed::new;
     let cases = [
-        (shed().minimum(0), "`minimum` is 0: expected at least 1"),
+        (shed().min(0), "`min` is 0: expected at least 1"),
         (shed().initial(0), "`initial` is 0: expected at least 1"),
-        (shed().maximum(0), "`maximum` is 0: expected at least 1"),
+        (shed().max(0), "`max` is 0: expected at least 1"),
         (shed().min_queue(0), "`min_queue` is 0: expected at least 1"),
         (
             shed().initial_queue(0),
             "`initial_queue` is 0: expected at least 1",
         ),
         (
-            shed().minimum(9).maximum(9),
-            "`maximum` is 9: expected more than the minimum",
+            shed().min(9).max(9),
+            "`max` is 9: expected above the minimum",
         ),
         (
             shed().initial(4),
@@ -107,13 +107,13 @@ fn options_that_do_not_go_together_are_named() {
         ),
         (
             shed().initial_queue(19),
-            "`initial_queue` is 19: expected at least the minimum of the queue",
+            "`initial_queue` is 19: expected at least the minimum queue",
         ),
     ];
     for (shed, message) in cases {
         assert_eq!(shed.build().unwrap_err().to_string(), message);
     }
-    let edge = shed().minimum(1).initial(1).maximum(2);
+    let edge = shed().min(1).initial(1).max(2);
     assert!(edge.min_queue(1).initial_queue(1).build().is_ok());
 }
 
@@ -133,7 +133,7 @@ fn every_algorithm_can_be_chosen_and_keeps_to_the_bounds() {
     for (name, parameters) in algorithms {
         let algorithm = plimsoll_spec::limit(name, parameters).unwrap();
         let shed = LoadShed::new().algorithm(algorithm);
-        let (layer, gate) = shed.maximum(8).build().unwrap();
+        let (layer, gate) = shed.max(8).build().unwrap();
         assert_eq!(gate.snapshot().limit(), 7);
         let mut server = Server::new(&layer);
         for _ in 0..100 {
@@ -146,7 +146,7 @@ fn every_algorithm_can_be_chosen_and_keeps_to_the_bounds() {
 #[test]
 fn a_full_queue_sends_the_lowest_class_away_and_serves_the_highest_first() {
     let time = ManualClock::new();
-    let shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+    let shed = LoadShed::new().min(1).initial(1).clock(time.clock());
     let (layer, _gate) = shed.min_queue(2).initial_queue(2).build().unwrap();
     let mut server = Server::new(&layer);
 
@@ -173,7 +173,7 @@ fn a_full_queue_sends_the_lowest_class_away_and_serves_the_highest_first() {
 #[test]
 fn who_waits_too_long_is_sent_away_like_one_who_finds_the_queue_full() {
     let time = ManualClock::new();
-    let shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+    let shed = LoadShed::new().min(1).initial(1).clock(time.clock());
     let (layer, gate) = shed.queue_timeout(Duration::from_secs(1)).build().unwrap();
     let mut server = Server::new(&layer);
 
@@ -191,7 +191,7 @@ fn who_waits_too_long_is_sent_away_like_one_who_finds_the_queue_full() {
 fn nobody_waits_for_longer_than_half_a_second_unless_told() {
     for (told, refused) in [(true, false), (false, true)] {
         let time = ManualClock::new();
-        let mut shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+        let mut shed = LoadShed::new().min(1).initial(1).clock(time.clock());
         if told {
             shed = shed.queue_timeout(None);
         }
@@ -209,7 +209,7 @@ fn nobody_waits_for_longer_than_half_a_second_unless_told() {
 #[test]
 fn those_who_are_turned_away_can_be_told_when_to_come_back() {
     let time = ManualClock::new();
-    let shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+    let shed = LoadShed::new().min(1).initial(1).clock(time.clock());
     let shed = shed.retry_full_after(Duration::from_millis(1500));
     let (layer, _gate) = shed.min_queue(1).initial_queue(1).build().unwrap();
     let mut server = Server::new(&layer);
@@ -226,7 +226,7 @@ fn the_queue_follows_the_limit() {
     let double: fn(u32) -> u32 = |limit| limit * 2;
     for (set, size) in [(None, root), (Some(double), double)] {
         let time = ManualClock::new();
-        let mut shed = LoadShed::new().minimum(1).initial(1).clock(time.clock());
+        let mut shed = LoadShed::new().min(1).initial(1).clock(time.clock());
         let gradient = LatencyGradient::builder().min(1).initial(1).min_queue(2);
         let gradient = gradient.initial_queue(20).build().unwrap();
         shed = shed.algorithm(gradient).queue_timeout(None);

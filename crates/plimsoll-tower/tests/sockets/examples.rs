@@ -92,7 +92,7 @@ async fn axum_adaptive() {
     let url = serve(usual).await;
     assert_eq!(status(&format!("{url}/work/0")).await, 200);
 
-    let small = LoadShed::new().minimum(1).initial(1);
+    let small = LoadShed::new().min(1).initial(1);
     let (app, gate) = axum_adaptive::app(small.min_queue(1).initial_queue(1)).unwrap();
     let url = serve(app).await;
     let client = Client::new();

@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use super::range::{Range, floor, range_setters};
+use super::builder::{Builder, Tunable};
+use super::range::{Range, floor};
 use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 use crate::moment::saturating_nanos;
@@ -45,27 +46,22 @@ pub struct Aimd {
     decision: &'static str,
 }
 
-/// Settings of an [`Aimd`]. Nothing is checked before [`build`](Self::build), which says what is wrong.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct AimdBuilder {
-    range: Range,
+/// The settings of an [`Aimd`] beside its bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct AimdSettings {
     backoff: f64,
     timeout: Duration,
 }
 
 impl Aimd {
-    /// Settings, at first the published defaults.
-    pub const fn builder() -> AimdBuilder {
-        AimdBuilder {
-            range: Range {
-                min: 20,
-                initial: 20,
-                max: 200,
-            },
+    /// Settings, at first the published defaults: from 20 to 200, at first 20; a backoff of 0.9; a timeout of 5
+    /// seconds.
+    pub const fn builder() -> Builder<Self> {
+        let own = AimdSettings {
             backoff: 0.9,
             timeout: Duration::from_secs(5),
-        }
+        };
+        Builder::new((20, 20, 200), own)
     }
 }
 
@@ -76,44 +72,41 @@ impl Default for Aimd {
     }
 }
 
-impl AimdBuilder {
-    range_setters!(20, 20, 200, "At least the minimum");
-
-    /// By what the limit is multiplied at a failure, 0.9 unless set. At least 0.5 and below 1.
+impl Builder<Aimd> {
+    /// The factor of the limit at a failure, 0.9 unless set. At least 0.5 and below 1.
     pub const fn backoff(mut self, backoff: f64) -> Self {
-        self.backoff = backoff;
+        self.own.backoff = backoff;
         self
     }
 
-    /// Takes what lasts longer than this for a failure, 5 seconds unless set. More than 0.
+    /// Work that takes longer than this counts as a failure, 5 seconds unless set. More than 0.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.own.timeout = timeout;
         self
     }
+}
 
-    /// The algorithm.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is outside of what its method allows.
-    pub fn build(self) -> Result<Aimd, InvalidLimit> {
-        self.range.check()?;
-        if !(0.5..1.0).contains(&self.backoff) {
+impl Tunable for Aimd {
+    type Own = AimdSettings;
+
+    fn check(range: Range, own: &AimdSettings) -> Result<(), InvalidLimit> {
+        range.check()?;
+        if !(0.5..1.0).contains(&own.backoff) {
             let rule = "at least 0.5 and below 1";
-            return Err(InvalidLimit::new("backoff", self.backoff, rule));
+            return Err(InvalidLimit::new("backoff", own.backoff, rule));
         }
-        if self.timeout.is_zero() {
+        if own.timeout.is_zero() {
             return Err(InvalidLimit::new("timeout", "0ns", "at least 1ns"));
         }
-        Ok(self.unchecked())
+        Ok(())
     }
 
-    fn unchecked(self) -> Aimd {
-        Aimd {
-            range: self.range,
-            backoff: self.backoff,
-            timeout: saturating_nanos(self.timeout),
-            limit: self.range.initial,
+    fn assemble(range: Range, own: AimdSettings) -> Self {
+        Self {
+            range,
+            backoff: own.backoff,
+            timeout: saturating_nanos(own.timeout),
+            limit: range.initial,
             signal: None,
             decision: "",
         }
@@ -151,6 +144,7 @@ impl Limit for Aimd {
             baseline: None,
             signal: self.signal.map(Duration::from_nanos),
             decision: self.decision,
+            ..Insight::default()
         }
     }
 }

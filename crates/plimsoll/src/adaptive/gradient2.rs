@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-use super::range::{Range, at_least_one, check_smoothing, range_setters};
+use super::builder::{Builder, Tunable};
+use super::range::{Range, at_least_one, check_smoothing};
 use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 
@@ -47,11 +48,9 @@ pub struct Gradient2 {
     decision: &'static str,
 }
 
-/// Settings of a [`Gradient2`]. Nothing is checked before [`build`](Self::build), which says what is wrong.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct Gradient2Builder {
-    range: Range,
+/// The settings of a [`Gradient2`] beside its bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Gradient2Settings {
     smoothing: f64,
     long_window: u32,
     warmup: u32,
@@ -60,20 +59,17 @@ pub struct Gradient2Builder {
 }
 
 impl Gradient2 {
-    /// Settings, at first the published defaults.
-    pub const fn builder() -> Gradient2Builder {
-        Gradient2Builder {
-            range: Range {
-                min: 20,
-                initial: 20,
-                max: 200,
-            },
+    /// Settings, at first the published defaults: from 20 to 200, at first 20; a smoothing of 0.2; an average over 600
+    /// samples after 10 to warm up; a tolerance of 1.5; a queue of 4.
+    pub const fn builder() -> Builder<Self> {
+        let own = Gradient2Settings {
             smoothing: 0.2,
             long_window: 600,
             warmup: 10,
             tolerance: 1.5,
             queue_size: 4,
-        }
+        };
+        Builder::new((20, 20, 200), own)
     }
 }
 
@@ -84,69 +80,66 @@ impl Default for Gradient2 {
     }
 }
 
-impl Gradient2Builder {
-    range_setters!(20, 20, 200, "At least the minimum");
-
+impl Builder<Gradient2> {
     /// How much of each step is taken, 0.2 unless set. Above 0 and at most 1.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
+        self.own.smoothing = smoothing;
         self
     }
 
-    /// Over about so many samples latency is averaged, 600 unless set. At least 1.
+    /// The number of samples, about, over which latency is averaged, 600 unless set. At least 1.
     pub const fn long_window(mut self, samples: u32) -> Self {
-        self.long_window = samples;
+        self.own.long_window = samples;
         self
     }
 
-    /// The plain mean of so many samples is where the average begins, 10 unless set.
+    /// The number of samples whose plain mean starts the average, 10 unless set.
     pub const fn warmup(mut self, samples: u32) -> Self {
-        self.warmup = samples;
+        self.own.warmup = samples;
         self
     }
 
-    /// So many times the average is still as good as the average, 1.5 unless set. At least 1.
+    /// A latency up to so many times the average is as good as the average, 1.5 unless set. At least 1.
     pub const fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
+        self.own.tolerance = tolerance;
         self
     }
 
-    /// By so much the limit grows while nothing gets slower, 4 unless set. With 0 it never grows.
+    /// By how much the limit grows while nothing gets slower, 4 unless set. With 0 it never grows.
     pub const fn queue_size(mut self, size: u32) -> Self {
-        self.queue_size = size;
+        self.own.queue_size = size;
         self
     }
+}
 
-    /// The algorithm.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is outside of what its method allows.
-    pub fn build(self) -> Result<Gradient2, InvalidLimit> {
-        self.range.check()?;
-        check_smoothing(self.smoothing)?;
-        at_least_one("long_window", self.long_window)?;
-        if !(self.tolerance >= 1.0 && self.tolerance.is_finite()) {
+impl Tunable for Gradient2 {
+    type Own = Gradient2Settings;
+
+    fn check(range: Range, own: &Gradient2Settings) -> Result<(), InvalidLimit> {
+        range.check()?;
+        check_smoothing(own.smoothing)?;
+        at_least_one("long_window", own.long_window)?;
+        if !(own.tolerance >= 1.0 && own.tolerance.is_finite()) {
             let rule = "a number of at least 1";
-            return Err(InvalidLimit::new("tolerance", self.tolerance, rule));
+            return Err(InvalidLimit::new("tolerance", own.tolerance, rule));
         }
-        Ok(self.unchecked())
+        Ok(())
     }
 
-    fn unchecked(self) -> Gradient2 {
-        Gradient2 {
-            range: self.range,
-            smoothing: self.smoothing,
-            tolerance: self.tolerance,
-            queue_size: f64::from(self.queue_size),
+    fn assemble(range: Range, own: Gradient2Settings) -> Self {
+        Self {
+            range,
+            smoothing: own.smoothing,
+            tolerance: own.tolerance,
+            queue_size: f64::from(own.queue_size),
             long: Average {
-                warmup: self.warmup,
-                weight: 2.0 / (f64::from(self.long_window) + 1.0),
+                warmup: own.warmup,
+                weight: 2.0 / (f64::from(own.long_window) + 1.0),
                 count: 0,
                 sum: 0.0,
                 value: 0.0,
             },
-            estimate: f64::from(self.range.initial),
+            estimate: f64::from(range.initial),
             signal: 0,
             decision: "",
         }
@@ -197,6 +190,7 @@ impl Limit for Gradient2 {
             baseline: seen.then(|| Duration::from_secs_f64(self.long.value / 1e9)),
             signal: seen.then(|| Duration::from_nanos(self.signal)),
             decision: self.decision,
+            ..Insight::default()
         }
     }
 }

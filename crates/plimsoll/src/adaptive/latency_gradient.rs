@@ -14,7 +14,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::range::{Range, at_least_one, ceil, floor, range_setters};
+use super::builder::{Builder, Tunable};
+use super::range::{Range, ceil, floor};
 use super::{Insight, Limit, Load, Sample};
 use crate::InvalidLimit;
 
@@ -52,11 +53,9 @@ pub struct LatencyGradient {
     decision: &'static str,
 }
 
-/// Settings of a [`LatencyGradient`]. Nothing is checked before [`build`](Self::build), which says what is wrong.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct LatencyGradientBuilder {
-    range: Range,
+/// The settings of a [`LatencyGradient`] beside its bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct LatencyGradientSettings {
     tolerance: f64,
     min_queue: u32,
     initial_queue: u32,
@@ -67,19 +66,16 @@ pub struct LatencyGradientBuilder {
 const TICK: Duration = Duration::from_millis(500);
 
 impl LatencyGradient {
-    /// Settings, at first the published defaults.
-    pub const fn builder() -> LatencyGradientBuilder {
-        LatencyGradientBuilder {
-            range: Range {
-                min: 5,
-                initial: 5,
-                max: 500,
-            },
+    /// Settings, at first the published defaults: from 5 to 500, at first 5; a tolerance of 1.5; a queue of at least
+    /// 20, at first 20, that grows as the root of the limit. The maximum must be above the minimum.
+    pub const fn builder() -> Builder<Self> {
+        let own = LatencyGradientSettings {
             tolerance: 1.5,
             min_queue: 20,
             initial_queue: 20,
             queue_size: square_root,
-        }
+        };
+        Builder::new((5, 5, 500), own)
     }
 
     /// The average latency in milliseconds, rounded up; 0 if there is none.
@@ -135,66 +131,47 @@ impl Default for LatencyGradient {
     }
 }
 
-impl LatencyGradientBuilder {
-    range_setters!(5, 5, 500, "Above the minimum");
-
-    /// So many times the least average is still as good as the least, 1.5 unless set. Above 1.
+impl Builder<LatencyGradient> {
+    /// An average up to so many times the least is as good as the least, 1.5 unless set. Above 1.
     pub const fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
+        self.own.tolerance = tolerance;
         self
     }
 
-    /// The least that may wait, 20 unless set. At least 1.
+    /// The least bound of the queue, 20 unless set. At least 1.
     pub const fn min_queue(mut self, queue: u32) -> Self {
-        self.min_queue = queue;
+        self.own.min_queue = queue;
         self
     }
 
-    /// What may wait at first, 20 unless set. At least the minimum.
+    /// The bound of the queue to begin with, 20 unless set. At least the minimum.
     pub const fn initial_queue(mut self, queue: u32) -> Self {
-        self.initial_queue = queue;
+        self.own.initial_queue = queue;
         self
     }
 
-    /// How much may wait at a limit, its square root unless set. It is never less than the minimum.
+    /// The bound of the queue at a limit, its square root unless set. It is never less than the minimum.
     pub const fn queue_size(mut self, size: fn(u32) -> u32) -> Self {
-        self.queue_size = size;
+        self.own.queue_size = size;
         self
     }
+}
 
-    /// The algorithm.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is outside of what its method allows.
-    pub fn build(self) -> Result<LatencyGradient, InvalidLimit> {
-        let Range { min, max, .. } = self.range;
-        self.range.check_ones()?;
-        at_least_one("min_queue", self.min_queue)?;
-        at_least_one("initial_queue", self.initial_queue)?;
-        if !(self.tolerance > 1.0 && self.tolerance.is_finite()) {
-            let rule = "a number above 1";
-            return Err(InvalidLimit::new("tolerance", self.tolerance, rule));
-        }
-        if max <= min {
-            return Err(InvalidLimit::new("max", max, "above the minimum"));
-        }
-        self.range.check_initial()?;
-        if self.initial_queue < self.min_queue {
-            let rule = "at least the minimum queue";
-            return Err(InvalidLimit::new("initial_queue", self.initial_queue, rule));
-        }
-        Ok(self.unchecked())
+impl Tunable for LatencyGradient {
+    type Own = LatencyGradientSettings;
+
+    fn check(range: Range, own: &LatencyGradientSettings) -> Result<(), InvalidLimit> {
+        range.check_with_queue(own.tolerance, (own.min_queue, own.initial_queue))
     }
 
-    fn unchecked(self) -> LatencyGradient {
-        LatencyGradient {
-            range: self.range,
-            tolerance: self.tolerance,
-            min_queue: self.min_queue,
-            queue_size: self.queue_size,
-            limit: self.range.initial,
-            queue: self.initial_queue,
+    fn assemble(range: Range, own: LatencyGradientSettings) -> Self {
+        Self {
+            range,
+            tolerance: own.tolerance,
+            min_queue: own.min_queue,
+            queue_size: own.queue_size,
+            limit: range.initial,
+            queue: own.initial_queue,
             measures: Measures::default(),
             before: 0,
             decision: "",
@@ -242,6 +219,7 @@ impl Limit for LatencyGradient {
             baseline: self.least_average_ms().map(millis),
             signal: average.map(millis),
             decision: self.decision,
+            ..Insight::default()
         }
     }
 }

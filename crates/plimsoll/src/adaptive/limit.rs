@@ -32,15 +32,34 @@ pub trait Limit: Send + fmt::Debug + 'static {
         None
     }
 
-    /// What the algorithm makes of what it saw, for people who look.
+    /// What the algorithm makes of what it saw, for people and dashboards.
     fn insight(&self) -> Insight {
         Insight::default()
     }
 }
 
-/// What an algorithm made of what it saw.
+/// What an adaptive limit has come to, and why. See [`Gate::insight`](crate::Gate::insight).
+///
+/// An algorithm fills in what it knows, the last three fields; the limiter that runs it, the others.
+///
+/// ```
+/// use plimsoll::Gate;
+/// use plimsoll::adaptive::{Adaptive, Verdict};
+///
+/// let insight = Gate::new(Adaptive::new(Verdict::new())).insight();
+/// assert_eq!((insight.limit, insight.queue, insight.lost), (20, None, 0));
+/// assert_eq!((insight.baseline, insight.decision), (None, "start"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Insight {
+    /// The limit.
+    pub limit: u32,
+    /// The bound of the queue, if there is one.
+    pub queue: Option<u32>,
+    /// How many samples were lost: because more work ended while the algorithm computed than there is room to
+    /// remember, or because it panicked.
+    pub lost: u64,
     /// The latency it takes for that of a server without a queue.
     pub baseline: Option<Duration>,
     /// The latency it saw last.
@@ -49,16 +68,13 @@ pub struct Insight {
     pub decision: &'static str,
 }
 
-/// What an adaptive limit has come to, for people who look. See [`Gate::insight`](crate::Gate::insight).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Findings {
-    /// The limit.
-    pub limit: u32,
-    /// How much may wait, if there is a queue.
-    pub queue: Option<u32>,
-    /// How many samples were lost: because more work ended while the algorithm computed than there is room to remember, or
-    /// because it panicked.
-    pub lost: u64,
-    /// What the algorithm makes of it.
-    pub insight: Insight,
+impl Insight {
+    /// What an algorithm says that did this last.
+    #[must_use]
+    pub fn new(decision: &'static str) -> Self {
+        Self {
+            decision,
+            ..Self::default()
+        }
+    }
 }

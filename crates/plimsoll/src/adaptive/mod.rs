@@ -16,6 +16,7 @@
 
 mod aimd;
 mod boxed;
+mod builder;
 mod gradient2;
 mod histogram;
 mod inbox;
@@ -31,12 +32,13 @@ mod verdict;
 mod windowed;
 
 pub use crate::learning::{Load, Sample};
-pub use aimd::{Aimd, AimdBuilder};
-pub use gradient2::{Gradient2, Gradient2Builder};
-pub use latency_gradient::{LatencyGradient, LatencyGradientBuilder};
-pub use limit::{Findings, Insight, Limit};
+pub use aimd::Aimd;
+pub use builder::Builder;
+pub use gradient2::Gradient2;
+pub use latency_gradient::LatencyGradient;
+pub use limit::{Insight, Limit};
 pub use rule::Adaptive;
 pub use settings::Settings;
-pub use vegas::{Vegas, VegasBuilder};
-pub use verdict::{Verdict, VerdictBuilder};
+pub use vegas::Vegas;
+pub use verdict::Verdict;
 pub use windowed::{Windowed, WindowedBuilder};

@@ -2,7 +2,7 @@ use crate::InvalidLimit;
 
 /// Between what bounds a limit moves, and where it begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
+pub struct Range {
     pub(super) min: u32,
     pub(super) initial: u32,
     pub(super) max: u32,
@@ -11,26 +11,44 @@ pub(super) struct Range {
 impl Range {
     /// Every bound at least 1, the maximum not below the minimum, the beginning between them.
     pub(super) fn check(self) -> Result<(), InvalidLimit> {
-        self.check_ones()?;
-        if self.max < self.min {
-            return Err(InvalidLimit::new("max", self.max, "at least the minimum"));
-        }
-        self.check_initial()
-    }
-
-    pub(super) fn check_ones(self) -> Result<(), InvalidLimit> {
         let Self { min, initial, max } = self;
         at_least_one("min", min)?;
         at_least_one("initial", initial)?;
-        at_least_one("max", max)
+        at_least_one("max", max)?;
+        if max < min {
+            return Err(InvalidLimit::new("max", max, "at least the minimum"));
+        }
+        if !(min..=max).contains(&initial) {
+            let rule = "from the minimum to the maximum";
+            return Err(InvalidLimit::new("initial", initial, rule));
+        }
+        Ok(())
     }
 
-    pub(super) fn check_initial(self) -> Result<(), InvalidLimit> {
-        if (self.min..=self.max).contains(&self.initial) {
-            return Ok(());
+    /// The same, the maximum above the minimum, and a queue that grows with the limit.
+    pub(super) fn check_with_queue(
+        self,
+        tolerance: f64,
+        (min_queue, initial_queue): (u32, u32),
+    ) -> Result<(), InvalidLimit> {
+        at_least_one("min_queue", min_queue)?;
+        at_least_one("initial_queue", initial_queue)?;
+        if !(tolerance > 1.0 && tolerance.is_finite()) {
+            return Err(InvalidLimit::new(
+                "tolerance",
+                tolerance,
+                "a number above 1",
+            ));
         }
-        let rule = "from the minimum to the maximum";
-        Err(InvalidLimit::new("initial", self.initial, rule))
+        if self.max > 0 && self.max <= self.min {
+            return Err(InvalidLimit::new("max", self.max, "above the minimum"));
+        }
+        self.check()?;
+        if initial_queue < min_queue {
+            let rule = "at least the minimum queue";
+            return Err(InvalidLimit::new("initial_queue", initial_queue, rule));
+        }
+        Ok(())
     }
 
     /// The limit to say for an estimate. Whatever the estimate came to, it is within the bounds.
@@ -39,30 +57,6 @@ impl Range {
         floor(estimate).clamp(self.min, self.max)
     }
 }
-
-/// The methods of a builder that has a `range`, with what it is unless set.
-macro_rules! range_setters {
-    ($min:literal, $initial:literal, $max:literal, $most:literal) => {
-        #[doc = concat!("The least the limit may be, ", $min, " unless set. At least 1.")]
-        pub const fn min(mut self, min: u32) -> Self {
-            self.range.min = min;
-            self
-        }
-
-        #[doc = concat!("The limit at first, ", $initial, " unless set. From the minimum to the maximum.")]
-        pub const fn initial(mut self, initial: u32) -> Self {
-            self.range.initial = initial;
-            self
-        }
-
-        #[doc = concat!("The most the limit may be, ", $max, " unless set. ", $most, ".")]
-        pub const fn max(mut self, max: u32) -> Self {
-            self.range.max = max;
-            self
-        }
-    };
-}
-pub(super) use range_setters;
 
 pub(super) fn at_least_one(field: &'static str, value: u32) -> Result<(), InvalidLimit> {
     if value == 0 {

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::learner::Learner;
 use super::pace::Pace;
-use super::{Findings, Limit};
+use super::{Insight, Limit};
 use crate::learning::{Learning, Load, Sample};
 use crate::{
     Carry, Concurrency, Gate, GateBuilder, Moment, Packed, PackedTake, Refusal, Rule, Slots,
@@ -86,12 +86,12 @@ impl<L: Limit> Adaptive<L> {
         self
     }
 
-    pub(super) fn with_min_queue(mut self, bound: u32) -> Self {
+    pub(super) fn min_queue(mut self, bound: u32) -> Self {
         self.learner.set_min_queue(bound);
         self
     }
 
-    fn with_queue_size(mut self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
+    fn queue_size(mut self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
         self.learner.set_queue_size(Box::new(size));
         self
     }
@@ -247,7 +247,7 @@ impl<L: Limit> GateBuilder<Adaptive<L>> {
     /// # }
     /// ```
     pub fn queue_size(self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
-        self.map_rule(|rule| rule.with_queue_size(size))
+        self.map_rule(|rule| rule.queue_size(size))
     }
 }
 
@@ -255,17 +255,16 @@ impl<L: Limit> Gate<Adaptive<L>> {
     /// What the limit has come to, and what its algorithm makes of what it saw. For people who look, and their
     /// dashboards: it waits while the algorithm computes, which traffic never does.
     #[must_use]
-    pub fn insight(&self) -> Findings {
-        let ask = |rule: &Adaptive<L>| {
-            let (insight, decided) = rule.learner.look();
-            ((insight, rule.learner.lost()), decided)
-        };
-        let ((insight, lost), limit, queue) = self.ask_rule(ask);
-        Findings {
+    pub fn insight(&self) -> Insight {
+        let (insight, limit, queue) = self.ask_rule(|rule| {
+            let (mut insight, decided) = rule.learner.look();
+            insight.lost = rule.learner.lost();
+            (insight, decided)
+        });
+        Insight {
             limit,
             queue,
-            lost,
-            insight,
+            ..insight
         }
     }
 }

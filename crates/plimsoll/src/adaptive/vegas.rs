@@ -11,7 +11,8 @@
 
 use std::time::Duration;
 
-use super::range::{Range, at_least_one, check_smoothing, floor, range_setters};
+use super::builder::{Builder, Tunable};
+use super::range::{Range, at_least_one, check_smoothing, floor};
 use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 
@@ -57,11 +58,9 @@ pub struct Vegas {
     decision: &'static str,
 }
 
-/// Settings of a [`Vegas`]. Nothing is checked before [`build`](Self::build), which says what is wrong.
+/// The settings of a [`Vegas`] beside its bounds.
 #[derive(Clone, Debug)]
-#[must_use]
-pub struct VegasBuilder {
-    range: Range,
+pub struct VegasSettings {
     smoothing: f64,
     probe_multiplier: u32,
     probe_jitter: Vec<f64>,
@@ -72,19 +71,16 @@ pub struct VegasBuilder {
 const NEVER: u32 = i32::MAX.cast_unsigned();
 
 impl Vegas {
-    /// Settings, at first the published defaults.
-    pub const fn builder() -> VegasBuilder {
-        VegasBuilder {
-            range: Range {
-                min: 1,
-                initial: 20,
-                max: 1000,
-            },
+    /// Settings, at first the published defaults: from 1 to 1000, at first 20; a smoothing of 1; a probe after 30
+    /// samples for each unit of the limit, with random jitter.
+    pub const fn builder() -> Builder<Self> {
+        let own = VegasSettings {
             smoothing: 1.0,
             probe_multiplier: 30,
             probe_jitter: Vec::new(),
             seed: 0,
-        }
+        };
+        Builder::new((1, 20, 1000), own)
     }
 
     #[inline]
@@ -135,72 +131,69 @@ impl Default for Vegas {
     }
 }
 
-impl VegasBuilder {
-    range_setters!(1, 20, 1000, "At least the minimum");
-
+impl Builder<Vegas> {
     /// How much of each step is taken, all of it unless set. Above 0 and at most 1.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
+        self.own.smoothing = smoothing;
         self
     }
 
     /// Forgets the least latency after so many samples for each unit of the limit, 30 unless set, times a
     /// jitter. At least 1; 2147483647 is never.
     pub const fn probe_multiplier(mut self, multiplier: u32) -> Self {
-        self.probe_multiplier = multiplier;
+        self.own.probe_multiplier = multiplier;
         self
     }
 
     /// The jitters of the probes, used in turn, instead of random ones from 0.5 to 1. All above 0; none are
     /// random ones.
     pub fn probe_jitter(mut self, jitters: impl Into<Vec<f64>>) -> Self {
-        self.probe_jitter = jitters.into();
+        self.own.probe_jitter = jitters.into();
         self
     }
 
     /// Where the random jitters begin, 0 unless set. Of servers that should not probe at the same time, each
     /// needs its own.
     pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.own.seed = seed;
         self
     }
+}
 
-    /// The algorithm.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is outside of what its method allows.
-    pub fn build(self) -> Result<Vegas, InvalidLimit> {
-        self.range.check()?;
-        check_smoothing(self.smoothing)?;
-        at_least_one("probe_multiplier", self.probe_multiplier)?;
+impl Tunable for Vegas {
+    type Own = VegasSettings;
+
+    fn check(range: Range, own: &VegasSettings) -> Result<(), InvalidLimit> {
+        range.check()?;
+        check_smoothing(own.smoothing)?;
+        at_least_one("probe_multiplier", own.probe_multiplier)?;
         let wrong = |jitter: &&f64| !(**jitter > 0.0 && jitter.is_finite());
-        if let Some(jitter) = self.probe_jitter.iter().find(wrong) {
+        if let Some(jitter) = own.probe_jitter.iter().find(wrong) {
             let rule = "only numbers above 0";
             return Err(InvalidLimit::new("probe_jitter", jitter, rule));
         }
-        Ok(self.unchecked())
+        Ok(())
     }
 
-    fn unchecked(self) -> Vegas {
+    fn assemble(range: Range, own: VegasSettings) -> Self {
         let mut jitters = Jitters {
-            given: self.probe_jitter.into(),
+            given: own.probe_jitter.into(),
             next: 0,
-            random: self.seed,
+            random: own.seed,
         };
-        let probes = match self.probe_multiplier {
+        let probes = match own.probe_multiplier {
             NEVER => f64::INFINITY,
             multiplier => f64::from(multiplier),
         };
-        Vegas {
-            range: self.range,
-            smoothing: self.smoothing,
+        Self {
+            range,
+            smoothing: own.smoothing,
             probes,
             jitter: jitters.next(),
             jitters,
             count: 0,
-            estimate: f64::from(self.range.initial),
-            step: step(f64::from(self.range.initial)),
+            estimate: f64::from(range.initial),
+            step: step(f64::from(range.initial)),
             baseline: 0,
             signal: 0,
             decision: "",
@@ -246,6 +239,7 @@ impl Limit for Vegas {
             baseline: seen(self.baseline),
             signal: seen(self.signal),
             decision: self.decision,
+            ..Insight::default()
         }
     }
 }

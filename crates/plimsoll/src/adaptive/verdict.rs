@@ -29,20 +29,20 @@
 //!
 //! After every cut as many ends are passed over as were in flight: what was let in before has waited for each other.
 
-mod builder;
 mod law;
 mod probes;
 mod slope;
 mod window;
-
-pub use builder::VerdictBuilder;
 
 use std::fmt;
 use std::time::Duration;
 
 use self::law::Law;
 use self::window::Window;
+use super::builder::{Builder, Tunable};
+use super::range::Range;
 use super::{Insight, Limit, Sample};
+use crate::InvalidLimit;
 
 /// Finds the limit from how much work waits behind it, and checks that the waiting is of its own making.
 ///
@@ -78,9 +78,9 @@ impl Verdict {
         Self::within(20, 1, 1_000)
     }
 
-    /// Bounds to choose.
-    pub const fn builder() -> VerdictBuilder {
-        VerdictBuilder::new()
+    /// Settings, at first from 1 to 1000, at first 20.
+    pub const fn builder() -> Builder<Self> {
+        Builder::new((1, 20, 1_000), ())
     }
 
     const fn within(initial: u32, min: u32, max: u32) -> Self {
@@ -93,6 +93,18 @@ impl Verdict {
             signal: None,
             decision: "start",
         }
+    }
+}
+
+impl Tunable for Verdict {
+    type Own = ();
+
+    fn check(range: Range, (): &()) -> Result<(), InvalidLimit> {
+        range.check()
+    }
+
+    fn assemble(range: Range, (): ()) -> Self {
+        Self::within(range.initial, range.min, range.max)
     }
 }
 
@@ -135,6 +147,7 @@ impl Limit for Verdict {
             baseline: self.law.base().map(span),
             signal: self.signal.map(span),
             decision: self.decision,
+            ..Insight::default()
         }
     }
 }

@@ -158,7 +158,7 @@ fn a_panic_of_the_algorithm_harms_nobody() {
     });
     assert_eq!((gate.insight().lost, gate.snapshot().in_use()), (2, 0));
     assert_eq!(algorithm.heard().len(), 2);
-    assert_eq!(gate.insight().insight.decision, "as told");
+    assert_eq!(gate.insight().decision, "as told");
 }
 
 #[test]

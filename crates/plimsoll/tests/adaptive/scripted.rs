@@ -93,10 +93,7 @@ impl Limit for Scripted {
     }
 
     fn insight(&self) -> Insight {
-        Insight {
-            decision: "as told",
-            ..Insight::default()
-        }
+        Insight::new("as told")
     }
 }
 

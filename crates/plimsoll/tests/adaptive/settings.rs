@@ -17,7 +17,7 @@ fn a_limit_stays_within_its_settings() {
     assert_eq!(limit(&bare), 1, "nothing would ever be learned at 0");
     let settings = Settings {
         initial: 7,
-        maximum: 9,
+        max: 9,
         ..Settings::default()
     };
     let gate = settings
@@ -43,9 +43,9 @@ fn settings_that_do_not_go_together_are_named() {
         settings.check().map_err(|invalid| invalid.to_string())
     };
     let cases: [(Change, &str); 12] = [
-        (|s| s.minimum = 0, "`minimum` is 0: expected at least 1"),
+        (|s| s.min = 0, "`min` is 0: expected at least 1"),
         (|s| s.initial = 0, "`initial` is 0: expected at least 1"),
-        (|s| s.maximum = 0, "`maximum` is 0: expected at least 1"),
+        (|s| s.max = 0, "`max` is 0: expected at least 1"),
         (|s| s.min_queue = 0, "`min_queue` is 0: expected at least 1"),
         (
             |s| s.initial_queue = 0,
@@ -53,20 +53,17 @@ fn settings_that_do_not_go_together_are_named() {
         ),
         (
             |s| s.tolerance = 1.0,
-            "`tolerance` is 1: expected a number greater than 1",
+            "`tolerance` is 1: expected a number above 1",
         ),
         (
             |s| s.tolerance = f64::NAN,
-            "`tolerance` is NaN: expected a number greater than 1",
+            "`tolerance` is NaN: expected a number above 1",
         ),
         (
             |s| s.tolerance = f64::INFINITY,
-            "`tolerance` is inf: expected a number greater than 1",
+            "`tolerance` is inf: expected a number above 1",
         ),
-        (
-            |s| s.maximum = 5,
-            "`maximum` is 5: expected more than the minimum",
-        ),
+        (|s| s.max = 5, "`max` is 5: expected above the minimum"),
         (
             |s| s.initial = 4,
             "`initial` is 4: expected from the minimum to the maximum",
@@ -77,7 +74,7 @@ fn settings_that_do_not_go_together_are_named() {
         ),
         (
             |s| s.initial_queue = 19,
-            "`initial_queue` is 19: expected at least the minimum of the queue",
+            "`initial_queue` is 19: expected at least the minimum queue",
         ),
     ];
     for (change, said) in cases {
@@ -85,7 +82,7 @@ fn settings_that_do_not_go_together_are_named() {
     }
     assert_eq!(of(|_| ()), Ok(()));
     let edge = |s: &mut Settings| {
-        (s.minimum, s.initial, s.maximum) = (1, 1, 2);
+        (s.min, s.initial, s.max) = (1, 1, 2);
         (s.tolerance, s.min_queue, s.initial_queue) = (1.1, 1, 1);
     };
     assert_eq!(of(edge), Ok(()));

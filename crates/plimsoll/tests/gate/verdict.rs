@@ -294,7 +294,7 @@ fn what_it_thinks_can_be_read() {
 #[test]
 fn bounds_that_cannot_be_are_refused() {
     let error =
-        |builder: plimsoll::adaptive::VerdictBuilder| builder.build().unwrap_err().to_string();
+        |builder: plimsoll::adaptive::Builder<Verdict>| builder.build().unwrap_err().to_string();
     assert_eq!(
         error(Verdict::builder().min(0)),
         "`min` is 0: expected at least 1"

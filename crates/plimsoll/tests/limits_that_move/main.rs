@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use counting::allocations;
 use plimsoll::adaptive::{
-    Aimd, Gradient2, Insight, LatencyGradient, LatencyGradientBuilder, Limit, Load, Sample, Vegas,
-    Windowed,
+    Aimd, Builder, Gradient2, Insight, LatencyGradient, Limit, Load, Sample, Vegas, Windowed,
 };
 use plimsoll::{InvalidLimit, Moment};
 use proptest::prelude::*;

@@ -182,7 +182,7 @@ fn the_rules_of_the_latency_gradient_are_checked_in_order() {
         .initial_queue(0)
         .tolerance(1.0);
     let mut named = Vec::new();
-    let mut mend = |next: fn(LatencyGradientBuilder) -> LatencyGradientBuilder| {
+    let mut mend = |next: fn(Builder<LatencyGradient>) -> Builder<LatencyGradient>| {
         let error = broken.clone().build().expect_err("a rule is broken");
         named.push(format!("{} {}", error.field(), error.value()));
         broken = next(broken.clone());
