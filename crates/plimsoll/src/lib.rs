@@ -51,7 +51,7 @@ pub use gate::{Acquire, Gate, GateBuilder, Reservation};
 pub use grant::Era;
 pub use grant::{Grant, Outcome, Source};
 pub use invalid::InvalidLimit;
-pub use keyed::{AcquireKey, KeyHash, Keyed, KeyedBuilder, WhenFull};
+pub use keyed::{AcquireKey, KeyHash, KeyHasher, Keyed, KeyedBuilder, WhenFull};
 pub use lease::{LeaseState, Lost};
 pub use limiter::Limiter;
 pub use moment::Moment;

@@ -1,6 +1,7 @@
 //! How keys are hashed.
 
-use std::hash::{BuildHasher, RandomState};
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
 use foldhash::SharedSeed;
@@ -23,13 +24,54 @@ impl Default for KeyHash {
 }
 
 impl BuildHasher for KeyHash {
-    type Hasher = FoldHasher<'static>;
+    type Hasher = KeyHasher;
 
     #[inline]
-    fn build_hasher(&self) -> FoldHasher<'static> {
-        self.0.build_hasher()
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher(self.0.build_hasher())
     }
 }
+
+/// The hasher that [`KeyHash`] builds.
+#[derive(Clone)]
+pub struct KeyHasher(FoldHasher<'static>);
+
+impl fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyHasher").finish_non_exhaustive()
+    }
+}
+
+/// Passes every method on: the defaults of most would hash bytes.
+macro_rules! forward {
+    ($($write:ident: $number:ty),*) => {
+        impl Hasher for KeyHasher {
+            #[inline(always)]
+            fn finish(&self) -> u64 {
+                self.0.finish()
+            }
+
+            #[inline(always)]
+            fn write(&mut self, bytes: &[u8]) {
+                self.0.write(bytes);
+            }
+
+            $(#[inline(always)]
+            fn $write(&mut self, number: $number) {
+                self.0.$write(number);
+            })*
+        }
+    };
+}
+
+forward!(
+    write_u8: u8,
+    write_u16: u16,
+    write_u32: u32,
+    write_u64: u64,
+    write_u128: u128,
+    write_usize: usize
+);
 
 fn random() -> u64 {
     RandomState::new().hash_one(0_u8)

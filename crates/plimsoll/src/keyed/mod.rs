@@ -28,7 +28,7 @@ use crate::{Demand, Denied, Gate, Permit, Rule};
 
 pub use acquire::AcquireKey;
 pub use builder::{KeyedBuilder, WhenFull};
-pub use hash::KeyHash;
+pub use hash::{KeyHash, KeyHasher};
 
 /// One limit for each key: a tenant, an address, a route.
 ///
