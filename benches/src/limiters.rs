@@ -86,7 +86,7 @@ fn bucket(answer: Answer) -> TokenBucket {
 fn uneven(answer: Answer) -> TokenBucket {
     match answer {
         Answer::Granted => TokenBucket::per_second(BILLION - 1),
-        Answer::Denied => TokenBucket::greedy(Quota::new(7, HOUR)).with_burst(1),
+        Answer::Denied => TokenBucket::greedy(Quota::new(7, HOUR)).burst(1),
     }
 }
 

@@ -49,8 +49,8 @@ pub(crate) fn contenders() -> Vec<Contender<Trial, Waited>> {
             Ours,
             OURS,
             |rate, burst| {
-                let bucket = TokenBucket::per_second(rate).with_burst(burst);
-                Gate::builder(bucket.with_initial(0))
+                let bucket = TokenBucket::per_second(rate).burst(burst);
+                Gate::builder(bucket.initial(0))
                     .queue(Queue::fifo(u32::MAX))
                     .build()
             },
@@ -89,7 +89,7 @@ pub(crate) fn contenders() -> Vec<Contender<Trial, Waited>> {
             Peer,
             "rate-net",
             |rate, burst| {
-                let quota = rate_net::Quota::per_second(rate).with_burst(burst);
+                let quota = rate_net::Quota::per_second(rate).burst(burst);
                 let limiter = rate_net::DirectLimiter::with_quota(quota);
                 assert!(limiter.check_n(burst).is_allow(), "a full bucket");
                 limiter

@@ -152,7 +152,7 @@ pub(crate) fn limiters<K: Key>() -> Vec<Entrant<K>> {
 
 fn ours<K: Key>(limit: &Limit, clock: Clock) -> Keyed<K, TokenBucket> {
     let quota = plimsoll::Quota::new(1, limit.every);
-    Keyed::builder(TokenBucket::greedy(quota).with_burst(limit.burst))
+    Keyed::builder(TokenBucket::greedy(quota).burst(limit.burst))
         .max_keys(limit.max_keys)
         .clock(clock)
         .build()

@@ -134,7 +134,7 @@ pub(crate) fn child(args: &[&str]) -> Option<String> {
         .ok()?;
     let store = Store::builder(url).deadline(Duration::from_secs(20));
     let store = store.open().ok()?;
-    let rule = TokenBucket::greedy(Quota::per_second(RATE)).with_burst(BURST);
+    let rule = TokenBucket::greedy(Quota::per_second(RATE)).burst(BURST);
     let fleet = store.limiter("fair", rule).ok()?.fleet().waiting(CALLERS);
     let fleet = match *who {
         BORROWED => fleet.borrowing(Borrow::new()),

@@ -78,7 +78,7 @@ fn bare() -> Contender<Served, Cost> {
 
 pub(super) fn rates() -> Vec<Contender<Served, Cost>> {
     let second = Duration::from_secs(1);
-    let bucket = || Gate::builder(TokenBucket::per_second(1000).with_burst(PLENTY));
+    let bucket = || Gate::builder(TokenBucket::per_second(1000).burst(PLENTY));
     vec![
         bare(),
         around(Ours, RATE, move || LimitLayer::new(bucket().build())),

@@ -177,7 +177,7 @@ pub(super) fn with_fields() -> Vec<Contender<Served, Cost>> {
 }
 
 fn bucket() -> TokenBucket {
-    TokenBucket::per_second(PER_SECOND).with_burst(PLENTY)
+    TokenBucket::per_second(PER_SECOND).burst(PLENTY)
 }
 
 fn gate(clock: Clock) -> Gate<TokenBucket> {
@@ -215,7 +215,7 @@ where
 
 fn rate_net() -> rate_net::RateLimiter {
     let quota = rate_net::Quota::rate(PER_SECOND, Duration::from_secs(1)).expect("a rate");
-    rate_net::RateLimiter::with_quota(quota.with_burst(PLENTY))
+    rate_net::RateLimiter::with_quota(quota.burst(PLENTY))
 }
 
 /// As its documentation has it for axum.

@@ -154,7 +154,7 @@ fn buckets() {
         panic!("not a bucket");
     };
     let said = bucket.rule();
-    let wanted = TokenBucket::per_second(100).with_burst(5);
+    let wanted = TokenBucket::per_second(100).burst(5);
     assert_eq!(
         format!("{:?}", said.expect("a rule")),
         format!("{wanted:?}")

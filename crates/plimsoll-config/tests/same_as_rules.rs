@@ -25,7 +25,7 @@ fn pairs(time: &ManualClock) -> Vec<(&'static str, Arc<dyn Limiter>)> {
         )
     }
     let quota = Quota::try_new(5, SECOND).expect("a quota");
-    let slow = || TokenBucket::greedy(Quota::try_new(3, SECOND).expect("a quota")).with_burst(5);
+    let slow = || TokenBucket::greedy(Quota::try_new(3, SECOND).expect("a quota")).burst(5);
     vec![
         (
             "kind: fixed_window, limit: 5, window: 1s",
@@ -47,7 +47,7 @@ fn pairs(time: &ManualClock) -> Vec<(&'static str, Arc<dyn Limiter>)> {
             "kind: sliding_log, limit: 5, window: 1s, min_gap: 50ms, count_denied: true",
             gate(
                 SlidingLog::new(quota)
-                    .try_with_min_gap(Duration::from_millis(50))
+                    .try_min_gap(Duration::from_millis(50))
                     .expect("a rule")
                     .counting_refusals(),
                 time,
@@ -63,15 +63,12 @@ fn pairs(time: &ManualClock) -> Vec<(&'static str, Arc<dyn Limiter>)> {
         ),
         (
             "kind: token_bucket, burst: 5, refill: 5, every: 1s, style: interval, initial: 2",
-            gate(
-                TokenBucket::interval(quota).with_burst(5).with_initial(2),
-                time,
-            ),
+            gate(TokenBucket::interval(quota).burst(5).initial(2), time),
         ),
         (
             "kind: bandwidths, limits: [{ id: x, burst: 5, refill: 3, every: 1s }]",
             gate(
-                Bandwidths::try_new(vec![(Some("x"), slow())]).expect("a rule"),
+                Bandwidths::try_named(vec![(Some("x"), slow())]).expect("a rule"),
                 time,
             ),
         ),
@@ -89,7 +86,7 @@ fn pairs(time: &ManualClock) -> Vec<(&'static str, Arc<dyn Limiter>)> {
         (
             "kind: refresh, limit: 5, period: 1s, max_wait: 700ms",
             gate(
-                Refresh::new(quota).with_max_wait(Duration::from_millis(700)),
+                Refresh::new(quota).max_wait(Duration::from_millis(700)),
                 time,
             ),
         ),
@@ -97,8 +94,8 @@ fn pairs(time: &ManualClock) -> Vec<(&'static str, Arc<dyn Limiter>)> {
             "kind: penalty_bucket, burst: 5, refill: 3, soft_limit: 2, soft_window: 1s, lockout: 2s",
             gate(
                 PenaltyBucket::new(slow())
-                    .with_lockout(2, 2 * SECOND)
-                    .with_soft_window(SECOND),
+                    .lockout(2, 2 * SECOND)
+                    .soft_window(SECOND),
                 time,
             ),
         ),

@@ -77,7 +77,7 @@ fn limiting_a_call_allocates_nothing() {
 #[test]
 fn refusing_a_call_allocates_nothing() {
     let time = ManualClock::new();
-    let empty = TokenBucket::per_second(5).with_initial(0);
+    let empty = TokenBucket::per_second(5).initial(0);
     let empty = Gate::builder(empty)
         .name("empty")
         .clock(time.clock())

@@ -333,7 +333,7 @@ fn every_rule_answers_whether_it_is_saturated() {
         gate(SlidingLog::new(quota), &clock),
         gate(SlidingCounter::new(quota), &clock),
         gate(PenaltyBucket::new(TokenBucket::greedy(quota)), &clock),
-        gate(Smooth::bursty(4.0), &clock),
+        gate(Smooth::bursty(4.0, Duration::from_secs(1)), &clock),
         gate(Concurrency::new(4), &clock),
     ];
     for limiter in &all {

@@ -28,8 +28,8 @@ pub(crate) struct SubjectLimits<K> {
 impl<K: Hash + Eq + Clone> SubjectLimits<K> {
     pub(crate) fn new(bucket: PenaltyBucket, settings: &Settings) -> Self {
         let bucket = bucket
-            .with_lockout(settings.max_soft_violations, settings.lockout)
-            .with_soft_window(settings.soft_window);
+            .lockout(settings.max_soft_violations, settings.lockout)
+            .soft_window(settings.soft_window);
         let rule = RetainedBucket::new(bucket, settings.subject_idle);
         let (initial, retention) = (rule.initial(), rule.retention());
         let states = Keyed::<K, _>::builder(rule)

@@ -41,7 +41,7 @@ impl Policies {
     pub fn builder() -> PoliciesBuilder {
         PoliciesBuilder {
             handlers: Vec::new(),
-            fallback: Some(TokenBucket::per_second(6).with_burst(12)),
+            fallback: Some(TokenBucket::per_second(6).burst(12)),
             settings: Settings::default(),
         }
     }
@@ -134,7 +134,7 @@ impl PoliciesBuilder {
     /// Starts each subject of a policy with this many tokens, at most 64, instead of a full bucket.
     ///
     /// A bucket that holds fewer starts full. The bucket of the fallback has
-    /// [its own setting](TokenBucket::with_initial).
+    /// [its own setting](TokenBucket::initial).
     pub fn initial_tokens(mut self, tokens: u32) -> Self {
         self.settings.initial_tokens = Some(tokens);
         self

@@ -129,8 +129,8 @@ impl Tier {
 
     /// The bucket of a subject, which starts with `initial` tokens, or full if it holds fewer.
     pub(crate) fn bucket(self, initial: u32) -> PenaltyBucket {
-        let bucket = TokenBucket::per_second(self.rps()).with_burst(self.burst());
-        PenaltyBucket::new(bucket.with_initial(initial.min(self.burst())))
+        let bucket = TokenBucket::per_second(self.rps()).burst(self.burst());
+        PenaltyBucket::new(bucket.initial(initial.min(self.burst())))
     }
 }
 

@@ -190,7 +190,7 @@ fn ipv6_addresses_can_be_limited_by_prefix() {
 
 #[test]
 fn handlers_without_policy_share_a_limit_for_each_address() {
-    let fallback = TokenBucket::per_second(1).with_burst(2);
+    let fallback = TokenBucket::per_second(1).burst(2);
     let (policies, _) = build(one(1.0, 1.0).fallback(fallback));
     let ask = |op: u32, host: u8| {
         let address = Ipv4Addr::new(192, 0, 2, host);

@@ -25,8 +25,8 @@ fn one(rate: u32, burst: u32) -> PoliciesBuilder {
 
 /// The limit of one subject by itself.
 fn alone(rate: u32, burst: u32, time: &ManualClock) -> Gate<PenaltyBucket> {
-    let bucket = TokenBucket::per_second(rate).with_burst(burst);
-    let rule = PenaltyBucket::new(bucket).with_lockout(3, LOCKOUT);
+    let bucket = TokenBucket::per_second(rate).burst(burst);
+    let rule = PenaltyBucket::new(bucket).lockout(3, LOCKOUT);
     Gate::builder(rule).clock(time.clock()).build()
 }
 

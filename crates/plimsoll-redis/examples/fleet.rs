@@ -19,7 +19,7 @@ use plimsoll_tower::{HttpLimitLayer, RequestLimit};
 use tokio::net::TcpListener;
 
 fn rule() -> TokenBucket {
-    TokenBucket::greedy(Quota::new(1, Duration::from_secs(10))).with_burst(10)
+    TokenBucket::greedy(Quota::new(1, Duration::from_secs(10))).burst(10)
 }
 
 /// A limit of this server alone.

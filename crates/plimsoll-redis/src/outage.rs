@@ -1,11 +1,11 @@
 //! What is answered while the store cannot decide.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use plimsoll::rate::Share;
 use plimsoll::{
-    Bandwidths, Clock, Concurrency, FixedWindow, InvalidLimit, Keyed, PerKey, Quota, Rule,
-    SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    Bandwidths, Clock, Concurrency, FixedWindow, InvalidLimit, Keyed, PerKey, Rule, SlidingCounter,
+    SlidingWindow,
 };
 
 use crate::RedisRule;
@@ -58,10 +58,6 @@ impl Outage {
             Self::Admit => Fallback::Admit,
             Self::Deny => Fallback::Deny,
             Self::Local { share } => {
-                if !(share > 0.0 && share <= 1.0) {
-                    let rule = "above 0 and at most 1";
-                    return Err(InvalidLimit::new("share", share, rule));
-                }
                 Fallback::Local(in_memory(rule, share, name, clock, MOST_KEYS)?)
             }
         })
@@ -86,7 +82,7 @@ pub(crate) fn in_memory(
     };
     Ok(match &rule.shape {
         Shape::FixedWindow { quota, to_epoch } => {
-            let rule = FixedWindow::new(part_of(*quota, share)?);
+            let rule = FixedWindow::new(*quota).share(share)?;
             build.keyed(if *to_epoch {
                 rule.aligned_to_epoch()
             } else {
@@ -94,27 +90,16 @@ pub(crate) fn in_memory(
             })
         }
         Shape::SlidingWindow { quota, segments } => {
-            build.keyed(SlidingWindow::try_new(part_of(*quota, share)?, *segments)?)
+            build.keyed(SlidingWindow::try_new(*quota, *segments)?.share(share)?)
         }
-        Shape::SlidingCounter(quota) => build.keyed(SlidingCounter::new(part_of(*quota, share)?)),
-        Shape::Buckets(buckets) => {
-            let parts = buckets.iter().map(|bucket| part_of_bucket(bucket, share));
-            let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
-            match (parts.pop(), parts.is_empty()) {
-                (Some(bucket), true) => build.keyed(bucket),
-                (last, _) => build.keyed(Bandwidths::new(parts.into_iter().chain(last))),
-            }
-        }
-        Shape::SlidingLog(log) => {
-            let rule = SlidingLog::new(part_of(log.quota(), share)?).with_min_gap(log.min_gap());
-            build.keyed(if log.counts_refusals() {
-                rule.counting_refusals()
-            } else {
-                rule
-            })
-        }
+        Shape::SlidingCounter(quota) => build.keyed(SlidingCounter::new(*quota).share(share)?),
+        Shape::Buckets(buckets) => match buckets.as_slice() {
+            [bucket] => build.keyed(bucket.share(share)?),
+            buckets => build.keyed(Bandwidths::try_new(buckets.iter().cloned())?.share(share)?),
+        },
+        Shape::SlidingLog(log) => build.keyed(log.share(share)?),
         Shape::Concurrency { limit, .. } => {
-            build.keyed(Concurrency::try_new(whole_part(*limit, share).max(1))?)
+            build.keyed(Concurrency::try_new(*limit)?.share(share)?)
         }
     })
 }
@@ -135,44 +120,11 @@ impl Build<'_> {
     }
 }
 
-/// As many whole units as fit the share; if not even one does, one in so much more time.
-fn part_of(quota: Quota, share: f64) -> Result<Quota, InvalidLimit> {
-    match whole_part(quota.units(), share) {
-        0 => Quota::try_new(1, longer(quota.period(), f64::from(quota.units()) * share)),
-        units => Quota::try_new(units, quota.period()),
-    }
-}
-
-fn part_of_bucket(bucket: &TokenBucket, share: f64) -> Result<TokenBucket, InvalidLimit> {
-    let refill = bucket.refill();
-    let part = if bucket.is_greedy() {
-        // Exactly the share: the same, in more time.
-        let period = longer(refill.period(), share);
-        TokenBucket::greedy(Quota::try_new(refill.units(), period)?)
-    } else {
-        TokenBucket::interval(part_of(refill, share)?)
-    };
-    let burst = whole_part(bucket.burst(), share).max(1);
-    let initial = whole_part(bucket.initial(), share);
-    part.try_with_burst(burst)?.try_with_initial(initial)
-}
-
-fn longer(period: Duration, share: f64) -> Duration {
-    Duration::try_from_secs_f64(period.as_secs_f64() / share).unwrap_or(Duration::MAX)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share of a number is between 0 and the number"
-)]
-fn whole_part(number: u32, share: f64) -> u32 {
-    (f64::from(number) * share) as u32
-}
-
 #[cfg(test)]
 mod tests {
-    use plimsoll::{Demand, ManualClock, Reason};
+    use std::time::Duration;
+
+    use plimsoll::{Demand, ManualClock, Quota, Reason, SlidingLog, TokenBucket};
 
     use super::*;
 
@@ -206,19 +158,6 @@ mod tests {
         assert_eq!(grants(Bandwidths::new(pair), 0.25), 10);
         assert_eq!(grants(Concurrency::new(100), 0.25), 25);
         assert_eq!(grants(Concurrency::new(2), 0.1), 1);
-    }
-
-    #[test]
-    fn a_share_of_less_than_one_takes_more_time_instead() {
-        let part = part_of(Quota::per_minute(2), 0.25).expect("a quota");
-        assert_eq!(part, Quota::new(1, Duration::from_secs(120)));
-        let bucket = part_of_bucket(&TokenBucket::per_second(10), 0.25).expect("a bucket");
-        assert_eq!(
-            bucket.refill(),
-            Quota::new(1, Duration::from_millis(400)),
-            "2.5 a second"
-        );
-        assert_eq!(bucket.burst(), 2);
     }
 
     #[test]

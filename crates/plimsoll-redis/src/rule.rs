@@ -91,7 +91,7 @@ impl RedisRule {
             Shape::FixedWindow { quota, .. }
             | Shape::SlidingWindow { quota, .. }
             | Shape::SlidingCounter(quota) => quota.units(),
-            Shape::Buckets(buckets) => buckets.iter().map(TokenBucket::burst).min().unwrap_or(0),
+            Shape::Buckets(buckets) => buckets.iter().map(Rule::limit).min().unwrap_or(0),
             Shape::SlidingLog(log) => log.limit(),
             Shape::Concurrency { limit, .. } => *limit,
         }
@@ -132,14 +132,14 @@ impl RedisRule {
                 small(&[2, u128::from(quota.units()), quota.period().as_nanos()])
             }
             Shape::Buckets(buckets) => match buckets.as_slice() {
-                [bucket] if bucket.is_greedy() && bucket.initial() == bucket.burst() => {
+                [bucket] if bucket.is_greedy() && bucket.initial_tokens() == bucket.limit() => {
                     let period = bucket.refill().period().as_nanos();
-                    small(&[2, u128::from(bucket.burst()), period])
+                    small(&[2, u128::from(bucket.limit()), period])
                 }
                 _ => false,
             },
             Shape::SlidingLog(log) => {
-                log.min_gap().is_zero() && small(&[2, log.quota().period().as_nanos()])
+                log.gap().is_zero() && small(&[2, log.quota().period().as_nanos()])
             }
             Shape::Concurrency { lease, .. } => small(&[2, lease.as_nanos()]),
         }
@@ -186,14 +186,17 @@ impl RedisRule {
                 words.push(buckets.len().to_string());
                 for bucket in buckets {
                     words.push(if bucket.is_greedy() { "g" } else { "i" }.to_owned());
-                    words.extend([bucket.burst().to_string(), bucket.initial().to_string()]);
+                    words.extend([
+                        bucket.limit().to_string(),
+                        bucket.initial_tokens().to_string(),
+                    ]);
                     words.extend(quota_words(bucket.refill()));
                     words.push(origin.clone());
                 }
             }
             Shape::SlidingLog(log) => {
                 words.extend(quota_words(log.quota()));
-                words.push(number(log.min_gap().as_nanos()));
+                words.push(number(log.gap().as_nanos()));
                 words.push(u8::from(log.counts_refusals()).to_string());
             }
             Shape::Concurrency { limit, lease } => {

@@ -37,8 +37,8 @@ impl Rate for TokenBucket {
             Style::Interval => Self::Rule::interval(quota),
             Style::Greedy => Self::Rule::greedy(quota),
         };
-        let rule = rule.try_with_burst(self.burst.0)?;
-        Ok(rule.try_with_initial(self.initial.unwrap_or(self.burst.0))?)
+        let rule = rule.try_burst(self.burst.0)?;
+        Ok(rule.try_initial(self.initial.unwrap_or(self.burst.0))?)
     }
 
     fn period(&self) -> Option<(&'static str, Period)> {
@@ -76,7 +76,7 @@ impl Rate for Bandwidths {
             })?;
             buckets.push((limit.id.as_deref(), rule));
         }
-        Ok(Self::Rule::try_new(buckets)?)
+        Ok(Self::Rule::try_named(buckets)?)
     }
 }
 
@@ -155,8 +155,8 @@ impl Rate for PenaltyBucket {
             initial: self.initial,
         };
         let rule = Self::Rule::new(bucket.rule()?);
-        let rule = rule.try_with_lockout(self.soft_limit.0, self.lockout.into())?;
-        Ok(rule.with_soft_window(self.soft_window.into()))
+        let rule = rule.try_lockout(self.soft_limit.0, self.lockout.into())?;
+        Ok(rule.soft_window(self.soft_window.into()))
     }
 
     fn period(&self) -> Option<(&'static str, Period)> {

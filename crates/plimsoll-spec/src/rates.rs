@@ -132,7 +132,7 @@ impl Rate for SlidingLog {
 
     fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
         let rule = Self::Rule::new(windowed(self.limit, self.window)?);
-        let rule = rule.try_with_min_gap(self.min_gap.into())?;
+        let rule = rule.try_min_gap(self.min_gap.into())?;
         Ok(if self.count_denied {
             rule.counting_refusals()
         } else {
@@ -242,7 +242,7 @@ impl Rate for Refresh {
 
     fn rule(&self) -> Result<Self::Rule, InvalidSpec> {
         let quota = quota(("limit", self.limit), ("period", self.period))?;
-        Ok(Self::Rule::new(quota).with_max_wait(self.max_wait.into()))
+        Ok(Self::Rule::new(quota).max_wait(self.max_wait.into()))
     }
 
     fn period(&self) -> Option<(&'static str, Period)> {

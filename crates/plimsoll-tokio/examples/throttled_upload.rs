@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 /// A budget of so many bytes per second, of which a hundredth of a second's worth may be saved up.
 pub(crate) fn budget(bytes_per_second: u32, clock: &Clock) -> Budget {
     let bucket = TokenBucket::per_second(bytes_per_second);
-    let gate = Gate::builder(bucket.with_burst((bytes_per_second / 100).max(1)))
+    let gate = Gate::builder(bucket.burst((bytes_per_second / 100).max(1)))
         .queue(Queue::fifo(u32::MAX))
         .clock(clock.clone())
         .build();

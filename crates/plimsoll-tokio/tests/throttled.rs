@@ -174,7 +174,7 @@ fn vectored_writes_are_cut_to_what_is_allowed() {
 #[test]
 fn a_burst_smaller_than_every_buffer_works() {
     let time = ManualClock::new();
-    let gate = queued(TokenBucket::per_second(1000).with_burst(3), &time);
+    let gate = queued(TokenBucket::per_second(1000).burst(3), &time);
     let budget = Budget::new(gate.clone());
     let mut io = Throttled::new(Moody::new([])).writes(&budget);
     let mut write = Box::pin(io.write_all(&[0; 9]));
@@ -185,7 +185,7 @@ fn a_burst_smaller_than_every_buffer_works() {
     assert!(poll(&mut write).is_ready());
     drop(write);
     // It may shrink while connections run.
-    gate.replace(TokenBucket::per_second(1000).with_burst(2), Carry::AsIs);
+    gate.replace(TokenBucket::per_second(1000).burst(2), Carry::AsIs);
     let mut write = Box::pin(io.write_all(&[0; 4]));
     for _ in 0..2 {
         assert!(poll(&mut write).is_pending());
@@ -258,7 +258,7 @@ fn reads_and_writes_have_budgets_of_their_own() {
 #[test]
 fn of_several_budgets_the_narrowest_decides_and_nobody_hoards_the_others() {
     let time = ManualClock::new();
-    let own_gate = queued(TokenBucket::per_second(100).with_burst(50), &time);
+    let own_gate = queued(TokenBucket::per_second(100).burst(50), &time);
     let own = Budget::new(own_gate.clone()).quantum(50);
     let (all_gate, all) = budget(&time);
     let mut io = Throttled::new(Moody::new([])).writes(&own).writes(&all);

@@ -26,9 +26,7 @@ const SIZES: [usize; 6] = [1, 10, 333, 1000, 5000, 100_000];
 /// Connections with buffers of all sizes that read or write all the time, for so many seconds; how much each moved.
 async fn share(sizes: &[usize], seconds: usize) -> Vec<usize> {
     let time = ManualClock::new();
-    let bucket = TokenBucket::per_second(10_000)
-        .with_burst(1000)
-        .with_initial(0);
+    let bucket = TokenBucket::per_second(10_000).burst(1000).initial(0);
     let gate = queued(bucket, &time);
     let budget = Budget::new(gate.clone()).quantum(500);
     let moved: Vec<_> = sizes
@@ -126,7 +124,7 @@ async fn who_has_nothing_to_move_takes_nothing_from_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_forgotten_between_threads() {
     const SIZE: usize = 200_000;
-    let bucket = TokenBucket::per_second(50_000_000).with_burst(20_000);
+    let bucket = TokenBucket::per_second(50_000_000).burst(20_000);
     let gate = Gate::builder(bucket).queue(Queue::fifo(u32::MAX)).build();
     let all = Budget::new(gate.clone()).quantum(3000);
     let tasks = [1_usize, 2, 3, 4, 5, 6].map(|number| {
@@ -211,7 +209,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(steps: &[Step], moving: bool) -> Result<(), TestCaseError> {
     let time = ManualClock::new();
     let (one, two) = (
-        queued(TokenBucket::per_second(1000).with_burst(300), &time),
+        queued(TokenBucket::per_second(1000).burst(300), &time),
         queued(TokenBucket::per_second(700), &time),
     );
     let (narrow, wide) = (

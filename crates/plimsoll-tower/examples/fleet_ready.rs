@@ -32,7 +32,7 @@ pub(crate) async fn run(listener: TcpListener, app: Router) -> io::Result<()> {
 
 #[tokio::main]
 async fn main() -> io::Result<()> {
-    let rate = Keyed::<Address, _>::builder(TokenBucket::per_second(5).with_burst(10))
+    let rate = Keyed::<Address, _>::builder(TokenBucket::per_second(5).burst(10))
         .name("per-address")
         .build();
     let slots = Gate::builder(Concurrency::new(100))

@@ -28,7 +28,7 @@ impl Quoted {
 
 /// Two calls a second, spread evenly, and up to a hundred that wait.
 pub(crate) fn quota() -> Gate<TokenBucket> {
-    let bucket = TokenBucket::greedy(Quota::per_second(2)).with_burst(1);
+    let bucket = TokenBucket::greedy(Quota::per_second(2)).burst(1);
     Gate::builder(bucket)
         .queue(Queue::fifo(100))
         .name("their-quota")

@@ -1,8 +1,23 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Packed, Refusal, Rule};
 
-/// At most so much at once; what is taken is given back.
+/// A limit on what runs at once. Permits are returned when they are dropped.
+///
+/// # What it grants
+///
+/// Up to the limit at once. Nothing is refilled by time: a refused caller cannot know when a permit is returned, so a
+/// refusal names no moment to try again, and a [`Queue`](crate::Queue) is the way to wait.
+///
+/// # What it remembers
+///
+/// How much is left: 8 bytes, decided without a lock and without reading a clock.
+///
+/// # When to choose it
+///
+/// To protect what has a capacity and no rate: connections, workers, memory. Where the right number is unknown or
+/// changes, an [`Adaptive`](crate::adaptive::Adaptive) limit finds it.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Queue};
@@ -40,9 +55,9 @@ impl Concurrency {
     /// If `limit` is 0.
     #[track_caller]
     pub const fn new(limit: u32) -> Self {
-        assert!(limit > 0, "a concurrency limit must be at least 1");
-        Self {
-            limit: AtomicU32::new(limit),
+        match Self::checked(limit) {
+            Ok(concurrency) => concurrency,
+            Err(unmet) => unmet.panic(),
         }
     }
 
@@ -52,10 +67,20 @@ impl Concurrency {
     ///
     /// If `limit` is 0.
     pub fn try_new(limit: u32) -> Result<Self, InvalidLimit> {
+        Self::checked(limit).map_err(|unmet| unmet.with(limit))
+    }
+
+    const fn checked(limit: u32) -> Result<Self, Unmet> {
         if limit == 0 {
-            return Err(InvalidLimit::new("limit", limit, "at least 1"));
+            return Err(Unmet {
+                field: "limit",
+                rule: "at least 1",
+                message: "a concurrency limit must be at least 1",
+            });
         }
-        Ok(Self::new(limit))
+        Ok(Self {
+            limit: AtomicU32::new(limit),
+        })
     }
 
     /// Changes the limit. What is taken stays taken: after a shrink nothing is granted until enough

@@ -46,6 +46,25 @@ impl InvalidLimit {
     }
 }
 
+/// A check that failed, in a form that constant functions can return: what `new` panics with and `try_new` reports.
+#[derive(Clone, Copy)]
+pub(crate) struct Unmet {
+    pub(crate) field: &'static str,
+    pub(crate) rule: &'static str,
+    pub(crate) message: &'static str,
+}
+
+impl Unmet {
+    #[track_caller]
+    pub(crate) const fn panic(self) -> ! {
+        panic!("{}", self.message)
+    }
+
+    pub(crate) fn with(self, value: impl fmt::Display) -> InvalidLimit {
+        InvalidLimit::new(self.field, value, self.rule)
+    }
+}
+
 impl fmt::Display for InvalidLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use crate::InvalidLimit;
+use crate::invalid::Unmet;
 
 /// So many units in so much time.
 ///
@@ -31,17 +32,9 @@ impl Quota {
     /// outside there is [`try_new`](Self::try_new).
     #[track_caller]
     pub const fn new(units: u32, period: Duration) -> Self {
-        assert!(units > 0, "a quota needs at least 1 unit");
-        let nanos = period.as_nanos();
-        assert!(nanos > 0, "the period of a quota must not be zero");
-        assert!(
-            nanos <= LONGEST as u128,
-            "the period of a quota must be at most 146 years"
-        );
-        #[expect(clippy::cast_possible_truncation, reason = "checked in the line above")]
-        Self {
-            units,
-            nanos: nanos as u64,
+        match Self::checked(units, period) {
+            Ok(quota) => quota,
+            Err(unmet) => unmet.panic(),
         }
     }
 
@@ -51,18 +44,41 @@ impl Quota {
     ///
     /// If `units` is 0, or `period` is zero or longer than 146 years.
     pub fn try_new(units: u32, period: Duration) -> Result<Self, InvalidLimit> {
+        Self::checked(units, period).map_err(|unmet| match unmet.field {
+            "limit" => unmet.with(units),
+            _ => unmet.with(format_args!("{period:?}")),
+        })
+    }
+
+    const fn checked(units: u32, period: Duration) -> Result<Self, Unmet> {
         if units == 0 {
-            return Err(InvalidLimit::new("limit", units, "at least 1"));
+            return Err(Unmet {
+                field: "limit",
+                rule: "at least 1",
+                message: "a quota needs at least 1 unit",
+            });
         }
-        match u64::try_from(period.as_nanos()) {
-            Ok(0) => Err(InvalidLimit::new("period", "0ns", "at least 1ns")),
-            Ok(nanos) if nanos <= LONGEST => Ok(Self { units, nanos }),
-            _ => Err(InvalidLimit::new(
-                "period",
-                format!("{period:?}"),
-                "at most 146 years",
-            )),
+        let nanos = period.as_nanos();
+        if nanos == 0 {
+            return Err(Unmet {
+                field: "period",
+                rule: "at least 1ns",
+                message: "the period of a quota must not be zero",
+            });
         }
+        if nanos > LONGEST as u128 {
+            return Err(Unmet {
+                field: "period",
+                rule: "at most 146 years",
+                message: "the period of a quota must be at most 146 years",
+            });
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "checked in the lines above"
+        )]
+        let nanos = nanos as u64;
+        Ok(Self { units, nanos })
     }
 
     /// `units` per second.

@@ -187,7 +187,7 @@ fn refusing_at_a_full_queue_allocates_nothing() {
 fn the_refusal_of_one_of_several_allocates_nothing() {
     let time = ManualClock::new();
     let mut members = without_sliding(every(PLENTY, None, &time.clock()));
-    let empty = TokenBucket::per_second(5).with_initial(0);
+    let empty = TokenBucket::per_second(5).initial(0);
     members.insert(
         1,
         Arc::new(Gate::builder(empty).clock(time.clock()).build()),

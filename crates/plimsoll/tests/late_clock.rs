@@ -135,7 +135,7 @@ fn what_is_undone_at_once_is_undone_exactly_though_the_clock_is_late() {
 /// limiter used up the others.
 #[test]
 fn whoever_is_refused_by_one_of_several_takes_nothing_from_the_others() {
-    let rate = || Arc::new(Gate::new(TokenBucket::per_second(1000).with_burst(500)));
+    let rate = || Arc::new(Gate::new(TokenBucket::per_second(1000).burst(500)));
     for behind_lock in [false, true] {
         let (bucket, other) = (rate(), rate());
         let full = Arc::new(Gate::new(Concurrency::new(1)));

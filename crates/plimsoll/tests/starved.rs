@@ -109,7 +109,7 @@ fn a_log_holds_in_real_time_on_a_starved_machine() {
 #[test]
 fn a_bucket_holds_in_real_time_on_a_starved_machine() {
     holds(|| {
-        let grants = granted_by(TokenBucket::per_second(1000).with_burst(100));
+        let grants = granted_by(TokenBucket::per_second(1000).burst(100));
         assert!(grants.len() >= 100, "{}", grants.len());
         for millis in [1, 10, 50, 200, 600] {
             let span = Duration::from_millis(millis);

@@ -234,7 +234,7 @@ fn a_limit_that_is_resized_under_load_ends_up_as_it_was_set() {
 fn nobody_is_refused_by_the_word_of_an_earlier_epoch() {
     let time = ManualClock::new();
     let quota = Quota::new(u32::MAX, Duration::from_nanos(1_000_000_007));
-    let rule = TokenBucket::greedy(quota).with_burst(1000);
+    let rule = TokenBucket::greedy(quota).burst(1000);
     let gate = Gate::builder(rule).clock(time.clock()).build();
     let refused = AtomicU64::new(0);
     let (start, end) = (Barrier::new(2), Barrier::new(2));

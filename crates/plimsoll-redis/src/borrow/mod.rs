@@ -147,7 +147,7 @@ impl Lent {
         let wrong = |what: &str, rule| Err(InvalidLimit::new("borrow", what, rule));
         let refuses_quietly = match &rule.shape {
             Shape::Concurrency { .. } => return wrong("leases", "a rate"),
-            Shape::SlidingLog(log) if !log.min_gap().is_zero() => {
+            Shape::SlidingLog(log) if !log.gap().is_zero() => {
                 return wrong("a log with gaps", "a rate without gaps");
             }
             Shape::SlidingLog(log) => !log.counts_refusals(),

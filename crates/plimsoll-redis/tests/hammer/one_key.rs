@@ -37,7 +37,7 @@ fn small(number: u64) -> u32 {
 }
 
 fn rule(rate: &str) -> RedisRule {
-    let bucket = |(rate, burst)| TokenBucket::per_second(small(rate)).with_burst(small(burst));
+    let bucket = |(rate, burst)| TokenBucket::per_second(small(rate)).burst(small(burst));
     let quota = |units| Quota::per_second(small(units));
     match rate {
         "bucket" => bucket(BUCKET).into(),

@@ -150,7 +150,7 @@ fn of_sliding_logs() {
     compare('l', SlidingLog::new(second(10)));
     compare('l', SlidingLog::new(second(10)).counting_refusals());
     let gap = Duration::from_millis(3);
-    compare('l', SlidingLog::new(second(10)).with_min_gap(gap));
+    compare('l', SlidingLog::new(second(10)).min_gap(gap));
 }
 
 #[test]

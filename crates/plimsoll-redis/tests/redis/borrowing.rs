@@ -345,7 +345,7 @@ fn only_rates_without_gaps_can_be_borrowed() {
         built.err().map(|invalid| invalid.to_string())
     };
     let quota = Quota::per_minute(10);
-    let gaps = SlidingLog::new(quota).with_min_gap(Duration::from_secs(1));
+    let gaps = SlidingLog::new(quota).min_gap(Duration::from_secs(1));
     let text = refused(Concurrency::new(1).into(), Borrow::new());
     assert_eq!(text.as_deref(), Some("`borrow` is leases: expected a rate"));
     assert!(refused(gaps.into(), Borrow::new()).is_some());

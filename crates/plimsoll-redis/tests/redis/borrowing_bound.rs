@@ -246,7 +246,7 @@ fn of_sliding_counters() {
 
 #[test]
 fn of_token_buckets_in_spans_of_all_lengths() {
-    let bucket = TokenBucket::greedy(QUOTA).with_burst(100);
+    let bucket = TokenBucket::greedy(QUOTA).burst(100);
     holds(bucket, |members| {
         let mut worst = (0, u32::MAX);
         for millis in [1, 10, 50, 200, 1000] {

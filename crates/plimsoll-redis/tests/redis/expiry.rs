@@ -125,7 +125,7 @@ async fn a_bucket_that_begins_empty_fills_even_if_its_first_callers_are_refused(
     let server = Server::start();
     let time = ManualClock::new();
     let store = server.store().clock(time.clock()).open().expect("a store");
-    let rule = TokenBucket::per_second(10).with_initial(0);
+    let rule = TokenBucket::per_second(10).initial(0);
     let limiter = store.limiter("slow start", rule).expect("a limit");
     assert!(!decide(&limiter, 1).await.is_granted());
     time.advance(Duration::from_millis(300));
@@ -139,19 +139,16 @@ async fn monstrous_limits_work_by_the_clock_of_the_server() {
     let store = server.store().open().expect("a store");
     let longest = Quota::new(1, Duration::from_nanos(1 << 62));
     let most = Quota::new(u32::MAX, Duration::from_nanos(1 << 62));
-    let bucket = |quota| TokenBucket::greedy(quota).with_burst(u32::MAX);
-    let deep = TokenBucket::interval(longest).with_burst(u32::MAX);
+    let bucket = |quota| TokenBucket::greedy(quota).burst(u32::MAX);
+    let deep = TokenBucket::interval(longest).burst(u32::MAX);
     let rules: [(&str, RedisRule); 8] = [
         ("greedy", bucket(longest).into()),
-        ("fast", bucket(most).with_initial(u32::MAX - 1).into()),
+        ("fast", bucket(most).initial(u32::MAX - 1).into()),
         ("interval", deep.into()),
         ("window", FixedWindow::new(most).into()),
         ("segments", SlidingWindow::new(most, 1023).into()),
         ("counter", SlidingCounter::new(most).into()),
-        (
-            "log",
-            SlidingLog::new(most).with_min_gap(most.period()).into(),
-        ),
+        ("log", SlidingLog::new(most).min_gap(most.period()).into()),
         ("leases", Concurrency::new(u32::MAX).into()),
     ];
     for (name, rule) in rules {
@@ -272,9 +269,6 @@ async fn a_bucket_changes_its_style_and_keeps_what_is_missing() {
     assert!(decide(&limiter(greedy.clone()), 7).await.is_granted());
     let seen = limiter(interval).look(KEY).await.expect("a look");
     assert_eq!((seen.available, seen.in_use), (3, 7));
-    let seen = limiter(greedy.with_burst(5))
-        .look(KEY)
-        .await
-        .expect("a look");
+    let seen = limiter(greedy.burst(5)).look(KEY).await.expect("a look");
     assert_eq!((seen.available, seen.in_use), (0, 5));
 }

@@ -184,7 +184,7 @@ fn of_sliding_counters() {
 fn of_sliding_logs() {
     compare((quotas(), 0..3_u64).prop_map(|(quota, gap)| {
         let gap = Duration::from_nanos(nanos(quota) / 9 * gap);
-        (SlidingLog::new(quota).with_min_gap(gap), nanos(quota))
+        (SlidingLog::new(quota).min_gap(gap), nanos(quota))
     }));
 }
 
@@ -195,7 +195,7 @@ fn buckets() -> impl Strategy<Value = TokenBucket> {
         } else {
             TokenBucket::interval(quota)
         };
-        bucket.with_burst(burst)
+        bucket.burst(burst)
     })
 }
 

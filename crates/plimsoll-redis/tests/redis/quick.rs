@@ -206,7 +206,7 @@ fn sliding_counters_are_kept_the_same_both_ways() {
 #[test]
 fn token_buckets_are_kept_the_same_both_ways() {
     compare('b', |quota, burst| {
-        TokenBucket::greedy(quota).with_burst(burst).into()
+        TokenBucket::greedy(quota).burst(burst).into()
     });
 }
 

@@ -79,10 +79,10 @@ fn buckets() -> impl Strategy<Value = TokenBucket> {
             } else {
                 TokenBucket::interval(quota)
             };
-            let bucket = bucket.with_burst(burst);
+            let bucket = bucket.burst(burst);
             (fill < 1 << 60).then(|| match initial {
-                0 => bucket.with_initial(0),
-                1 => bucket.with_initial(burst / 2),
+                0 => bucket.initial(0),
+                1 => bucket.initial(burst / 2),
                 _ => bucket,
             })
         },
@@ -271,7 +271,7 @@ fn sliding_logs() {
     compare(
         (quotas(), 0..4_u64, any::<bool>()).prop_map(|(quota, gap, counts)| {
             let gap = Duration::from_nanos(nanos(quota) / 7 * gap);
-            let rule = SlidingLog::new(quota).with_min_gap(gap);
+            let rule = SlidingLog::new(quota).min_gap(gap);
             let rule = if counts {
                 rule.counting_refusals()
             } else {

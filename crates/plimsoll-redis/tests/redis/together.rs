@@ -76,7 +76,7 @@ fn all_answers_as_in_memory() {
         let time = ManualClock::new();
         let store = server.store().clock(time.clock()).open().expect("a store");
         let second = |units| Quota::new(units, Duration::from_millis(1100));
-        let log = SlidingLog::new(second(7)).with_min_gap(Duration::from_millis(3));
+        let log = SlidingLog::new(second(7)).min_gap(Duration::from_millis(3));
         let log = log.counting_refusals();
         let (mut here, mut there) = (Vec::<Arc<dyn Limiter>>::new(), Vec::new());
         macro_rules! both {

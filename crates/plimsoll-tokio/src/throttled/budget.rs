@@ -18,7 +18,7 @@ const QUANTUM: u32 = 16 << 10;
 /// let simple = Budget::per_second(1_000_000);
 ///
 /// // The same rate, but never more than 64 KiB at once, in small pieces.
-/// let bucket = TokenBucket::per_second(1_000_000).with_burst(64 << 10);
+/// let bucket = TokenBucket::per_second(1_000_000).burst(64 << 10);
 /// let gate = Gate::builder(bucket).queue(Queue::fifo(u32::MAX)).name("uploads").build();
 /// let even = Budget::new(gate).quantum(1024);
 /// ```

@@ -48,7 +48,7 @@ pub fn try_per_address(rate: u32, burst: u32) -> Result<PerAddressLayer, Invalid
     if rate == 0 {
         return Err(InvalidLimit::new("rate", rate, "at least 1"));
     }
-    let bucket = TokenBucket::greedy(Quota::per_second(rate)).try_with_burst(burst)?;
+    let bucket = TokenBucket::greedy(Quota::per_second(rate)).try_burst(burst)?;
     let keyed = Keyed::<Address, _>::builder(bucket)
         .name("per-address")
         .build();

@@ -156,7 +156,7 @@ async fn declared_without_policies_is_limited_all_the_same() {
 #[tokio::test]
 async fn what_declares_nothing_shares_the_fallback() {
     let time = ManualClock::new();
-    let built = policies(&time).fallback(TokenBucket::per_second(1).with_burst(3));
+    let built = policies(&time).fallback(TokenBucket::per_second(1).burst(3));
     let app: Router = Router::new()
         .route("/", get(hello))
         .route("/other", get(hello))
@@ -244,7 +244,7 @@ async fn a_router_nested_as_a_service_keeps_the_fallback_too() {
     let inner: Router = Router::new()
         .route("/declared", get(hello).limited(128.0, 64.0))
         .route("/not", get(hello));
-    let built = policies(&time).fallback(TokenBucket::per_second(1).with_burst(5));
+    let built = policies(&time).fallback(TokenBucket::per_second(1).burst(5));
     let app: Router = Router::new()
         .nest("/nested", inner.clone())
         .nest_service("/service", inner)
@@ -256,7 +256,7 @@ async fn a_router_nested_as_a_service_keeps_the_fallback_too() {
 
 #[tokio::test]
 async fn a_limit_further_out_is_not_charged_for_what_a_handler_refuses_if_told() {
-    let rate = Keyed::<Address, _>::builder(TokenBucket::per_second(1).with_burst(3));
+    let rate = Keyed::<Address, _>::builder(TokenBucket::per_second(1).burst(3));
     let rate = rate.clock(ManualClock::new().clock()).build();
     let outer = HttpLimitLayer::new(RequestLimit::by_key(rate, Peer::new()));
     let app: Router = Router::new()

@@ -330,7 +330,7 @@ impl Subscriber for Notes {
 #[test]
 fn every_refusal_is_one_event() {
     let time = ManualClock::new();
-    let rate = Gate::builder(TokenBucket::per_second(2).with_burst(1));
+    let rate = Gate::builder(TokenBucket::per_second(2).burst(1));
     let rate = rate.name("rate").clock(time.clock()).build();
     let slots = Gate::new(Concurrency::new(1));
     let layer = HttpLimitLayer::new(RequestLimit::new(slots)).and(RequestLimit::new(rate));

@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn standing_is_the_same_by_the_word_and_behind_the_lock() {
         let time = ManualClock::new();
-        let gate = Gate::builder(TokenBucket::per_second(10).with_burst(20));
+        let gate = Gate::builder(TokenBucket::per_second(10).burst(20));
         let gate = gate.clock(time.clock()).build();
         for _ in 0..20 {
             gate.try_acquire(1).unwrap().forget();

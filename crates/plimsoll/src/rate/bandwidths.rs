@@ -4,7 +4,19 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 
 /// Several token buckets that must all grant: 10 a second *and* 500 an hour.
 ///
-/// All or none is taken, under one lock, so that none of them is ever charged for a refusal of another.
+/// # What it grants
+///
+/// What all buckets have. A cost is taken from all of them or from none, in one step, so no bucket is charged for the
+/// refusal of another; the limit is the smallest burst.
+///
+/// # What it remembers
+///
+/// The filling of each bucket: 32 bytes each, on the heap.
+///
+/// # When to choose it
+///
+/// For a short limit on bursts and a long one on volume, of one kind of cost. [`All`](crate::All) joins limiters of
+/// different kinds, with queues and names of their own.
 ///
 /// ```
 /// use plimsoll::{Bandwidths, Gate, Quota, TokenBucket};
@@ -39,10 +51,19 @@ impl Bandwidths {
     /// If there are none.
     #[track_caller]
     pub fn new(buckets: impl IntoIterator<Item = TokenBucket>) -> Self {
-        match Self::try_new(buckets.into_iter().map(|bucket| (None, bucket))) {
+        match Self::try_new(buckets) {
             Ok(bandwidths) => bandwidths,
             Err(invalid) => panic!("{invalid}"),
         }
+    }
+
+    /// All of `buckets`.
+    ///
+    /// # Errors
+    ///
+    /// If there are none.
+    pub fn try_new(buckets: impl IntoIterator<Item = TokenBucket>) -> Result<Self, InvalidLimit> {
+        Self::try_named(buckets.into_iter().map(|bucket| (None, bucket)))
     }
 
     /// All of `buckets`, each with an id or without: on a [change](crate::Gate::replace), buckets of the
@@ -51,7 +72,7 @@ impl Bandwidths {
     /// # Errors
     ///
     /// If there are none, or an id is used twice.
-    pub fn try_new<'a>(
+    pub fn try_named<'a>(
         buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>,
     ) -> Result<Self, InvalidLimit> {
         let mut known: Vec<Bandwidth> = Vec::new();
@@ -77,6 +98,20 @@ impl Bandwidths {
     /// The buckets that must all grant.
     pub fn buckets(&self) -> impl Iterator<Item = &TokenBucket> {
         self.rules()
+    }
+
+    pub(super) fn try_map<E>(
+        &self,
+        change: impl Fn(&TokenBucket) -> Result<TokenBucket, E>,
+    ) -> Result<Self, E> {
+        let each = self.buckets.iter().map(|bandwidth| {
+            Ok(Bandwidth {
+                id: bandwidth.id.clone(),
+                bucket: change(&bandwidth.bucket)?,
+            })
+        });
+        let buckets = each.collect::<Result<_, E>>()?;
+        Ok(Self { buckets })
     }
 
     fn rules(&self) -> impl Iterator<Item = &TokenBucket> {

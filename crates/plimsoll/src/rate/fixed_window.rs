@@ -4,16 +4,36 @@ use super::arithmetic::clipped;
 use super::period::Period;
 use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 
-/// So many in each window; a new window starts from nothing.
+/// A count that starts from zero in each window: 100 a minute.
 ///
-/// Cheap and easy to explain, but up to twice the limit can pass around a border between windows. Use
-/// it when a contract speaks of windows.
+/// # What it grants
+///
+/// Up to the limit in each window, whenever in the window it is asked. Around the border between two windows up to twice
+/// the limit can pass in a moment: all of the old window at its end, all of the new one at its beginning.
+///
+/// # What it remembers
+///
+/// The number of the window and what was taken in it: 8 bytes, decided without a lock. A refund returns what was taken
+/// in the same window; what was taken in an earlier one went with it.
+///
+/// # When to choose it
+///
+/// When a contract speaks of windows, or when many processes must agree on when a limit renews: windows
+/// [aligned to the epoch](Self::aligned_to_epoch) begin at the same moments everywhere. Otherwise a
+/// [`TokenBucket`](crate::TokenBucket) is as cheap and has no borders, and a [`SlidingWindow`](crate::SlidingWindow)
+/// grants no more than the limit in any window.
 ///
 /// ```
-/// use plimsoll::{FixedWindow, Gate, Quota};
+/// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
+/// use std::time::Duration;
 ///
-/// let gate = Gate::new(FixedWindow::new(Quota::per_minute(100)));
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(FixedWindow::new(Quota::per_minute(100))).clock(time.clock()).build();
+/// time.advance(Duration::from_secs(59));
 /// assert!(gate.try_acquire(100).is_ok());
+/// assert_eq!(gate.try_acquire(1).unwrap_err().retry_after(), Some(Duration::from_secs(1)));
+/// time.advance(Duration::from_secs(1));
+/// assert!(gate.try_acquire(100).is_ok(), "the next window");
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | [`TokenBucket`] | one point in time | its burst | 8 |
 //! | [`Bandwidths`] | the same for each of several | the least of their bursts | 32 each |
-//! | [`PenaltyBucket`] | the same, and refusals | its burst, or nothing to the importunate | 64 |
+//! | [`PenaltyBucket`] | the same, and refusals | its burst, or nothing during a lockout | 64 |
 //! | [`Smooth`] | permits stored and the time of the next | what it stored, and one | 32 |
 //! | [`FixedWindow`] | what was taken in this window | its limit, twice around a border | 8 |
 //! | [`SlidingWindow`] | what was taken, by segment | its limit | 4 a segment |
@@ -17,6 +17,12 @@
 //!
 //! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at
 //! once; see [`Concurrency`](crate::Concurrency).
+//!
+//! Methods that change a setting are named for it and return the rule: `TokenBucket::per_second(100).burst(20)`. Where a
+//! setting can be wrong there are two methods with one check: the plain one panics, for numbers that are written in
+//! code, and the one with `try_` reports an [`InvalidLimit`](crate::InvalidLimit), for numbers from outside.
+//!
+//! [`Share`] divides a rule among processes. A rule of your own implements [`Rule`](crate::Rule).
 
 mod arithmetic;
 mod bandwidths;
@@ -24,6 +30,7 @@ mod fixed_window;
 mod penalty_bucket;
 mod period;
 mod refresh;
+mod share;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
@@ -34,6 +41,7 @@ pub use bandwidths::{Bandwidths, Fillings};
 pub use fixed_window::{FixedWindow, Window};
 pub use penalty_bucket::{Penalty, PenaltyBucket};
 pub use refresh::{Cycle, Refresh};
+pub use share::Share;
 pub use sliding_counter::{Counts, SlidingCounter};
 pub use sliding_log::{Log, SlidingLog};
 pub use sliding_window::{Segments, SlidingWindow};

@@ -1,19 +1,33 @@
 use std::time::Duration;
 
 use super::token_bucket::{Filling, TokenBucket};
+use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule, Unpacked};
 
-/// A token bucket that locks out those who do not stop asking.
+/// A token bucket that locks out callers who do not stop asking.
 ///
-/// A refusal soon after the one before counts; after so many the door is closed for a while, whatever the
-/// bucket holds by then: nothing is available, and what is reserved meanwhile waits for the end of the lockout. Being
-/// granted or reserving anything starts the count anew. Refusals during a lockout do not extend it.
+/// # What it grants
+///
+/// What its bucket grants, except during a lockout. A refusal counts if it comes within the
+/// [soft window](Self::soft_window) of the one before; at the `soft_limit`th in a row the limit is locked for the
+/// [lockout](Self::lockout), whatever the bucket holds by then. Nothing is available meanwhile, and reservations wait
+/// for the end of the lockout. A grant or a reservation starts the count anew. Refusals during a lockout do not
+/// extend it.
+///
+/// # What it remembers
+///
+/// The bucket, the number of refusals in a row, the last of them and the end of the lockout: 64 bytes.
+///
+/// # When to choose it
+///
+/// Against clients that retry in a loop: with one limit per client, their refusals become cheap for the server and
+/// costly for them. A [`SlidingLog`](crate::SlidingLog) that counts refusals is the gentler form.
 ///
 /// ```
 /// use plimsoll::{Gate, PenaltyBucket, Reason, TokenBucket};
 /// use std::time::Duration;
 ///
-/// let rule = PenaltyBucket::new(TokenBucket::per_second(1)).with_lockout(2, Duration::from_secs(30));
+/// let rule = PenaltyBucket::new(TokenBucket::per_second(1)).lockout(2, Duration::from_secs(30));
 /// let gate = Gate::new(rule);
 /// assert!(gate.try_acquire(1).is_ok());
 /// assert_eq!(gate.try_acquire(1).unwrap_err().reason(), Reason::SoftThrottle);
@@ -54,11 +68,11 @@ impl PenaltyBucket {
     ///
     /// If `soft_limit` is 0: nobody is locked out before the first refusal.
     #[track_caller]
-    pub const fn with_lockout(mut self, soft_limit: u32, lockout: Duration) -> Self {
-        assert!(soft_limit > 0, "a lockout needs at least 1 refusal");
-        self.soft_limit = soft_limit;
-        self.lockout = lockout;
-        self
+    pub const fn lockout(self, soft_limit: u32, lockout: Duration) -> Self {
+        match self.checked_lockout(soft_limit, lockout) {
+            Ok(bucket) => bucket,
+            Err(unmet) => unmet.panic(),
+        }
     }
 
     /// Locks out for `lockout` at the `soft_limit`th refusal in a row. A lockout of zero never locks.
@@ -66,19 +80,26 @@ impl PenaltyBucket {
     /// # Errors
     ///
     /// If `soft_limit` is 0: nobody is locked out before the first refusal.
-    pub fn try_with_lockout(
-        self,
-        soft_limit: u32,
-        lockout: Duration,
-    ) -> Result<Self, InvalidLimit> {
+    pub fn try_lockout(self, soft_limit: u32, lockout: Duration) -> Result<Self, InvalidLimit> {
+        let bucket = self.checked_lockout(soft_limit, lockout);
+        bucket.map_err(|unmet| unmet.with(soft_limit))
+    }
+
+    const fn checked_lockout(mut self, soft_limit: u32, lockout: Duration) -> Result<Self, Unmet> {
         if soft_limit == 0 {
-            return Err(InvalidLimit::new("soft_limit", soft_limit, "at least 1"));
+            return Err(Unmet {
+                field: "soft_limit",
+                rule: "at least 1",
+                message: "a lockout needs at least 1 refusal",
+            });
         }
-        Ok(self.with_lockout(soft_limit, lockout))
+        self.soft_limit = soft_limit;
+        self.lockout = lockout;
+        Ok(self)
     }
 
     /// Counts refusals as in a row if each comes within `soft_window` of the one before.
-    pub const fn with_soft_window(mut self, soft_window: Duration) -> Self {
+    pub const fn soft_window(mut self, soft_window: Duration) -> Self {
         self.soft_window = soft_window;
         self
     }

@@ -3,17 +3,28 @@ use std::time::Duration;
 use super::period::Period;
 use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
-/// So many in each cycle, and a reservation may reach into cycles to come.
+/// Permits that are renewed at the start of each cycle; a reservation may reach into cycles to come.
 ///
-/// Like a [`FixedWindow`](crate::FixedWindow) in debt: what was reserved ahead is missing from the
-/// cycles it was reserved in. Idle cycles add nothing.
+/// # What it grants
+///
+/// Up to the limit in each cycle. A [reservation](crate::Gate::reserve) may take from later cycles, as far ahead as
+/// [`max_wait`](Self::max_wait) allows, and what it took is missing from them. Idle cycles add nothing.
+///
+/// # What it remembers
+///
+/// The number of the cycle and what is left in it, below zero if later cycles are in debt: 16 bytes and the origin.
+///
+/// # When to choose it
+///
+/// To behave as the rate limiters of other ecosystems that renew permits by cycle and let threads wait for the next. For
+/// new code a [`TokenBucket`](crate::TokenBucket) can be reserved from as well, and does not renew all at once.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, Refresh};
 /// use std::time::Duration;
 ///
 /// let time = ManualClock::new();
-/// let rule = Refresh::new(Quota::per_second(5)).with_max_wait(Duration::from_secs(2));
+/// let rule = Refresh::new(Quota::per_second(5)).max_wait(Duration::from_secs(2));
 /// let gate = Gate::builder(rule).clock(time.clock()).build();
 /// let first = gate.reserve(5)?;
 /// assert_eq!(gate.reserve(5)?.wait(), Some(Duration::from_secs(1)));
@@ -48,7 +59,7 @@ impl Refresh {
     }
 
     /// Lets reservations wait for up to `max_wait`.
-    pub const fn with_max_wait(mut self, max_wait: Duration) -> Self {
+    pub const fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
         self
     }

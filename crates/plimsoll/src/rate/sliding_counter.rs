@@ -4,16 +4,33 @@ use super::arithmetic::clipped;
 use super::period::Period;
 use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
-/// So many in a sliding window, estimated from two counts.
+/// A sliding window estimated from two counts: that of the current window and that of the one before.
 ///
-/// What was taken in the window before the current one is taken to have been spread evenly, and fades as the
-/// current window passes. Two numbers instead of a log; the error is how uneven the traffic really was.
+/// # What it grants
+///
+/// About the limit in any window. What was taken in the previous window is assumed to have been spread evenly over it,
+/// and counts for less as the current window passes: 15 seconds into a minute, three quarters of it. Traffic that was
+/// uneven makes the estimate wrong by as much as it was uneven.
+///
+/// # What it remembers
+///
+/// Two counts and the number of the window, whatever the limit: 16 bytes and the origin.
+///
+/// # When to choose it
+///
+/// When a sliding window is wanted for very many keys and an estimate will do. [`SlidingWindow`](crate::SlidingWindow)
+/// never grants more than its limit, for four bytes a segment.
 ///
 /// ```
-/// use plimsoll::{Gate, Quota, SlidingCounter};
+/// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
+/// use std::time::Duration;
 ///
-/// let gate = Gate::new(SlidingCounter::new(Quota::per_minute(100)));
-/// assert!(gate.try_acquire(100).is_ok());
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(SlidingCounter::new(Quota::per_minute(100))).clock(time.clock()).build();
+/// gate.try_acquire(100)?;
+/// time.advance(Duration::from_secs(75));
+/// assert_eq!(gate.snapshot().available(), 25, "three quarters still count");
+/// # Ok::<(), plimsoll::Denied>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

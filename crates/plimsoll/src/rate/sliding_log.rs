@@ -5,11 +5,22 @@ use super::arithmetic::clipped;
 use crate::moment::saturating_nanos;
 use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked};
 
-/// So many in any window, counted exactly: every single time is remembered.
+/// An exact sliding window: the moment of every take is remembered until it has left the window.
 ///
-/// The most precise window and the most expensive: 16 bytes for each time at which anything was taken
-/// and that is still in the window. Of what is counted only the newest can matter, as much as the limit, so there
-/// are never more times than that, however many refusals are counted.
+/// # What it grants
+///
+/// Up to the limit in any window, to the nanosecond; and, with a [minimum gap](Self::min_gap), nothing sooner than
+/// that after the take before. It can [count refusals](Self::counting_refusals) too, so that a caller who does not stop
+/// asking is refused until it stops.
+///
+/// # What it remembers
+///
+/// 16 bytes for each moment at which anything was taken that is still in the window. Only the newest units can matter,
+/// as many as the limit, so there are never more moments than that, however many refusals are counted.
+///
+/// # When to choose it
+///
+/// For small limits that must be exact: log-ins, password resets, messages to one person.
 ///
 /// ```
 /// use plimsoll::{Gate, Quota, SlidingLog};
@@ -17,7 +28,7 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked}
 ///
 /// // Three login attempts in ten minutes, a second apart. Failed attempts count.
 /// let rule = SlidingLog::new(Quota::new(3, Duration::from_secs(600)))
-///     .with_min_gap(Duration::from_secs(1))
+///     .min_gap(Duration::from_secs(1))
 ///     .counting_refusals();
 /// let gate = Gate::new(rule);
 /// assert!(gate.try_acquire(1).is_ok());
@@ -108,8 +119,8 @@ impl SlidingLog {
     ///
     /// If `min_gap` is longer than the window: it alone would decide.
     #[track_caller]
-    pub fn with_min_gap(self, min_gap: Duration) -> Self {
-        match self.try_with_min_gap(min_gap) {
+    pub fn min_gap(self, min_gap: Duration) -> Self {
+        match self.try_min_gap(min_gap) {
             Ok(log) => log,
             Err(invalid) => panic!("{invalid}"),
         }
@@ -120,7 +131,7 @@ impl SlidingLog {
     /// # Errors
     ///
     /// If `min_gap` is longer than the window: it alone would decide.
-    pub fn try_with_min_gap(mut self, min_gap: Duration) -> Result<Self, InvalidLimit> {
+    pub fn try_min_gap(mut self, min_gap: Duration) -> Result<Self, InvalidLimit> {
         let nanos = saturating_nanos(min_gap);
         if nanos > self.window {
             return Err(InvalidLimit::new(
@@ -146,7 +157,7 @@ impl SlidingLog {
 
     /// The least time between two grants.
     #[must_use]
-    pub const fn min_gap(&self) -> Duration {
+    pub const fn gap(&self) -> Duration {
         Duration::from_nanos(self.min_gap)
     }
 

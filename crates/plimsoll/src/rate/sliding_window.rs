@@ -2,19 +2,37 @@ use std::time::Duration;
 
 use super::arithmetic::clipped;
 use super::period::Period;
+use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule, Unpacked};
 
-/// So many in a window that slides on by segments.
+/// A window that slides on in steps: what was taken is counted by segment.
 ///
-/// What was taken is counted by segment; a segment's count leaves when the window has moved past it.
-/// More segments follow the true sliding window more closely and remember more: four bytes each.
+/// # What it grants
+///
+/// Up to the limit in any window, never more. What was taken becomes available again when the window has moved past its
+/// whole segment, so up to one segment later than it could: with 12 segments a minute, up to five seconds late.
+///
+/// # What it remembers
+///
+/// One count for each segment: four bytes each. More segments follow the true sliding window more closely.
+///
+/// # When to choose it
+///
+/// When a contract speaks of *any* minute and the borders of a [`FixedWindow`](crate::FixedWindow) do not do. For limits
+/// of a few units a [`SlidingLog`](crate::SlidingLog) is exact and not larger.
 ///
 /// ```
-/// use plimsoll::{Gate, Quota, SlidingWindow};
+/// use plimsoll::{Gate, ManualClock, Quota, SlidingWindow};
+/// use std::time::Duration;
 ///
-/// // At most 100 in any minute, give or take the five seconds of a segment.
-/// let gate = Gate::new(SlidingWindow::new(Quota::per_minute(100), 12));
-/// assert!(gate.try_acquire(100).is_ok());
+/// let time = ManualClock::new();
+/// let rule = SlidingWindow::new(Quota::per_minute(100), 12);
+/// let gate = Gate::builder(rule).clock(time.clock()).build();
+/// time.advance(Duration::from_secs(12));
+/// gate.try_acquire(100)?;
+/// // Taken in the segment that began at 10 s, which the window leaves at 70 s.
+/// assert_eq!(gate.try_acquire(1).unwrap_err().retry_after(), Some(Duration::from_secs(58)));
+/// # Ok::<(), plimsoll::Denied>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -67,26 +85,9 @@ impl SlidingWindow {
     /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
     #[track_caller]
     pub const fn new(quota: Quota, segments: u32) -> Self {
-        assert!(segments > 0, "a window needs at least 1 segment");
-        assert!(
-            segments <= MOST_SEGMENTS,
-            "a window has at most 65536 segments"
-        );
-        assert!(
-            segments as u64 <= quota.nanos(),
-            "a segment must last at least 1ns"
-        );
-        let segment = quota.nanos() / segments as u64;
-        Self {
-            limit: quota.units(),
-            window: quota.nanos(),
-            segments,
-            segment: if segment * segments as u64 == quota.nanos() {
-                Some(Period::new(segment))
-            } else {
-                None
-            },
-            origin: Moment::ORIGIN,
+        match Self::checked(quota, segments) {
+            Ok(window) => window,
+            Err(unmet) => unmet.panic(),
         }
     }
 
@@ -96,14 +97,36 @@ impl SlidingWindow {
     ///
     /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
     pub fn try_new(quota: Quota, segments: u32) -> Result<Self, InvalidLimit> {
+        Self::checked(quota, segments).map_err(|unmet| unmet.with(segments))
+    }
+
+    const fn checked(quota: Quota, segments: u32) -> Result<Self, Unmet> {
         if segments == 0 || segments > MOST_SEGMENTS {
-            return Err(InvalidLimit::new("segments", segments, "1 to 65536"));
+            return Err(Unmet {
+                field: "segments",
+                rule: "1 to 65536",
+                message: "a window has 1 to 65536 segments",
+            });
         }
-        if u64::from(segments) > quota.nanos() {
-            let rule = "at most one for each nanosecond of the window";
-            return Err(InvalidLimit::new("segments", segments, rule));
+        if segments as u64 > quota.nanos() {
+            return Err(Unmet {
+                field: "segments",
+                rule: "at most one for each nanosecond of the window",
+                message: "a segment must last at least 1ns",
+            });
         }
-        Ok(Self::new(quota, segments))
+        let segment = quota.nanos() / segments as u64;
+        Ok(Self {
+            limit: quota.units(),
+            window: quota.nanos(),
+            segments,
+            segment: if segment * segments as u64 == quota.nanos() {
+                Some(Period::new(segment))
+            } else {
+                None
+            },
+            origin: Moment::ORIGIN,
+        })
     }
 
     /// So many in a window.

@@ -31,14 +31,16 @@ use std::time::Duration;
 use crate::rule::Carry;
 use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 
-/// A steady rate at which each caller makes the next one wait.
+/// A steady rate at which each caller makes the next one wait. It grants any cost at once if the time of the next permit
+/// has come, and moves that time on by the price; it remembers the stored permits and that time, 32 bytes. Choose it to
+/// space out work evenly, or to start carefully after idling ([warm-up](Self::warm_up)).
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Smooth};
 /// use std::time::Duration;
 ///
 /// let time = ManualClock::new();
-/// let gate = Gate::builder(Smooth::bursty(5.0)).clock(time.clock()).build();
+/// let gate = Gate::builder(Smooth::bursty(5.0, Duration::from_secs(1))).clock(time.clock()).build();
 /// assert!(gate.try_acquire(10).is_ok());
 /// let next = gate.reserve(1)?;
 /// assert_eq!(next.wait(), Some(Duration::from_secs(2)));
@@ -84,15 +86,15 @@ const PARTS_F: f64 = 65536.0;
 const LONGEST_INTERVAL: f64 = 1e20;
 
 impl Smooth {
-    /// `rate` permits a second; what is not used in a second of idling can be taken at once. As the limit of
-    /// [many keys](crate::Keyed) it keeps all of them up to `max_keys`, as each has something stored.
+    /// `rate` permits a second; what is not used in `max_burst` of idling can be taken at once. As the limit of
+    /// [many keys](crate::Keyed) it evicts none of them below `max_keys`, as each has something stored.
     ///
     /// # Panics
     ///
     /// If `rate` is not above 0 and at most 10^12.
     #[track_caller]
-    pub fn bursty(rate: f64) -> Self {
-        unwrap(Self::try_bursty(rate, Duration::from_secs(1)))
+    pub fn bursty(rate: f64, max_burst: Duration) -> Self {
+        unwrap(Self::try_bursty(rate, max_burst))
     }
 
     /// `rate` permits a second; what is not used in `max_burst` of idling can be taken at once.
@@ -108,17 +110,18 @@ impl Smooth {
             max: 0.0,
             cool: 1.0,
         }
-        .at_rate(rate)
+        .try_rate(rate)
     }
 
-    /// `rate` permits a second once it is warm, which takes `warmup`; a third of that when it is cold.
+    /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes
+    /// `cold_factor` times as long, usually 3. Without warm-up nothing is stored.
     ///
     /// # Panics
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// If `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
     #[track_caller]
-    pub fn warm_up(rate: f64, warmup: Duration) -> Self {
-        unwrap(Self::try_warm_up(rate, warmup, 3.0))
+    pub fn warm_up(rate: f64, warmup: Duration, cold_factor: f64) -> Self {
+        unwrap(Self::try_warm_up(rate, warmup, cold_factor))
     }
 
     /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes
@@ -152,7 +155,17 @@ impl Smooth {
             max: 0.0,
             cool: 1.0,
         }
-        .at_rate(rate)
+        .try_rate(rate)
+    }
+
+    /// The same limit at another rate, to [change](crate::Gate::replace) to.
+    ///
+    /// # Panics
+    ///
+    /// If `rate` is not above 0 and at most 10^12.
+    #[track_caller]
+    pub fn rate(self, rate: f64) -> Self {
+        unwrap(self.try_rate(rate))
     }
 
     /// The same limit at another rate, to [change](crate::Gate::replace) to.
@@ -160,7 +173,7 @@ impl Smooth {
     /// # Errors
     ///
     /// If `rate` is not above 0 and at most 10^12.
-    pub fn at_rate(mut self, rate: f64) -> Result<Self, InvalidLimit> {
+    pub fn try_rate(mut self, rate: f64) -> Result<Self, InvalidLimit> {
         if !(rate > 0.0 && rate <= 1e12) {
             return Err(InvalidLimit::new("rate", rate, "above 0 and at most 10^12"));
         }

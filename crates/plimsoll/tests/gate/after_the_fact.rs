@@ -104,7 +104,7 @@ fn the_largest_charge_is_one_step() {
         retry_after(&gate(Refresh::new(Quota::per_second(1)), &time)),
         debt
     );
-    let several = Bandwidths::new([bucket.clone(), bucket.clone().with_burst(7)]);
+    let several = Bandwidths::new([bucket.clone(), bucket.clone().burst(7)]);
     assert_eq!(retry_after(&gate(several, &time)), debt);
     assert_eq!(retry_after(&gate(PenaltyBucket::new(bucket), &time)), debt);
     let smooth = Smooth::try_bursty(1.0, Duration::ZERO).unwrap();
@@ -115,7 +115,7 @@ fn the_largest_charge_is_one_step() {
 fn the_minimum_gap_of_a_log_does_not_stand_in_the_way_of_a_charge() {
     // Nothing was charged at all if it came too soon after the one before.
     let time = ManualClock::new();
-    let rule = SlidingLog::new(Quota::per_minute(10)).with_min_gap(Duration::from_secs(1));
+    let rule = SlidingLog::new(Quota::per_minute(10)).min_gap(Duration::from_secs(1));
     let gate = Gate::builder(rule).clock(time.clock()).build();
     gate.try_acquire(1).unwrap().forget();
     gate.charge(4);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    All, Batched, Concurrency, Demand, FixedWindow, Gate, InvalidLimit, Limiter, ManualClock,
-    Moment, PenaltyBucket, Queue, Quota, Reason, Rule, SlidingLog, SlidingWindow, TokenBucket,
+    All, Bandwidths, Batched, Concurrency, Demand, FixedWindow, Gate, InvalidLimit, Limiter,
+    ManualClock, Moment, PenaltyBucket, Queue, Quota, Reason, Rule, SlidingLog, SlidingWindow,
+    Smooth, TokenBucket,
 };
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -43,18 +44,18 @@ fn errors() -> Vec<(InvalidLimit, [&'static str; 3])> {
                 "at most 146 years",
             ],
         ),
-        (of(bucket().try_with_burst(0)), ["burst", "0", at_least_one]),
+        (of(bucket().try_burst(0)), ["burst", "0", at_least_one]),
         (
-            of(bucket().try_with_initial(6)),
+            of(bucket().try_initial(6)),
             ["initial", "6", "at most the burst"],
         ),
         // Both were accepted by the doors for literals: one check, two doors.
         (
-            of(SlidingLog::new(few_nanos).try_with_min_gap(SECOND)),
+            of(SlidingLog::new(few_nanos).try_min_gap(SECOND)),
             ["min_gap", "1s", "at most the window"],
         ),
         (
-            of(PenaltyBucket::new(bucket()).try_with_lockout(0, SECOND)),
+            of(PenaltyBucket::new(bucket()).try_lockout(0, SECOND)),
             ["soft_limit", "0", at_least_one],
         ),
         (of(sliding(0)), ["segments", "0", segments]),
@@ -131,28 +132,28 @@ fn the_doors_for_literals_panic_and_say_why() {
             "the period of a quota must be at most 146 years",
         ),
         (
-            panics(move || TokenBucket::greedy(second).with_burst(0)),
+            panics(move || TokenBucket::greedy(second).burst(0)),
             "a bucket must hold at least 1 token",
         ),
         (
-            panics(move || TokenBucket::interval(second).with_initial(6)),
+            panics(move || TokenBucket::interval(second).initial(6)),
             "a bucket cannot start with more than its burst",
         ),
         (
-            panics(move || SlidingLog::new(second).with_min_gap(SECOND + NANO)),
+            panics(move || SlidingLog::new(second).min_gap(SECOND + NANO)),
             "`min_gap` is 1.000000001s: expected at most the window",
         ),
         (
-            panics(|| PenaltyBucket::new(TokenBucket::per_second(1)).with_lockout(0, SECOND)),
+            panics(|| PenaltyBucket::new(TokenBucket::per_second(1)).lockout(0, SECOND)),
             "a lockout needs at least 1 refusal",
         ),
         (
             panics(move || SlidingWindow::new(second, 0)),
-            "a window needs at least 1 segment",
+            "a window has 1 to 65536 segments",
         ),
         (
             panics(move || SlidingWindow::new(second, 65_537)),
-            "a window has at most 65536 segments",
+            "a window has 1 to 65536 segments",
         ),
         (
             panics(|| SlidingWindow::new(Quota::new(1, NANO), 2)),
@@ -172,12 +173,94 @@ fn the_doors_for_literals_panic_and_say_why() {
     }
 }
 
+/// Each pair of doors has one check: what the one panics at, the other reports.
+#[test]
+fn panicking_and_fallible_doors_reject_the_same() {
+    fn same<T, U>(new: impl FnOnce() -> T + UnwindSafe, tried: Result<U, InvalidLimit>) -> bool {
+        let panicked = catch_unwind(|| drop(new())).is_err();
+        assert_eq!(panicked, tried.is_err(), "{:?}", tried.err());
+        panicked
+    }
+    let (mut rejected, mut accepted) = (0, 0);
+    let mut count = |rejects: bool| {
+        *if rejects {
+            &mut rejected
+        } else {
+            &mut accepted
+        } += 1
+    };
+    let spans = [0, 1, 1 << 62, (1 << 62) + 1].map(Duration::from_nanos);
+    let minute = Quota::per_minute(5);
+    let bucket = TokenBucket::greedy(minute);
+    for number in [0, 1, 5, 6, 65_536, 65_537, u32::MAX] {
+        for span in spans.into_iter().chain([Duration::MAX]) {
+            count(same(
+                || Quota::new(number, span),
+                Quota::try_new(number, span),
+            ));
+        }
+        count(same(
+            || Concurrency::new(number),
+            Concurrency::try_new(number),
+        ));
+        let (one, other) = (bucket.clone(), bucket.clone());
+        count(same(move || one.burst(number), other.try_burst(number)));
+        let (one, other) = (bucket.clone(), bucket.clone());
+        count(same(move || one.initial(number), other.try_initial(number)));
+        let penalty = PenaltyBucket::new(bucket.clone());
+        let other = penalty.clone().try_lockout(number, SECOND);
+        count(same(move || penalty.lockout(number, SECOND), other));
+        for quota in [minute, Quota::new(1, NANO)] {
+            let tried = SlidingWindow::try_new(quota, number);
+            count(same(move || SlidingWindow::new(quota, number), tried));
+        }
+        let buckets = vec![bucket.clone(); number.min(2) as usize];
+        let tried = Bandwidths::try_new(buckets.clone());
+        count(same(move || Bandwidths::new(buckets), tried));
+    }
+    for gap in [
+        Duration::ZERO,
+        SECOND,
+        60 * SECOND,
+        60 * SECOND + NANO,
+        Duration::MAX,
+    ] {
+        let log = SlidingLog::new(minute);
+        let tried = log.clone().try_min_gap(gap);
+        count(same(move || log.min_gap(gap), tried));
+    }
+    let rates = [
+        f64::NAN,
+        f64::INFINITY,
+        -1.0,
+        0.0,
+        1e-300,
+        1.0,
+        1e12,
+        1.1e12,
+    ];
+    for rate in rates {
+        count(same(
+            move || Smooth::bursty(rate, SECOND),
+            Smooth::try_bursty(rate, SECOND),
+        ));
+        let smooth = Smooth::bursty(1.0, SECOND);
+        let tried = smooth.clone().try_rate(rate);
+        count(same(move || smooth.rate(rate), tried));
+        for factor in rates {
+            let tried = Smooth::try_warm_up(rate, SECOND, factor);
+            count(same(move || Smooth::warm_up(rate, SECOND, factor), tried));
+        }
+    }
+    assert!(rejected > 50 && accepted > 50, "{rejected} and {accepted}");
+}
+
 /// What can be built at compile time is checked there.
 const _: [TokenBucket; 2] = [
     TokenBucket::greedy(Quota::new(u32::MAX, Duration::from_nanos(1))),
     TokenBucket::interval(Quota::per_hour(1))
-        .with_burst(7)
-        .with_initial(0),
+        .burst(7)
+        .initial(0),
 ];
 const _: FixedWindow = FixedWindow::new(Quota::per_minute(1)).aligned_to_epoch();
 const _: SlidingWindow = SlidingWindow::new(Quota::per_second(1), 65_536);
@@ -198,10 +281,10 @@ fn extremes(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
             let most = u32::try_from(period.as_nanos()).map_or(65_536, |nanos| nanos.min(65_536));
             limiters.extend([
                 gate(TokenBucket::greedy(quota), time),
-                gate(TokenBucket::greedy(quota).with_burst(1), time),
-                gate(TokenBucket::greedy(quota).with_burst(u32::MAX), time),
+                gate(TokenBucket::greedy(quota).burst(1), time),
+                gate(TokenBucket::greedy(quota).burst(u32::MAX), time),
                 gate(TokenBucket::interval(quota), time),
-                gate(TokenBucket::interval(quota).with_burst(u32::MAX), time),
+                gate(TokenBucket::interval(quota).burst(u32::MAX), time),
                 gate(FixedWindow::new(quota), time),
                 gate(FixedWindow::new(quota).aligned_to_epoch(), time),
                 gate(SlidingWindow::new(quota, 1), time),

@@ -63,8 +63,8 @@ fn nobody_waits_for_less_because_of_a_change() {
 fn whoever_is_locked_out_stays_so() {
     let time = ManualClock::new();
     let rule = |burst| {
-        let bucket = TokenBucket::per_second(1).with_burst(burst);
-        PenaltyBucket::new(bucket).with_lockout(1, Duration::from_secs(60))
+        let bucket = TokenBucket::per_second(1).burst(burst);
+        PenaltyBucket::new(bucket).lockout(1, Duration::from_secs(60))
     };
     let gate = Gate::builder(rule(1)).clock(time.clock()).build();
     gate.try_acquire(1).unwrap().forget();
@@ -123,7 +123,7 @@ fn a_bucket_kept_as_it_is_keeps_its_tokens() {
 fn a_debt_stays_owed_whatever_the_limit_becomes() {
     let time = ManualClock::new();
     let wait = |from: u32, to: u32| {
-        let bucket = |burst| TokenBucket::per_second(1).with_burst(burst);
+        let bucket = |burst| TokenBucket::per_second(1).burst(burst);
         let gate = Gate::builder(bucket(from)).clock(time.clock()).build();
         gate.charge(25);
         gate.replace(bucket(to), Carry::Used);
@@ -172,8 +172,7 @@ fn a_log_keeps_its_times_when_its_limit_changes() {
 fn what_was_reserved_ahead_is_still_missing_from_the_cycles_to_come() {
     // The debt was dropped with the change, and the cycles given away twice.
     let time = ManualClock::new();
-    let rule =
-        |limit| Refresh::new(Quota::per_second(limit)).with_max_wait(Duration::from_secs(60));
+    let rule = |limit| Refresh::new(Quota::per_second(limit)).max_wait(Duration::from_secs(60));
     let gate = Gate::builder(rule(5)).clock(time.clock()).build();
     let _ahead = [(); 3].map(|()| gate.reserve(5).unwrap());
     gate.replace(rule(5), Carry::Used);
@@ -186,19 +185,19 @@ fn what_was_reserved_ahead_is_still_missing_from_the_cycles_to_come() {
 #[test]
 fn the_time_that_is_owed_stays_owed_and_stored_permits_that_were_used_stay_used() {
     let time = ManualClock::new();
-    let gate = Gate::builder(Smooth::bursty(10.0))
+    let gate = Gate::builder(Smooth::bursty(10.0, Duration::from_secs(1)))
         .clock(time.clock())
         .build();
     time.advance(Duration::from_secs(1));
     gate.try_acquire(4).unwrap().forget();
-    gate.replace(Smooth::bursty(20.0), Carry::Used);
+    gate.replace(Smooth::bursty(20.0, Duration::from_secs(1)), Carry::Used);
     assert_eq!(
         gate.snapshot().available(),
         16,
         "all but the four of twenty"
     );
     gate.try_acquire(36).unwrap().forget();
-    gate.replace(Smooth::bursty(10.0), Carry::Used);
+    gate.replace(Smooth::bursty(10.0, Duration::from_secs(1)), Carry::Used);
     let denied = gate.try_acquire(1).unwrap_err();
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
 }

@@ -92,9 +92,7 @@ fn a_question_that_is_refused_is_not_counted() {
     // A cost of 0 was recorded like any other, and began a gap.
     let time = ManualClock::new();
     let rule = SlidingLog::new(Quota::new(1, Duration::from_secs(10)));
-    let rule = rule
-        .with_min_gap(Duration::from_secs(5))
-        .counting_refusals();
+    let rule = rule.min_gap(Duration::from_secs(5)).counting_refusals();
     let gate = gate(rule, &time);
     gate.try_acquire(1).unwrap().forget();
     time.advance(Duration::from_secs(9));

@@ -154,7 +154,7 @@ fn check(kind: Kind, ops: &[Op]) {
         Style::Greedy => TokenBucket::greedy(quota),
         Style::Interval => TokenBucket::interval(quota),
     };
-    let rule = rule.with_burst(kind.burst);
+    let rule = rule.burst(kind.burst);
     let gate = Gate::builder(rule).clock(time.clock()).build();
     let mut naive = Naive {
         style: kind.style,
@@ -279,7 +279,7 @@ fn what_was_cancelled_before_the_last_that_stands_still_counts() {
     ];
     for (steps, expected) in cases {
         let time = ManualClock::new();
-        let rule = TokenBucket::per_second(1).with_burst(5);
+        let rule = TokenBucket::per_second(1).burst(5);
         let gate = Gate::builder(rule).clock(time.clock()).build();
         let mut held = Vec::new();
         for step in steps {

@@ -172,8 +172,8 @@ proptest! {
         };
         plain.held = plain.limit * plain.unit();
         match style {
-            Style::Greedy => compare(TokenBucket::greedy(quota).with_burst(limit), plain, &steps),
-            Style::Interval => compare(TokenBucket::interval(quota).with_burst(limit), plain, &steps),
+            Style::Greedy => compare(TokenBucket::greedy(quota).burst(limit), plain, &steps),
+            Style::Interval => compare(TokenBucket::interval(quota).burst(limit), plain, &steps),
             Style::Window => compare(FixedWindow::new(quota), plain, &steps),
         }
     }
@@ -184,9 +184,7 @@ fn drain(quota: Quota, step: impl Fn(u64) -> u64) -> (u128, u128) {
     let time = ManualClock::starting_at(Moment::from_nanos(1_700_000_000_000_000_000));
     let start = time.now();
     // So deep that it never overflows.
-    let rule = TokenBucket::greedy(quota)
-        .with_burst(u32::MAX)
-        .with_initial(0);
+    let rule = TokenBucket::greedy(quota).burst(u32::MAX).initial(0);
     let gate = Gate::builder(rule).clock(time.clock()).build();
     let mut taken = 0;
     for at in 0..20_000 {

@@ -2,10 +2,10 @@
 //!
 //! | nginx | here |
 //! |---|---|
-//! | `rate=r` | `TokenBucket::per_second(r).with_burst(1)`, no queue |
+//! | `rate=r` | `TokenBucket::per_second(r).burst(1)`, no queue |
 //! | `rate=r burst=b` | the same with `Queue::fifo(b)`: the excess waits its turn |
-//! | `rate=r burst=b nodelay` | `TokenBucket::per_second(r).with_burst(b + 1)`, no queue |
-//! | `rate=r burst=b delay=d` | `TokenBucket::per_second(r).with_burst(d + 1)` and `Queue::fifo(b - d)` |
+//! | `rate=r burst=b nodelay` | `TokenBucket::per_second(r).burst(b + 1)`, no queue |
+//! | `rate=r burst=b delay=d` | `TokenBucket::per_second(r).burst(d + 1)` and `Queue::fifo(b - d)` |
 
 use std::future::Future;
 use std::pin::pin;
@@ -43,26 +43,26 @@ fn served(bucket: TokenBucket, queue: Option<Queue>, crowd: usize) -> (Vec<usize
 
 #[test]
 fn without_burst_the_excess_is_refused() {
-    let (steps, refused) = served(TokenBucket::per_second(10).with_burst(1), None, 8);
+    let (steps, refused) = served(TokenBucket::per_second(10).burst(1), None, 8);
     assert_eq!((steps, refused), (vec![1, 0, 0, 0, 0, 0, 0, 0], 7));
 }
 
 #[test]
 fn with_burst_the_excess_waits_its_turn() {
-    let bucket = TokenBucket::per_second(10).with_burst(1);
+    let bucket = TokenBucket::per_second(10).burst(1);
     let (steps, refused) = served(bucket, Some(Queue::fifo(5)), 8);
     assert_eq!((steps, refused), (vec![1, 1, 1, 1, 1, 1, 0, 0], 2));
 }
 
 #[test]
 fn with_nodelay_the_burst_passes_at_once() {
-    let (steps, refused) = served(TokenBucket::per_second(10).with_burst(6), None, 8);
+    let (steps, refused) = served(TokenBucket::per_second(10).burst(6), None, 8);
     assert_eq!((steps, refused), (vec![6, 0, 0, 0, 0, 0, 0, 0], 2));
 }
 
 #[test]
 fn with_delay_part_of_the_burst_passes_at_once_and_the_rest_waits() {
-    let bucket = TokenBucket::per_second(10).with_burst(3);
+    let bucket = TokenBucket::per_second(10).burst(3);
     let (steps, refused) = served(bucket, Some(Queue::fifo(3)), 8);
     assert_eq!((steps, refused), (vec![3, 1, 1, 1, 0, 0, 0, 0], 2));
 }

@@ -83,10 +83,10 @@ impl Limit {
         let quota = |units| Quota::new(units, Duration::from_nanos(self.period));
         match self.kind {
             Kind::Greedy { burst, refill } => {
-                test.on(TokenBucket::greedy(quota(refill)).with_burst(burst));
+                test.on(TokenBucket::greedy(quota(refill)).burst(burst));
             }
             Kind::Interval { burst, refill } => {
-                test.on(TokenBucket::interval(quota(refill)).with_burst(burst));
+                test.on(TokenBucket::interval(quota(refill)).burst(burst));
             }
             Kind::Fixed { limit } => test.on(FixedWindow::new(quota(limit))),
             Kind::Sliding { limit, segments } => {

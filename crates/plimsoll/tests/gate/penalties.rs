@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Ten tokens a second, and a lockout of a minute at the third refusal.
 fn rule() -> PenaltyBucket {
-    PenaltyBucket::new(TokenBucket::per_second(10)).with_lockout(3, 60 * SECOND)
+    PenaltyBucket::new(TokenBucket::per_second(10)).lockout(3, 60 * SECOND)
 }
 
 fn gate(queue: Option<Queue>, time: &ManualClock) -> Gate<PenaltyBucket> {
@@ -125,7 +125,7 @@ fn behind_waiters_the_reason_is_still_that_of_the_rule() {
     }
     assert_eq!(gate.estimate(1).unwrap_err().reason(), Reason::LockedOut);
 
-    let rule = SlidingLog::new(Quota::per_minute(10)).with_min_gap(SECOND);
+    let rule = SlidingLog::new(Quota::per_minute(10)).min_gap(SECOND);
     let gate = Gate::builder(rule)
         .queue(Queue::fifo(5))
         .clock(time.clock());

@@ -198,8 +198,8 @@ fn a_newcomer_is_granted_what_is_left_when_a_crowd_before_it_is_served() {
         builder.clock(time.clock()).build()
     };
     // Two limiters ring at the same instant; the one that rings first asks the other.
-    let first = gate(TokenBucket::per_second(1).with_initial(0));
-    let crowded = gate(TokenBucket::interval(Quota::per_second(100)).with_initial(0));
+    let first = gate(TokenBucket::per_second(1).initial(0));
+    let crowded = gate(TokenBucket::interval(Quota::per_second(100)).initial(0));
     let answer: Arc<std::sync::Mutex<Option<Result<(), Reason>>>> = Arc::default();
     let asks = Then({
         let (crowded, answer) = (crowded.clone(), Arc::clone(&answer));

@@ -25,7 +25,7 @@ fn waits(reservations: &[Reservation<'_>]) -> Vec<Option<u64>> {
 }
 
 /// A bucket of 5 that gains one a second.
-const FIVE: TokenBucket = TokenBucket::per_second(1).with_burst(5);
+const FIVE: TokenBucket = TokenBucket::per_second(1).burst(5);
 
 #[test]
 fn a_bucket_goes_into_debt_and_says_when_it_is_paid() {
@@ -268,7 +268,7 @@ fn all_are_reserved_for_the_latest_or_none_is() {
 fn all_come_back_when_their_reservation_is_dropped_before_its_time() {
     let time = ManualClock::new();
     let fast = Arc::new(gate(TokenBucket::per_second(1), &time));
-    let slow = Arc::new(gate(TokenBucket::per_second(1).with_initial(0), &time));
+    let slow = Arc::new(gate(TokenBucket::per_second(1).initial(0), &time));
     let all = All::new([fast.clone() as Arc<dyn Limiter>, slow]);
     let mut reserved = all.reserve(Demand::ONE).unwrap();
     assert!(poll(&mut reserved).is_pending());

@@ -30,7 +30,7 @@ macro_rules! on_each_rate {
         $test(&SlidingLog::new(quota));
         $test(&Bandwidths::new([TokenBucket::greedy(quota)]));
         $test(&plimsoll::PenaltyBucket::new(TokenBucket::greedy(quota)));
-        $test(&Refresh::new(quota).with_max_wait(Duration::from_secs(60)));
+        $test(&Refresh::new(quota).max_wait(Duration::from_secs(60)));
     };
 }
 

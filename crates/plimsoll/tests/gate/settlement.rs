@@ -49,7 +49,7 @@ fn a_settled_cost_counts_from_when_the_estimate_was_taken() {
             }
         }
     }
-    check(&TokenBucket::per_second(200).with_burst(1000), "bucket");
+    check(&TokenBucket::per_second(200).burst(1000), "bucket");
     let second = Quota::new(1000, Duration::from_secs(1));
     check(&FixedWindow::new(second), "fixed window");
     check(&SlidingLog::new(second), "log");

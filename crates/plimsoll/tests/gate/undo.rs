@@ -157,7 +157,7 @@ fn a_log_frees_only_the_entry_of_the_grant_that_is_undone() {
 fn a_log_keeps_the_gap_to_the_entry_before_the_one_that_is_undone() {
     let time = ManualClock::new();
     let rule = SlidingLog::new(Quota::new(5, Duration::from_secs(10)));
-    let gate = Gate::builder(rule.with_min_gap(Duration::from_secs(2)));
+    let gate = Gate::builder(rule.min_gap(Duration::from_secs(2)));
     let gate = gate.clock(time.clock()).build();
     gate.try_acquire(1).unwrap().forget();
     time.advance(Duration::from_secs(2));
@@ -169,7 +169,7 @@ fn a_log_keeps_the_gap_to_the_entry_before_the_one_that_is_undone() {
 fn stored_permits_that_have_been_stored_again_do_not_come_back_a_second_time() {
     // Idling had filled the store by itself when the grant was undone, which then filled it again behind others.
     let time = ManualClock::new();
-    let gate = Gate::builder(Smooth::bursty(10.0))
+    let gate = Gate::builder(Smooth::bursty(10.0, Duration::from_secs(1)))
         .clock(time.clock())
         .build();
     time.advance(Duration::from_secs(1));

@@ -40,7 +40,7 @@ fn limiters(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
         ),
         gate(
             "refresh",
-            Refresh::new(quota).with_max_wait(seconds(36_000)),
+            Refresh::new(quota).max_wait(seconds(36_000)),
             time,
         ),
         gate("sliding", SlidingWindow::new(quota, 4), time),
@@ -184,7 +184,7 @@ fn bookings_that_are_all_undone_leave_nothing_in_whatever_order() {
 #[test]
 fn undoing_a_booking_lets_no_two_bursts_meet() {
     let time = ManualClock::new();
-    let gate = Gate::builder(TokenBucket::per_second(1).with_burst(5));
+    let gate = Gate::builder(TokenBucket::per_second(1).burst(5));
     let gate = gate.clock(time.clock()).build();
     let first = gate.reserve(5).unwrap();
     let second = gate.reserve(5).unwrap();

@@ -12,7 +12,7 @@ fn keyed<R: Rule + Clone>(rule: R, time: &ManualClock) -> Keyed<u32, R> {
 fn a_key_that_begins_with_less_keeps_what_it_has_saved() {
     // It was forgotten when its bucket was full, and began again with nothing: it was never granted anything.
     let time = ManualClock::new();
-    let rule = TokenBucket::per_second(10).with_initial(0);
+    let rule = TokenBucket::per_second(10).initial(0);
     let keyed = keyed(rule, &time);
     let mut granted = 0;
     for _ in 0..100 {
@@ -25,7 +25,7 @@ fn a_key_that_begins_with_less_keeps_what_it_has_saved() {
 #[test]
 fn what_a_key_has_stored_is_not_forgotten() {
     let time = ManualClock::new();
-    let keyed = keyed(Smooth::bursty(10.0), &time);
+    let keyed = keyed(Smooth::bursty(10.0, Duration::from_secs(1)), &time);
     for round in 0..5 {
         keyed.try_acquire(&1, 1).unwrap().forget();
         time.advance(Duration::from_secs(5));

@@ -80,17 +80,17 @@ proptest! {
     fn keys_answer_as_limiters_of_their_own(ops in ops()) {
         let quota = Quota::new(4, Duration::from_nanos(1000));
         compare(&TokenBucket::greedy(quota), &ops);
-        compare(&TokenBucket::greedy(Quota::new(6_172_839, Duration::from_secs(500))).with_burst(3), &ops);
-        compare(&TokenBucket::interval(quota).with_burst(3), &ops);
+        compare(&TokenBucket::greedy(Quota::new(6_172_839, Duration::from_secs(500))).burst(3), &ops);
+        compare(&TokenBucket::interval(quota).burst(3), &ops);
         compare(&FixedWindow::new(quota), &ops);
         compare(&FixedWindow::new(Quota::new(3, Duration::from_nanos(1))), &ops);
         compare(&SlidingWindow::new(quota, 3), &ops);
         compare(&SlidingCounter::new(quota), &ops);
-        compare(&SlidingLog::new(quota).with_min_gap(Duration::from_nanos(10)), &ops);
+        compare(&SlidingLog::new(quota).min_gap(Duration::from_nanos(10)), &ops);
         compare(&Refresh::new(quota), &ops);
         compare(&Bandwidths::new([TokenBucket::greedy(quota), TokenBucket::interval(quota)]), &ops);
         let penalty = PenaltyBucket::new(TokenBucket::greedy(quota));
-        compare(&penalty.with_lockout(2, Duration::from_micros(1)), &ops);
+        compare(&penalty.lockout(2, Duration::from_micros(1)), &ops);
         compare(&Concurrency::new(3), &ops);
     }
 }

@@ -27,7 +27,7 @@ fn keyed<R: Rule + Clone>(rule: R, queue: Option<Queue>, time: &ManualClock) -> 
 fn waiting_is_not_a_refusal_of_a_penalty_bucket() {
     let time = ManualClock::new();
     let rule = PenaltyBucket::new(TokenBucket::per_second(1));
-    let rule = rule.with_lockout(2, Duration::from_secs(30));
+    let rule = rule.lockout(2, Duration::from_secs(30));
     let keyed = keyed(rule, Some(Queue::fifo(4)), &time);
     assert!(keyed.try_acquire(&1, 1).is_ok());
     let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(keyed.acquire(&1, 1))).collect();

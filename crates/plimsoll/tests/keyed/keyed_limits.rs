@@ -34,9 +34,7 @@ fn a_new_key_begins_as_its_own_limit_begins() {
         keyed.set_limit(&1, hourly(100), carry).unwrap();
         assert_eq!(keyed.standing(&1).remaining.unwrap(), 100);
         assert!(keyed.try_acquire(&1, 100).is_ok());
-        keyed
-            .set_limit(&2, hourly(100).with_initial(7), carry)
-            .unwrap();
+        keyed.set_limit(&2, hourly(100).initial(7), carry).unwrap();
         assert_eq!(keyed.take_up_to(&2, 100).cost(), 7);
     }
 }
@@ -106,7 +104,7 @@ fn a_limit_of_its_own_outlives_the_state_and_takes_no_place() {
 fn the_standing_of_a_key_is_that_of_its_own_limit() {
     let time = ManualClock::new();
     let keyed = keyed(4, &time);
-    let own = TokenBucket::per_second(5).with_burst(20);
+    let own = TokenBucket::per_second(5).burst(20);
     keyed.set_limit(&1, own, Carry::AsIs).unwrap();
     let check = |used: u64| {
         let standing = PerKey::standing(&keyed, &1);

@@ -206,22 +206,22 @@ fn compare_all(when_full: WhenFull, ops: &[Op]) {
     let quota = Quota::new(4, Duration::from_nanos(1000));
     compare(&TokenBucket::greedy(quota), when_full, ops);
     let deep = Quota::new(6_172_839, Duration::from_secs(500));
-    compare(&TokenBucket::greedy(deep).with_burst(3), when_full, ops);
-    compare(&TokenBucket::interval(quota).with_burst(3), when_full, ops);
-    compare(&TokenBucket::greedy(quota).with_initial(1), when_full, ops);
+    compare(&TokenBucket::greedy(deep).burst(3), when_full, ops);
+    compare(&TokenBucket::interval(quota).burst(3), when_full, ops);
+    compare(&TokenBucket::greedy(quota).initial(1), when_full, ops);
     compare(&FixedWindow::new(quota), when_full, ops);
     compare(&SlidingWindow::new(quota, 3), when_full, ops);
     compare(&SlidingCounter::new(quota), when_full, ops);
-    let log = SlidingLog::new(quota).with_min_gap(Duration::from_nanos(10));
+    let log = SlidingLog::new(quota).min_gap(Duration::from_nanos(10));
     compare(&log, when_full, ops);
     compare(&log.counting_refusals(), when_full, ops);
     compare(&Refresh::new(quota), when_full, ops);
     let two = [TokenBucket::greedy(quota), TokenBucket::interval(quota)];
     compare(&Bandwidths::new(two), when_full, ops);
     let penalty = PenaltyBucket::new(TokenBucket::greedy(quota));
-    let penalty = penalty.with_lockout(2, Duration::from_micros(1));
+    let penalty = penalty.lockout(2, Duration::from_micros(1));
     compare(&penalty, when_full, ops);
-    compare(&Smooth::bursty(4e6), when_full, ops);
+    compare(&Smooth::bursty(4e6, Duration::from_secs(1)), when_full, ops);
     compare(&Concurrency::new(3), when_full, ops);
 }
 

@@ -90,7 +90,7 @@ fn a_key_whose_grant_is_undone_makes_room_at_once() {
 #[test]
 fn what_a_key_has_saved_up_is_not_forgotten() {
     let time = ManualClock::new();
-    let rule = TokenBucket::per_second(10).with_burst(10).with_initial(0);
+    let rule = TokenBucket::per_second(10).burst(10).initial(0);
     for when_full in [WhenFull::Refuse, WhenFull::EvictLeastRecent] {
         let builder = Keyed::builder(rule.clone()).clock(time.clock());
         let keyed: Keyed<u8, _> = builder.max_keys(4).when_full(when_full).build();

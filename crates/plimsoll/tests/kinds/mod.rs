@@ -179,28 +179,28 @@ impl Described for Concurrency {
 described! {
     TokenBucket,
         Spec::Greedy(bucket) => TokenBucket::greedy(quota(bucket.refill, bucket.every))
-            .with_burst(bucket.burst)
-            .with_initial(bucket.initial),
+            .burst(bucket.burst)
+            .initial(bucket.initial),
         Spec::Interval(bucket) => TokenBucket::interval(quota(bucket.refill, bucket.every))
-            .with_burst(bucket.burst)
-            .with_initial(bucket.initial);
+            .burst(bucket.burst)
+            .initial(bucket.initial);
     FixedWindow, Spec::Fixed { limit, window } => FixedWindow::new(quota(limit, window));
     SlidingWindow,
         Spec::Sliding { limit, window, segments } => SlidingWindow::new(quota(limit, window), segments);
     SlidingLog,
         Spec::Log { limit, window, gap, counts_refusals } => {
-            let log = SlidingLog::new(quota(limit, window)).with_min_gap(Duration::from_nanos(gap));
+            let log = SlidingLog::new(quota(limit, window)).min_gap(Duration::from_nanos(gap));
             if counts_refusals { log.counting_refusals() } else { log }
         };
     SlidingCounter, Spec::Counter { limit, window } => SlidingCounter::new(quota(limit, window));
     Refresh,
-        Spec::Refresh { limit, window } => Refresh::new(quota(limit, window)).with_max_wait(Duration::MAX);
+        Spec::Refresh { limit, window } => Refresh::new(quota(limit, window)).max_wait(Duration::MAX);
     Bandwidths, Spec::Several(ref specs) => Bandwidths::new(specs.iter().map(TokenBucket::of));
     PenaltyBucket,
         Spec::Penalty { bucket, soft_limit, soft_window, lockout } => {
             PenaltyBucket::new(TokenBucket::of(&Spec::Greedy(bucket)))
-                .with_lockout(soft_limit, Duration::from_nanos(lockout))
-                .with_soft_window(Duration::from_nanos(soft_window))
+                .lockout(soft_limit, Duration::from_nanos(lockout))
+                .soft_window(Duration::from_nanos(soft_window))
         };
     Smooth,
         Spec::Bursty { max } => {

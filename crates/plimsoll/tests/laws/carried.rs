@@ -21,7 +21,7 @@ impl Bucket {
         } else {
             TokenBucket::interval(quota)
         };
-        bucket.with_burst(self.burst)
+        bucket.burst(self.burst)
     }
 
     /// What a nanosecond brings and a token costs, without a common divisor.
@@ -116,7 +116,7 @@ fn half_a_token_survives_the_change_from_interval_to_greedy() {
     old.begin(Moment::ORIGIN);
     let mut state = old.fresh(Moment::ORIGIN);
     old.charge(&mut state, Moment::ORIGIN, 1);
-    let mut new = TokenBucket::per_second(1).with_burst(5);
+    let mut new = TokenBucket::per_second(1).burst(5);
     new.begin(Moment::ORIGIN);
     let state = new.adopt(&old, &state, Moment::ORIGIN, Carry::Proportional);
     assert_eq!(new.available(&state, Moment::ORIGIN), 2);

@@ -34,9 +34,9 @@ impl Params {
         let refill = Quota::new(self.refill, Duration::from_nanos(self.period));
         let gap = Duration::from_nanos(self.gap % (self.period + 1));
         let initial = self.limit - self.initial.min(self.limit);
-        let greedy = TokenBucket::greedy(refill).with_burst(self.limit);
-        let interval = TokenBucket::interval(refill).with_burst(self.limit);
-        let log = SlidingLog::new(quota).with_min_gap(gap);
+        let greedy = TokenBucket::greedy(refill).burst(self.limit);
+        let interval = TokenBucket::interval(refill).burst(self.limit);
+        let log = SlidingLog::new(quota).min_gap(gap);
         let segments = self
             .segments
             .min(u32::try_from(self.period).unwrap_or(u32::MAX));
@@ -44,18 +44,18 @@ impl Params {
         let stored = Duration::from_nanos(1024 * u64::from(self.limit % 16));
         let rate = 1e9 / 1024.0;
         match self.kind {
-            0 => law.check(greedy.with_initial(initial)),
-            1 => law.check(interval.with_initial(initial)),
+            0 => law.check(greedy.initial(initial)),
+            1 => law.check(interval.initial(initial)),
             2 => law.check(greedy),
             3 => law.check(interval),
             4 => law.check(Bandwidths::new([
                 greedy,
-                interval.with_burst(self.limit.saturating_add(3)),
+                interval.burst(self.limit.saturating_add(3)),
             ])),
             5 => law.check(
                 PenaltyBucket::new(greedy)
-                    .with_lockout(2, 3 * refill.period().min(Duration::from_secs(9)))
-                    .with_soft_window(refill.period().min(Duration::from_secs(9))),
+                    .lockout(2, 3 * refill.period().min(Duration::from_secs(9)))
+                    .soft_window(refill.period().min(Duration::from_secs(9))),
             ),
             6 => law.check(Smooth::try_bursty(rate, stored).expect("a rate")),
             7 => law.check(Smooth::try_warm_up(rate, stored, 3.0).expect("a rate")),
@@ -69,7 +69,7 @@ impl Params {
                 log.counting_refusals()
             }),
             _ => law.check(
-                Refresh::new(quota).with_max_wait(4 * quota.period().min(Duration::from_secs(9))),
+                Refresh::new(quota).max_wait(4 * quota.period().min(Duration::from_secs(9))),
             ),
         }
     }

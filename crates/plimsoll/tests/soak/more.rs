@@ -73,7 +73,7 @@ impl More {
             .map(|name| shares.get(name).expect("known"))
             .into();
         let one = Arc::new(shares[0].clone()) as Arc<dyn Limiter>;
-        let bucket = Gate::new(TokenBucket::per_second(RATE).with_burst(20));
+        let bucket = Gate::new(TokenBucket::per_second(RATE).burst(20));
         Self {
             all: All::new(members(&three)),
             // In both orders.

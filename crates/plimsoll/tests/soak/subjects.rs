@@ -73,7 +73,7 @@ fn slots(limit: u32, queue: Queue) -> Gate<Concurrency> {
 impl Subjects {
     pub(crate) fn new() -> Self {
         let (rate, burst) = BUCKET;
-        let bucket = TokenBucket::per_second(rate).with_burst(burst);
+        let bucket = TokenBucket::per_second(rate).burst(burst);
         let left = slots(2, Queue::fifo(1000));
         let right = slots(3, Queue::fifo(1000));
         let members: [Arc<dyn Limiter>; 2] = [Arc::new(left.clone()), Arc::new(right.clone())];
@@ -94,7 +94,7 @@ impl Subjects {
                 .max_keys(16)
                 .build(),
             keyed_held: (0..KEYS).map(|_| Held::default()).collect(),
-            keyed_buckets: Keyed::builder(TokenBucket::per_second(500).with_burst(10))
+            keyed_buckets: Keyed::builder(TokenBucket::per_second(500).burst(10))
                 .max_keys(16)
                 .build(),
             keyed_record: (0..KEYS).map(|_| Record::default()).collect(),

@@ -43,7 +43,7 @@ fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> bool {
 
 /// A bucket that is empty, with a queue.
 fn empty(clock: Clock, period: Duration) -> Gate<TokenBucket> {
-    let rule = TokenBucket::greedy(Quota::new(1, period)).with_initial(0);
+    let rule = TokenBucket::greedy(Quota::new(1, period)).initial(0);
     Gate::builder(rule)
         .queue(Queue::fifo(100))
         .clock(clock)
@@ -207,8 +207,8 @@ impl Rule for Superstitious {
 fn a_rule_that_panics_does_not_stop_the_machines_clock() {
     let rule = Superstitious {
         bucket: TokenBucket::greedy(Quota::per_second(1000))
-            .with_burst(20)
-            .with_initial(0),
+            .burst(20)
+            .initial(0),
         unlucky: 13,
     };
     let gate = Gate::builder(rule).queue(Queue::fifo(100)).build();
@@ -246,7 +246,7 @@ fn a_rule_that_panics_does_not_forget_what_is_used() {
 fn a_rule_that_panics_loses_neither_who_is_served_before_nor_a_changed_limit() {
     let time = ManualClock::new();
     let rule = |limit, unlucky| Superstitious {
-        bucket: TokenBucket::greedy(Quota::per_second(limit)).with_initial(0),
+        bucket: TokenBucket::greedy(Quota::per_second(limit)).initial(0),
         unlucky,
     };
     let gate = Gate::builder(rule(20, 99))

@@ -95,7 +95,7 @@ fn limiters_on_one_clock_are_rung_in_the_order_of_time() {
     let periods = [("seven", 7), ("two", 2), ("three", 3)];
     let gates = periods.map(|(_, nanos)| {
         let rule = TokenBucket::greedy(Quota::new(1, Duration::from_nanos(nanos)));
-        Gate::builder(rule.with_initial(0))
+        Gate::builder(rule.initial(0))
             .queue(Queue::fifo(10))
             .clock(time.clock())
             .build()

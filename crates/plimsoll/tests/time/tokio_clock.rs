@@ -21,7 +21,7 @@ fn runtime() -> Runtime {
 
 /// A bucket that is empty and has one again after `period`.
 fn empty(clock: &Clock, period: Duration) -> Gate<TokenBucket> {
-    let rule = TokenBucket::greedy(Quota::new(1, period)).with_initial(0);
+    let rule = TokenBucket::greedy(Quota::new(1, period)).initial(0);
     Gate::builder(rule)
         .queue(Queue::fifo(100))
         .clock(clock.clone())

@@ -150,7 +150,7 @@ async fn nothing_runs_while_nobody_waits() {
 async fn limiters_on_one_clock_share_one_task() {
     let clock = Clock::tokio();
     let gates = [1, 2, 3].map(|tokens| {
-        Gate::builder(TokenBucket::per_second(tokens).with_initial(0))
+        Gate::builder(TokenBucket::per_second(tokens).initial(0))
             .queue(Queue::fifo(1))
             .clock(clock.clone())
             .build()

@@ -29,7 +29,7 @@ fn every(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
 
 /// A limiter with nothing left.
 fn empty(name: &str, time: &ManualClock) -> Arc<dyn Limiter> {
-    named(name, TokenBucket::greedy(TEN).with_initial(0), time)
+    named(name, TokenBucket::greedy(TEN).initial(0), time)
 }
 
 /// What a limiter answers to every cost, and everything it says about itself.
@@ -43,7 +43,7 @@ fn what_was_taken_before_the_refusal_is_given_back_exactly() {
     let time = ManualClock::new();
     let members = every(&time);
     let never = Quota::new(1, Duration::from_secs(1 << 30));
-    let never = TokenBucket::greedy(never).with_burst(10).with_initial(0);
+    let never = TokenBucket::greedy(never).burst(10).initial(0);
     let last = named("never", never, &time);
     let all = All::new(members.iter().cloned().chain([last]));
     // At odd moments, with fractions of tokens and used segments about.
@@ -134,7 +134,7 @@ fn the_refusal_names_the_first_that_refuses() {
     let time = ManualClock::new();
     let full = |name| named(name, TokenBucket::greedy(TEN), &time);
     let all = |members: Vec<Arc<dyn Limiter>>| Arc::new(All::new(members)) as Arc<dyn Limiter>;
-    let anonymous = gate(TokenBucket::greedy(TEN).with_initial(0), &time) as Arc<dyn Limiter>;
+    let anonymous = gate(TokenBucket::greedy(TEN).initial(0), &time) as Arc<dyn Limiter>;
     let outer = |name: &str, member| All::new([full("a"), member]).named(name);
     let cases = [
         (
@@ -161,7 +161,7 @@ fn all_would_grant_when_the_last_of_those_would_that_refuse() {
     let time = ManualClock::new();
     let slow = |name, millis| {
         let quota = Quota::new(1, Duration::from_millis(millis));
-        named(name, TokenBucket::greedy(quota).with_initial(0), &time)
+        named(name, TokenBucket::greedy(quota).initial(0), &time)
     };
     let slots = || {
         let gate = gate(Concurrency::new(1), &time);

@@ -172,7 +172,7 @@ fn acquire_is_refused_in_the_same_words_as_try_acquire() {
     let time = ManualClock::new();
     let empty = |millis| {
         let quota = Quota::new(1, Duration::from_millis(millis));
-        let rule = TokenBucket::greedy(quota).with_initial(0);
+        let rule = TokenBucket::greedy(quota).initial(0);
         Arc::new(Gate::builder(rule).clock(time.clock()).build()) as Arc<dyn Limiter>
     };
     let all = All::new([empty(10), empty(30)]).named("both");
@@ -193,7 +193,7 @@ fn acquire_is_refused_in_the_same_words_as_try_acquire() {
 #[test]
 fn what_is_too_large_for_one_is_never_queued() {
     let time = ManualClock::new();
-    let rate = gate("rate", TokenBucket::greedy(TEN).with_initial(0), &time);
+    let rate = gate("rate", TokenBucket::greedy(TEN).initial(0), &time);
     let small = slots("small", &time);
     let all = All::new([rate.clone() as Arc<dyn Limiter>, small]);
     let Poll::Ready(Err(denied)) = poll(&mut all.acquire(2)) else {

@@ -14,7 +14,7 @@ const HOLD: Duration = Duration::from_millis(10);
 
 /// A hundred, and as good as nothing more in all the time a test takes.
 fn hundred(time: &ManualClock) -> Batched<TokenBucket> {
-    let rule = TokenBucket::greedy(Quota::per_hour(1)).with_burst(100);
+    let rule = TokenBucket::greedy(Quota::per_hour(1)).burst(100);
     Batched::new(Gate::builder(rule).clock(time.clock()).build(), BATCH)
 }
 
@@ -149,7 +149,7 @@ proptest! {
     ) {
         let time = ManualClock::new();
         let quota = Quota::new(refill, Duration::from_millis(10));
-        let rule = TokenBucket::greedy(quota).with_burst(burst);
+        let rule = TokenBucket::greedy(quota).burst(burst);
         let gate = Gate::builder(rule).clock(time.clock()).build();
         let batched = Batched::new(gate, batch).with_hold(Duration::from_millis(3));
         let mut used = hammer(&batched, &time, threads, millis);
@@ -176,7 +176,7 @@ proptest! {
         taken in 1u32..5,
     ) {
         let time = ManualClock::new();
-        let rule = TokenBucket::greedy(Quota::per_hour(1)).with_burst(100);
+        let rule = TokenBucket::greedy(Quota::per_hour(1)).burst(100);
         let gate = Gate::builder(rule).clock(time.clock()).build();
         let batched = Batched::new(gate, batch);
         let all_have = std::sync::Barrier::new(threads as usize + 1);

@@ -141,8 +141,8 @@ fn a_refused_attempt_leaves_no_trace_in_a_warm_up() {
     let full = gate(Concurrency::new(1), &time);
     let _held = full.try_acquire(1).unwrap();
     for smooth in [
-        Smooth::warm_up(2.0, Duration::from_secs(4)),
-        Smooth::bursty(2.0),
+        Smooth::warm_up(2.0, Duration::from_secs(4), 3.0),
+        Smooth::bursty(2.0, Duration::from_secs(1)),
     ] {
         let asked = gate(smooth.clone(), &time);
         let twin = gate(smooth, &time);
@@ -168,8 +168,8 @@ fn a_refused_attempt_leaves_no_trace_in_a_warm_up() {
 
 fn penalty(bucket: TokenBucket) -> PenaltyBucket {
     PenaltyBucket::new(bucket)
-        .with_lockout(2, Duration::from_secs(30))
-        .with_soft_window(Duration::from_secs(60))
+        .lockout(2, Duration::from_secs(30))
+        .soft_window(Duration::from_secs(60))
 }
 
 /// The count of refusals was cleared by what was taken and put back.
@@ -195,7 +195,7 @@ fn a_refused_attempt_leaves_the_count_of_refusals_alone() {
 fn only_who_refuses_counts_the_refusal() {
     let time = ManualClock::new();
     let strict = gate(penalty(per_second(1)), &time);
-    let empty = gate(per_second(1).with_initial(0), &time);
+    let empty = gate(per_second(1).initial(0), &time);
     strict.try_acquire(1).unwrap().forget();
     strict.try_acquire(1).unwrap_err();
     let both = all(&[empty.clone(), strict.clone()]);
@@ -229,8 +229,7 @@ fn only_who_refuses_counts_the_refusal() {
 fn the_refusal_is_that_of_the_first_and_lasts_as_long_as_the_longest() {
     let time = ManualClock::new();
     let named = |name: &str, millis| {
-        let rule =
-            TokenBucket::greedy(Quota::new(1, Duration::from_millis(millis))).with_initial(0);
+        let rule = TokenBucket::greedy(Quota::new(1, Duration::from_millis(millis))).initial(0);
         Arc::new(Gate::builder(rule).clock(time.clock()).name(name).build()) as Arc<dyn Limiter>
     };
     let three = all(&[named("a", 10), named("b", 30), named("c", 20)]);
@@ -442,7 +441,7 @@ fn one_who_gives_up_leaves_every_line() {
 fn a_refused_reservation_leaves_no_trace_where_two_members_remember() {
     for refuser in 0..2 {
         let time = ManualClock::new();
-        let smooth = || gate(Smooth::warm_up(10.0, SECOND * 3), &time);
+        let smooth = || gate(Smooth::warm_up(10.0, SECOND * 3, 3.0), &time);
         let (members, twin) = ([smooth(), smooth()], smooth());
         let _busy = members[refuser].reserve(40).unwrap();
         let both = all(&[members[0].clone(), members[1].clone()]);

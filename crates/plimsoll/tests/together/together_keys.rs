@@ -73,8 +73,8 @@ fn assert_untouched<R: Rule + Clone>(rule: R) {
 fn a_refusal_leaves_no_trace_in_a_key() {
     assert_untouched(per_second(5));
     assert_untouched(SlidingLog::new(Quota::per_second(5)));
-    assert_untouched(Smooth::warm_up(5.0, SECOND));
-    assert_untouched(PenaltyBucket::new(per_second(5)).with_lockout(3, SECOND * 30));
+    assert_untouched(Smooth::warm_up(5.0, SECOND, 3.0));
+    assert_untouched(PenaltyBucket::new(per_second(5)).lockout(3, SECOND * 30));
 }
 
 #[test]

@@ -61,10 +61,10 @@ fn made(kind: u8, clock: &Clock) -> (Box<dyn Table>, [Box<dyn Limiter>; 2]) {
         3 => of(SlidingLog::new(quota), clock),
         4 => of(SlidingCounter::new(quota), clock),
         5 => of(Refresh::new(quota), clock),
-        6 => of(Smooth::bursty(4.0), clock),
-        7 => of(Smooth::warm_up(4.0, Duration::from_secs(2)), clock),
+        6 => of(Smooth::bursty(4.0, Duration::from_secs(1)), clock),
+        7 => of(Smooth::warm_up(4.0, Duration::from_secs(2), 3.0), clock),
         8 => of(
-            PenaltyBucket::new(bucket).with_lockout(2, Duration::from_secs(3)),
+            PenaltyBucket::new(bucket).lockout(2, Duration::from_secs(3)),
             clock,
         ),
         9 => {

@@ -76,13 +76,16 @@ fn gate(kind: u32, clock: &Clock) -> Arc<dyn Limiter> {
         4 => of(SlidingLog::new(quota), clock),
         5 => of(SlidingCounter::new(quota), clock),
         6 => of(Refresh::new(quota), clock),
-        7 => of(Smooth::bursty(f64::from(units)), clock),
+        7 => of(
+            Smooth::bursty(f64::from(units), Duration::from_secs(1)),
+            clock,
+        ),
         8 => of(
-            Smooth::warm_up(f64::from(units), Duration::from_secs(2)),
+            Smooth::warm_up(f64::from(units), Duration::from_secs(2), 3.0),
             clock,
         ),
         9 => of(
-            PenaltyBucket::new(bucket).with_lockout(2, Duration::from_secs(3)),
+            PenaltyBucket::new(bucket).lockout(2, Duration::from_secs(3)),
             clock,
         ),
         10 => {

@@ -91,7 +91,7 @@ fn limiter(kind: u32, time: &ManualClock) -> Arc<dyn Limiter> {
         0..=2 => gate!(Concurrency::new(units)),
         3 => gate!(TokenBucket::greedy(quota)),
         4 => gate!(SlidingLog::new(quota)),
-        _ => gate!(Smooth::bursty(f64::from(units))),
+        _ => gate!(Smooth::bursty(f64::from(units), Duration::from_secs(1))),
     }
 }
 

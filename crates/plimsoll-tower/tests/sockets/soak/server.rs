@@ -50,7 +50,7 @@ impl Server {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let patience = Duration::from_millis(20);
         let verdict = Verdict::builder().initial(6).max(8).build().unwrap();
-        let small_burst = TokenBucket::per_second(10_000).with_burst(4);
+        let small_burst = TokenBucket::per_second(10_000).burst(4);
         let server = Self {
             address: listener.local_addr().unwrap(),
             counts: Arc::default(),

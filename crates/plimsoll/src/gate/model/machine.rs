@@ -11,7 +11,7 @@ use crate::{Gate, Queue, Quota, TokenBucket};
 
 /// One token in each second of the machine, none now.
 fn empty(machine: &Arc<Machine>) -> Gate<TokenBucket> {
-    Gate::builder(TokenBucket::greedy(Quota::per_second(1)).with_initial(0))
+    Gate::builder(TokenBucket::greedy(Quota::per_second(1)).initial(0))
         .queue(Queue::fifo(8))
         .clock(machine.clock())
         .totals(false)

@@ -235,7 +235,7 @@ fn nobody_is_refused_by_the_word_of_an_earlier_epoch() {
     check(|| {
         let time = ManualClock::new();
         let quota = Quota::new(u32::MAX, Duration::from_nanos(1_000_000_007));
-        let gate = Gate::builder(TokenBucket::greedy(quota).with_burst(1000))
+        let gate = Gate::builder(TokenBucket::greedy(quota).burst(1000))
             .clock(time.clock())
             .totals(false)
             .build();

@@ -1,0 +1,139 @@
+//! What a bucket is set to, and how to read it: stores outside of the process keep buckets by their settings.
+
+use std::time::Duration;
+
+use super::{REACH, Supply, TokenBucket};
+use crate::invalid::Unmet;
+use crate::{InvalidLimit, Quota};
+
+impl TokenBucket {
+    /// Holds at most `burst` tokens, and starts with as many.
+    ///
+    /// # Panics
+    ///
+    /// If `burst` is 0.
+    #[track_caller]
+    pub const fn burst(self, burst: u32) -> Self {
+        match self.checked_burst(burst) {
+            Ok(bucket) => bucket,
+            Err(unmet) => unmet.panic(),
+        }
+    }
+
+    /// Holds at most `burst` tokens, and starts with as many.
+    ///
+    /// # Errors
+    ///
+    /// If `burst` is 0.
+    pub fn try_burst(self, burst: u32) -> Result<Self, InvalidLimit> {
+        let bucket = self.checked_burst(burst);
+        bucket.map_err(|unmet| unmet.with(burst))
+    }
+
+    const fn checked_burst(mut self, burst: u32) -> Result<Self, Unmet> {
+        if burst == 0 {
+            return Err(Unmet {
+                field: "burst",
+                rule: "at least 1",
+                message: "a bucket must hold at least 1 token",
+            });
+        }
+        self.burst = burst;
+        self.initial = burst;
+        if self.capacity() < REACH {
+            #[expect(clippy::cast_possible_truncation, reason = "checked in the line above")]
+            let short = self.capacity() as u64;
+            self.short_capacity = short;
+            self.short_burst = burst;
+        } else {
+            self.short_burst = 0;
+        }
+        Ok(self)
+    }
+
+    /// Starts with `initial` tokens instead of a full bucket. As the limit of [many keys](crate::Keyed) it evicts none of
+    /// them below `max_keys`, as none is ever like new again.
+    ///
+    /// # Panics
+    ///
+    /// If `initial` is above the burst.
+    #[track_caller]
+    pub const fn initial(self, initial: u32) -> Self {
+        match self.checked_initial(initial) {
+            Ok(bucket) => bucket,
+            Err(unmet) => unmet.panic(),
+        }
+    }
+
+    /// Starts with `initial` tokens instead of a full bucket.
+    ///
+    /// # Errors
+    ///
+    /// If `initial` is above the burst.
+    pub fn try_initial(self, initial: u32) -> Result<Self, InvalidLimit> {
+        let bucket = self.checked_initial(initial);
+        bucket.map_err(|unmet| unmet.with(initial))
+    }
+
+    const fn checked_initial(mut self, initial: u32) -> Result<Self, Unmet> {
+        if initial > self.burst {
+            return Err(Unmet {
+                field: "initial",
+                rule: "at most the burst",
+                message: "a bucket cannot start with more than its burst",
+            });
+        }
+        self.initial = initial;
+        Ok(self)
+    }
+
+    /// The tokens it starts with.
+    #[must_use]
+    pub const fn initial_tokens(&self) -> u32 {
+        self.initial
+    }
+
+    /// Whether tokens drip in continuously; otherwise they arrive at the end of each period.
+    #[must_use]
+    pub const fn is_greedy(&self) -> bool {
+        matches!(self.supply, Supply::Nanos | Supply::Greedy { .. })
+    }
+
+    /// What arrives in how much time. Of a greedy bucket in lowest terms: 1 in 10 ms, if it was made with 100 in a
+    /// second.
+    pub const fn refill(&self) -> Quota {
+        match self.supply {
+            Supply::Nanos => Quota::new(1, Duration::from_nanos(self.token)),
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a divisor of a quota's units"
+            )]
+            Supply::Greedy { per_nano } => {
+                Quota::new(per_nano as u32, Duration::from_nanos(self.token))
+            }
+            Supply::Interval { period, refill } => {
+                Quota::new(refill, Duration::from_nanos(period.nanos()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Rule;
+
+    #[test]
+    fn a_bucket_says_what_it_was_made_of() {
+        let greedy = TokenBucket::per_second(100).burst(20).initial(7);
+        assert_eq!((greedy.limit(), greedy.initial_tokens()), (20, 7));
+        assert!(greedy.is_greedy());
+        assert_eq!(greedy.refill(), Quota::new(1, Duration::from_millis(10)));
+
+        let interval = TokenBucket::interval(Quota::per_hour(5000));
+        assert!(!interval.is_greedy());
+        assert_eq!(interval.refill(), Quota::per_hour(5000));
+    }
+}
