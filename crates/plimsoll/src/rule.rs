@@ -22,6 +22,72 @@ pub use refusal::Refusal;
 /// Moments may step back. A rule treats a moment before one it has already seen as if time had stood still; it must
 /// never grant more for it.
 ///
+/// # Example
+///
+/// The generic cell rate algorithm: a unit every `gap` nanoseconds, of which `limit` may come at once. The state is the
+/// moment at which everything that was taken has been refilled.
+///
+/// ```
+/// use plimsoll::{Gate, Moment, Queue, Refusal, Rule, Unpacked};
+///
+/// #[derive(Debug)]
+/// struct Gcra {
+///     limit: u32,
+///     gap: u64,
+/// }
+///
+/// impl Gcra {
+///     fn span(&self, units: u32) -> u64 {
+///         self.gap.saturating_mul(units.into())
+///     }
+/// }
+///
+/// impl Rule for Gcra {
+///     type State = Moment;
+///     type Fast = Unpacked;
+///
+///     fn limit(&self) -> u32 {
+///         self.limit
+///     }
+///
+///     fn fresh(&self, now: Moment) -> Moment {
+///         now
+///     }
+///
+///     fn take(&self, full: &mut Moment, now: Moment, cost: u32) -> Result<(), Refusal> {
+///         let next = (*full).max(now).plus_nanos(self.span(cost));
+///         let wait = next.nanos_since(now.plus_nanos(self.span(self.limit)));
+///         if wait > 0 {
+///             return Err(Refusal::until(now.plus_nanos(wait)));
+///         }
+///         *full = next;
+///         Ok(())
+///     }
+///
+///     fn available(&self, full: &Moment, now: Moment) -> u32 {
+///         let left = self.span(self.limit).saturating_sub(full.nanos_since(now));
+///         u32::try_from(left / self.gap).unwrap_or(self.limit)
+///     }
+///
+///     fn refund(&self, full: &mut Moment, now: Moment, taken: Moment, cost: u32) {
+///         // What was refilled since it was taken is not refunded.
+///         let back = self.span(cost).saturating_sub(now.nanos_since(taken));
+///         *full = Moment::from_nanos(full.as_nanos().saturating_sub(back)).max(now);
+///     }
+///
+///     fn full_at(&self, full: &Moment, now: Moment) -> Option<Moment> {
+///         Some((*full).max(now))
+///     }
+/// }
+///
+/// let gate = Gate::builder(Gcra { limit: 5, gap: 10_000_000 }).queue(Queue::fifo(100)).build();
+/// assert!(gate.try_acquire(5).is_ok());
+/// assert!(gate.try_acquire(5).is_err());
+/// ```
+///
+/// Its state is a single number, so it could implement [`Packed`] in six more lines and be decided without a lock.
+/// `tests/laws` of this crate has that form of it too, and the laws to which every rule is held.
+///
 /// # Optional refinements
 ///
 /// The other items have defaults that are right for every rule, though not always as precise as a rule could be.

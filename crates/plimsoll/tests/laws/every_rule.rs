@@ -8,6 +8,8 @@ use plimsoll::{
 };
 use proptest::prelude::*;
 
+use crate::gcra::Gcra;
+
 /// The parameters of a rule of any kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Params {
@@ -20,7 +22,7 @@ pub(crate) struct Params {
     gap: u64,
 }
 
-const KINDS: u8 = 14;
+const KINDS: u8 = 15;
 
 /// Something to be checked of a rule, whichever it is.
 pub(crate) trait Law {
@@ -67,6 +69,10 @@ impl Params {
                 log
             } else {
                 log.counting_refusals()
+            }),
+            13 => law.check(Gcra {
+                limit: self.limit,
+                gap: self.period,
             }),
             _ => law.check(
                 Refresh::new(quota).max_wait(4 * quota.period().min(Duration::from_secs(9))),

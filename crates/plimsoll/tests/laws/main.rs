@@ -4,4 +4,8 @@ mod carried;
 mod every_rule;
 mod extremes;
 mod forgotten;
+mod gcra;
+mod own_rule;
+#[path = "../poll/mod.rs"]
+mod poll;
 mod undone;
