@@ -12,6 +12,23 @@ use plimsoll::{
 use crate::SourceError;
 
 /// How full memory is, compared with the limits of a [`MemoryLimiter`](crate::MemoryLimiter).
+///
+/// ```
+/// use plimsoll::ManualClock;
+/// use plimsoll_ambient::{Amount, Level, MemoryLimiter, MemoryReading, Sampler};
+///
+/// let sampler = Sampler::new(ManualClock::new().clock());
+/// let level = |used| {
+///     let memory = MemoryLimiter::builder(Amount::Bytes(100)) // a spike of 20
+///         .source(move || Ok(MemoryReading { used, total: None }))
+///         .build(&sampler);
+///     memory.map(|memory| memory.level())
+/// };
+/// assert_eq!(level(79)?, Level::Normal);
+/// assert_eq!(level(80)?, Level::Soft);
+/// assert_eq!(level(100)?, Level::Hard);
+/// # Ok::<(), plimsoll_ambient::BuildError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Level {
@@ -24,6 +41,30 @@ pub enum Level {
 }
 
 /// What a limiter answers while its last good sample is too old and new ones fail.
+///
+/// ```
+/// use plimsoll::{ManualClock, Reason};
+/// use plimsoll_ambient::{Amount, MemoryLimiter, MemoryReading, Sampler, SourceError, WhenUnknown};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let sampler = Sampler::new(time.clock());
+/// let mut fails = false;
+/// let flaky = move || match std::mem::replace(&mut fails, true) {
+///     false => Ok(MemoryReading { used: 10, total: None }),
+///     true => Err(SourceError::new("out of order")),
+/// };
+/// let memory = MemoryLimiter::builder(Amount::Bytes(100))
+///     .source(flaky)
+///     .when_unknown(WhenUnknown::Refuse)
+///     .build(&sampler)?;
+/// assert!(memory.check_saturation().is_ok()); // the first sample succeeded
+///
+/// time.advance(Duration::from_secs(3)); // it is valid for two intervals of 1 s
+/// let denied = memory.check_saturation().unwrap_err();
+/// assert_eq!(denied.reason(), Reason::Unavailable);
+/// # Ok::<(), plimsoll_ambient::BuildError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum WhenUnknown {

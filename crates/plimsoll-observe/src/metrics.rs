@@ -112,6 +112,21 @@ impl fmt::Debug for Metrics {
 }
 
 /// Which metrics are exported, and under which names. Made by [`Metrics::builder`].
+///
+/// ```
+/// use plimsoll_observe::{Metric, Metrics};
+/// use plimsoll_observe::prometheus_client::registry::Registry;
+///
+/// let metrics = Metrics::builder()
+///     .rename(Metric::Rejected, "requests_refused_total")
+///     .off(Metric::QueueLimit)
+///     .register(&mut Registry::default());
+/// assert!(metrics.is_ok());
+///
+/// // Counters end with `_total`.
+/// let metrics = Metrics::builder().rename(Metric::Rejected, "refused").register(&mut Registry::default());
+/// assert!(metrics.is_err());
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct MetricsBuilder(Names);

@@ -10,6 +10,25 @@ use crate::span::RequestSpan;
 /// A [`Permit`] that is counted while it is held, and whose holding time is measured.
 ///
 /// It is counted exactly once, whether it is finished, dropped, or dropped by a panic or a cancelled task.
+///
+/// ```
+/// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
+/// use std::sync::Arc;
+/// use plimsoll::{Concurrency, Gate, Outcome};
+/// use plimsoll_observe::Metrics;
+///
+/// let gate = Arc::new(Gate::new(Concurrency::new(10)));
+/// let metered = Metrics::register(&mut registry).meter(gate).unwrap();
+///
+/// let permit = metered.try_acquire("POST", 3)?;
+/// assert_eq!(permit.permit().cost(), 3);
+/// // Owned, it can move into a task.
+/// std::thread::spawn({
+///     let permit = permit.into_owned();
+///     move || permit.finish(Outcome::Success)
+/// });
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
 #[must_use = "a permit that is dropped at once permits nothing"]
 pub struct MeteredPermit<'a> {
     /// Dropped before the permit, so that the next grant finds this one no longer counted.

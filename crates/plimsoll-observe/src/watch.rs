@@ -57,6 +57,27 @@ impl fmt::Debug for Observer {
 ///
 /// Report what happens to the request as it happens. Dropping this ends the request, whatever its stage; it is counted
 /// exactly once.
+///
+/// ```
+/// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
+/// use std::sync::Arc;
+/// use plimsoll::{Concurrency, Gate, Priority};
+/// use plimsoll_observe::Metrics;
+///
+/// let gate = Arc::new(Gate::new(Concurrency::new(1)));
+/// let observer = Metrics::register(&mut registry).observe(&gate)?;
+///
+/// let mut first = observer.watch("GET", Priority::Normal);
+/// let permit = gate.try_acquire(1).unwrap();
+/// first.admitted();
+///
+/// let mut second = observer.watch("GET", Priority::Normal);
+/// let denied = gate.try_acquire(1).unwrap_err();
+/// second.refused(denied.reason());
+///
+/// drop((first, permit)); // the first request ends
+/// # Ok::<(), plimsoll_observe::InvalidMetrics>(())
+/// ```
 #[must_use = "a request that is dropped at once is not counted"]
 pub struct Watch {
     meter: Arc<Meter>,

@@ -141,6 +141,15 @@ impl fmt::Display for Decision {
 }
 
 /// The error of an evaluation after [`Policies::close`](crate::Policies::close).
+///
+/// ```
+/// use plimsoll_policy::{Closed, Policies};
+///
+/// let policies = Policies::builder().build()?;
+/// policies.close();
+/// assert_eq!(policies.evaluate(1_u32, std::net::Ipv4Addr::LOCALHOST), Err(Closed));
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Closed;
 

@@ -4,6 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use plimsoll::Address;
 
 /// The operation code of a packet: the number that names its handler.
+///
+/// ```
+/// use plimsoll_policy::OpCode;
+///
+/// const LOGIN: OpCode = OpCode(1);
+/// assert_eq!(OpCode::from(1_u16), LOGIN); // as most protocols write it
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OpCode(pub u32);
 

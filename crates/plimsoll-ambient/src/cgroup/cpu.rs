@@ -12,6 +12,19 @@ use crate::{SourceError, parse};
 /// The load is the time used out of the least quota of the cgroup and those around it (`cpu.max`, or `cpu.cfs_quota_us` of
 /// version 1), measured at the cgroup that has this quota. Without a quota it is the time of the own cgroup, out of
 /// the processors this process may run on. Quotas are read with each sample, so they may change.
+///
+/// ```
+/// use plimsoll_ambient::CgroupCpu;
+///
+/// // An error where no cgroup controls the processor time of the process.
+/// if let Ok(cgroup) = CgroupCpu::detect() {
+///     match cgroup.quota()? {
+///         Some(cores) => println!("limited to {cores} cores"),
+///         None => println!("not limited"),
+///     }
+/// }
+/// # Ok::<(), plimsoll_ambient::SourceError>(())
+/// ```
 #[derive(Debug)]
 pub struct CgroupCpu {
     root: Root,

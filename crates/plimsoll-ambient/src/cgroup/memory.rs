@@ -12,6 +12,20 @@ use crate::{SourceError, parse};
 /// same. Percentages refer to the least limit of the cgroup and those around it (`memory.max`, or
 /// `memory.limit_in_bytes` of version 1), and the usage is measured at the cgroup that has this limit. Without a limit it is
 /// the usage of the own cgroup, out of the memory of the machine. Limits are read with each sample, so they may change.
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_ambient::{Amount, CgroupMemory, MemoryLimiter, Sampler};
+///
+/// let sampler = Sampler::new(Clock::system());
+/// // An error where the memory of the process is not accounted for, as in the root cgroup.
+/// if let Ok(cgroup) = CgroupMemory::detect() {
+///     println!("limited to {:?} bytes", cgroup.limit()?);
+///     let memory = MemoryLimiter::builder(Amount::Percent(90)).source(cgroup).build(&sampler)?;
+///     println!("{:?}", memory.usage());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CgroupMemory {
     root: Root,

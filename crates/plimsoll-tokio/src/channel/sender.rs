@@ -12,6 +12,27 @@ use super::{Cost, SendError, Slot};
 use crate::with_permit::{UnusedPermit, WithPermit};
 
 /// The sending half of a channel. Clones send to the same channel.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, Queue};
+/// use plimsoll_tokio::channel;
+/// use plimsoll_tokio::channel::SendError;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), SendError<&'static str>> {
+/// let gate = Gate::builder(Concurrency::new(1)).queue(Queue::fifo(100)).build();
+/// let (sender, mut receiver) = channel(gate);
+/// sender.send("a").await?;
+///
+/// let other = sender.clone();
+/// let waiting = tokio::spawn(async move { other.send("b").await }); // waits for room
+/// assert_eq!(receiver.recv().await, Some("a"));
+/// assert_eq!(receiver.recv().await, Some("b"));
+/// waiting.await.unwrap()?;
+///
+/// drop(receiver);
+/// assert!(matches!(sender.try_send("c"), Err(SendError::Closed("c"))));
+/// # Ok(()) }
+/// ```
 pub struct Sender<T> {
     items: UnboundedSender<WithPermit<T>>,
     limiter: Resource,

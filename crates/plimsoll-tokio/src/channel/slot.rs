@@ -10,6 +10,20 @@ use crate::with_permit::{UnusedPermit, WithPermit};
 /// Reserved room for one item. Made by [`Sender::reserve`](super::Sender::reserve).
 ///
 /// Dropping it unused refunds the reservation, even to a rate.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate};
+/// use plimsoll_tokio::channel_with_cost;
+///
+/// let bytes = Gate::new(Concurrency::new(100));
+/// let size = |text: &&str| u32::try_from(text.len()).unwrap_or(u32::MAX);
+/// let (sender, _receiver) = channel_with_cost(bytes.clone(), size);
+///
+/// let slot = sender.try_reserve(60).unwrap();
+/// assert_eq!(slot.room(), 60);
+/// slot.send("much shorter").unwrap(); // the rest is refunded
+/// assert_eq!(bytes.snapshot().in_use(), 12);
+/// ```
 #[must_use = "a slot takes room until it is used or dropped"]
 pub struct Slot<T> {
     items: UnboundedSender<WithPermit<T>>,

@@ -3,6 +3,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many connections a listener has accepted and refused so far. Clones share the counters.
+///
+/// ```
+/// use plimsoll::{Address, Concurrency, Keyed};
+/// use plimsoll_tokio::LimitedListener;
+/// use tokio::net::{TcpListener, TcpStream};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let per_address: Keyed<Address, _> = Keyed::new(Concurrency::new(1));
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let mut listener = LimitedListener::new(listener).per_address(per_address);
+/// let (counts, address) = (listener.counts(), listener.local_addr()?);
+///
+/// let _client = TcpStream::connect(address).await?;
+/// let _connection = listener.accept().await?;
+/// assert_eq!((counts.accepted(), counts.refused_by_address()), (1, 0));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default)]
 pub struct ConnectionCounts(Arc<Cells>);
 

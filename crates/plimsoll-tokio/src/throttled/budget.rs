@@ -1,8 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use plimsoll::{Gate, Queue, TokenBucket};
+use plimsoll::{Gate, InvalidLimit, Queue, Quota, TokenBucket};
 use plimsoll_kinds::{Rate, Resource};
 
 /// The default quantum.
@@ -21,6 +22,9 @@ const QUANTUM: u32 = 16 << 10;
 /// let bucket = TokenBucket::per_second(1_000_000).burst(64 << 10);
 /// let gate = Gate::builder(bucket).queue(Queue::fifo(u32::MAX)).name("uploads").build();
 /// let even = Budget::new(gate).quantum(1024);
+///
+/// let invalid = Budget::try_per_second(0).unwrap_err();
+/// assert_eq!(invalid.to_string(), "`limit` is 0: expected at least 1");
 /// ```
 #[derive(Clone)]
 pub struct Budget(Arc<Inner>);
@@ -39,7 +43,20 @@ impl Budget {
     #[track_caller]
     #[must_use]
     pub fn per_second(bytes: u32) -> Self {
-        let gate = Gate::builder(TokenBucket::per_second(bytes)).queue(Queue::fifo(u32::MAX));
+        Self::greedy(Quota::per_second(bytes))
+    }
+
+    /// [`per_second`](Self::per_second), for numbers that come from outside.
+    ///
+    /// # Errors
+    ///
+    /// If `bytes` is 0.
+    pub fn try_per_second(bytes: u32) -> Result<Self, InvalidLimit> {
+        Quota::try_new(bytes, Duration::from_secs(1)).map(Self::greedy)
+    }
+
+    fn greedy(quota: Quota) -> Self {
+        let gate = Gate::builder(TokenBucket::greedy(quota)).queue(Queue::fifo(u32::MAX));
         Self::new(gate.build())
     }
 
