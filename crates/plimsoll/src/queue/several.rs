@@ -6,7 +6,7 @@
 use std::task::Waker;
 
 use super::Order;
-use super::waiters::{Age, Link, Ticket, Waiters};
+use super::waiters::{Age, Link, Status, Ticket, Waiters};
 use crate::Moment;
 
 /// Since when somebody waits, by the clock of the queue.
@@ -111,7 +111,9 @@ impl Waiters {
     /// How much is kept for those before `ticket`, in the order of service; `None` if it is not its turn.
     pub(crate) fn kept_before(&self, ticket: Ticket, order: Order) -> Option<u32> {
         if order == Order::Lifo {
-            return Some(0);
+            // Its deadline may have passed since its owner looked.
+            let waits = self.status(ticket) == Some(Status::Waiting);
+            return waits.then_some(0);
         }
         let mut next = self.head(order);
         let mut kept = 0;
@@ -148,5 +150,23 @@ impl Waiters {
             next = self.after(other, Order::Fifo);
         }
         Some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reason;
+
+    /// In a queue that is served from the end such a place was granted a second time.
+    #[test]
+    fn a_place_whose_time_is_over_has_no_turn_in_either_order() {
+        for order in [Order::Fifo, Order::Lifo] {
+            let mut waiters = Waiters::default();
+            let ticket = waiters.push(1, 1, Moment::ORIGIN, Moment::NEVER, Age::NONE);
+            assert_eq!(waiters.kept_before(ticket, order), Some(0));
+            waiters.settle(ticket, Status::Refused(Reason::TimedOut));
+            assert_eq!(waiters.kept_before(ticket, order), None);
+        }
     }
 }
