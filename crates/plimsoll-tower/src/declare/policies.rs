@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::declaration::{UNDECLARED, refusal};
 use super::declared_routes::DeclaredRoutes;
-use crate::http::{Ask, Asked, Held, Take, Whose};
+use crate::http::{Ask, Asked, Granted, Subject, Take};
 use crate::keys::{Forwarded, Missing, TrustedProxies};
 use crate::refusals::log_misconfigured;
 use crate::{Head, HttpLimit, HttpLimitLayer, KeyFrom, RequestLimit};
@@ -50,11 +50,11 @@ impl PolicyLayer {
     pub fn new(policies: Policies) -> Self {
         let client = Forwarded::x_forwarded_for(TrustedProxies::none());
         let routes = Arc::new(DeclaredRoutes::default());
-        let whose = ByPolicy {
+        let subject = ByPolicy {
             client: client.clone(),
             routes: Arc::clone(&routes),
         };
-        let limit = RequestLimit::with_whose(policies.clone(), whose);
+        let limit = RequestLimit::with_subject(policies.clone(), subject);
         Self {
             policies,
             client,
@@ -70,11 +70,11 @@ impl PolicyLayer {
 
     /// Goes by the address that is found like this. How many bits of it count, the policies say.
     pub fn client(mut self, client: Forwarded) -> Self {
-        let whose = ByPolicy {
+        let subject = ByPolicy {
             client: client.clone(),
             routes: Arc::clone(&self.routes),
         };
-        let limit = RequestLimit::with_whose(self.policies.clone(), whose);
+        let limit = RequestLimit::with_subject(self.policies.clone(), subject);
         self.layer = self.layer.map_limits(|_| limit);
         self.client = client;
         self
@@ -172,15 +172,15 @@ pub struct ByPolicy {
     routes: Arc<DeclaredRoutes>,
 }
 
-impl Whose<Policies> for ByPolicy {
-    type Kept = ();
+impl Subject<Policies> for ByPolicy {
+    type Key = ();
 
     fn ask(
         &self,
         policies: &Policies,
         head: &Head<'_>,
         take: Option<Take>,
-        held: &mut Held<()>,
+        held: &mut Granted<()>,
     ) -> Ask {
         let Some(Take { demand, .. }) = take.filter(|_| !self.routes.contains(head)) else {
             return Ask::Pass;

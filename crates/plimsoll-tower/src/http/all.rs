@@ -42,7 +42,7 @@ impl WaitForAll {
                 if waiting.is_queued() {
                     limits.note(&Note::Waits, held);
                 }
-                Admission::Wait(Pending::All(Self { waiting, demands }))
+                Admission::Wait(Pending::All(Box::new(Self { waiting, demands })))
             }
             Err((index, denied)) => refused(limits, index, denied, held),
         }

@@ -9,9 +9,9 @@ use pin_project_lite::pin_project;
 use plimsoll::Outcome;
 
 use super::grpc_web::Reader;
-use super::holding::Holding;
 use super::limits::Limits;
 use super::outcome::outcome_of_trailers;
+use super::request_permits::RequestPermits;
 use super::stall::Watched;
 
 pin_project! {
@@ -36,7 +36,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What is held until a body has ended, and what is known of it.
 pub(super) struct Lasting<L: Limits> {
-    pub(super) holding: Holding<L>,
+    pub(super) holding: RequestPermits<L>,
     /// What the head said about the load, if it did.
     pub(super) outcome: Option<Outcome>,
     /// How long the body is; endless if that is not known.

@@ -12,8 +12,8 @@ use plimsoll::{Denied, Moment, Priority};
 use tower_service::Service;
 
 use super::body::{Hold, Lasting, LimitBody};
-use super::holding::{Ahead, Holding};
 use super::limits::{Admission, Limits, Pending};
+use super::request_permits::{Ahead, RequestPermits};
 use super::shared::Shared;
 use super::waited;
 use crate::Head;
@@ -42,7 +42,7 @@ pin_project! {
         Calling {
             #[pin]
             call: F,
-            holding: Option<Holding<L>>,
+            holding: Option<RequestPermits<L>>,
         },
         Waiting {
             waiting: Option<Box<Waiting<S, B, L>>>,
@@ -68,7 +68,7 @@ struct Waiting<S, B, L: Limits> {
     pending: Option<(Pending, Moment)>,
     priority: Priority,
     /// Until it is called.
-    holding: Option<Holding<L>>,
+    holding: Option<RequestPermits<L>>,
     /// Until it is called.
     call: Option<(S, Request<B>)>,
 }
@@ -79,7 +79,7 @@ where
     L: Limits,
 {
     #[inline]
-    pub(super) const fn calling(call: S::Future, holding: Holding<L>) -> Self {
+    pub(super) const fn calling(call: S::Future, holding: RequestPermits<L>) -> Self {
         Self {
             stage: Stage::Calling {
                 call,
@@ -109,7 +109,7 @@ where
     pub(super) fn waiting(
         pending: Pending,
         priority: Priority,
-        holding: Holding<L>,
+        holding: RequestPermits<L>,
         call: (S, Request<B>),
     ) -> Self {
         let since = since(&holding, &pending);
@@ -196,7 +196,7 @@ where
 }
 
 /// When a wait begins, by the clock of the limit that is waited for. One for all limits knows by itself.
-fn since<L: Limits>(holding: &Holding<L>, pending: &Pending) -> Moment {
+fn since<L: Limits>(holding: &RequestPermits<L>, pending: &Pending) -> Moment {
     match pending {
         Pending::One(index, _) | Pending::Key(index, _) => holding.shared().limits.at(*index).now(),
         Pending::All(_) => Moment::ORIGIN,
@@ -204,7 +204,8 @@ fn since<L: Limits>(holding: &Holding<L>, pending: &Pending) -> Moment {
 }
 
 /// The call of a service, with what its request holds.
-type Called<S, R, L> = Result<(<S as Service<R>>::Future, Holding<L>), <S as Service<R>>::Error>;
+type Called<S, R, L> =
+    Result<(<S as Service<R>>::Future, RequestPermits<L>), <S as Service<R>>::Error>;
 
 impl<S, B, L: Limits> Waiting<S, B, L> {
     /// Waits until all limits have granted, or one has refused: then this is the answer.
@@ -218,8 +219,9 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
                 return Poll::Ready(None);
             };
             let since = *since;
-            let waited =
-                |holding: &Holding<L>, index| holding.shared().limits.at(index).now().since(since);
+            let waited = |holding: &RequestPermits<L>, index| {
+                holding.shared().limits.at(index).now().since(since)
+            };
             let (waited, answer) = match pending {
                 Pending::One(index, acquire) => {
                     let answer = ready!(Pin::new(acquire).poll(cx));
@@ -286,7 +288,7 @@ impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
     fn drop(&mut self) {
         if let Some(holding) = &mut self.holding {
             if let Some((Pending::All(all), _)) = self.pending.take() {
-                holding.cancel(all);
+                holding.cancel(*all);
             }
             holding.undo();
         }
@@ -298,7 +300,7 @@ impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
 #[inline(always)]
 fn called<R: Body, E, L: Limits>(
     mut result: Result<Response<R>, E>,
-    holding: &mut Option<Holding<L>>,
+    holding: &mut Option<RequestPermits<L>>,
 ) -> Result<Response<LimitBody<R, L>>, E> {
     // Looked at where it is, and moved once: it is large.
     let ahead = match &mut result {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use http::header::CONTENT_LENGTH;
 use plimsoll::{Demand, Limiter, PerKey};
 
-use super::later::ByKeyLater;
+use super::by_key_later::ByKeyLater;
 use super::once::Once;
 use super::settle::{ResponseHead, Settle};
+use super::subject::{ByKey, Everyone, Owned, WithoutKey};
 use super::waited::waited;
-use super::whose::{ByKey, Everyone, Owned, WithoutKey};
 use crate::{Head, KeyFrom};
 
 /// One limit on requests: which limiter, whose requests, and at what cost.
@@ -28,7 +28,7 @@ use crate::{Head, KeyFrom};
 #[must_use = "a limit does nothing until it is put into a layer"]
 pub struct RequestLimit<L, W = Everyone> {
     pub(super) limiter: L,
-    pub(super) whose: W,
+    pub(super) subject: W,
     pub(super) options: Options,
 }
 
@@ -50,7 +50,7 @@ impl<L: Limiter + 'static> RequestLimit<L> {
     pub fn new(limiter: L) -> Self {
         Self {
             limiter,
-            whose: Everyone,
+            subject: Everyone,
             options: Options::default(),
         }
     }
@@ -61,7 +61,7 @@ impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
     pub fn by_key(limiter: L, key: K) -> Self {
         Self {
             limiter,
-            whose: ByKey {
+            subject: ByKey {
                 key,
                 without: WithoutKey::Refuse,
             },
@@ -71,13 +71,13 @@ impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
 
     /// What becomes of requests that have no key.
     pub fn without_key(mut self, without: WithoutKey<Owned<K>>) -> Self {
-        self.whose.without = without;
+        self.subject.without = without;
         self
     }
 
     /// The same limit, whose keys are found in another way.
     pub(crate) fn with_key(mut self, key: K) -> Self {
-        self.whose.key = key;
+        self.subject.key = key;
         self
     }
 }
@@ -109,7 +109,7 @@ where
     pub fn by_key_later(limiter: L, find: F) -> Self {
         Self {
             limiter,
-            whose: ByKeyLater {
+            subject: ByKeyLater {
                 find,
                 without: WithoutKey::Refuse,
             },
@@ -119,7 +119,7 @@ where
 
     /// What becomes of requests that have no key.
     pub fn without_key(mut self, without: WithoutKey<K>) -> Self {
-        self.whose.without = without;
+        self.subject.without = without;
         self
     }
 }
@@ -127,10 +127,10 @@ where
 impl<L, W> RequestLimit<L, W> {
     /// A limit that is asked in a way of its own.
     #[cfg(feature = "axum")]
-    pub(crate) fn with_whose(limiter: L, whose: W) -> Self {
+    pub(crate) fn with_subject(limiter: L, subject: W) -> Self {
         Self {
             limiter,
-            whose,
+            subject,
             options: Options::default(),
         }
     }
@@ -259,7 +259,7 @@ impl<L: Clone, W: Clone> Clone for RequestLimit<L, W> {
     fn clone(&self) -> Self {
         Self {
             limiter: self.limiter.clone(),
-            whose: self.whose.clone(),
+            subject: self.subject.clone(),
             options: self.options.clone(),
         }
     }
@@ -269,7 +269,7 @@ impl<L: fmt::Debug, W: fmt::Debug> fmt::Debug for RequestLimit<L, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestLimit")
             .field("limiter", &self.limiter)
-            .field("whose", &self.whose)
+            .field("subject", &self.subject)
             .finish_non_exhaustive()
     }
 }

@@ -173,7 +173,7 @@ pub(super) enum Pending {
     /// The key of one limit.
     Key(usize, Finding),
     /// All limits.
-    All(WaitForAll),
+    All(Box<WaitForAll>),
 }
 
 /// Asks all limits in order, but those that have granted already.

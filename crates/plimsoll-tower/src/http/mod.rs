@@ -3,32 +3,30 @@
 mod all;
 mod answering;
 mod body;
+mod by_key_later;
 mod future;
 mod grpc_web;
-mod held;
-mod holding;
-mod later;
 mod layer;
 mod limit;
 mod limits;
 mod once;
+mod one_limit;
 mod outcome;
+mod request_permits;
 mod service;
 mod settle;
 mod shared;
 mod stall;
+mod subject;
 #[cfg_attr(not(feature = "upgrade"), path = "no_upgrade.rs")]
 mod upgrade;
 mod usage;
 mod waited;
-mod whose;
 
 pub use answering::{Refused, SendFields};
 pub use body::LimitBody;
+pub use by_key_later::ByKeyLater;
 pub use future::ResponseFuture;
-#[cfg(feature = "axum")]
-pub(crate) use held::Held;
-pub use later::ByKeyLater;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
 pub use limits::Limits;
@@ -36,13 +34,15 @@ pub use limits::Limits;
 pub(crate) use limits::{Ask, Asked};
 #[cfg(feature = "metrics")]
 pub(crate) use limits::{How, Note, OneLimit, sealed};
+#[cfg(feature = "axum")]
+pub(crate) use one_limit::Granted;
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
 #[cfg(feature = "metrics")]
 pub(crate) use settle::Done;
 pub use settle::ResponseHead;
 pub use stall::Stalled;
-pub use usage::Usage;
-pub use whose::{ByKey, Everyone, WithoutKey};
+pub use subject::{ByKey, Everyone, WithoutKey};
 #[cfg(feature = "axum")]
-pub(crate) use whose::{Take, Whose};
+pub(crate) use subject::{Subject, Take};
+pub use usage::Usage;

@@ -9,8 +9,8 @@ use tower_service::Service;
 
 use super::body::LimitBody;
 use super::future::ResponseFuture;
-use super::holding::Holding;
 use super::limits::{Admission, Limits};
+use super::request_permits::RequestPermits;
 use super::shared::Shared;
 use crate::Head;
 
@@ -61,7 +61,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let head = Head::of(&request);
         let priority = self.shared.priority(&head);
-        let mut holding = Holding::new(Arc::clone(&self.shared));
+        let mut holding = RequestPermits::new(Arc::clone(&self.shared));
         match holding.ask(&head, priority) {
             Admission::Admitted => {
                 holding.prepare(&mut request);

@@ -30,8 +30,8 @@ use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 
 use self::io::Io;
-use super::holding::Holding;
 use super::limits::Limits;
+use super::request_permits::RequestPermits;
 
 /// The upgrade that a request asks for.
 pub(super) struct Upgrade<L: Limits> {
@@ -41,10 +41,10 @@ pub(super) struct Upgrade<L: Limits> {
 }
 
 /// What a request holds while its connection is upgraded.
-struct Slot<L: Limits>(Mutex<Option<Holding<L>>>);
+struct Slot<L: Limits>(Mutex<Option<RequestPermits<L>>>);
 
 impl<L: Limits> Slot<L> {
-    fn lock(&self) -> MutexGuard<'_, Option<Holding<L>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<RequestPermits<L>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,7 +74,7 @@ impl<L: Limits> Upgrade<L> {
     #[cold]
     fn replace(
         upgrade: &mut OnUpgrade,
-        holding: Option<Holding<L>>,
+        holding: Option<RequestPermits<L>>,
         is_connect: bool,
     ) -> Option<Self> {
         let slot = Arc::new(Slot(Mutex::new(holding)));
@@ -92,7 +92,7 @@ impl<L: Limits> Upgrade<L> {
     }
 
     /// The connection holds what its request held.
-    pub(super) fn hold(&self, holding: Holding<L>) {
+    pub(super) fn hold(&self, holding: RequestPermits<L>) {
         if let Some(slot) = self.slot.upgrade() {
             *slot.lock() = Some(holding);
         }
@@ -107,7 +107,7 @@ pub(super) fn comes_with(status: StatusCode, extensions: &Extensions) -> bool {
 
 /// The connection that comes with a response holds what its request held.
 #[cold]
-pub(super) fn hold_by_response<L: Limits>(extensions: &mut Extensions, holding: Holding<L>) {
+pub(super) fn hold_by_response<L: Limits>(extensions: &mut Extensions, holding: RequestPermits<L>) {
     if let Some(upgrade) = extensions.get_mut::<OnUpgrade>() {
         let _ = Upgrade::replace(upgrade, Some(holding), false);
     }

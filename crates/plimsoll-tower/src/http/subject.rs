@@ -1,4 +1,4 @@
-//! Whose limit a request counts against, and how that limit is asked.
+//! Which limit a request counts against, and how that limit is asked.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use plimsoll::together::{Key, may_wait};
 use plimsoll::{Acquire, Clock, Demand, Denied, Limiter, Moment, PerKey, Permit, Reason, Standing};
 
-use super::held::Held;
 use super::limits::{Ask, Asked};
+use super::one_limit::Granted;
 use crate::answer::Class;
 use crate::keys::Missing;
 use crate::{Head, KeyFrom};
@@ -30,9 +30,9 @@ pub enum WithoutKey<K> {
 
 /// How the limiter is asked for a request. Not to be implemented elsewhere.
 #[doc(hidden)]
-pub trait Whose<L>: Send + Sync + 'static {
+pub trait Subject<L>: Send + Sync + 'static {
     /// A key that is kept while the request is worked on.
-    type Kept: Send + Unpin + 'static;
+    type Key: Send + Unpin + 'static;
 
     /// Asks for a request, or only finds the key. What it holds then is written where it stays: to hand it over in
     /// memory takes as long as the decision.
@@ -41,22 +41,16 @@ pub trait Whose<L>: Send + Sync + 'static {
         limiter: &L,
         head: &Head<'_>,
         take: Option<Take>,
-        held: &mut Held<Self::Kept>,
+        held: &mut Granted<Self::Key>,
     ) -> Ask;
 
     /// What the engine asks that waits for several limits.
-    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Kept>) -> Asked<'a>;
+    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Key>) -> Asked<'a>;
 
-    fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>);
+    fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>);
 
     /// Charges what the request really cost.
-    fn settle(
-        &self,
-        limiter: &L,
-        key: Option<&Self::Kept>,
-        permit: &mut Permit<'static>,
-        cost: u32,
-    );
+    fn settle(&self, limiter: &L, key: Option<&Self::Key>, permit: &mut Permit<'static>, cost: u32);
 
     /// What kind of refusal this is.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
@@ -70,7 +64,7 @@ pub trait Whose<L>: Send + Sync + 'static {
         None
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing>;
+    fn standing(&self, limiter: &L, key: Option<&Self::Key>) -> Option<Standing>;
 
     fn promise(&self, limiter: &L) -> Standing;
 
@@ -98,7 +92,7 @@ impl Take {
         is_remote: bool,
         may_wait: impl FnOnce() -> bool,
         acquire: impl FnOnce(Demand) -> Acquire<'static>,
-        held: &mut Held<K>,
+        held: &mut Granted<K>,
     ) -> Ask {
         if !self.alone && !is_remote && !self.demand.is_at_once() && may_wait() {
             return Ask::Wait;
@@ -122,11 +116,17 @@ impl Take {
 #[derive(Clone, Copy, Debug)]
 pub struct Everyone;
 
-impl<L: Limiter + 'static> Whose<L> for Everyone {
-    type Kept = ();
+impl<L: Limiter + 'static> Subject<L> for Everyone {
+    type Key = ();
 
     #[inline(always)]
-    fn ask(&self, limiter: &L, _head: &Head<'_>, take: Option<Take>, held: &mut Held<()>) -> Ask {
+    fn ask(
+        &self,
+        limiter: &L,
+        _head: &Head<'_>,
+        take: Option<Take>,
+        held: &mut Granted<()>,
+    ) -> Ask {
         let Some(take) = take else {
             return Ask::Pass;
         };
@@ -186,13 +186,13 @@ impl<K: KeyFrom> ByKey<K> {
 
 pub(super) type Owned<K> = <<K as KeyFrom>::Key as ToOwned>::Owned;
 
-impl<L, K> Whose<L> for ByKey<K>
+impl<L, K> Subject<L> for ByKey<K>
 where
     L: PerKey<K::Key> + 'static,
     K: KeyFrom,
     Owned<K>: Unpin,
 {
-    type Kept = Owned<K>;
+    type Key = Owned<K>;
 
     #[inline(always)]
     fn ask(
@@ -200,7 +200,7 @@ where
         limiter: &L,
         head: &Head<'_>,
         take: Option<Take>,
-        held: &mut Held<Self::Kept>,
+        held: &mut Granted<Self::Key>,
     ) -> Ask {
         let key = match (self.key.key(head), &self.without) {
             (Some(key), _) => key,
@@ -225,14 +225,14 @@ where
         answer
     }
 
-    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Kept>) -> Asked<'a> {
+    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Key>) -> Asked<'a> {
         match key {
             Some(key) => Asked::Key(Box::new(Key::new(limiter, Borrow::borrow(key)))),
             None => Asked::Nothing,
         }
     }
 
-    fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
+    fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>) {
         match key {
             Some(key) => limiter.undo(Borrow::borrow(key), permit),
             None => permit.undo(),
@@ -242,7 +242,7 @@ where
     fn settle(
         &self,
         limiter: &L,
-        key: Option<&Self::Kept>,
+        key: Option<&Self::Key>,
         permit: &mut Permit<'static>,
         cost: u32,
     ) {
@@ -263,7 +263,7 @@ where
         self.remedy(head)
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
+    fn standing(&self, limiter: &L, key: Option<&Self::Key>) -> Option<Standing> {
         Some(limiter.standing(Borrow::borrow(key?)))
     }
 

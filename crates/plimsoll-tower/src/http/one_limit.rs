@@ -5,20 +5,20 @@ use plimsoll::{Demand, Denied, Moment, Outcome, Permit, Priority, Standing};
 use super::limit::RequestLimit;
 use super::limits::{Ask, Asked, How, Limits, OneLimit, sealed};
 use super::settle::{Done, Settle};
-use super::whose::{Take, Whose};
+use super::subject::{Subject, Take};
 use crate::answer::{Class, Notice, Unit};
 use crate::{Head, Leases};
 
 /// What is held of a limit while a request is worked on.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Held<K> {
+pub struct Granted<K> {
     pub(crate) permit: Option<Permit<'static>>,
-    /// Whose limit it is.
+    /// The key, of a limit for each key.
     pub(super) key: Option<K>,
 }
 
-impl<K> Default for Held<K> {
+impl<K> Default for Granted<K> {
     fn default() -> Self {
         Self {
             permit: None,
@@ -32,9 +32,9 @@ impl<L, W> sealed::Sealed for RequestLimit<L, W> {}
 impl<L, W> Limits for RequestLimit<L, W>
 where
     L: Send + Sync + 'static,
-    W: Whose<L>,
+    W: Subject<L>,
 {
-    type Held = Held<W::Kept>;
+    type Held = Granted<W::Key>;
     const COUNT: usize = 1;
 
     // Always: what one layer of this makes, the next would copy.
@@ -50,7 +50,7 @@ where
             }
             How::Prepare => None,
         };
-        self.whose.ask(&self.limiter, head, take, held)
+        self.subject.ask(&self.limiter, head, take, held)
     }
 
     fn at(&self, _index: usize) -> &dyn OneLimit {
@@ -58,7 +58,7 @@ where
     }
 
     fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>)) {
-        see(self.whose.asked(&self.limiter, held.key.as_ref()));
+        see(self.subject.asked(&self.limiter, held.key.as_ref()));
     }
 
     fn granted(&self, _index: usize, permit: Permit<'static>, held: &mut Self::Held) {
@@ -68,7 +68,7 @@ where
     fn undo(&self, held: &mut Self::Held) {
         // The key stays: it may be that of one who waits.
         if let Some(permit) = held.permit.take() {
-            self.whose.undo(&self.limiter, held.key.as_ref(), permit);
+            self.subject.undo(&self.limiter, held.key.as_ref(), permit);
         }
     }
 
@@ -85,7 +85,7 @@ where
         };
         if let Some(cost) = self.options.settle.cost(done, permit.cost()) {
             let key = held.key.as_ref();
-            self.whose.settle(&self.limiter, key, permit, cost);
+            self.subject.settle(&self.limiter, key, permit, cost);
         }
     }
 
@@ -112,7 +112,7 @@ where
         };
         if let Some(standing) = permit.standing() {
             see(self.notice_of(standing));
-        } else if let Some(standing) = self.whose.standing(&self.limiter, held.key.as_ref())
+        } else if let Some(standing) = self.subject.standing(&self.limiter, held.key.as_ref())
             && standing.remaining.is_some()
         {
             see(self.notice_of(standing));
@@ -138,7 +138,7 @@ where
 impl<L, W> OneLimit for RequestLimit<L, W>
 where
     L: Send + Sync + 'static,
-    W: Whose<L>,
+    W: Subject<L>,
 {
     fn demand(&self, head: &Head<'_>, priority: Priority) -> Option<Demand> {
         let demand = || self.options.demand(head).priority(priority);
@@ -146,7 +146,7 @@ where
     }
 
     fn notice(&self, standing: Standing) -> Notice<'_> {
-        let promise = self.whose.promise(&self.limiter);
+        let promise = self.subject.promise(&self.limiter);
         self.notice_of(
             promise
                 .remaining(standing.remaining)
@@ -156,19 +156,19 @@ where
     }
 
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
-        self.whose.class(head, denied)
+        self.subject.class(head, denied)
     }
 
     fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
-        self.whose.missing(head)
+        self.subject.missing(head)
     }
 
     fn now(&self) -> Moment {
-        self.whose.now(&self.limiter)
+        self.subject.now(&self.limiter)
     }
 }
 
-impl<L, W: Whose<L>> RequestLimit<L, W> {
+impl<L, W: Subject<L>> RequestLimit<L, W> {
     /// Whether a clone of it has charged the request already, and that is enough.
     #[inline]
     fn has_charged(&self, head: &Head<'_>) -> bool {
@@ -177,7 +177,7 @@ impl<L, W: Whose<L>> RequestLimit<L, W> {
     }
 
     fn notice_of(&self, standing: Standing) -> Notice<'_> {
-        let name = self.whose.name(&self.limiter).unwrap_or(Notice::UNNAMED);
+        let name = self.subject.name(&self.limiter).unwrap_or(Notice::UNNAMED);
         let notice = Notice::new(name, standing);
         match self.options.settle {
             Settle::ByBytes(_) => notice.unit(Unit::ContentBytes),

@@ -19,7 +19,7 @@ use super::usage::Usage;
 use crate::Head;
 
 /// What a request holds of its limits, from the moment it is admitted until its response has ended, whichever way.
-pub(super) struct Holding<L: Limits> {
+pub(super) struct RequestPermits<L: Limits> {
     shared: Arc<Shared<L>>,
     held: L::Held,
     usage: Option<Usage>,
@@ -30,7 +30,7 @@ pub(super) struct Holding<L: Limits> {
     upgrade: Option<Upgrade<L>>,
 }
 
-impl<L: Limits> Holding<L> {
+impl<L: Limits> RequestPermits<L> {
     #[inline]
     pub(super) fn new(shared: Arc<Shared<L>>) -> Self {
         Self {
@@ -237,7 +237,7 @@ fn reader_of(headers: &HeaderMap) -> Option<Box<Reader>> {
 }
 
 /// Nobody wants it any more: the caller has hung up, or something panicked.
-impl<L: Limits> Drop for Holding<L> {
+impl<L: Limits> Drop for RequestPermits<L> {
     #[inline]
     fn drop(&mut self) {
         self.give_back(Outcome::Ignore, false);

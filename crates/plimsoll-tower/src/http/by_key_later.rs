@@ -8,9 +8,9 @@ use std::task::{Context, Waker};
 use plimsoll::together::Key;
 use plimsoll::{Denied, Moment, PerKey, Permit, Standing};
 
-use super::held::Held;
 use super::limits::{Ask, Asked, Finding};
-use super::whose::{Take, Whose, WithoutKey, no_key, now_by};
+use super::one_limit::Granted;
+use super::subject::{Subject, Take, WithoutKey, no_key, now_by};
 use crate::Head;
 use crate::answer::Class;
 
@@ -20,7 +20,7 @@ pub struct ByKeyLater<K, F> {
     pub(super) without: WithoutKey<K>,
 }
 
-impl<L, K, F, T> Whose<L> for ByKeyLater<K, F>
+impl<L, K, F, T> Subject<L> for ByKeyLater<K, F>
 where
     L: PerKey<K> + Clone + 'static,
     K: Clone + Send + Sync + 'static,
@@ -28,20 +28,20 @@ where
     T: Future<Output = Option<K>> + Send + 'static,
 {
     /// Empty until it was looked up; then what was found, if anything.
-    type Kept = Arc<OnceLock<Option<K>>>;
+    type Key = Arc<OnceLock<Option<K>>>;
 
     fn ask(
         &self,
         limiter: &L,
         head: &Head<'_>,
         take: Option<Take>,
-        held: &mut Held<Self::Kept>,
+        held: &mut Granted<Self::Key>,
     ) -> Ask {
         // Looked up once: a request that waits for a second key would otherwise begin anew with the first, and never end.
         let found = match &held.key {
             Some(found) => Arc::clone(found),
             None => {
-                let found = Self::Kept::default();
+                let found = Self::Key::default();
                 held.key = Some(Arc::clone(&found));
                 let (finding, share, keep) =
                     ((self.find)(head), self.shared_key(), Arc::clone(&found));
@@ -76,14 +76,14 @@ where
         take.slowly(limiter.is_remote(), || limiter.has_queue(), acquire, held)
     }
 
-    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Kept>) -> Asked<'a> {
+    fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Key>) -> Asked<'a> {
         match found(key) {
             Some(key) => Asked::Key(Box::new(Key::new(limiter, key))),
             None => Asked::Nothing,
         }
     }
 
-    fn undo(&self, limiter: &L, key: Option<&Self::Kept>, permit: Permit<'static>) {
+    fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>) {
         match found(key) {
             Some(key) => limiter.undo(key, permit),
             None => permit.undo(),
@@ -93,7 +93,7 @@ where
     fn settle(
         &self,
         limiter: &L,
-        key: Option<&Self::Kept>,
+        key: Option<&Self::Key>,
         permit: &mut Permit<'static>,
         cost: u32,
     ) {
@@ -106,7 +106,7 @@ where
         Class::of_caller(denied)
     }
 
-    fn standing(&self, limiter: &L, key: Option<&Self::Kept>) -> Option<Standing> {
+    fn standing(&self, limiter: &L, key: Option<&Self::Key>) -> Option<Standing> {
         Some(limiter.standing(found(key)?))
     }
 
