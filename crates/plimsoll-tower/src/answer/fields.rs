@@ -140,8 +140,7 @@ impl Default for Fields {
 }
 
 /// The value of `RateLimit-Policy`: what each limit promises. None without limits.
-#[must_use]
-pub fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
     list(notices, |out, notice| {
         out.string(notice.name);
         out.parameter("q", notice.standing.limit);
@@ -156,8 +155,7 @@ pub fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
 }
 
 /// The value of `RateLimit`: how much is left of each limit, and when there is more. None without limits.
-#[must_use]
-pub fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
     list(notices, |out, notice| {
         out.string(notice.name);
         out.parameter("r", notice.remaining());
@@ -241,7 +239,7 @@ pub fn retry_seconds(denied: &Denied, notices: &[Notice<'_>]) -> Option<u64> {
 }
 
 /// Writes `Retry-After`.
-pub fn retry_after(headers: &mut HeaderMap, seconds: u64) {
+pub(crate) fn retry_after(headers: &mut HeaderMap, seconds: u64) {
     headers.insert(RETRY_AFTER, integer(seconds));
 }
 

@@ -17,7 +17,8 @@ mod status;
 mod structured;
 
 pub(crate) use fields::Policy;
-pub use fields::{Fields, rate_limit, rate_limit_policy, retry_after, retry_seconds};
+pub(crate) use fields::retry_after;
+pub use fields::{Fields, retry_seconds};
 pub use grpc::{grpc_refusal, is_grpc};
 pub use notice::{Notice, Unit};
 pub use problem::{PROBLEM_JSON, problem};

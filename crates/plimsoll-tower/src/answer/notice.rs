@@ -31,15 +31,18 @@ impl Unit {
 ///
 /// ```
 /// use plimsoll::Standing;
-/// use plimsoll_tower::answer::{Notice, rate_limit, rate_limit_policy};
+/// use http::HeaderMap;
+/// use plimsoll_tower::answer::{Fields, Notice};
 /// use std::time::Duration;
 ///
 /// let standing = Standing::new(100, 50)
 ///     .window(Duration::from_secs(60))
 ///     .more_after(Duration::from_millis(29_001));
 /// let notices = [Notice::new("burst", standing)];
-/// assert_eq!(rate_limit_policy(&notices).unwrap(), r#""burst";q=100;w=60"#);
-/// assert_eq!(rate_limit(&notices).unwrap(), r#""burst";r=50;t=30"#);
+/// let mut headers = HeaderMap::new();
+/// Fields::STANDARD.write(&mut headers, &notices);
+/// assert_eq!(headers["ratelimit-policy"], r#""burst";q=100;w=60"#);
+/// assert_eq!(headers["ratelimit"], r#""burst";r=50;t=30"#);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice<'a> {

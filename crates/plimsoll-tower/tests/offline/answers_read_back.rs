@@ -2,14 +2,25 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue};
 use plimsoll::{Denied, Moment, Reason, Standing};
-use plimsoll_tower::answer::{
-    Class, Notice, grpc_refusal, problem, rate_limit, rate_limit_policy, retry_seconds,
-};
+use plimsoll_tower::answer::{Class, Fields, Notice, grpc_refusal, problem, retry_seconds};
 use proptest::option;
 use proptest::prelude::*;
 use sfv::{BareItem, List, ListEntry, Parser};
 use tonic_types::StatusExt;
+
+fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+    let mut headers = HeaderMap::new();
+    Fields::STANDARD.write(&mut headers, notices);
+    headers.remove("ratelimit")
+}
+
+fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+    let mut headers = HeaderMap::new();
+    Fields::STANDARD.write(&mut headers, notices);
+    headers.remove("ratelimit-policy")
+}
 
 fn denied(wait: Duration) -> Denied {
     let now = Moment::ORIGIN;
