@@ -8,7 +8,7 @@ use plimsoll::{LeaseState, Lost, Permit};
 /// A permit of a limit in memory lasts until it is returned. A permit of a limit that a fleet shares is a *lease* in a
 /// store: if the lease cannot be renewed, because the store or the network is down for too long, it expires, and another
 /// process may be granted the same permit while this one is still at work. A handler that must not work twice on the same
-/// thing needs to notice.
+/// thing needs to know.
 ///
 /// [`HttpLimitLayer`](crate::HttpLimitLayer) puts the leases of all its limits, and of the layers around it, into the
 /// extensions of the request. Where none of the limits has leases, nothing is inserted and [`of`](Self::of) returns an empty

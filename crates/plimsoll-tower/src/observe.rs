@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll::{Limiter, Outcome, Permit};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
-use crate::answer::Notice;
+use crate::answer::LimitStatus;
 use crate::http::{Ask, Asked, Done, How, Note, OneLimit, sealed};
 use crate::refusals::RefusalLog;
 use crate::{Head, HttpLimitLayer, Limits};
@@ -153,7 +153,7 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.finish(&mut held.held, outcome, all)
     }
 
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
+    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         self.limits.tell(&held.held, see);
     }
 

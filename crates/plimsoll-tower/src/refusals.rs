@@ -3,7 +3,7 @@
 use plimsoll::Denied;
 
 #[cfg(feature = "metrics")]
-use crate::answer::Notice;
+use crate::answer::LimitStatus;
 
 /// Where the refusals of a layer are recorded: metrics and events, as features and settings have it.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ impl RefusalLog {
     pub(crate) fn record(&self, denied: &Denied) {
         #[cfg(feature = "metrics")]
         if let Some(metrics) = &self.metrics {
-            let name = denied.limiter().unwrap_or(Notice::UNNAMED);
+            let name = denied.limiter().unwrap_or(LimitStatus::UNNAMED);
             metrics.refused(name, denied.reason());
         }
         #[cfg(feature = "tracing")]

@@ -6,7 +6,7 @@ use http::header::{Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use plimsoll::Denied;
 
-use super::notice::{Notice, Unit, seconds};
+use super::limit_status::{LimitStatus, Unit, seconds};
 use super::structured::{LARGEST, Line, Out, value};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -20,10 +20,10 @@ static X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// ```
 /// use http::HeaderMap;
 /// use plimsoll::Standing;
-/// use plimsoll_tower::answer::{Fields, Notice};
+/// use plimsoll_tower::answer::{Fields, LimitStatus};
 ///
 /// let mut headers = HeaderMap::new();
-/// Fields::ALL.write(&mut headers, &[Notice::new("api", Standing::new(10, 7))]);
+/// Fields::ALL.write(&mut headers, &[LimitStatus::new("api", Standing::new(10, 7))]);
 /// assert_eq!(headers["ratelimit-policy"], r#""api";q=10"#);
 /// assert_eq!(headers["ratelimit"], r#""api";r=7"#);
 /// assert_eq!(headers["x-ratelimit-remaining"], "7");
@@ -63,17 +63,17 @@ impl Fields {
     ///
     /// Where a layer further in has told of its limits already, `RateLimit` and `RateLimit-Policy` grow: they are lists.
     /// `X-RateLimit-*` has room for one limit, and tells of the one of which least is left.
-    pub fn write(self, headers: &mut HeaderMap, notices: &[Notice<'_>]) {
+    pub fn write(self, headers: &mut HeaderMap, statuses: &[LimitStatus<'_>]) {
         if self.standard {
-            if let Some(policies) = rate_limit_policy(notices) {
+            if let Some(policies) = rate_limit_policy(statuses) {
                 headers.append(&RATE_LIMIT_POLICY, policies);
             }
-            if let Some(limits) = rate_limit(notices) {
+            if let Some(limits) = rate_limit(statuses) {
                 headers.append(&RATE_LIMIT, limits);
             }
         }
-        if let (true, Some(notice)) = (self.x, tightest(notices)) {
-            write_x(headers, notice, || integer(notice.standing.limit));
+        if let (true, Some(status)) = (self.x, tightest(statuses)) {
+            write_x(headers, status, || integer(status.standing.limit));
         }
     }
 
@@ -81,25 +81,25 @@ impl Fields {
     pub(crate) fn write_one(
         self,
         headers: &mut HeaderMap,
-        notice: &Notice<'_>,
+        status: &LimitStatus<'_>,
         known: &OnceLock<Policy>,
     ) {
-        let known = known.get_or_init(|| Policy::of(notice));
-        if !known.is_of(notice) {
+        let known = known.get_or_init(|| Policy::of(status));
+        if !known.is_of(status) {
             // Its limiter was given another limit since.
-            self.write(headers, slice::from_ref(notice));
+            self.write(headers, slice::from_ref(status));
             return;
         }
         if self.standard {
             if let Some(policy) = &known.policy {
                 headers.append(&RATE_LIMIT_POLICY, policy.clone());
             }
-            if let Some(limits) = rate_limit(slice::from_ref(notice)) {
+            if let Some(limits) = rate_limit(slice::from_ref(status)) {
                 headers.append(&RATE_LIMIT, limits);
             }
         }
         if self.x {
-            write_x(headers, notice, || known.limit.clone());
+            write_x(headers, status, || known.limit.clone());
         }
     }
 }
@@ -115,21 +115,21 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    fn of(notice: &Notice<'_>) -> Self {
+    fn of(status: &LimitStatus<'_>) -> Self {
         Self {
-            name: notice.name.to_owned(),
-            promise: notice.promise(),
-            unit: notice.unit,
-            policy: rate_limit_policy(slice::from_ref(notice)),
-            limit: integer(notice.standing.limit),
+            name: status.name.to_owned(),
+            promise: status.promise(),
+            unit: status.unit,
+            policy: rate_limit_policy(slice::from_ref(status)),
+            limit: integer(status.standing.limit),
         }
     }
 
-    fn is_of(&self, notice: &Notice<'_>) -> bool {
-        self.promise == notice.promise()
-            && self.unit == notice.unit
-            && notice.partition.is_none()
-            && self.name == notice.name
+    fn is_of(&self, status: &LimitStatus<'_>) -> bool {
+        self.promise == status.promise()
+            && self.unit == status.unit
+            && status.partition.is_none()
+            && self.name == status.name
     }
 }
 
@@ -140,42 +140,45 @@ impl Default for Fields {
 }
 
 /// The value of `RateLimit-Policy`: what each limit promises. None without limits.
-fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
-    list(notices, |out, notice| {
-        out.string(notice.name);
-        out.parameter("q", notice.standing.limit);
-        if notice.unit != Unit::Requests {
+fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
+    list(statuses, |out, status| {
+        out.string(status.name);
+        out.parameter("q", status.standing.limit);
+        if status.unit != Unit::Requests {
             out.put(b";qu=");
-            out.string(notice.unit.as_str());
+            out.string(status.unit.as_str());
         }
-        if let Some(window) = notice.window() {
+        if let Some(window) = status.window() {
             out.parameter("w", window);
         }
     })
 }
 
 /// The value of `RateLimit`: how much is left of each limit, and when there is more. None without limits.
-fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
-    list(notices, |out, notice| {
-        out.string(notice.name);
-        out.parameter("r", notice.remaining());
-        if let Some(more_after) = notice.more_after() {
+fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
+    list(statuses, |out, status| {
+        out.string(status.name);
+        out.parameter("r", status.remaining());
+        if let Some(more_after) = status.more_after() {
             out.parameter("t", more_after);
         }
     })
 }
 
-fn list(notices: &[Notice<'_>], item: impl Fn(&mut dyn Out, &Notice<'_>)) -> Option<HeaderValue> {
-    if notices.is_empty() {
+fn list(
+    statuses: &[LimitStatus<'_>],
+    item: impl Fn(&mut dyn Out, &LimitStatus<'_>),
+) -> Option<HeaderValue> {
+    if statuses.is_empty() {
         return None;
     }
     let write = |out: &mut dyn Out| {
-        for (index, notice) in notices.iter().enumerate() {
+        for (index, status) in statuses.iter().enumerate() {
             if index > 0 {
                 out.put(b", ");
             }
-            item(out, notice);
-            if let Some(key) = notice.partition {
+            item(out, status);
+            if let Some(key) = status.partition {
                 out.put(b";pk=");
                 out.byte_sequence(key);
             }
@@ -190,15 +193,15 @@ fn list(notices: &[Notice<'_>], item: impl Fn(&mut dyn Out, &Notice<'_>)) -> Opt
 }
 
 /// The limit of which least is left. If as much is left of several, the one that takes longest to come back.
-fn tightest<'n, 'a>(notices: &'n [Notice<'a>]) -> Option<&'n Notice<'a>> {
-    notices.iter().min_by_key(|notice| {
-        let reset = notice.reset().unwrap_or(u64::MAX);
-        (notice.remaining(), std::cmp::Reverse(reset))
+fn tightest<'n, 'a>(statuses: &'n [LimitStatus<'a>]) -> Option<&'n LimitStatus<'a>> {
+    statuses.iter().min_by_key(|status| {
+        let reset = status.reset().unwrap_or(u64::MAX);
+        (status.remaining(), std::cmp::Reverse(reset))
     })
 }
 
-fn write_x(headers: &mut HeaderMap, notice: &Notice<'_>, limit: impl FnOnce() -> HeaderValue) {
-    let remaining = notice.remaining();
+fn write_x(headers: &mut HeaderMap, status: &LimitStatus<'_>, limit: impl FnOnce() -> HeaderValue) {
+    let remaining = status.remaining();
     let told_before = match headers.entry(&X_REMAINING) {
         Entry::Vacant(place) => {
             place.insert(integer(remaining));
@@ -214,7 +217,7 @@ fn write_x(headers: &mut HeaderMap, notice: &Notice<'_>, limit: impl FnOnce() ->
         }
     };
     headers.insert(&X_LIMIT, limit());
-    match notice.reset() {
+    match status.reset() {
         Some(reset) => {
             headers.insert(&X_RESET, integer(reset));
         }
@@ -228,12 +231,12 @@ fn write_x(headers: &mut HeaderMap, notice: &Notice<'_>, limit: impl FnOnce() ->
 /// After how many seconds it is worth asking again. None if nobody knows, or it never is.
 ///
 /// Rounded up, so that nobody who waits that long comes too early, and never before the `t` that the refusing
-/// limit is announced with in `notices`.
+/// limit is announced with in `statuses`.
 #[must_use]
-pub fn retry_seconds(denied: &Denied, notices: &[Notice<'_>]) -> Option<u64> {
-    let name = denied.limiter().unwrap_or(Notice::UNNAMED);
-    let announced = notices.iter().filter(|notice| notice.name == name);
-    let latest = announced.filter_map(Notice::more_after).max();
+pub fn retry_seconds(denied: &Denied, statuses: &[LimitStatus<'_>]) -> Option<u64> {
+    let name = denied.limiter().unwrap_or(LimitStatus::UNNAMED);
+    let announced = statuses.iter().filter(|status| status.name == name);
+    let latest = announced.filter_map(LimitStatus::more_after).max();
     let retry = seconds(denied.retry_after()?).max(latest.unwrap_or(0));
     Some(retry.min(LARGEST))
 }

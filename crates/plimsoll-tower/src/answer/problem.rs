@@ -3,7 +3,7 @@ use http::HeaderValue;
 use plimsoll::Denied;
 
 use super::structured::written;
-use super::{Class, Notice};
+use super::{Class, LimitStatus};
 
 /// The content type of a [`problem`].
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -36,7 +36,7 @@ pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Byt
         out.put(br#","detail":"#);
         out.string(denied.reason().phrase());
         out.put(br#","violated-policies":["#);
-        out.string(denied.limiter().unwrap_or(Notice::UNNAMED));
+        out.string(denied.limiter().unwrap_or(LimitStatus::UNNAMED));
         out.put(b"]");
         if let Some(seconds) = retry_seconds {
             out.put(br#","retry-after":"#);

@@ -11,7 +11,7 @@ use plimsoll::{Denied, Moment, Standing};
 use super::limits::Limits;
 use crate::Head;
 use crate::answer::{
-    Class, Fields, Notice, PROBLEM_JSON, Policy, grpc_refusal, is_grpc, problem, retry_after,
+    Class, Fields, LimitStatus, PROBLEM_JSON, Policy, grpc_refusal, is_grpc, problem, retry_after,
     retry_seconds,
 };
 use crate::refusals::{RefusalLog, log_misconfigured};
@@ -95,18 +95,18 @@ impl Answering {
     /// Tells what is left of limits that have let a request pass.
     pub(super) fn tell<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
         if L::COUNT == 1 {
-            limits.tell(held, &mut |notice| {
-                self.fields.write_one(headers, &notice, &self.policy);
+            limits.tell(held, &mut |status| {
+                self.fields.write_one(headers, &status, &self.policy);
             });
             return;
         }
-        let mut few: [Option<Notice<'_>>; 4] = [None; 4];
+        let mut few: [Option<LimitStatus<'_>>; 4] = [None; 4];
         let mut many = Vec::new();
         let mut count = 0;
-        limits.tell(held, &mut |notice| {
+        limits.tell(held, &mut |status| {
             match few.get_mut(count) {
-                Some(place) => *place = Some(notice),
-                None => many.push(notice),
+                Some(place) => *place = Some(status),
+                None => many.push(status),
             }
             count += 1;
         });
@@ -141,10 +141,10 @@ impl Answering {
         let standing = Standing::new(denied.limit().into(), denied.remaining().into())
             .more_after(denied.retry_after())
             .reset(denied.reset());
-        let notices = [limits.at(index).notice(standing)];
+        let statuses = [limits.at(index).status(standing)];
         let class = limits.at(index).class(head, &denied);
         let told = self.when_full(class, &denied);
-        let seconds = retry_seconds(&told, &notices);
+        let seconds = retry_seconds(&told, &statuses);
         if class == Class::Misconfigured {
             self.misconfigured(limits.at(index).missing(head));
         }
@@ -155,7 +155,7 @@ impl Answering {
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
         if self.send_fields != SendFields::Never && denied.limit() > 0 {
-            self.fields.write(headers, &notices);
+            self.fields.write(headers, &statuses);
         }
         if let Some(seconds) = seconds
             && self.retry_after

@@ -10,7 +10,7 @@ use plimsoll::{Acquire, Demand, Denied, Limiter, Moment, Outcome, Permit, Priori
 use super::all::WaitForAll;
 use super::settle::Done;
 use crate::Head;
-use crate::answer::{Class, Notice};
+use crate::answer::{Class, LimitStatus};
 
 /// The limits on a request: a [`RequestLimit`](crate::RequestLimit), or a pair of limits, which may be pairs again.
 ///
@@ -64,7 +64,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
 
     /// What the caller is told of each.
     #[doc(hidden)]
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>));
+    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
 
     /// Writes into a request what its handler, and layers further in, are to know: which limits have charged it, and the
     /// leases behind its permits. Says whether the handler can report usage.
@@ -82,7 +82,7 @@ pub trait OneLimit {
     fn now(&self) -> Moment;
 
     /// What the caller is told of it when it stands like this.
-    fn notice(&self, standing: Standing) -> Notice<'_>;
+    fn status(&self, standing: Standing) -> LimitStatus<'_>;
 
     /// What kind of refusal this is.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class;
@@ -267,7 +267,7 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.0.finish(&mut held.0, outcome, all) || left
     }
 
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
+    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         self.0.tell(&held.0, see);
         self.1.tell(&held.1, see);
     }

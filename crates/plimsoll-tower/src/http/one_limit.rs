@@ -6,7 +6,7 @@ use super::limit::RequestLimit;
 use super::limits::{Ask, Asked, How, Limits, OneLimit, sealed};
 use super::settle::{Done, Settle};
 use super::subject::{Subject, Take};
-use crate::answer::{Class, Notice, Unit};
+use crate::answer::{Class, LimitStatus, Unit};
 use crate::{Head, Leases};
 
 /// What is held of a limit while a request is worked on.
@@ -106,16 +106,16 @@ where
         false
     }
 
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(Notice<'a>)) {
+    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         let Some(permit) = &held.permit else {
             return;
         };
         if let Some(standing) = permit.standing() {
-            see(self.notice_of(standing));
+            see(self.status_with(standing));
         } else if let Some(standing) = self.subject.standing(&self.limiter, held.key.as_ref())
             && standing.remaining.is_some()
         {
-            see(self.notice_of(standing));
+            see(self.status_with(standing));
         }
     }
 
@@ -145,9 +145,9 @@ where
         (!self.has_charged(head)).then(demand)
     }
 
-    fn notice(&self, standing: Standing) -> Notice<'_> {
+    fn status(&self, standing: Standing) -> LimitStatus<'_> {
         let promise = self.subject.promise(&self.limiter);
-        self.notice_of(
+        self.status_with(
             promise
                 .remaining(standing.remaining)
                 .more_after(standing.more_after)
@@ -176,12 +176,15 @@ impl<L, W: Subject<L>> RequestLimit<L, W> {
         once.is_some_and(|once| once.has_charged(head.extensions()))
     }
 
-    fn notice_of(&self, standing: Standing) -> Notice<'_> {
-        let name = self.subject.name(&self.limiter).unwrap_or(Notice::UNNAMED);
-        let notice = Notice::new(name, standing);
+    fn status_with(&self, standing: Standing) -> LimitStatus<'_> {
+        let name = self
+            .subject
+            .name(&self.limiter)
+            .unwrap_or(LimitStatus::UNNAMED);
+        let status = LimitStatus::new(name, standing);
         match self.options.settle {
-            Settle::ByBytes(_) => notice.unit(Unit::ContentBytes),
-            _ => notice,
+            Settle::ByBytes(_) => status.unit(Unit::ContentBytes),
+            _ => status,
         }
     }
 }

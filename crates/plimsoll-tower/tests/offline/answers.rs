@@ -6,18 +6,18 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use plimsoll::{Denied, Moment, Reason, Standing};
 use plimsoll_tower::Head;
 use plimsoll_tower::answer::{
-    self, Class, Fields, Notice, PROBLEM_JSON, Unit, is_grpc, retry_seconds,
+    self, Class, Fields, LimitStatus, PROBLEM_JSON, Unit, is_grpc, retry_seconds,
 };
 
-fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     let mut headers = HeaderMap::new();
-    Fields::STANDARD.write(&mut headers, notices);
+    Fields::STANDARD.write(&mut headers, statuses);
     headers.remove("ratelimit")
 }
 
-fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     let mut headers = HeaderMap::new();
-    Fields::STANDARD.write(&mut headers, notices);
+    Fields::STANDARD.write(&mut headers, statuses);
     headers.remove("ratelimit-policy")
 }
 
@@ -99,28 +99,28 @@ fn fields_are_written_as_the_draft_writes_them() {
     let seconds = |count| Some(Duration::from_secs(count));
     let burst = Standing::new(100, 50).more_after(seconds(30));
     let daily = Standing::new(1000, 10);
-    let notices = [
-        Notice::new("burst", burst.window(seconds(60))),
-        Notice::new("daily", daily.window(seconds(86_400))),
+    let statuses = [
+        LimitStatus::new("burst", burst.window(seconds(60))),
+        LimitStatus::new("daily", daily.window(seconds(86_400))),
     ];
-    let policy = rate_limit_policy(&notices).unwrap();
+    let policy = rate_limit_policy(&statuses).unwrap();
     assert_eq!(policy, r#""burst";q=100;w=60, "daily";q=1000;w=86400"#);
-    let limits = rate_limit(&notices).unwrap();
+    let limits = rate_limit(&statuses).unwrap();
     assert_eq!(limits, r#""burst";r=50;t=30, "daily";r=10"#);
 
-    let peruser = Notice::new("peruser", Standing::new(65_535, 0).window(seconds(10)));
+    let peruser = LimitStatus::new("peruser", Standing::new(65_535, 0).window(seconds(10)));
     let peruser = peruser.unit(Unit::ContentBytes).partition(b"\xb1\xd7\xe3");
     let policy = rate_limit_policy(&[peruser]).unwrap();
     let expected = r#""peruser";q=65535;qu="content-bytes";w=10;pk=:sdfj:"#;
     assert_eq!(policy, expected);
 
-    let slots = Notice::new("slots", Standing::new(4, 1).returns(true));
+    let slots = LimitStatus::new("slots", Standing::new(4, 1).returns(true));
     let policy = rate_limit_policy(&[slots]).unwrap();
     assert_eq!(policy, r#""slots";q=4;qu="concurrent-requests""#);
 
     // A window that is no whole number of seconds cannot be written.
     let quick = Standing::new(1, 1).window(Duration::from_millis(1500));
-    let quick = Notice::new("quick", quick);
+    let quick = LimitStatus::new("quick", quick);
     assert_eq!(rate_limit_policy(&[quick]).unwrap(), r#""quick";q=1"#);
 
     assert_eq!(rate_limit(&[]), None);
@@ -129,7 +129,7 @@ fn fields_are_written_as_the_draft_writes_them() {
 
 #[test]
 fn names_that_cannot_stand_in_a_header_are_encoded() {
-    let named = |name| Notice::new(name, Standing::new(0, 0));
+    let named = |name| LimitStatus::new(name, Standing::new(0, 0));
     for (name, written) in [
         (r#"a "b" \c"#, r#""a \"b\" \\c";r=0"#),
         ("caf\u{e9}", r#""caf%C3%A9";r=0"#),
@@ -144,8 +144,9 @@ fn names_that_cannot_stand_in_a_header_are_encoded() {
 #[test]
 fn x_fields_tell_of_the_limit_with_least_left() {
     let seconds = |count| Some(Duration::from_secs(count));
-    let notice =
-        |limit, remaining, reset| Notice::new("any", Standing::new(limit, remaining).reset(reset));
+    let status = |limit, remaining, reset| {
+        LimitStatus::new("any", Standing::new(limit, remaining).reset(reset))
+    };
     let told = |headers: &HeaderMap| {
         ["limit", "remaining", "reset"].map(|end| {
             let value = headers.get(format!("x-ratelimit-{end}"))?;
@@ -153,35 +154,35 @@ fn x_fields_tell_of_the_limit_with_least_left() {
         })
     };
     let mut headers = HeaderMap::new();
-    let notices = [
-        notice(100, 7, seconds(3)),
-        notice(10, 5, seconds(1)),
-        notice(20, 5, Some(Duration::from_millis(1001))),
+    let statuses = [
+        status(100, 7, seconds(3)),
+        status(10, 5, seconds(1)),
+        status(20, 5, Some(Duration::from_millis(1001))),
     ];
-    Fields::X.write(&mut headers, &notices);
+    Fields::X.write(&mut headers, &statuses);
     assert_eq!(told(&headers), [Some(20), Some(5), Some(2)]);
     // A layer further out with more left does not hide it, one with less does, and takes the reset with it.
-    Fields::X.write(&mut headers, &[notice(50, 6, seconds(9))]);
+    Fields::X.write(&mut headers, &[status(50, 6, seconds(9))]);
     assert_eq!(told(&headers), [Some(20), Some(5), Some(2)]);
-    Fields::X.write(&mut headers, &[notice(50, 4, None)]);
+    Fields::X.write(&mut headers, &[status(50, 4, None)]);
     assert_eq!(told(&headers), [Some(50), Some(4), None]);
     assert_eq!(headers.get("ratelimit"), None);
 
     let mut full = HeaderMap::new();
-    Fields::X.write(&mut full, &[notice(3, 3, None)]);
+    Fields::X.write(&mut full, &[status(3, 3, None)]);
     assert_eq!(told(&full), [Some(3), Some(3), Some(0)]);
     let mut none = HeaderMap::new();
-    Fields::NONE.write(&mut none, &notices);
+    Fields::NONE.write(&mut none, &statuses);
     Fields::ALL.write(&mut none, &[]);
     assert!(none.is_empty());
 }
 
 #[test]
 fn nested_layers_make_a_longer_list() {
-    let notice = |name| Notice::new(name, Standing::new(1, 1));
+    let status = |name| LimitStatus::new(name, Standing::new(1, 1));
     let mut headers = HeaderMap::new();
-    Fields::STANDARD.write(&mut headers, &[notice("inner")]);
-    Fields::default().write(&mut headers, &[notice("outer")]);
+    Fields::STANDARD.write(&mut headers, &[status("inner")]);
+    Fields::default().write(&mut headers, &[status("outer")]);
     let lines: Vec<_> = headers.get_all("ratelimit").iter().collect();
     assert_eq!(lines, [r#""inner";r=1"#, r#""outer";r=1"#]);
     assert_eq!(headers.get_all("ratelimit-policy").iter().count(), 2);
@@ -208,19 +209,19 @@ fn a_wait_is_never_rounded_down() {
 #[test]
 fn a_retry_is_not_earlier_than_what_was_announced() {
     let refusal = denied(Reason::Exhausted, Some(Duration::from_secs(2))).with_limiter("burst");
-    let notice = |name, more| {
+    let status = |name, more| {
         let more = Some(Duration::from_secs(more));
-        Notice::new(name, Standing::new(1, 0).more_after(more))
+        LimitStatus::new(name, Standing::new(1, 0).more_after(more))
     };
-    let announced = [notice("burst", 5), notice("daily", 500)];
+    let announced = [status("burst", 5), status("daily", 500)];
     assert_eq!(retry_seconds(&refusal, &announced), Some(5));
     assert_eq!(retry_seconds(&refusal, &announced[1..]), Some(2));
     // Told by the refusal itself, both are the same number.
-    let own = [Notice::of(&refusal)];
+    let own = [LimitStatus::of(&refusal)];
     assert_eq!(retry_seconds(&refusal, &own), Some(2));
     assert_eq!(rate_limit(&own).unwrap(), r#""burst";r=0;t=2"#);
     let unnamed = denied(Reason::TooSoon, Some(Duration::from_millis(1)));
-    let own = [Notice::of(&unnamed)];
+    let own = [LimitStatus::of(&unnamed)];
     assert_eq!(rate_limit(&own).unwrap(), r#""default";r=0;t=1"#);
 }
 

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use plimsoll::{Denied, Moment, Reason, Standing};
-use plimsoll_tower::answer::{Class, Fields, Notice, grpc_refusal, problem, retry_seconds};
+use plimsoll_tower::answer::{Class, Fields, LimitStatus, grpc_refusal, problem, retry_seconds};
 use proptest::option;
 use proptest::prelude::*;
 use sfv::{BareItem, List, ListEntry, Parser};
 use tonic_types::StatusExt;
 
-fn rate_limit(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     let mut headers = HeaderMap::new();
-    Fields::STANDARD.write(&mut headers, notices);
+    Fields::STANDARD.write(&mut headers, statuses);
     headers.remove("ratelimit")
 }
 
-fn rate_limit_policy(notices: &[Notice<'_>]) -> Option<HeaderValue> {
+fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     let mut headers = HeaderMap::new();
-    Fields::STANDARD.write(&mut headers, notices);
+    Fields::STANDARD.write(&mut headers, statuses);
     headers.remove("ratelimit-policy")
 }
 
@@ -98,13 +98,13 @@ fn told() -> impl Strategy<Value = Vec<SendFields>> {
 proptest! {
     #[test]
     fn fields_are_read_back_as_they_were_meant(told in told()) {
-        let notices: Vec<_> = told.iter().map(|(name, [limit, left], [window, more], key)| {
+        let statuses: Vec<_> = told.iter().map(|(name, [limit, left], [window, more], key)| {
             let standing = Standing::new(*limit, *left).more_after(*more).window(*window);
-            let notice = Notice::new(name, standing);
-            key.as_deref().map_or(notice, |key| notice.partition(key))
+            let status = LimitStatus::new(name, standing);
+            key.as_deref().map_or(status, |key| status.partition(key))
         }).collect();
-        let policies = parsed(&rate_limit_policy(&notices).unwrap());
-        let limits = parsed(&rate_limit(&notices).unwrap());
+        let policies = parsed(&rate_limit_policy(&statuses).unwrap());
+        let limits = parsed(&rate_limit(&statuses).unwrap());
         prop_assert_eq!((policies.len(), limits.len()), (told.len(), told.len()));
         for ((policy, limit), told) in policies.iter().zip(&limits).zip(&told) {
             let (written, [quota, left], [window, more], key) = told;
@@ -134,7 +134,7 @@ proptest! {
     #[test]
     fn nobody_who_waits_as_told_comes_too_early(wait in spans()) {
         let refusal = denied(wait);
-        let seconds = retry_seconds(&refusal, &[Notice::of(&refusal)]).unwrap();
+        let seconds = retry_seconds(&refusal, &[LimitStatus::of(&refusal)]).unwrap();
         prop_assert!(Duration::from_secs(seconds) >= wait);
         prop_assert!(Duration::from_secs(seconds) < wait + Duration::from_secs(1));
         let pushback = &grpc_refusal(Class::of(&refusal), &refusal)["grpc-retry-pushback-ms"];

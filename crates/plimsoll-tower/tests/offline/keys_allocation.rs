@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use crate::counting::allocations;
 use http::Request;
-use plimsoll_tower::answer::{Fields, Notice};
+use plimsoll_tower::answer::{Fields, LimitStatus};
 use plimsoll_tower::keys::{
     CookieKey, Forwarded, HeaderKey, MethodKey, PathKey, Peer, PeerAddr, QueryKey, TrustedProxies,
 };
@@ -61,8 +61,8 @@ fn a_field_is_allocated_once() {
         .reset(second)
         .window(second);
     let name = "a \"name\" with \u{e4} and more of it";
-    let notices = [Notice::new(name, standing).partition(b"abcd"); 20];
+    let statuses = [LimitStatus::new(name, standing).partition(b"abcd"); 20];
     let mut headers = http::HeaderMap::with_capacity(16);
-    let count = allocations(|| Fields::ALL.write(&mut headers, &notices));
+    let count = allocations(|| Fields::ALL.write(&mut headers, &statuses));
     assert_eq!((headers.len(), count), (5, 5));
 }

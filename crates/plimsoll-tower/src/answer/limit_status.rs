@@ -27,32 +27,32 @@ impl Unit {
     }
 }
 
-/// What a caller is told of one limit.
+/// The state of one limit, as header fields describe it to the caller.
 ///
 /// ```
 /// use plimsoll::Standing;
 /// use http::HeaderMap;
-/// use plimsoll_tower::answer::{Fields, Notice};
+/// use plimsoll_tower::answer::{Fields, LimitStatus};
 /// use std::time::Duration;
 ///
 /// let standing = Standing::new(100, 50)
 ///     .window(Duration::from_secs(60))
 ///     .more_after(Duration::from_millis(29_001));
-/// let notices = [Notice::new("burst", standing)];
+/// let statuses = [LimitStatus::new("burst", standing)];
 /// let mut headers = HeaderMap::new();
-/// Fields::STANDARD.write(&mut headers, &notices);
+/// Fields::STANDARD.write(&mut headers, &statuses);
 /// assert_eq!(headers["ratelimit-policy"], r#""burst";q=100;w=60"#);
 /// assert_eq!(headers["ratelimit"], r#""burst";r=50;t=30"#);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Notice<'a> {
+pub struct LimitStatus<'a> {
     pub(super) name: &'a str,
     pub(super) standing: Standing,
     pub(super) unit: Unit,
     pub(super) partition: Option<&'a [u8]>,
 }
 
-impl<'a> Notice<'a> {
+impl<'a> LimitStatus<'a> {
     /// The name of a limit that has none.
     pub const UNNAMED: &'static str = "default";
 
