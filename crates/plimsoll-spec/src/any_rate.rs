@@ -24,7 +24,7 @@ pub trait RateRule: Replenishes + Clone {
 /// Declares the rule and its state, and passes everything on to the rule inside.
 ///
 /// Every method of [`Rule`] that a rate can override is passed on: a default here would silently take the place of what
-/// the rule inside does. `tests/same_as_rules.rs` compares the two.
+/// the rule inside does. `tests/forwarding.rs` compares the methods of the trait with those that are passed on.
 macro_rules! any_rate {
     ($($name:ident),+ $(,)?) => {
         /// The rule of a rate of any kind.
@@ -135,6 +135,29 @@ any_rate!(
     TokenBucket,
 );
 
+/// Passes methods of [`Rule`] on to the rule inside, with its state if they have one. What stands after `=` is the answer
+/// to a state of another rule.
+macro_rules! forward {
+    ($(fn $name:ident($this:ident $(, $arg:ident: $type:ty)*) -> $out:ty;)+) => {$(
+        #[inline]
+        fn $name(&$this $(, $arg: $type)*) -> $out {
+            rule!($this, rule => rule.$name($($arg),*))
+        }
+    )+};
+    ($(fn $name:ident($this:ident, &$state:ident $(, $arg:ident: $type:ty)*) -> $out:ty = $other:expr;)+) => {$(
+        #[inline]
+        fn $name(&$this, $state: &AnyState $(, $arg: $type)*) -> $out {
+            both!(($this, $state), (rule, inside) => rule.$name(inside $(, $arg)*), else $other)
+        }
+    )+};
+    ($(fn $name:ident($this:ident, &mut $state:ident $(, $arg:ident: $type:ty)*) -> $out:ty = $other:expr;)+) => {$(
+        #[inline]
+        fn $name(&$this, $state: &mut AnyState $(, $arg: $type)*) -> $out {
+            both!(($this, $state), (rule, inside) => rule.$name(inside $(, $arg)*), else $other)
+        }
+    )+};
+}
+
 impl Replenishes for AnyRate {}
 
 impl Rule for AnyRate {
@@ -146,8 +169,31 @@ impl Rule for AnyRate {
     // Of some it is not. Those who ask several at once then look before they take.
     const EXACT_REFUNDS: bool = false;
 
-    fn limit(&self) -> u32 {
-        rule!(self, rule => rule.limit())
+    forward! {
+        fn limit(self) -> u32;
+        fn window(self, now: Moment) -> Option<Duration>;
+        fn has_one_limit(self) -> bool;
+        fn longest_wait(self) -> Option<Duration>;
+    }
+
+    forward! {
+        fn available(self, &state, now: Moment) -> u32 = 0;
+        fn remaining(self, &state, now: Moment) -> u32 = 0;
+        fn in_use(self, &state, now: Moment) -> u64 = 0;
+        fn peek(self, &state, now: Moment, cost: u32) -> Result<(), Refusal> = Err(Refusal::until_returned());
+        fn full_at(self, &state, now: Moment) -> Option<Moment> = None;
+        fn evictable_from(self, &state, now: Moment) -> Option<Moment> = None;
+        fn recorded_at(self, &state, now: Moment) -> Moment = now;
+        fn overflows_from(self, &state, now: Moment) -> Moment = now;
+    }
+
+    forward! {
+        fn take(self, &mut state, now: Moment, cost: u32) -> Result<(), Refusal> = Err(Refusal::until_returned());
+        fn refused(self, &mut state, now: Moment, cost: u32, refusal: Refusal) -> Refusal = refusal;
+        fn refund(self, &mut state, now: Moment, taken: Moment, cost: u32) -> () = ();
+        fn charge(self, &mut state, now: Moment, cost: u32) -> () = ();
+        fn settle(self, &mut state, now: Moment, taken: Moment, costs: (u32, u32)) -> () = ();
+        fn add(self, &mut state, now: Moment, amount: u32) -> () = ();
     }
 
     fn begin(&mut self, start: Moment) {
@@ -162,73 +208,13 @@ impl Rule for AnyRate {
         made!(self, rule => rule.fresh_key(now))
     }
 
-    fn evictable_from(&self, state: &AnyState, now: Moment) -> Option<Moment> {
-        both!((self, state), (rule, state) => rule.evictable_from(state, now), else None)
-    }
-
-    fn take(&self, state: &mut AnyState, now: Moment, cost: u32) -> Result<(), Refusal> {
-        both!((self, state), (rule, state) => rule.take(state, now, cost), else Err(Refusal::until_returned()))
-    }
-
-    #[inline]
-    fn recorded_at(&self, state: &AnyState, now: Moment) -> Moment {
-        both!((self, state), (rule, state) => rule.recorded_at(state, now), else now)
-    }
-
-    fn refused(&self, state: &mut AnyState, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
-        both!((self, state), (rule, state) => rule.refused(state, now, cost, refusal), else refusal)
-    }
-
-    fn peek(&self, state: &AnyState, now: Moment, cost: u32) -> Result<(), Refusal> {
-        both!((self, state), (rule, state) => rule.peek(state, now, cost), else Err(Refusal::until_returned()))
-    }
-
-    fn available(&self, state: &AnyState, now: Moment) -> u32 {
-        both!((self, state), (rule, state) => rule.available(state, now), else 0)
-    }
-
-    fn remaining(&self, state: &AnyState, now: Moment) -> u32 {
-        both!((self, state), (rule, state) => rule.remaining(state, now), else 0)
-    }
-
-    fn in_use(&self, state: &AnyState, now: Moment) -> u64 {
-        both!((self, state), (rule, state) => rule.in_use(state, now), else 0)
-    }
-
-    fn refund(&self, state: &mut AnyState, now: Moment, taken: Moment, cost: u32) {
-        both!((self, state), (rule, state) => rule.refund(state, now, taken, cost), else ());
-    }
-
-    fn add(&self, state: &mut AnyState, now: Moment, amount: u32) {
-        both!((self, state), (rule, state) => rule.add(state, now, amount), else ());
-    }
-
-    fn full_at(&self, state: &AnyState, now: Moment) -> Option<Moment> {
-        both!((self, state), (rule, state) => rule.full_at(state, now), else None)
-    }
-
-    fn window(&self, now: Moment) -> Option<Duration> {
-        rule!(self, rule => rule.window(now))
-    }
-
-    fn overflows_from(&self, state: &AnyState, now: Moment) -> Moment {
-        both!((self, state), (rule, state) => rule.overflows_from(state, now), else now)
-    }
-
     fn book(&self, state: &AnyState, now: Moment, cost: u32) -> Option<(AnyState, Moment)> {
         booked!((self, state), (rule, state) => rule.book(state, now, cost))
     }
 
-    fn charge(&self, state: &mut AnyState, now: Moment, cost: u32) {
-        both!((self, state), (rule, state) => rule.charge(state, now, cost), else ());
-    }
-
-    fn has_one_limit(&self) -> bool {
-        rule!(self, rule => rule.has_one_limit())
-    }
-
-    fn longest_wait(&self) -> Option<Duration> {
-        rule!(self, rule => rule.longest_wait())
+    /// The rule before may have been of another kind, of which only a sum was carried over.
+    fn keeps_grants(&self, _carry: Carry) -> bool {
+        false
     }
 
     fn adopt(&self, old: &Self, state: &AnyState, now: Moment, carry: Carry) -> AnyState {
