@@ -453,6 +453,34 @@ fn several_as_one_follow_their_members_through_changes_of_kind() {
     assert_eq!(a.snapshot().in_use(), 0);
 }
 
+/// What a rate granted is refunded to the rate, although permits are returned to what took its place: they are others'.
+#[test]
+fn undoing_what_a_former_member_granted_takes_nothing_from_the_present_one() {
+    let text = |a: &str| {
+        format!(
+            "limiters:\n  a: {{ {a} }}\n  b: {{ kind: concurrency, limit: 10 }}\n  both: {{ kind: all, of: [a, b] }}\n"
+        )
+    };
+    for undone in [true, false] {
+        let time = ManualClock::new();
+        let limits = build(&text(RATES[0]), &time);
+        let both = limits.limiter("both").expect("there");
+        both.try_acquire(1.into()).expect("granted").undo();
+        assert_eq!(held(&limits).snapshot().in_use(), 0, "refunded");
+        let first = both.try_acquire(1.into()).expect("granted by a rate");
+        replace(&limits, &text(SLOTS[0]));
+        let second = both.try_acquire(1.into()).expect("granted by slots");
+        if undone {
+            first.undo();
+        } else {
+            drop(first);
+        }
+        assert_eq!(held(&limits).snapshot().in_use(), 1);
+        drop(second);
+        assert_eq!(held(&limits).snapshot().in_use(), 0);
+    }
+}
+
 #[test]
 fn who_waits_for_several_is_served_when_a_member_or_the_list_changes() {
     let edits = [

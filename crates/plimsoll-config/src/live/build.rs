@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use plimsoll::{All, Clock, InvalidLimit, Limiter};
 use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
-use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Provider, Rate, Resource, Weight};
+use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Provider, Rate, Weight};
 use plimsoll_spec::{Kind, Memory, Place, Problem, label};
 
 use super::gates::{Build, Built, Live};
 use super::generation::Inner;
 use super::handle::Handle;
-use super::member::Member;
 use super::stores::Stores;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
@@ -94,10 +93,9 @@ fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit
     let name = definition.name();
     let members = definition.members.iter().filter_map(|id| running.get(id));
     let members = members.map(|live| Handle(Arc::clone(&live.slot)));
-    let members = members.map(Member);
     let limiter: Arc<dyn Limiter> = match definition.class {
         Class::Basic => {
-            let members: Vec<Member> = members.collect();
+            let members: Vec<Handle> = members.collect();
             let all = Basic::new(name, move || {
                 members.iter().try_for_each(Limiter::check_saturation)
             });
@@ -123,11 +121,6 @@ pub(super) fn providers(
     let limiter = |name: &str| {
         let live = running.get(name)?;
         match &live.part {
-            // Several of them are asked as one.
-            Part::Limiter(AnyLimiter::Resource(_)) => {
-                let member = Member(Handle(Arc::clone(&live.slot)));
-                Some(Resource::from(member).into())
-            }
             Part::Limiter(limiter) => Some(limiter.clone()),
             _ => None,
         }

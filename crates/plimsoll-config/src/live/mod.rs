@@ -7,7 +7,6 @@ mod gates;
 mod generation;
 mod handle;
 mod keyed;
-mod member;
 mod reserved;
 mod set;
 mod slot;

@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::task::Waker;
 
 use plimsoll::{Clock, Denied, Grant, Moment, Outcome, Permit, Reason, Snapshot, Source};
-use plimsoll_kinds::LimiterKind as Class;
 
 use super::carry::{carry, kept};
 use super::change::Change;
 use super::generation::{Generation, lock};
-use super::member::Kept;
 use super::waiting::{self, Waiters};
 use crate::check::Definition;
 
@@ -27,8 +25,6 @@ pub(super) struct Slot {
     indirect: AtomicBool,
     now: RwLock<Now>,
     pub(super) waiters: Waiters,
-    /// Permits of those who ask several names at once.
-    pub(super) kept: Arc<Kept>,
     outs: Mutex<Outs>,
 }
 
@@ -97,7 +93,6 @@ impl Slot {
                 before: (0, 0),
             }),
             waiters: Waiters::default(),
-            kept: Kept::of(me),
             outs: Mutex::default(),
         });
         let _ = first.slot.set(Arc::downgrade(&slot));
@@ -329,19 +324,14 @@ impl Slot {
         self.now.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a grant whose permit nobody kept, as those of the members of `all`: by the generation that granted it.
-    fn end(
-        &self,
-        grant: Grant,
-        may_be: impl Fn(&Generation) -> bool,
-        end: impl FnOnce(&dyn Source),
-    ) {
+    /// Ends a grant whose permit was forgotten, by the generation that granted it. The latest comes first; what none of
+    /// them has granted is of one of which nothing is out any more.
+    fn end(&self, grant: Grant, end: impl FnOnce(&dyn Source)) {
         let of = {
             let now = self.read();
             let past = now.retired.iter().rev().map(|past| &past.generation);
             let mut all = [&now.generation].into_iter().chain(past);
-            // The latest first. What is of none of them is of one of which nothing is out any more.
-            all.find(|it| it.has_granted(grant) && may_be(it)).cloned()
+            all.find(|it| it.has_granted(grant)).cloned()
         };
         if let Some(of) = of {
             end(&*of);
@@ -349,22 +339,14 @@ impl Slot {
     }
 }
 
-impl Slot {
-    /// As if a rate had not granted it.
-    pub(super) fn undo_rate(&self, grant: Grant, whole: bool) {
-        let is_rate = |it: &Generation| it.class == Class::Rate;
-        self.end(grant, is_rate, |source| source.undo(grant, whole));
-    }
-}
-
-/// For those who forget the permits that they got. Where several names are asked as one they are kept: see `member`.
+/// For callers that forget the permits that they got, and return them by what was granted.
 impl Source for Slot {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        self.end(grant, |_| true, |source| source.give_back(grant, outcome));
+        self.end(grant, |source| source.give_back(grant, outcome));
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
-        self.end(grant, |_| true, |source| source.undo(grant, whole));
+        self.end(grant, |source| source.undo(grant, whole));
     }
 
     fn now(&self) -> Option<Moment> {

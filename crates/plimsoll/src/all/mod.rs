@@ -148,19 +148,15 @@ impl Members {
     }
 
     /// The permit for what was taken.
-    fn permit<'a>(&'a self, demand: Demand, mut taken: Taken<'a>) -> Permit<'a> {
-        if !taken.is_of_one_moment() {
+    fn permit<'a>(&'a self, demand: Demand, taken: Taken<'a>) -> Permit<'a> {
+        // A limiter that is not a gate may not know what it granted by the moment: its own permit is held.
+        if !taken.is_of_one_moment() || !taken.held.is_empty() {
             let mut permits = Permits::new();
             self.asked(demand).hold(taken, &mut permits);
             self.group.several().for_each(|it| it.count_granted());
             return self.gathered(permits, demand, None);
         }
         self.count_granted_by_all();
-        for index in 0..self.group.len() {
-            if let Some(permit) = taken.held.take(index) {
-                permit.forget();
-            }
-        }
         let grant = Grant {
             timed: taken.untimed.is_empty(),
             ..demand.granted(taken.moments.of(0))

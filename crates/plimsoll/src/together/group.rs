@@ -267,10 +267,6 @@ impl<U: Copy + PartialEq> Group<U> {
         self.uses[index].iter()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.members.len()
-    }
-
     /// Each member, and how many times its cost is asked for by its first use.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (One<'_>, u32)> {
         let members = self.members.iter().zip(&self.uses);

@@ -27,6 +27,10 @@ impl<'a> OtherPermits<'a> {
         Some(self.more.swap_remove(at).1)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.few.iter().all(Option::is_none) && self.more.is_empty()
+    }
+
     pub(crate) fn contains(&self, index: usize) -> bool {
         let held = self.few.iter().flatten().chain(&self.more);
         held.into_iter().any(|(of, _)| *of == index)
