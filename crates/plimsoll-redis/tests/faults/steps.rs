@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use crate::server::Server;
+use crate::server::{Server, program};
 use plimsoll::{
     Concurrency, FixedWindow, ManualClock, Moment, Quota, SlidingCounter, SlidingLog,
     SlidingWindow, TokenBucket,
@@ -102,7 +102,7 @@ impl Movable {
         compiled.ok().filter(ExitStatus::success)?;
         std::fs::write(&step, 0_i64.to_ne_bytes()).expect("a file");
         let environment: [(_, &Path); 2] = [("LD_PRELOAD", &library), ("CLOCK_STEP", &step)];
-        let server = Server::of("redis-server", &environment)?;
+        let server = Server::of(program(), &environment)?;
         Some(Self {
             server,
             step,

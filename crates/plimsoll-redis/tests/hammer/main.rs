@@ -1,6 +1,6 @@
 //! Eight processes hammer one key, and ten thousand: never is more granted than the limit, nor less than it allows.
 //!
-//! For 5 seconds each; `PLIMSOLL_HAMMER_SECONDS=30` makes it 30. What each process got is printed with `--nocapture`.
+//! For 2 seconds each; `PLIMSOLL_HAMMER_SECONDS=30` makes it 30. What each process got is printed with `--nocapture`.
 
 mod children;
 mod leases;
@@ -14,5 +14,5 @@ mod server;
 /// How long a test hammers.
 fn seconds() -> u64 {
     let seconds = std::env::var("PLIMSOLL_HAMMER_SECONDS").ok();
-    seconds.and_then(|text| text.parse().ok()).unwrap_or(5)
+    seconds.and_then(|text| text.parse().ok()).unwrap_or(2)
 }

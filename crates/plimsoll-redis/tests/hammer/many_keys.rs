@@ -18,6 +18,9 @@ const KEYS: usize = 10_000;
 const LIMIT: u32 = 3;
 const TASKS: usize = 16;
 
+/// So many demands each process makes at least, on the same keys as the others.
+const ENOUGH: usize = 600;
+
 /// Limits that do not replenish during a test: the keys take turns with them.
 fn limiters(store: &Store) -> Vec<RedisLimiter> {
     let ages = Duration::from_secs(1000 * 24 * 60 * 60);
@@ -46,7 +49,8 @@ pub(crate) async fn run(tools: Tools) {
     for _ in 0..TASKS {
         let (limiters, next, counts) = (Rc::clone(&limiters), Rc::clone(&next), Rc::clone(&counts));
         tasks.spawn_local(async move {
-            while Instant::now() < end {
+            // For so long, and until enough was asked that some keys are used up.
+            while Instant::now() < end || next.load(Ordering::Relaxed) < ENOUGH {
                 let key = next.fetch_add(1, Ordering::Relaxed) % KEYS;
                 let [asked, granted] = &counts[key];
                 asked.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +100,7 @@ fn of_ten_thousand_keys_each_is_granted_exactly_its_limit() {
     let known = counts.iter().filter(|(asked, _)| *asked > LIMIT).count();
     let asked: u32 = counts.iter().map(|(asked, _)| asked).sum();
     println!("{asked} decisions by {PROCESSES} processes used up {known} of {KEYS} keys");
-    assert!(known > KEYS / 20, "{known} keys were used up");
+    assert!(known >= 500, "{known} keys were used up");
 
     // And so it is in the store.
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::property::for_all;
 use crate::server::Server;
 use plimsoll::{
     Bandwidths, Concurrency, FixedWindow, ManualClock, Moment, Quota, SlidingCounter, SlidingLog,
@@ -9,7 +10,6 @@ use plimsoll::{
 };
 use plimsoll_redis::{Decision, RedisLimiter, RedisRule, StoreErrorKind};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 
@@ -94,16 +94,7 @@ fn compare(letter: char, rule: impl Into<RedisRule>) {
         }
         Ok(())
     };
-    let config = ProptestConfig {
-        cases: 48,
-        max_shrink_iters: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let result = TestRunner::new(config).run(&steps(), |steps| runtime.block_on(run(steps)));
-    if let Err(error) = result {
-        panic!("{error}");
-    }
+    for_all(16, &steps(), |steps| runtime.block_on(run(steps)));
 }
 
 fn ask(limiter: &RedisLimiter, (key, cost): (usize, u32)) -> JoinHandle<String> {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::property::for_all;
 use crate::server::Server;
 use plimsoll::{
     Demand, FixedWindow, ManualClock, Moment, PerKey, Permit, Quota, SlidingCounter, SlidingLog,
@@ -10,7 +11,6 @@ use plimsoll::{
 };
 use plimsoll_redis::{Borrow, Fleet, RedisRule};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "subject";
@@ -173,15 +173,10 @@ impl Members {
 fn holds(rule: impl Into<RedisRule>, check: impl Fn(&Members) -> (u32, u32)) {
     let rule = rule.into();
     let runtime = Runtime::new().expect("a runtime");
-    let config = ProptestConfig {
-        cases: 40,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
     let case = AtomicU32::new(0);
     let server = std::cell::RefCell::new(Some(Server::start()));
     let cases = (steps(), 5..400_u64);
-    let result = TestRunner::new(config).run(&cases, |(steps, keep)| {
+    for_all(15, &cases, |(steps, keep)| {
         let server_now = server.borrow_mut().take().unwrap_or_else(Server::start);
         let case = case.fetch_add(1, Ordering::Relaxed);
         let keep = Duration::from_millis(keep);
@@ -200,9 +195,6 @@ fn holds(rule: impl Into<RedisRule>, check: impl Fn(&Members) -> (u32, u32)) {
         *server.borrow_mut() = Some(members.server);
         Ok(())
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 const QUOTA: Quota = Quota::new(LIMIT, WINDOW);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::property::for_all;
 use crate::server::Server;
 use plimsoll::{
     Bandwidths, Demand, FixedWindow, Gate, ManualClock, Moment, PerKey, Permit, Quota, Rule,
@@ -9,7 +10,6 @@ use plimsoll::{
 };
 use plimsoll_redis::{Fleet, RedisRule};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Runtime;
 
@@ -140,17 +140,9 @@ where
         let steps = steps(span, rule.limit());
         (Just(rule), steps)
     });
-    let config = ProptestConfig {
-        cases: 60,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let result = TestRunner::new(config).run(&cases, |(rule, steps)| {
+    for_all(20, &cases, |(rule, steps)| {
         runtime.block_on(run(&server, &mut connection.clone(), rule, &steps))
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 fn quotas() -> impl Strategy<Value = Quota> {

@@ -1,5 +1,6 @@
 //! Against real servers, which every test starts for itself on ports of their own. They need `redis-server` and
-//! `redis-cli`: Debian has them in the packages `redis-server` and `redis-tools`.
+//! `redis-cli`: Debian has them in the packages `redis-server` and `redis-tools`. Where there are none these tests are skipped,
+//! which is said, unless `PLIMSOLL_REQUIRE_REDIS` is set. `PLIMSOLL_REDIS_SERVER` names another server, such as Valkey's.
 
 mod bad_input;
 mod batches;
@@ -18,7 +19,9 @@ mod leases;
 mod logs;
 mod names;
 mod outage;
+mod property;
 mod quick;
+mod recipes;
 mod same_answers;
 mod server;
 mod terms;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::property::for_all;
 use crate::server::Server;
 use plimsoll::{
     Concurrency, Demand, FixedWindow, ManualClock, Moment, PerKey, Quota, SlidingCounter,
@@ -10,7 +11,6 @@ use plimsoll::{
 };
 use plimsoll_redis::{Decision, RedisAll, RedisLimiter, RedisRule};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Runtime;
 
@@ -140,13 +140,8 @@ fn compare(letter: char, rules: impl Fn(Quota, u32) -> RedisRule + Clone) {
         (quotas(), 1..12_u32).prop_map(move |(quota, size)| rules(quota, size))
     };
     let behind = prop::sample::select(vec![1, 700_000_000, 5_000_000_000, 500_000_000_000_u64]);
-    let config = ProptestConfig {
-        cases: 80,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
     let cases = (rule(), rule(), behind, steps());
-    let result = TestRunner::new(config).run(&cases, |(old, new, behind, steps)| {
+    for_all(30, &cases, |(old, new, behind, steps)| {
         runtime.block_on(async {
             let _: () = redis::cmd("FLUSHALL")
                 .query_async(&mut connection.clone())
@@ -181,9 +176,6 @@ fn compare(letter: char, rules: impl Fn(Quota, u32) -> RedisRule + Clone) {
             Ok(())
         })
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 #[test]

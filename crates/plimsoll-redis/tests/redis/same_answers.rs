@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::property::for_all;
 use crate::server::Server;
 use plimsoll::{
     Bandwidths, Concurrency, Demand, Denied, FixedWindow, Gate, ManualClock, Moment, Quota, Rule,
@@ -10,7 +11,6 @@ use plimsoll::{
 };
 use plimsoll_redis::{Decision, RedisLimiter, RedisRule, Store};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use tokio::runtime::Runtime;
 
 #[derive(Clone, Debug)]
@@ -219,20 +219,12 @@ where
         let start = prop_oneof![Just(0), Just(1_789_000_000_123_456_789_u64)];
         (Just(rule), start, steps)
     });
-    let config = ProptestConfig {
-        cases: 150,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let result = TestRunner::new(config).run(&cases, |(rule, start, steps)| {
+    for_all(50, &cases, |(rule, start, steps)| {
         runtime.block_on(async {
             let pair = Pair::new(&server, rule, start).await;
             pair.run(&steps).await
         })
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 fn nanos(quota: Quota) -> u64 {

@@ -1,8 +1,10 @@
 //! A real server for a test, on a port of its own. It ends with the test.
 
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 
@@ -27,14 +29,13 @@ impl Server {
 
     /// Starts a program that is one, if there is such a program, in its own environment.
     pub(crate) fn of(program: &str, environment: &[(&str, &Path)]) -> Option<Self> {
-        let found = Command::new(program).arg("--version").output().is_ok();
         let mut command = Command::new(program);
         command.envs(environment.iter().copied());
-        found.then(|| Self::run(command, free_port(), &[]))
+        runs(program, "--version").then(|| Self::run(command, free_port(), &[]))
     }
 
     pub(crate) fn on(port: u16, options: &[&str]) -> Self {
-        Self::run(Command::new("redis-server"), port, options)
+        Self::run(Command::new(program()), port, options)
     }
 
     fn run(mut command: Command, port: u16, options: &[&str]) -> Self {
@@ -97,7 +98,7 @@ impl Server {
     /// What `redis-cli` says.
     pub(crate) fn cli(&self, arguments: &[&str]) -> String {
         let port = self.port.to_string();
-        let output = Command::new("redis-cli")
+        let output = Command::new(&*CLIENT)
             .args(["-p", &port, "--no-auth-warning"])
             .args(arguments)
             .output();
@@ -106,6 +107,72 @@ impl Server {
         });
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
+}
+
+/// The server that is tested on.
+pub(crate) fn program() -> &'static str {
+    &SERVER
+}
+
+static SERVER: LazyLock<String> = LazyLock::new(|| {
+    found(
+        "PLIMSOLL_REDIS_SERVER",
+        ["redis-server", "valkey-server"],
+        "redis-server",
+    )
+});
+
+/// What looks into it.
+static CLIENT: LazyLock<String> = LazyLock::new(|| {
+    found(
+        "PLIMSOLL_REDIS_CLI",
+        ["redis-cli", "valkey-cli"],
+        "redis-tools",
+    )
+});
+
+/// The program that a variable names, or the first of `programs` that is installed. If there is none, this process ends, and
+/// with it all tests that are in it: they all need it.
+fn found(variable: &str, programs: [&str; 2], package: &str) -> String {
+    let named = std::env::var(variable).ok();
+    let mut known = named
+        .into_iter()
+        .chain(programs.into_iter().map(str::to_owned));
+    known
+        .find(|program| runs(program, "--version"))
+        .unwrap_or_else(|| {
+            let name = format!("{} (or {variable}=/path)", programs.join(" or "));
+            missing(&name, package);
+            std::process::exit(0)
+        })
+}
+
+fn runs(program: &str, version: &str) -> bool {
+    Command::new(program).arg(version).output().is_ok()
+}
+
+/// Whether a program is there that only some tests need.
+pub(crate) fn is_installed(program: &str, version: &str, package: &str) -> bool {
+    let found = runs(program, version);
+    if !found {
+        missing(program, package);
+    }
+    found
+}
+
+/// Says that tests are skipped, past the harness, which would hide it.
+fn missing(program: &str, package: &str) {
+    let tests = std::env::current_exe().unwrap_or_default();
+    let line = format!(
+        "SKIPPED in {}: there is no {program}. Install the package `{package}`; \
+         PLIMSOLL_REQUIRE_REDIS=1 makes this an error.",
+        tests.display()
+    );
+    assert!(
+        std::env::var_os("PLIMSOLL_REQUIRE_REDIS").is_none(),
+        "{line}"
+    );
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 pub(crate) fn patient(store: StoreBuilder) -> StoreBuilder {

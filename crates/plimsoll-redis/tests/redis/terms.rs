@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use crate::property::for_all;
 use crate::server::Server;
 use plimsoll::{
     FixedWindow, ManualClock, Moment, Quota, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 use plimsoll_redis::{Decision, RedisLimiter, RedisRule};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "subject";
@@ -222,13 +222,8 @@ fn check(kind: u32, quotas: [Quota; 2], grants: &[(u128, u128)]) -> Result<(), T
 fn random_turns_grant_no_more_than_the_larger_and_never_starve() {
     let runtime = Runtime::new().expect("a runtime");
     let server = Server::start();
-    let config = ProptestConfig {
-        cases: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
     let cases = (0..6_u32, quotas(), quotas(), steps());
-    let result = TestRunner::new(config).run(&cases, |(kind, first, second, steps)| {
+    for_all(100, &cases, |(kind, first, second, steps)| {
         runtime.block_on(async {
             let (clock, quotas) = (clock(), [first, second]);
             let both = limiters(&server, &clock, quotas.map(|quota| rule(kind, quota)));
@@ -269,7 +264,4 @@ fn random_turns_grant_no_more_than_the_larger_and_never_starve() {
             check(kind, quotas, &grants)
         })
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::property::for_all;
 use crate::server::Server;
 use plimsoll::{
     All, Concurrency, FixedWindow, Gate, InvalidLimit, Limiter, ManualClock, Quota, SlidingCounter,
@@ -10,7 +11,6 @@ use plimsoll::{
 };
 use plimsoll_redis::{Decision, RedisAll};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
 const KEY: &str = "subject";
 
@@ -112,15 +112,7 @@ fn all_answers_as_in_memory() {
         }
         Ok(())
     };
-    let config = ProptestConfig {
-        cases: 100,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let result = TestRunner::new(config).run(&asked(), |asked| runtime.block_on(run(asked)));
-    if let Err(error) = result {
-        panic!("{error}");
-    }
+    for_all(40, &asked(), |asked| runtime.block_on(run(asked)));
 }
 
 fn stat(server: &Server, name: &str) -> u64 {

@@ -8,17 +8,13 @@ use plimsoll_redis::Store;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-#[path = "../examples/fleet.rs"]
+#[path = "../../examples/fleet.rs"]
 #[expect(
     dead_code,
     reason = "an example has a `main`, which is not called here"
 )]
 mod fleet;
-#[path = "redis/server.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod server;
-
-use server::{Server, free_port, patient};
+use crate::server::{Server, free_port, is_installed, patient};
 
 /// Serves until the test ends. Returns the port.
 async fn serve(app: Router) -> u16 {
@@ -92,6 +88,9 @@ impl Drop for Proxy {
 
 #[tokio::test]
 async fn a_client_that_always_comes_to_the_same_server_has_one_limit() {
+    if !is_installed("nginx", "-v", "nginx-light") {
+        return;
+    }
     let nodes = [
         serve(fleet::app(fleet::alone())).await,
         serve(fleet::app(fleet::alone())).await,
@@ -99,7 +98,7 @@ async fn a_client_that_always_comes_to_the_same_server_has_one_limit() {
     let port = free_port();
     let directory = std::env::temp_dir().join(format!("plimsoll-nginx-{port}"));
     fs::create_dir_all(&directory).expect("a directory");
-    let config = include_str!("../../../examples/fleet/nginx.conf")
+    let config = include_str!("../../../../examples/fleet/nginx.conf")
         .replace("127.0.0.1:3000", &format!("127.0.0.1:{port}"))
         .replace("127.0.0.1:3001", &format!("127.0.0.1:{}", nodes[0]))
         .replace("127.0.0.1:3002", &format!("127.0.0.1:{}", nodes[1]));
