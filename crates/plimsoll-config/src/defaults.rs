@@ -111,7 +111,7 @@ fn stores() {
         panic!("no lease");
     };
     let rule = RedisRule::from(plimsoll::Concurrency::new(4));
-    let said = rule.clone().with_lease(lease.into());
+    let said = rule.clone().lease(lease.into());
     assert_eq!(format!("{said:?}"), format!("{rule:?}"));
 
     for (limit, most) in [(100, 5), (3, 1)] {

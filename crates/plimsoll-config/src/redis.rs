@@ -1,6 +1,6 @@
 //! From descriptions to limits in Redis. Nothing is connected here.
 
-use plimsoll_redis::{Borrow, Fleet, Outage, RedisRule, Store, StoreBuilder, StoreError};
+use plimsoll_redis::{Borrow, FleetBuilder, Outage, RedisRule, Store, StoreBuilder, StoreError};
 use plimsoll_spec::{self as spec, Always, InvalidSpec, Kind, Limiter, Step};
 
 /// The store of a description.
@@ -33,8 +33,13 @@ fn builder(spec: &spec::Store) -> StoreBuilder {
     store.deadline(spec.deadline.into())
 }
 
-/// A limiter of a kind that Redis can hold, in `store`. If there is no such limiter it says which field is wrong.
-pub(crate) fn fleet(limiter: &Limiter, name: &str, store: &Store) -> Result<Fleet, InvalidSpec> {
+/// A limiter of a kind that Redis can hold, in `store`, which can be built. If there is no such limiter it says which field is
+/// wrong.
+pub(crate) fn fleet(
+    limiter: &Limiter,
+    name: &str,
+    store: &Store,
+) -> Result<FleetBuilder, InvalidSpec> {
     let (common, rule) = (&limiter.common, rule(&limiter.kind)?);
     let fleet = store.limiter(name, rule)?.fleet();
     let fleet = match &common.outage {
@@ -45,12 +50,15 @@ pub(crate) fn fleet(limiter: &Limiter, name: &str, store: &Store) -> Result<Flee
         Some(borrow) => fleet.borrowing(borrow_of(borrow)),
         None => fleet,
     };
-    fleet.build().map_err(|invalid| match invalid.field() {
-        "keep" => InvalidSpec::from(invalid).under(Step::Key("borrow")),
-        "borrow" => invalid.into(),
-        // The rule itself is right, so it is the share of it.
-        _ => InvalidSpec::of("local", invalid).under(Step::Key("outage")),
-    })
+    match fleet.clone().build() {
+        Ok(_) => Ok(fleet),
+        Err(invalid) => Err(match invalid.field() {
+            "keep" => InvalidSpec::from(invalid).under(Step::Key("borrow")),
+            "borrow" => invalid.into(),
+            // The rule itself is right, so it is the share of it.
+            _ => InvalidSpec::of("local", invalid).under(Step::Key("outage")),
+        }),
+    }
 }
 
 fn rule(kind: &Kind) -> Result<RedisRule, InvalidSpec> {

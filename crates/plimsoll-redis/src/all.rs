@@ -25,7 +25,6 @@ pub struct RedisAll {
 struct Inner {
     store: Store,
     members: Vec<RedisLimiter>,
-    limits: Vec<u32>,
     script: Script,
 }
 
@@ -59,7 +58,6 @@ impl RedisAll {
             }
         }
         let inner = Inner {
-            limits: members.iter().map(RedisLimiter::limit).collect(),
             script: Script::deciding(members.iter().map(RedisLimiter::kind)),
             store,
             members,
@@ -76,21 +74,17 @@ impl RedisAll {
     /// If the store cannot decide.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<Decision, StoreError> {
         let key = key.as_ref();
-        let ids: Vec<_> = self.members().iter().map(RedisLimiter::new_id).collect();
-        let mut leases = Vec::new();
-        for (member, id) in self.members().iter().zip(&ids) {
-            if let (Some(held), 1..) = (member.leases(), cost) {
-                leases.push(held.ask(member.key(key), id, cost));
-            }
-        }
+        let asked = |member: &RedisLimiter| member.ask_lease(&member.key(key), cost);
+        let (ids, leases): (_, Vec<_>) = self.members().iter().map(asked).unzip();
+        let leases = leases.into_iter().flatten();
         Ok(match self.ask("take", key, cost, ids).await? {
             Ok((standing, taken)) => {
                 let granted = |lease: Lease| lease.granted(fence(taken));
-                let leases = leases.into_iter().map(granted).collect();
+                let leases = leases.map(granted).collect();
                 Decision::Granted(RedisPermit::new(cost, standing, leases))
             }
             Err(denied) => {
-                leases.into_iter().for_each(Lease::abandon);
+                leases.for_each(Lease::abandon);
                 Decision::Denied(denied)
             }
         })
@@ -132,7 +126,8 @@ impl RedisAll {
         }
         let answer = inner.store.run(&inner.script, &keys, &arguments).await?;
         let mut answer = Answer::new(answer)?;
-        Ok(match answer.verdict(&inner.limits)? {
+        let limits: Vec<_> = inner.members.iter().map(RedisLimiter::limit).collect();
+        Ok(match answer.verdict(&limits)? {
             Verdict::Granted(standings) => {
                 let least = standings
                     .into_iter()

@@ -77,12 +77,12 @@ enum Turn {
 }
 
 impl Batcher {
-    pub(crate) fn new(store: Store, rule: &RedisRule) -> Arc<Self> {
+    pub(crate) fn new(store: Store, rule: &RedisRule, words: Vec<String>) -> Arc<Self> {
         Arc::new(Self {
             script: Script::batch(rule),
-            words: rule.words(store.origin()),
+            words,
             limit: rule.limit(),
-            leases: rule.lease().is_some(),
+            leases: rule.lease_length().is_some(),
             lanes: Mutex::default(),
             trip: AtomicU64::new(0),
             store,

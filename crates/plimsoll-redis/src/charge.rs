@@ -26,7 +26,7 @@ impl RedisLimiter {
     ///
     /// If the store cannot be changed.
     pub async fn charge(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<(), StoreError> {
-        if self.leases().is_some() || cost == 0 {
+        if self.holds_leases() || cost == 0 {
             return Ok(());
         }
         let key = self.key(key.as_ref());
@@ -41,7 +41,7 @@ impl RedisLimiter {
         amount: u32,
         taken: Moment,
     ) -> Result<(), StoreError> {
-        if self.leases().is_some() || amount == 0 {
+        if self.holds_leases() || amount == 0 {
             return Ok(());
         }
         let key = self.key(key);

@@ -33,7 +33,7 @@ impl Decision {
     }
 }
 
-/// What was granted. What is held by a [lease](crate::RedisRule::with_lease) is given back when this is dropped;
+/// What was granted. What is held by a [lease](crate::RedisRule::lease) is given back when this is dropped;
 /// rates replenish themselves.
 #[derive(Debug)]
 #[must_use = "a permit is given back when it is dropped"]

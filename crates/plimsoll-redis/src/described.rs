@@ -38,7 +38,7 @@ impl RedisRule {
             Kind::Concurrency { limit, lease } => {
                 let rule = Concurrency::try_new(limit.0).map(Self::from);
                 let rule = rule.map(|rule| match lease {
-                    Some(lease) => rule.with_lease((*lease).into()),
+                    Some(lease) => rule.lease((*lease).into()),
                     None => rule,
                 });
                 rule.map_err(InvalidSpec::from)

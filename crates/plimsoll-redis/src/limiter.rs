@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use plimsoll::{Denied, InvalidLimit, Moment, Standing};
@@ -7,7 +7,7 @@ use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 use crate::answer::{Answer, Decided, Refused, Verdict};
 use crate::batch::{Batcher, Demand};
 use crate::key;
-use crate::lease::Leases;
+use crate::lease::{Lease, Leases};
 use crate::rule::{Kind, number};
 use crate::script::Script;
 use crate::store::Store;
@@ -49,12 +49,22 @@ pub struct RedisLimiter {
 struct Inner {
     store: Store,
     name: String,
-    rule: RedisRule,
-    /// Decides.
-    batcher: Arc<Batcher>,
-    /// For everything else.
+    kind: Kind,
+    /// For everything but decisions.
     script: Script,
+    /// Where its windows and refills are counted from.
+    origin: Moment,
+    terms: RwLock<Arc<Terms>>,
+    /// Of every length there was.
+    leases: Mutex<Vec<Arc<Leases>>>,
+}
+
+/// What changes with the rule.
+struct Terms {
+    rule: RedisRule,
+    /// The rule as arguments for scripts.
     words: Vec<String>,
+    batcher: Arc<Batcher>,
     leases: Option<Arc<Leases>>,
 }
 
@@ -87,21 +97,58 @@ impl Store {
 
 impl RedisLimiter {
     fn new(store: Store, name: &str, rule: RedisRule) -> Result<Self, InvalidLimit> {
-        rule.check()?;
+        let origin = store.origin();
+        let mut leases = Vec::new();
+        let terms = Terms::new(&store, rule, origin, &mut leases)?;
         let inner = Inner {
             name: name.to_owned(),
-            batcher: Batcher::new(store.clone(), &rule),
-            script: Script::deciding([rule.kind()]),
-            words: rule.words(store.origin()),
-            leases: rule
-                .lease()
-                .map(|length| Leases::new(store.clone(), length)),
+            kind: terms.rule.kind(),
+            script: Script::deciding([terms.rule.kind()]),
+            origin,
+            terms: RwLock::new(Arc::new(terms)),
+            leases: Mutex::new(leases),
             store,
-            rule,
         };
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// Changes the rule of this limiter and its clones. What was used stays used, and what is held stays held.
+    ///
+    /// Other processes that use the name go by their own rules until they are changed too: every grant is charged to the
+    /// rules of all, and each caller is decided by its own. Decisions that are under way are made by the old rule. Leases that
+    /// are held keep their length.
+    ///
+    /// ```
+    /// use plimsoll::TokenBucket;
+    /// use plimsoll_redis::Store;
+    ///
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let api = store.limiter("api", TokenBucket::per_second(10))?;
+    /// api.replace(TokenBucket::per_second(20))?;
+    /// assert_eq!(api.limit(), 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A [`Fleet`](crate::Fleet) has a [`replace`](crate::Fleet::replace) of its own, which also changes what it knows of the
+    /// rule.
+    ///
+    /// # Errors
+    ///
+    /// If the limit cannot be held in Redis, or is of another kind: kinds have different states, so what was used would be
+    /// lost. Make another limiter instead.
+    pub fn replace(&self, rule: impl Into<RedisRule>) -> Result<(), InvalidLimit> {
+        let (inner, rule) = (&*self.inner, rule.into());
+        if rule.kind() != inner.kind {
+            let word = format!("{:?}", rule.kind());
+            return Err(InvalidLimit::new("rule", word, "one of the same kind"));
+        }
+        let mut leases = inner.leases();
+        let terms = Terms::new(&inner.store, rule, inner.origin, &mut leases)?;
+        let mut current = inner.terms.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(terms);
+        Ok(())
     }
 
     /// Takes `cost` for `key`, or is refused. Cost 0 asks for the state: it is granted when anything is available,
@@ -112,10 +159,9 @@ impl RedisLimiter {
     /// If the store cannot decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
     /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is given back.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<Decision, StoreError> {
-        let inner = &*self.inner;
-        let key = self.key(key.as_ref());
-        let id = self.new_id();
-        let lease = match (&inner.leases, cost) {
+        let (terms, key) = (self.terms(), self.key(key.as_ref()));
+        let id = terms.new_id();
+        let lease = match (&terms.leases, cost) {
             (Some(leases), 1..) => Some(leases.ask(key.clone(), &id, cost)),
             _ => None,
         };
@@ -125,7 +171,7 @@ impl RedisLimiter {
             id,
             lease,
         };
-        let (decided, lease) = inner.batcher.decide(demand).await?;
+        let (decided, lease) = terms.batcher.decide(demand).await?;
         Ok(match decided {
             Decided::Granted(standing, taken) => {
                 let leases = lease.into_iter().map(|lease| lease.granted(fence(taken)));
@@ -136,7 +182,7 @@ impl RedisLimiter {
                 if let Some(lease) = lease {
                     lease.abandon();
                 }
-                Decision::Denied(refused.denied(self.limit(), &inner.name))
+                Decision::Denied(refused.denied(terms.rule.limit(), self.name()))
             }
         })
     }
@@ -170,12 +216,10 @@ impl RedisLimiter {
         most: u32,
     ) -> Result<RedisPermit, StoreError> {
         let key = self.key(key.as_ref());
-        let id = self.new_id();
-        let lease = self
-            .inner
-            .leases
-            .as_ref()
-            .map(|leases| leases.ask(key.clone(), &id, most));
+        let terms = self.terms();
+        let id = terms.new_id();
+        let leases = terms.leases.as_ref();
+        let lease = leases.map(|leases| leases.ask(key.clone(), &id, most));
         let mut answer = self.ask("up_to", key, most, id).await?;
         let taken: u32 = answer.number()?;
         let standing = Standing::new(u64::from(self.limit()), answer.number()?);
@@ -276,46 +320,54 @@ impl RedisLimiter {
     /// The most that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u32 {
-        self.inner.rule.limit()
+        self.terms().rule.limit()
     }
 
     /// Whether what it grants is held by leases, and given back.
     #[must_use]
     pub fn holds_leases(&self) -> bool {
-        self.inner.leases.is_some()
+        self.kind() == Kind::Concurrency
     }
 
     /// How many leases wait to be given back, because the store could not be reached. They are tried again until they would
     /// have run out by themselves.
     #[must_use]
     pub fn unreturned_leases(&self) -> usize {
-        let leases = self.inner.leases.as_ref();
-        leases.map_or(0, |leases| leases.unreturned())
+        let leases = self.inner.leases();
+        leases.iter().map(|leases| leases.unreturned()).sum()
     }
 
     /// How often a lease could not be renewed, or not be given back at the first attempt.
     #[must_use]
     pub fn lease_failures(&self) -> u64 {
-        self.inner
-            .leases
-            .as_ref()
-            .map_or(0, |leases| leases.failures())
+        let leases = self.inner.leases();
+        leases.iter().map(|leases| leases.failures()).sum()
     }
 
     pub(crate) fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    pub(crate) fn rule(&self) -> &RedisRule {
-        &self.inner.rule
+    pub(crate) fn rule(&self) -> RedisRule {
+        self.terms().rule.clone()
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        self.inner.rule.kind()
+        self.inner.kind
     }
 
-    pub(crate) fn leases(&self) -> Option<&Arc<Leases>> {
-        self.inner.leases.as_ref()
+    fn terms(&self) -> Arc<Terms> {
+        let terms = &self.inner.terms;
+        Arc::clone(&terms.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A lease that is asked for, with its id, if it has leases.
+    pub(crate) fn ask_lease(&self, key: &[u8], cost: u32) -> (String, Option<Lease>) {
+        let terms = self.terms();
+        let id = terms.new_id();
+        let leases = terms.leases.as_ref().filter(|_| cost > 0);
+        let lease = leases.map(|leases| leases.ask(key.to_vec(), &id, cost));
+        (id, lease)
     }
 
     pub(crate) fn key(&self, subject: &[u8]) -> Vec<u8> {
@@ -325,20 +377,15 @@ impl RedisLimiter {
             self.inner.store.naming(),
             subject,
             self.inner.name.as_bytes(),
-            self.inner.rule.kind(),
+            self.inner.kind,
         )
     }
 
-    /// The id of a lease that is asked for, if it has leases.
-    pub(crate) fn new_id(&self) -> String {
-        let leases = self.inner.leases.as_ref();
-        leases.map_or_else(String::new, |leases| leases.new_id())
-    }
-
     /// Its arguments for the script.
-    pub(crate) fn words(&self, id: String) -> impl Iterator<Item = String> {
-        let id = self.inner.leases.is_some().then_some(id);
-        self.inner.words.iter().cloned().chain(id)
+    pub(crate) fn words(&self, id: String) -> Vec<String> {
+        let mut words = self.terms().words.clone();
+        words.extend(self.holds_leases().then_some(id));
+        words
     }
 
     pub(crate) async fn ask(
@@ -350,12 +397,53 @@ impl RedisLimiter {
     ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;
         let (now, amount) = (inner.store.now(), amount.to_string());
-        let mut arguments = Vec::with_capacity(4 + inner.words.len());
+        let terms = self.terms();
+        let mut arguments = Vec::with_capacity(4 + terms.words.len());
         arguments.extend([what, &now, &amount]);
-        arguments.extend(inner.words.iter().map(String::as_str));
+        arguments.extend(terms.words.iter().map(String::as_str));
         // The id of a lease, a number, a moment, or nothing: scripts pass over what they do not ask for.
         arguments.push(&last);
         Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)
+    }
+}
+
+impl Inner {
+    fn leases(&self) -> MutexGuard<'_, Vec<Arc<Leases>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Terms {
+    /// `known` are the leases there were so far, of which one may be of the same length.
+    fn new(
+        store: &Store,
+        rule: RedisRule,
+        origin: Moment,
+        known: &mut Vec<Arc<Leases>>,
+    ) -> Result<Self, InvalidLimit> {
+        rule.check()?;
+        let leases = rule.lease_length().map(|length| {
+            let same = known.iter().find(|leases| leases.length() == length);
+            let same = same.cloned();
+            same.unwrap_or_else(|| {
+                let new = Leases::new(store.clone(), length);
+                known.push(Arc::clone(&new));
+                new
+            })
+        });
+        let words = rule.words(origin);
+        Ok(Self {
+            batcher: Batcher::new(store.clone(), &rule, words.clone()),
+            words,
+            leases,
+            rule,
+        })
+    }
+
+    /// The id of a lease that is asked for, if it has leases.
+    fn new_id(&self) -> String {
+        let leases = self.leases.as_ref();
+        leases.map_or_else(String::new, |leases| leases.new_id())
     }
 }
 
@@ -368,7 +456,7 @@ impl fmt::Debug for RedisLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisLimiter")
             .field("name", &self.inner.name)
-            .field("rule", &self.inner.rule)
+            .field("rule", &self.terms().rule)
             .finish_non_exhaustive()
     }
 }

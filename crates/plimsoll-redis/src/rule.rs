@@ -17,7 +17,7 @@ use plimsoll::{
 /// use std::time::Duration;
 ///
 /// let rate = RedisRule::from(TokenBucket::per_second(100));
-/// let jobs = RedisRule::from(Concurrency::new(10)).with_lease(Duration::from_secs(10));
+/// let jobs = RedisRule::from(Concurrency::new(10)).lease(Duration::from_secs(10));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -77,7 +77,7 @@ impl RedisRule {
 
     /// How long a [concurrency](Concurrency) permit outlives a holder that crashed; 30 seconds unless said otherwise.
     /// While it is held it is renewed three times in this time. Other rules have no leases, and ignore it.
-    pub fn with_lease(mut self, length: Duration) -> Self {
+    pub fn lease(mut self, length: Duration) -> Self {
         if let Shape::Concurrency { lease, .. } = &mut self.shape {
             *lease = length;
         }
@@ -98,7 +98,7 @@ impl RedisRule {
     }
 
     /// The length of its leases, if it has any.
-    pub(crate) fn lease(&self) -> Option<Duration> {
+    pub(crate) fn lease_length(&self) -> Option<Duration> {
         match self.shape {
             Shape::Concurrency { lease, .. } => Some(lease),
             _ => None,

@@ -1,13 +1,11 @@
 //! Limiters that are kept in stores, and stores that are kept while files change.
 
 mod keys;
-mod one;
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use plimsoll::Snapshot;
-use plimsoll_redis::{Fleet, Store};
+use plimsoll_redis::{Fleet, FleetBuilder, Store};
 use plimsoll_spec::{Place, Problem, label};
 
 use super::change::{Change, Prepared};
@@ -16,7 +14,6 @@ use super::generation::Inner;
 use crate::check::Definition;
 use crate::{Config, ConfigError, redis};
 use keys::FleetKeys;
-use one::FleetOne;
 
 /// The stores of a file, by name. Limiters of one store share its connection.
 #[derive(Clone, Default)]
@@ -50,70 +47,33 @@ impl Stores {
     /// Builds a limiter in its store.
     pub(super) fn build(&self, definition: &Definition) -> Result<Built, String> {
         let name = definition.name();
-        let fleet = Arc::new(Current::new(self.fleet(definition)?));
+        let fleet = self.fleet(definition)?.build();
+        let fleet = fleet.map_err(|invalid| invalid.to_string())?;
+        // The key of a limit without keys is its name, so that limits are spread over the nodes of a cluster.
+        let inner = if definition.is_keyed() {
+            Inner::Keys(Arc::new(FleetKeys::new(name, fleet.clone())))
+        } else {
+            Inner::Remote(Arc::new(fleet.key(name)))
+        };
         let change = Arc::new(InStore {
-            current: Arc::clone(&fleet),
+            fleet,
             name: name.to_owned(),
             kind: definition.limiter.kind.word(),
             keyed: definition.is_keyed(),
         });
-        let inner = if definition.is_keyed() {
-            Inner::Keys(Arc::new(FleetKeys::new(name, fleet)))
-        } else {
-            Inner::Remote(Arc::new(FleetOne::new(name, fleet)))
-        };
         Ok(Built { inner, change })
     }
 
-    fn fleet(&self, definition: &Definition) -> Result<Fleet, String> {
+    fn fleet(&self, definition: &Definition) -> Result<FleetBuilder, String> {
         let store = self.get(definition).ok_or("there is no such store")?;
         let fleet = redis::fleet(&definition.limiter, definition.name(), store);
         fleet.map_err(|spec| spec.invalid().to_string())
     }
 }
 
-/// A limit in a store whose rule may change: whoever holds it goes by the new one from then on.
-struct Current(RwLock<Now>);
-
-struct Now {
-    fleet: Fleet,
-    /// What was granted and refused by those before it.
-    before: (u64, u64),
-}
-
-impl Current {
-    const fn new(fleet: Fleet) -> Self {
-        let before = (0, 0);
-        Self(RwLock::new(Now { fleet, before }))
-    }
-
-    fn get(&self) -> Fleet {
-        let now = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        now.fleet.clone()
-    }
-
-    /// What was borrowed by the old one goes back when the last who asks it has an answer.
-    fn set(&self, fleet: Fleet) {
-        let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let totals = now.fleet.totals();
-        now.before.0 += totals.granted;
-        now.before.1 += totals.denied;
-        now.fleet = fleet;
-    }
-
-    /// The limit, and what was granted and refused in this process, by all rules.
-    fn snapshot(&self) -> Snapshot {
-        let now = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let (limit, totals) = (now.fleet.limiter().limit(), now.fleet.totals());
-        let (granted, denied) = now.before;
-        Snapshot::of(u64::from(limit), u64::from(limit))
-            .with_totals(granted + totals.granted, denied + totals.denied)
-    }
-}
-
 /// Changes a limit in a store: another rule for the same names, so that what is kept stays.
 struct InStore {
-    current: Arc<Current>,
+    fleet: Fleet,
     name: String,
     kind: &'static str,
     keyed: bool,
@@ -128,7 +88,8 @@ impl Change for InStore {
     }
 
     fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Option<Prepared>, String> {
-        let (current, fleet) = (Arc::clone(&self.current), stores.fleet(to)?);
-        Ok(Some(Box::new(move || current.set(fleet))))
+        let (fleet, with) = (self.fleet.clone(), stores.fleet(to)?);
+        // It can be built, so it can replace.
+        Ok(Some(Box::new(move || drop(fleet.replace(with)))))
     }
 }

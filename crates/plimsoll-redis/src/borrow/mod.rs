@@ -99,7 +99,7 @@ impl Borrow {
     }
 
     pub(crate) fn lender(self, limiter: &RedisLimiter) -> Result<Lender, InvalidLimit> {
-        let kind = Lent::of(limiter.rule())?;
+        let kind = Lent::of(&limiter.rule())?;
         if self.keep.is_zero() {
             return Err(InvalidLimit::new("keep", "0ns", "at least 1ns"));
         }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use plimsoll::InvalidLimit;
 
 use super::Fleet;
-use super::inner::Inner;
+use super::shared::Shared;
 use crate::{Borrow, Outage, RedisLimiter};
 
 /// Settings of a [`Fleet`]. See [`RedisLimiter::fleet`].
@@ -55,7 +55,7 @@ impl FleetBuilder {
     /// If a setting does not fit the limit: a share that is none, or borrowing what is held by leases or needs gaps.
     pub fn build(self) -> Result<Fleet, InvalidLimit> {
         Ok(Fleet {
-            inner: Arc::new(Inner::new(self)?),
+            shared: Arc::new(Shared::new(self)?),
         })
     }
 }

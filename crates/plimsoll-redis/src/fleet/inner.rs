@@ -32,14 +32,14 @@ pub struct FleetTotals {
 }
 
 #[derive(Default)]
-struct Counts {
+pub(super) struct Counts {
     granted: AtomicU64,
     denied: AtomicU64,
     undecided: AtomicU64,
     lost: AtomicU64,
 }
 
-/// What all handles of a fleet share.
+/// The limit of a fleet, until it is replaced.
 pub(crate) struct Inner {
     limiter: RedisLimiter,
     clock: Clock,
@@ -48,29 +48,29 @@ pub(crate) struct Inner {
     lender: Option<Arc<Lender>>,
     pub(super) waiting: Option<Waiting>,
     background: Background,
-    counts: Counts,
+    counts: Arc<Counts>,
     /// What is said where only the store could tell. Made once: making it looks the name up.
     unknown: Denied,
 }
 
 impl Inner {
-    pub(super) fn new(settings: FleetBuilder) -> Result<Self, InvalidLimit> {
+    pub(super) fn new(settings: FleetBuilder, counts: Arc<Counts>) -> Result<Self, InvalidLimit> {
         let limiter = settings.limiter;
         let clock = limiter.store().clock();
-        let name = limiter.name();
+        let (name, rule) = (limiter.name(), limiter.rule());
         let unknown = Denied::new(Reason::Unavailable)
             .with_limit(limiter.limit(), 0)
             .with_limiter(name);
         Ok(Self {
-            fallback: settings.outage.prepare(limiter.rule(), name, &clock)?,
-            promise: in_memory(limiter.rule(), 1.0, name, &clock, 1)?.promise(),
+            fallback: settings.outage.prepare(&rule, name, &clock)?,
+            promise: in_memory(&rule, 1.0, name, &clock, 1)?.promise(),
             lender: match settings.borrow {
                 Some(borrow) => Some(Arc::new(borrow.lender(&limiter)?)),
                 None => None,
             },
             waiting: Waiting::up_to(settings.waiting),
             background: Background::default(),
-            counts: Counts::default(),
+            counts,
             unknown,
             clock,
             limiter,
@@ -81,8 +81,8 @@ impl Inner {
         &self.limiter
     }
 
-    pub(super) fn clock(&self) -> &Clock {
-        &self.clock
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
     }
 
     pub(super) fn promise(&self) -> Standing {

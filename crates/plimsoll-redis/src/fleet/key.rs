@@ -6,21 +6,21 @@ use plimsoll::{
     Source, Standing,
 };
 
-use super::inner::Inner;
+use super::shared::Shared;
 use super::wait::{Closing, because};
 
 /// The limit of one key of a [`Fleet`](super::Fleet), as a [`Limiter`]. Clones are the same limiter.
 #[derive(Clone)]
 pub struct FleetKey {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
     key: Arc<[u8]>,
     closing: Arc<Closing>,
 }
 
 impl FleetKey {
-    pub(super) fn new(inner: Arc<Inner>, key: Arc<[u8]>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, key: Arc<[u8]>) -> Self {
         Self {
-            inner,
+            shared,
             key,
             closing: Arc::default(),
         }
@@ -28,19 +28,19 @@ impl FleetKey {
 
     fn known(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
         self.check_open()?;
-        self.inner.attempt(&self.key, demand)
+        self.shared.now().attempt(&self.key, demand)
     }
 
     fn check_open(&self) -> Result<(), Denied> {
         if self.closing.is_closed() {
-            return Err(because(Reason::Closed, &self.inner.unknown()));
+            return Err(because(Reason::Closed, &self.shared.now().unknown()));
         }
         Ok(())
     }
 
     async fn ask(self, demand: Demand) -> Result<Permit<'static>, Denied> {
         self.check_open()?;
-        self.inner.acquire(self.key, demand, self.closing).await
+        self.shared.acquire(self.key, demand, self.closing).await
     }
 }
 
@@ -49,7 +49,7 @@ impl Limiter for FleetKey {
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.known(demand) {
             Ok(permit) => Ok(permit),
-            Err(denied) => self.inner.counted(Err(denied)),
+            Err(denied) => self.shared.now().counted(Err(denied)),
         }
     }
 
@@ -80,18 +80,18 @@ impl Limiter for FleetKey {
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
         self.check_open()?;
-        self.inner.estimate(&self.key, demand)
+        self.shared.now().estimate(&self.key, demand)
     }
 
     /// The limit, and what was granted and refused here, to all keys. What is available only the store knows: all
     /// of it is said to be.
     fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
+        self.shared.now().snapshot()
     }
 
     /// Unknown, unless some of it is borrowed: what was left comes with every permit.
     fn standing(&self) -> Standing {
-        self.inner.standing(&self.key)
+        self.shared.now().standing(&self.key)
     }
 
     /// Closes this limiter and its clones. The store knows nothing of it, and so do others who use the key.
@@ -104,11 +104,11 @@ impl Limiter for FleetKey {
     }
 
     fn name(&self) -> Option<&str> {
-        Some(self.inner.limiter().name())
+        Some(self.shared.name())
     }
 
     fn clock(&self) -> &Clock {
-        self.inner.clock()
+        self.shared.clock()
     }
 
     fn source(&self) -> &dyn Source {
@@ -117,7 +117,7 @@ impl Limiter for FleetKey {
 
     /// In the background.
     fn charge(&self, cost: u32) {
-        self.inner.charge(&self.key, cost);
+        self.shared.now().charge(&self.key, cost);
     }
 }
 
@@ -137,7 +137,7 @@ impl Source for FleetKey {
 impl fmt::Debug for FleetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FleetKey")
-            .field("limiter", self.inner.limiter())
+            .field("limiter", self.shared.now().limiter())
             .finish_non_exhaustive()
     }
 }

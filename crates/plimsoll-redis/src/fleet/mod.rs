@@ -1,24 +1,27 @@
-//! Limits in Redis with the face that limits in memory have.
+//! Limits in Redis behind the traits of limits in memory.
 
 mod builder;
 mod decide;
 mod inner;
 mod key;
 mod per_key;
+mod shared;
 mod source;
 mod wait;
 
 use std::fmt;
 use std::sync::Arc;
 
+use plimsoll::InvalidLimit;
+
 use crate::{RedisLimiter, Store, StoreError, StoreKey};
-use inner::Inner;
+use shared::Shared;
 
 pub use builder::FleetBuilder;
 pub use inner::FleetTotals;
 pub use key::FleetKey;
 
-/// A limit in Redis that stands wherever one in memory can: in a layer, behind an `Arc<dyn Limiter>`, in code that knows
+/// A limit in Redis that can be used wherever one in memory can: in a layer, behind an `Arc<dyn Limiter>`, in code that knows
 /// nothing of stores. Made by [`RedisLimiter::fleet`]. Clones are the same limit.
 ///
 /// For keys it is a [`PerKey`](plimsoll::PerKey), whatever they are, as long as they can be [written](crate::StoreKey):
@@ -66,11 +69,11 @@ pub use key::FleetKey;
 /// answer is on its way is not charged: a grant that nobody waits for is given back.
 #[derive(Clone)]
 pub struct Fleet {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
 }
 
 impl RedisLimiter {
-    /// The same limit with the face of limits in memory.
+    /// The same limit behind the traits of limits in memory.
     pub fn fleet(&self) -> FleetBuilder {
         FleetBuilder::new(self.clone())
     }
@@ -80,13 +83,13 @@ impl Fleet {
     /// The limit of one key.
     #[must_use]
     pub fn key(&self, key: impl StoreKey) -> FleetKey {
-        FleetKey::new(Arc::clone(&self.inner), per_key::bytes(&key))
+        FleetKey::new(Arc::clone(&self.shared), per_key::bytes(&key))
     }
 
     /// What this process did so far.
     #[must_use]
     pub fn totals(&self) -> FleetTotals {
-        self.inner.totals()
+        self.shared.now().totals()
     }
 
     /// Gives back in the store what was [borrowed](FleetBuilder::borrowing) and is not used, and waits until the store knows:
@@ -96,26 +99,52 @@ impl Fleet {
     ///
     /// If some of it could not be given back. It is lost, until the limit has replenished itself.
     pub async fn give_back(&self) -> Result<(), StoreError> {
-        self.inner.give_back_borrowed().await
+        self.shared.now().give_back_borrowed().await
     }
 
-    /// The limiter that decides.
-    #[must_use]
-    pub fn limiter(&self) -> &RedisLimiter {
-        self.inner.limiter()
+    /// Changes the limit for everybody who holds this fleet, its clones and its [keys](Self::key): to another rule, other
+    /// settings, or another store. What was used stays used, where the rule is of the same kind and the limiter has the same
+    /// name. What was borrowed by the old rule goes back.
+    ///
+    /// ```
+    /// use plimsoll::TokenBucket;
+    /// use plimsoll_redis::{Outage, Store};
+    ///
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let api = store.limiter("api", TokenBucket::per_second(10))?.fleet().build()?;
+    /// let wider = store.limiter("api", TokenBucket::per_second(20))?;
+    /// api.replace(wider.fleet().outage(Outage::Admit))?;
+    /// assert_eq!(api.limiter().limit(), 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Demands that wait ask by the new rule when it is their time. [`name`](plimsoll::PerKey::name) and
+    /// [`totals`](Self::totals) go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`FleetBuilder::build`]; then nothing has changed.
+    pub fn replace(&self, with: FleetBuilder) -> Result<(), InvalidLimit> {
+        self.shared.replace(with)
     }
 
-    /// The store in which it is kept.
+    /// The limiter that decides now.
     #[must_use]
-    pub fn store(&self) -> &Store {
-        self.inner.limiter().store()
+    pub fn limiter(&self) -> RedisLimiter {
+        self.shared.now().limiter().clone()
+    }
+
+    /// The store in which it is held now.
+    #[must_use]
+    pub fn store(&self) -> Store {
+        self.shared.now().limiter().store().clone()
     }
 }
 
 impl fmt::Debug for Fleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fleet")
-            .field("limiter", self.inner.limiter())
+            .field("limiter", &self.limiter())
             .field("totals", &self.totals())
             .finish_non_exhaustive()
     }

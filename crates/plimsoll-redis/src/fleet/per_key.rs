@@ -15,20 +15,20 @@ pub(super) fn bytes(key: &(impl StoreKey + ?Sized)) -> Arc<[u8]> {
 /// A key is what is written of it: two that are written the same share a limit.
 impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let answer = self.inner.attempt(&bytes(key), demand);
-        match answer {
+        let inner = self.shared.now();
+        match inner.attempt(&bytes(key), demand) {
             Ok(permit) => Ok(permit),
-            Err(denied) => self.inner.counted(Err(denied)),
+            Err(denied) => inner.counted(Err(denied)),
         }
     }
 
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.inner.attempt(&bytes(key), demand)
+        self.shared.now().attempt(&bytes(key), demand)
     }
 
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
-        let inner = Arc::clone(&self.inner);
-        let asked = inner.acquire(bytes(key), demand, Arc::default());
+        let shared = Arc::clone(&self.shared);
+        let asked = shared.acquire(bytes(key), demand, Arc::default());
         Acquire::from_future(asked)
     }
 
@@ -39,16 +39,16 @@ impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
 
     /// In the background.
     fn charge(&self, key: &Q, cost: u32) {
-        self.inner.charge(&bytes(key), cost);
+        self.shared.now().charge(&bytes(key), cost);
     }
 
     /// Unknown, unless some of it is borrowed: what was left comes with every permit.
     fn standing(&self, key: &Q) -> Standing {
-        self.inner.standing(&bytes(key))
+        self.shared.now().standing(&bytes(key))
     }
 
     fn promise(&self) -> Standing {
-        self.inner.promise()
+        self.shared.now().promise()
     }
 
     fn is_remote(&self) -> bool {
@@ -56,6 +56,6 @@ impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
     }
 
     fn name(&self) -> Option<&str> {
-        Some(self.inner.limiter().name())
+        Some(self.shared.name())
     }
 }

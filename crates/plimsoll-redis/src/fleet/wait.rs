@@ -1,4 +1,4 @@
-//! Waiting for the time one was told, and asking again.
+//! Waiting until the time that a refusal names, and asking again.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use plimsoll::{Demand, Denied, Moment, Permit, Reason};
 use tokio::sync::{Notify, Semaphore};
 
-use super::inner::Inner;
+use super::shared::Shared;
 
 /// Places for those who wait.
 pub(super) struct Waiting {
@@ -55,7 +55,7 @@ impl Closing {
     }
 }
 
-impl Inner {
+impl Shared {
     /// Asks, and asks again when it is time, if the demand may wait and there is a place.
     pub(super) async fn acquire(
         self: Arc<Self>,
@@ -65,12 +65,13 @@ impl Inner {
     ) -> Result<Permit<'static>, Denied> {
         // UndoOnDrop needs tokio, and whoever waits may be a plain thread.
         let away = tokio::runtime::Handle::try_current().is_err();
-        let Some(runtime) = self.background().handle() else {
-            return self.counted(Err(self.unknown()));
+        let inner = self.now();
+        let Some(runtime) = inner.background().handle() else {
+            return inner.counted(Err(inner.unknown()));
         };
         if away {
             let answer = runtime.spawn(Arc::clone(&self).acquire_here(key, demand, closing));
-            return answer.await.unwrap_or_else(|_| Err(self.unknown()));
+            return answer.await.unwrap_or_else(|_| Err(inner.unknown()));
         }
         self.acquire_here(key, demand, closing).await
     }
@@ -82,11 +83,11 @@ impl Inner {
         closing: Arc<Closing>,
     ) -> Result<Permit<'static>, Denied> {
         let began = self.clock().now();
-        let answer = match self.ask(&key, demand).await {
+        let answer = match self.now().ask(&key, demand).await {
             Err(denied) => self.wait(&key, demand, began, &closing, denied).await,
             granted => granted,
         };
-        self.counted(answer)
+        self.now().counted(answer)
     }
 
     async fn wait(
@@ -97,7 +98,8 @@ impl Inner {
         closing: &Closing,
         mut denied: Denied,
     ) -> Result<Permit<'static>, Denied> {
-        let Some(waiting) = self.waiting.as_ref().filter(|_| !demand.is_at_once()) else {
+        let inner = self.now();
+        let Some(waiting) = inner.waiting.as_ref().filter(|_| !demand.is_at_once()) else {
             return Err(denied);
         };
         let deadline = demand.deadline(began);
@@ -120,7 +122,7 @@ impl Inner {
             if !self.sleep(ready, closing).await {
                 return Err(because(Reason::Closed, &denied));
             }
-            match self.ask(key, demand).await {
+            match self.now().ask(key, demand).await {
                 Err(again) => denied = again,
                 granted => return granted,
             }

@@ -103,6 +103,10 @@ impl Leases {
         }
     }
 
+    pub(crate) fn length(&self) -> Duration {
+        self.length
+    }
+
     /// How often a lease could not be renewed, or not be given back at first.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)

@@ -19,7 +19,7 @@ fn store(url: &str) -> Store {
 }
 
 fn jobs(store: &Store, lease: Duration) -> RedisLimiter {
-    let rule = RedisRule::from(Concurrency::new(20)).with_lease(lease);
+    let rule = RedisRule::from(Concurrency::new(20)).lease(lease);
     store.limiter("jobs", rule).expect("a limiter")
 }
 

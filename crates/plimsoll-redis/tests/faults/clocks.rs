@@ -53,7 +53,7 @@ impl Monitor {
 fn limiters(server: &Server) -> Vec<RedisLimiter> {
     let store = server.store().raw_keys().open().expect("a store");
     let minute = Quota::per_minute(1000);
-    let jobs = RedisRule::from(Concurrency::new(100)).with_lease(Duration::from_millis(300));
+    let jobs = RedisRule::from(Concurrency::new(100)).lease(Duration::from_millis(300));
     let rules: [RedisRule; 6] = [
         once(1000).into(),
         SlidingWindow::new(minute, 6).into(),

@@ -13,7 +13,7 @@ use crate::server::{Server, patient};
 const KEY: &str = "subject";
 
 fn one_job(store: &Store, lease: Duration) -> RedisLimiter {
-    let rule = RedisRule::from(Concurrency::new(1)).with_lease(lease);
+    let rule = RedisRule::from(Concurrency::new(1)).lease(lease);
     store.limiter("jobs", rule).expect("a limiter")
 }
 

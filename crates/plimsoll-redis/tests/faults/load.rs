@@ -106,10 +106,7 @@ impl Load {
             deny: built(fleet("deny", 1_000_000, Outage::Deny)),
             local: built(fleet("local", SHARED, share)),
             borrow: built(borrow),
-            jobs: limiter(
-                "jobs",
-                RedisRule::from(Concurrency::new(jobs)).with_lease(LEASE),
-            ),
+            jobs: limiter("jobs", RedisRule::from(Concurrency::new(jobs)).lease(LEASE)),
             stop: AtomicBool::new(false),
             decided: (0..COUNTED).map(|_| AtomicU64::new(0)).collect(),
             undecided: AtomicU64::new(0),

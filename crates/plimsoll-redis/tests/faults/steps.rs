@@ -65,7 +65,7 @@ async fn a_clock_an_hour_back_frees_crashed_holders_after_the_length_of_a_lease(
     let server = Server::start();
     let ahead = ManualClock::starting_at(Moment::from_nanos(START));
     let right = ManualClock::starting_at(Moment::from_nanos(START - HOUR));
-    let rule = RedisRule::from(Concurrency::new(3)).with_lease(Duration::from_secs(30));
+    let rule = RedisRule::from(Concurrency::new(3)).lease(Duration::from_secs(30));
     let crashed = store(&server, &ahead).limiter("jobs", rule.clone());
     let crashed = decide(&crashed.expect("a limit"), 3).await;
     crashed.into_result().expect("room").forget();
@@ -149,7 +149,7 @@ async fn a_server_whose_clock_steps_back_an_hour_locks_nobody_out() {
         ("interval", TokenBucket::interval(quota).into()),
         (
             "lease",
-            RedisRule::from(Concurrency::new(5)).with_lease(Duration::from_millis(500)),
+            RedisRule::from(Concurrency::new(5)).lease(Duration::from_millis(500)),
         ),
     ];
     let limiters = rules.map(|(name, rule)| (name, store.limiter(name, rule).expect("a limit")));

@@ -21,7 +21,7 @@ const LEASE: Duration = Duration::from_secs(2);
 const HELD: u32 = 4;
 
 fn limiter(store: &Store, limit: u32, lease: Duration) -> RedisLimiter {
-    let rule = RedisRule::from(Concurrency::new(limit)).with_lease(lease);
+    let rule = RedisRule::from(Concurrency::new(limit)).lease(lease);
     store.limiter("jobs", rule).expect("a limiter")
 }
 

@@ -25,7 +25,7 @@ const ENOUGH: usize = 600;
 fn limiters(store: &Store) -> Vec<RedisLimiter> {
     let ages = Duration::from_secs(1000 * 24 * 60 * 60);
     let quota = Quota::new(LIMIT, ages);
-    let jobs = RedisRule::from(Concurrency::new(LIMIT)).with_lease(Duration::from_secs(600));
+    let jobs = RedisRule::from(Concurrency::new(LIMIT)).lease(Duration::from_secs(600));
     let rules: [RedisRule; 4] = [
         TokenBucket::greedy(quota).into(),
         FixedWindow::new(quota).aligned_to_epoch().into(),

@@ -148,7 +148,7 @@ fn of_sliding_logs() {
 fn of_leases() {
     compare(
         'k',
-        RedisRule::from(Concurrency::new(10)).with_lease(Duration::from_secs(2)),
+        RedisRule::from(Concurrency::new(10)).lease(Duration::from_secs(2)),
     );
 }
 

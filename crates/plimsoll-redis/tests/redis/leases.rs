@@ -134,7 +134,7 @@ async fn part_of_what_is_asked_for_is_held_by_a_lease_too() {
 /// A limit whose leases last for 3 seconds of real time, so they are renewed every second.
 fn live(server: &Server) -> RedisLimiter {
     let store = server.store().raw_keys().open().expect("a store");
-    let rule = RedisRule::from(Concurrency::new(5)).with_lease(Duration::from_secs(3));
+    let rule = RedisRule::from(Concurrency::new(5)).lease(Duration::from_secs(3));
     store.limiter("jobs", rule).expect("a limit")
 }
 
@@ -194,7 +194,7 @@ fn leases_are_renewed_after_the_runtime_that_did_it_is_gone() {
 async fn a_lease_too_short_to_be_renewed_is_refused() {
     let server = Server::start();
     let store = server.store().open().expect("a store");
-    let rule = RedisRule::from(Concurrency::new(5)).with_lease(Duration::from_micros(999));
+    let rule = RedisRule::from(Concurrency::new(5)).lease(Duration::from_micros(999));
     let error = store.limiter("jobs", rule).unwrap_err();
     assert_eq!(
         error.to_string(),

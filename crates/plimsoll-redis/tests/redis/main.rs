@@ -22,6 +22,7 @@ mod outage;
 mod property;
 mod quick;
 mod recipes;
+mod replace;
 mod same_answers;
 mod server;
 mod terms;

@@ -161,7 +161,10 @@ async fn a_store_that_answers_with_an_error_is_not_left_alone() {
     server.cli(&["config", "set", "maxmemory", "0"]);
     server.cli(&["acl", "setuser", "default", "-evalsha"]);
     for _ in 0..20 {
-        assert_eq!(kind(api.limiter()).await, Err(StoreErrorKind::NotPermitted));
+        assert_eq!(
+            kind(&api.limiter()).await,
+            Err(StoreErrorKind::NotPermitted)
+        );
     }
     server.cli(&["acl", "setuser", "default", "+evalsha"]);
     let decision = api.limiter().decide(KEY, 1).await.expect("a decision");

@@ -219,7 +219,7 @@ fn sliding_logs_are_kept_the_same_both_ways() {
 fn leases_are_kept_the_same_both_ways() {
     compare('k', |quota, _| {
         let rule = RedisRule::from(Concurrency::new(quota.units()));
-        rule.with_lease(quota.period())
+        rule.lease(quota.period())
     });
 }
 
@@ -287,7 +287,7 @@ async fn what_was_granted_is_given_back_to_the_moment_it_was_taken() {
 async fn what_is_kept_expires_at_the_same_time_both_ways() {
     let server = Server::start();
     let quota = Quota::per_day(10);
-    let lease = RedisRule::from(Concurrency::new(10)).with_lease(quota.period());
+    let lease = RedisRule::from(Concurrency::new(10)).lease(quota.period());
     let rules: [(char, RedisRule); 6] = [
         ('w', FixedWindow::new(quota).into()),
         ('c', SlidingCounter::new(quota).into()),

@@ -1,55 +1,53 @@
 //! A limit with keys, in a store.
 
-use std::sync::Arc;
-
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, PerKey, Permit, Snapshot, Standing,
 };
 
 use super::super::keyed::Keys;
-use super::Current;
+use plimsoll_redis::{Fleet, FleetKey};
 
 /// All keys of a limit in a store.
-pub(super) struct FleetKeys(Arc<Current>, Clock);
+pub(super) struct FleetKeys {
+    fleet: Fleet,
+    /// For what no key is needed.
+    any: FleetKey,
+}
 
 impl FleetKeys {
-    pub(super) fn new(name: &str, current: Arc<Current>) -> Self {
-        let clock = current.get().key(name).clock().clone();
-        Self(current, clock)
+    pub(super) fn new(name: &str, fleet: Fleet) -> Self {
+        let any = fleet.key(name);
+        Self { fleet, any }
     }
 }
 
 impl PerKey<str> for FleetKeys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let fleet = self.0.get();
-        let permit = PerKey::try_acquire(&fleet, key, demand);
-        permit.map(Permit::into_owned)
+        self.fleet.try_acquire(key, demand)
     }
 
     fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let fleet = self.0.get();
-        let permit = PerKey::attempt(&fleet, key, demand);
-        permit.map(Permit::into_owned)
+        self.fleet.attempt(key, demand)
     }
 
     fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
-        self.0.get().acquire_owned(key, demand)
+        self.fleet.acquire_owned(key, demand)
     }
 
     fn undo(&self, key: &str, permit: Permit<'_>) {
-        self.0.get().undo(key, permit);
+        self.fleet.undo(key, permit);
     }
 
     fn charge(&self, key: &str, cost: u32) {
-        self.0.get().charge(key, cost);
+        self.fleet.charge(key, cost);
     }
 
     fn standing(&self, key: &str) -> Standing {
-        self.0.get().standing(key)
+        self.fleet.standing(key)
     }
 
     fn promise(&self) -> Standing {
-        PerKey::<str>::promise(&self.0.get())
+        PerKey::<str>::promise(&self.fleet)
     }
 
     fn is_remote(&self) -> bool {
@@ -64,11 +62,11 @@ impl PerKey<str> for FleetKeys {
 
 impl Keys for FleetKeys {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
-        self.0.get().key(key).estimate(demand)
+        self.fleet.key(key).estimate(demand)
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
+        self.any.snapshot()
     }
 
     /// Only the store knows.
@@ -83,6 +81,6 @@ impl Keys for FleetKeys {
     fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}
 
     fn its_clock(&self) -> &Clock {
-        &self.1
+        self.any.clock()
     }
 }

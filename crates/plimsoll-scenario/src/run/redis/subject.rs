@@ -213,7 +213,7 @@ impl Member {
 
 fn rule(kind: &Kind) -> Result<RedisRule, Unbuilt> {
     match RedisRule::described(kind) {
-        Some(rule) => Ok(rule?.with_lease(LEASE)),
+        Some(rule) => Ok(rule?.lease(LEASE)),
         None if matches!(kind, Kind::All { .. }) => Err(Unbuilt::NotHeld("all of all")),
         None => Err(Unbuilt::NotHeld(kind.word())),
     }
