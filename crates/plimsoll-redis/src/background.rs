@@ -2,12 +2,12 @@ use std::sync::OnceLock;
 
 use tokio::runtime::Handle;
 
-/// The runtime on which things are done in the background.
+/// The runtime on which tasks run in the background.
 #[derive(Default, Debug)]
 pub(crate) struct Background(OnceLock<Handle>);
 
 impl Background {
-    /// Of whoever calls, or else of who called first.
+    /// The runtime of the caller, or else that of the first call.
     pub(crate) fn handle(&self) -> Option<Handle> {
         match Handle::try_current() {
             Ok(handle) => {
@@ -20,7 +20,7 @@ impl Background {
         }
     }
 
-    /// Does it in the background; says whether there is a runtime to do it on.
+    /// Runs a task in the background, and says whether there is a runtime for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
         let handle = self.handle();
         handle.map(|handle| handle.spawn(task)).is_some()

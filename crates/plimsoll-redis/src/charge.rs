@@ -1,4 +1,4 @@
-//! What is settled with the store after the fact, and what is taken from it beforehand.
+//! Charging after the fact, undoing, and borrowing ahead.
 
 use plimsoll::{Denied, Moment, Standing};
 

@@ -33,10 +33,10 @@ impl Decision {
     }
 }
 
-/// What was granted. What is held by a [lease](crate::RedisRule::lease) is given back when this is dropped;
-/// rates replenish themselves.
+/// A grant. What is held by a [lease](crate::RedisRule::lease) is returned when the permit is dropped; rates refill by
+/// themselves.
 #[derive(Debug)]
-#[must_use = "a permit is given back when it is dropped"]
+#[must_use = "a permit is returned when it is dropped"]
 pub struct RedisPermit {
     cost: u32,
     standing: Standing,

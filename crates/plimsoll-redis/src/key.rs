@@ -9,7 +9,6 @@
 //! separates the parts too; every byte value works, and no two names meet.
 
 use std::fmt;
-use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
@@ -73,12 +72,10 @@ impl Naming {
             Self::Digest(hmac) => {
                 let hash = hmac.inner.clone().chain_update(subject).finalize();
                 let hash = hmac.outer.clone().chain_update(hash).finalize();
-                let mut text = String::with_capacity(2 * DIGEST);
+                let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
                 for byte in &hash[..DIGEST] {
-                    // A string takes everything.
-                    let _ = write!(text, "{byte:02x}");
+                    key.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
                 }
-                key.extend_from_slice(text.as_bytes());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Limits shared by a fleet, in Redis.
 //!
-//! One description makes a limiter in memory and one that all processes share, and both give the same answers:
-//! decisions, reasons, and the time at which to come back, to the nanosecond.
+//! A rule makes a limiter in memory and one that all processes share, and both give the same answers: decisions,
+//! reasons, and the time at which to retry, to the nanosecond.
 //!
 //! ```no_run
 //! use plimsoll::{Quota, SlidingLog, TokenBucket};
@@ -20,11 +20,11 @@
 //!
 //! # Refused, or not decided
 //!
-//! A [`Denied`](plimsoll::Denied) means that somebody is over a limit; a [`StoreError`] that nobody knows. They are
-//! different types, so that no outage is ever mistaken for an answer.
+//! A [`Denied`](plimsoll::Denied) means that a caller is over a limit; a [`StoreError`] means that the store did not
+//! decide. They are different types, so that no outage is ever mistaken for an answer.
 //!
-//! Where limits stand that know nothing of stores, in layers and behind traits, a [`Fleet`] does: it has the face of
-//! limits in memory, and an [`Outage`] says what it answers when the store cannot.
+//! A [`Fleet`] puts a limit in Redis behind the traits of limits in memory, for layers and code that know nothing of
+//! stores. Its [`Outage`] setting says what it answers when the store cannot.
 //!
 //! ```no_run
 //! use plimsoll::{PerKey, TokenBucket};
@@ -39,8 +39,9 @@
 //! # }
 //! ```
 //!
-//! A store that does not answer is left alone for a while, and found again by itself: see [`Circuit`]. A round trip for
-//! each decision is saved by [`Borrow`], which says at what price.
+//! A store that does not answer is not called for a while, and found again by itself: see [`Circuit`]. [`Borrow`] saves the
+//! round trip for each decision, and says at what price. Callers that wait for the same limiter [share a
+//! script](RedisLimiter#many-callers). [`RedisLimiter::replace`] and [`Fleet::replace`] change a rule while it is used.
 //!
 //! # What is in Redis
 //!
@@ -60,10 +61,18 @@
 //!
 //! # Which servers
 //!
-//! The tests run on Redis 7.0. The scripts need Lua 5.1 and scripts that may write after `TIME`, which is Redis 5.0 and
+//! The tests run on Redis 7.0, and on any server that `PLIMSOLL_REDIS_SERVER` names. The scripts need Lua 5.1 and scripts that may write after `TIME`, which is Redis 5.0 and
 //! later, and every Valkey; the connection speaks RESP3, which is Redis 6.0 and later, unless the address ends with
 //! `?protocol=resp2`. Dragonfly runs scripts by another Lua, whose whole numbers overflow where those of 5.1 do not: limits
 //! are not exact there, and it is not supported.
+//!
+//! # Features
+//!
+//! All are off by default.
+//!
+//! - `cluster`: Redis Cluster, by `Store::cluster`.
+//! - `tls`: `rediss://` addresses, with rustls and the roots of the system.
+//! - `tracing`: causes of failures as events, of each at most one in 5 s.
 
 mod all;
 mod answer;

@@ -68,12 +68,13 @@ struct Terms {
     leases: Option<Arc<Leases>>,
 }
 
-/// What a key looked like in a store at one moment.
+/// The state of a key at one moment. See [`RedisLimiter::look`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Seen {
     /// What could be granted.
     pub available: u64,
-    /// What was granted and is not yet given back or replenished.
+    /// What was granted and is not yet returned or refilled.
     pub in_use: u64,
 }
 
@@ -157,7 +158,7 @@ impl RedisLimiter {
     /// # Errors
     ///
     /// If the store cannot decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
-    /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is given back.
+    /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is returned.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<Decision, StoreError> {
         let (terms, key) = (self.terms(), self.key(key.as_ref()));
         let id = terms.new_id();
@@ -311,7 +312,7 @@ impl RedisLimiter {
         })
     }
 
-    /// The name it was given.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
