@@ -5,12 +5,13 @@ use std::time::Duration;
 use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 
 use crate::answer::{Answer, Decided, Refused, Verdict};
-use crate::batch::{Batcher, Demand};
+use crate::batch::Demand;
 use crate::key;
 use crate::lease::{Lease, Leases};
 use crate::rule::{Kind, number};
 use crate::script::Script;
 use crate::store::Store;
+use crate::terms::Terms;
 use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 
 /// A limit held in Redis, with one state for each key. Made by [`Store::limiter`].
@@ -57,25 +58,6 @@ struct Inner {
     terms: RwLock<Arc<Terms>>,
     /// Of every length there was.
     leases: Mutex<Vec<Arc<Leases>>>,
-}
-
-/// What changes with the rule.
-struct Terms {
-    rule: RedisRule,
-    /// The rule as arguments for scripts.
-    words: Vec<String>,
-    batcher: Arc<Batcher>,
-    leases: Option<Arc<Leases>>,
-}
-
-/// The state of a key at one moment. See [`RedisLimiter::look`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Seen {
-    /// What could be granted.
-    pub available: u64,
-    /// What was granted and is not yet returned or refilled.
-    pub in_use: u64,
 }
 
 impl Store {
@@ -266,52 +248,6 @@ impl RedisLimiter {
         Ok(answer.booked()?.map_err(denied))
     }
 
-    /// Makes `amount` more available to `key`, at most up to the limit. What is held by leases only they give back.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be changed.
-    pub async fn add(&self, key: impl AsRef<[u8]>, amount: u32) -> Result<(), StoreError> {
-        let key = self.key(key.as_ref());
-        self.ask("add", key, amount, String::new()).await?;
-        Ok(())
-    }
-
-    /// Writes down a key that nobody has used, so that what it begins with counts from now and not from its
-    /// first use. It makes a difference for buckets that do not begin full.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be changed.
-    pub async fn begin(&self, key: impl AsRef<[u8]>) -> Result<(), StoreError> {
-        let key = self.key(key.as_ref());
-        self.ask("begin", key, 0, String::new()).await?;
-        Ok(())
-    }
-
-    /// Forgets what `key` has used. Leases that are out cannot give anything back any more.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be changed.
-    pub async fn forget(&self, key: impl AsRef<[u8]>) -> Result<(), StoreError> {
-        self.inner.store.delete(&self.key(key.as_ref())).await
-    }
-
-    /// What `key` looks like now.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot tell.
-    pub async fn look(&self, key: impl AsRef<[u8]>) -> Result<Seen, StoreError> {
-        let key = self.key(key.as_ref());
-        let mut answer = self.ask("look", key, 0, String::new()).await?;
-        Ok(Seen {
-            available: answer.number()?,
-            in_use: answer.number()?,
-        })
-    }
-
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -411,40 +347,6 @@ impl RedisLimiter {
 impl Inner {
     fn leases(&self) -> MutexGuard<'_, Vec<Arc<Leases>>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Terms {
-    /// `known` are the leases there were so far, of which one may be of the same length.
-    fn new(
-        store: &Store,
-        rule: RedisRule,
-        origin: Moment,
-        known: &mut Vec<Arc<Leases>>,
-    ) -> Result<Self, InvalidLimit> {
-        rule.check()?;
-        let leases = rule.lease_length().map(|length| {
-            let same = known.iter().find(|leases| leases.length() == length);
-            let same = same.cloned();
-            same.unwrap_or_else(|| {
-                let new = Leases::new(store.clone(), length);
-                known.push(Arc::clone(&new));
-                new
-            })
-        });
-        let words = rule.words(origin);
-        Ok(Self {
-            batcher: Batcher::new(store.clone(), &rule, words.clone()),
-            words,
-            leases,
-            rule,
-        })
-    }
-
-    /// The id of a lease that is asked for, if it has leases.
-    fn new_id(&self) -> String {
-        let leases = self.leases.as_ref();
-        leases.map_or_else(String::new, |leases| leases.new_id())
     }
 }
 

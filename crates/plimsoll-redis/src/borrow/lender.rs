@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use plimsoll::{Clock, Demand, Denied, Moment, Standing};
 
 use super::Settings;
+use super::portion::{Portion, Tag};
 use super::refill::{Fetch, fetched_by};
-use super::stock::{Fetched, Portion, Stock, Tag};
+use super::stock::{Fetched, Stock};
 use super::table::Table;
 use crate::background::Background;
 use crate::{RedisLimiter, StoreError};

@@ -2,6 +2,7 @@
 
 mod lender;
 mod pace;
+mod portion;
 mod refill;
 mod stock;
 mod sweep;
@@ -15,7 +16,7 @@ use crate::rule::Shape;
 use crate::{RedisLimiter, RedisRule};
 
 pub(crate) use lender::{Known, Lender, Taken};
-pub(crate) use stock::Tag;
+pub(crate) use portion::Tag;
 
 /// How a [`Fleet`](crate::Fleet) takes from the store in batches and decides here, without a round trip for each demand.
 ///

@@ -6,7 +6,8 @@ use plimsoll::{Denied, Moment, Standing};
 use tokio::sync::{oneshot, watch};
 
 use super::lender::{Lender, Taken};
-use super::stock::{Fetched, Stock, Tag};
+use super::portion::Tag;
+use super::stock::{Fetched, Stock};
 use crate::charge::Borrowed;
 use crate::{StoreError, StoreErrorKind};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use tokio::task::JoinSet;
 
 use super::lender::Lender;
-use super::stock::Portion;
+use super::portion::Portion;
 use crate::StoreError;
 
 impl Lender {

@@ -21,8 +21,9 @@ pub use builder::FleetBuilder;
 pub use inner::FleetTotals;
 pub use key::FleetKey;
 
-/// A limit in Redis that can be used wherever one in memory can: in a layer, behind an `Arc<dyn Limiter>`, in code that knows
-/// nothing of stores. Made by [`RedisLimiter::fleet`]. Clones are the same limit.
+/// A limit in Redis that can be used wherever one in memory can. Made by [`RedisLimiter::fleet`].
+///
+/// It goes into a layer, behind an `Arc<dyn Limiter>`, into code that knows nothing of stores. Clones are the same limit.
 ///
 /// For keys it is a [`PerKey`](plimsoll::PerKey), whatever they are, as long as they can be [written](crate::StoreKey):
 /// texts, addresses, numbers, bytes, and tuples of them. [`key`](Self::key) makes a [`Limiter`](plimsoll::Limiter) of one of

@@ -13,7 +13,6 @@ pub(crate) fn for_all<S: Strategy>(
     let variable = |name| std::env::var(name).ok()?.parse().ok();
     let factor: u32 = variable("PLIMSOLL_CASES").unwrap_or(1);
     let seed: u32 = variable("PLIMSOLL_SEED").unwrap_or(1);
-    println!("seed {seed} (PLIMSOLL_SEED), {factor} x {cases} cases (PLIMSOLL_CASES)");
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let config = Config {
@@ -24,6 +23,6 @@ pub(crate) fn for_all<S: Strategy>(
     };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     if let Err(error) = TestRunner::new_with_rng(config, rng).run(values, test) {
-        panic!("{error}");
+        panic!("PLIMSOLL_SEED={seed} PLIMSOLL_CASES={factor}: {error}");
     }
 }

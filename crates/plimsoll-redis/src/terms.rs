@@ -1,0 +1,51 @@
+use std::sync::Arc;
+
+use plimsoll::{InvalidLimit, Moment};
+
+use crate::RedisRule;
+use crate::batch::Batcher;
+use crate::lease::Leases;
+use crate::store::Store;
+
+/// What changes with the rule.
+pub(crate) struct Terms {
+    pub(crate) rule: RedisRule,
+    /// The rule as arguments for scripts.
+    pub(crate) words: Vec<String>,
+    pub(crate) batcher: Arc<Batcher>,
+    pub(crate) leases: Option<Arc<Leases>>,
+}
+
+impl Terms {
+    /// `known` are the leases there were so far, of which one may be of the same length.
+    pub(crate) fn new(
+        store: &Store,
+        rule: RedisRule,
+        origin: Moment,
+        known: &mut Vec<Arc<Leases>>,
+    ) -> Result<Self, InvalidLimit> {
+        rule.check()?;
+        let leases = rule.lease_length().map(|length| {
+            let same = known.iter().find(|leases| leases.length() == length);
+            let same = same.cloned();
+            same.unwrap_or_else(|| {
+                let new = Leases::new(store.clone(), length);
+                known.push(Arc::clone(&new));
+                new
+            })
+        });
+        let words = rule.words(origin);
+        Ok(Self {
+            batcher: Batcher::new(store.clone(), &rule, words.clone()),
+            words,
+            leases,
+            rule,
+        })
+    }
+
+    /// The id of a lease that is asked for, if it has leases.
+    pub(crate) fn new_id(&self) -> String {
+        let leases = self.leases.as_ref();
+        leases.map_or_else(String::new, |leases| leases.new_id())
+    }
+}
