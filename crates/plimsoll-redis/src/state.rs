@@ -3,7 +3,7 @@
 use crate::{RedisLimiter, StoreError};
 
 /// The state of a key at one moment. See [`RedisLimiter::look`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Seen {
     /// What could be granted.

@@ -12,7 +12,7 @@ use plimsoll::{
 };
 use plimsoll_redis::{Borrow, Fleet, RedisRule, Store, StoreErrorKind};
 use plimsoll_tower::keys::{Address, HeaderKey};
-use plimsoll_tower::{HttpLimitLayer, Limits, RequestLimit, Told};
+use plimsoll_tower::{HttpLimitLayer, Limits, RequestLimit, SendFields};
 use tower::{Layer, ServiceExt, service_fn};
 
 const KEY: &str = "subject";
@@ -317,7 +317,7 @@ async fn it_stands_in_a_layer_for_everyone_and_by_key() {
     let burst = burst.expect("a limiter").fleet().build().expect("a fleet");
     let customer = HeaderKey::named("x-customer").expect("a name");
     let outer = RequestLimit::by_key(burst, customer).refund_refused();
-    let outer = HttpLimitLayer::new(outer).told(Told::Always);
+    let outer = HttpLimitLayer::new(outer).send_fields(SendFields::Always);
     let inner = HttpLimitLayer::new(RequestLimit::new(daily.key("everybody")));
     let service = (outer, inner).layer(service_fn(async |_: Request<String>| {
         Ok::<_, Infallible>(Response::new(String::new()))

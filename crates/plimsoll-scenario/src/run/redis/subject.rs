@@ -165,10 +165,7 @@ impl Subject {
                 least = Some((seen, u64::from(member.limiter.limit())));
             }
         }
-        let nothing = Seen {
-            available: 0,
-            in_use: 0,
-        };
+        let nothing = Seen::default();
         Ok(least.unwrap_or((nothing, 0)))
     }
 
