@@ -1,6 +1,8 @@
 //! Nothing is allocated to limit a call, granted or refused.
 
+#[path = "../../plimsoll/tests/counting/mod.rs"]
 mod counting;
+#[path = "../../plimsoll/tests/poll/mod.rs"]
 mod poll;
 
 use std::time::Duration;

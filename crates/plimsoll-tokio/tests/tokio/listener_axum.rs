@@ -9,20 +9,17 @@
     )
 )]
 
-mod queued;
-mod settle;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::queued::queued;
+use crate::settle::settle;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
 use plimsoll::{Address, Concurrency, Keyed, ManualClock};
 use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener::Peer;
-use queued::queued;
-use settle::settle;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;

@@ -1,16 +1,14 @@
 //! Several weights at once, for those who wait: deadlines, reservations, and nothing held meanwhile.
 
-mod poll;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{Clock, Concurrency, Gate, ManualClock, Queue, Reason, Rule, TokenBucket};
 use plimsoll_kinds::{Basic, Demands, Provider, Weight};
-use poll::poll;
 
 const COUNT: Weight = Weight::REQUEST_COUNT;
 const BYTES: Weight = Weight::NETWORK_BYTES;

@@ -1,20 +1,17 @@
 //! Limited streams: what waits, what is handed out, and how they end.
 
-mod poll;
-mod queued;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::queued::queued;
 use futures_util::stream::{self, FusedStream};
 use futures_util::{Stream, StreamExt};
 use plimsoll::{Concurrency, Demand, Gate, ManualClock, Queue, Reason, TokenBucket};
 use plimsoll_kinds::Resource;
 use plimsoll_tokio::LimitedStream;
-use poll::poll;
 use proptest::prelude::*;
-use queued::queued;
 
 #[test]
 fn items_come_at_the_rate() {

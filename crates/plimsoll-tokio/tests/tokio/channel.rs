@@ -1,11 +1,10 @@
 //! The limited channel: what bounds it, what comes back, and who is woken.
 
-mod queued;
-mod settle;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::queued::queued;
+use crate::settle::settle;
 use futures_util::StreamExt;
 use plimsoll::adaptive::{Adaptive, Aimd};
 use plimsoll::{
@@ -15,8 +14,6 @@ use plimsoll::{
 use plimsoll_kinds::Resource;
 use plimsoll_tokio::channel::SendError;
 use plimsoll_tokio::{channel, channel_with_cost};
-use queued::queued;
-use settle::settle;
 
 #[tokio::test]
 async fn an_item_counts_until_it_is_received() {

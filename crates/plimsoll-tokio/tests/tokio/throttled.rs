@@ -1,10 +1,5 @@
 //! What one throttled connection does: how much it moves, and what it gives back.
 
-mod moody;
-mod poll;
-mod queued;
-mod settle;
-
 use std::io::IoSlice;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -12,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use moody::{Mood, Moody};
+use crate::moody::{Mood, Moody};
+use crate::poll::poll;
+use crate::queued::queued;
+use crate::settle::settle;
 use plimsoll::{Carry, Denied, Gate, ManualClock, Reason, TokenBucket};
 use plimsoll_kinds::Basic;
 use plimsoll_tokio::{Budget, Throttled};
-use poll::poll;
-use queued::queued;
-use settle::settle;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 fn millis(count: u64) -> Duration {

@@ -5,18 +5,15 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod queued;
-mod settle;
-
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::queued::queued;
+use crate::settle::settle;
 use plimsoll::{Address, Concurrency, Gate, Keyed, ManualClock, Reason, TokenBucket};
 use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener::WhenFull;
-use queued::queued;
-use settle::settle;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 

@@ -5,11 +5,11 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-#[path = "../examples/limit_batch.rs"]
+#[path = "../../examples/limit_batch.rs"]
 mod limit_batch;
-#[path = "../examples/split_batch.rs"]
+#[path = "../../examples/split_batch.rs"]
 mod split_batch;
-#[path = "../examples/stream_receiver.rs"]
+#[path = "../../examples/stream_receiver.rs"]
 mod stream_receiver;
 
 use std::sync::{Arc, Mutex, mpsc};

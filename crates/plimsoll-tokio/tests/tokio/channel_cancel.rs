@@ -5,19 +5,17 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod poll;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{All, Concurrency, Gate, Limiter, ManualClock, Queue, TokenBucket};
 use plimsoll_kinds::Resource;
 use plimsoll_tokio::channel::{SendError, Slot};
 use plimsoll_tokio::{WithPermit, channel_with_cost};
-use poll::poll;
 use proptest::prelude::*;
 
 /// An item: its cost, and its number.

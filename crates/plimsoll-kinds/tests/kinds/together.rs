@@ -1,17 +1,15 @@
 //! Several weights at once: costs of one limiter add up, one deadline applies on every clock, and a grant that is undone is
 //! not counted.
 
-mod poll;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::poll::poll;
 use plimsoll::{
     All, Clock, Concurrency, Gate, Limiter, ManualClock, Moment, Queue, Quota, Reason, TokenBucket,
 };
 use plimsoll_kinds::{Demands, Provider, Weight};
-use poll::poll;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_nanos(1);

@@ -1,19 +1,18 @@
 //! The examples do what they say.
 
-#[path = "../examples/limited_channel.rs"]
+#[path = "../../examples/limited_channel.rs"]
 mod limited_channel;
-mod settle;
 #[expect(dead_code, reason = "its `main` goes by the system's clock")]
-#[path = "../examples/throttled_upload.rs"]
+#[path = "../../examples/throttled_upload.rs"]
 mod throttled_upload;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::settle::settle;
 use limited_channel::Document;
 use plimsoll::ManualClock;
-use settle::settle;
 
 #[test]
 fn the_channel_runs() {

@@ -1,23 +1,18 @@
 //! Many connections on one budget.
 
-mod moody;
-mod poll;
-mod queued;
-mod settle;
-
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use moody::{Mood, Moody};
+use crate::moody::{Mood, Moody};
+use crate::poll::poll;
+use crate::queued::queued;
+use crate::settle::settle;
 use plimsoll::{Gate, ManualClock, Queue, TokenBucket};
 use plimsoll_tokio::{Budget, Throttled};
-use poll::poll;
 use proptest::prelude::*;
-use queued::queued;
-use settle::settle;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const QUANTUM: usize = 500;

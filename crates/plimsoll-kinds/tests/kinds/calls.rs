@@ -5,8 +5,6 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod poll;
-
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -15,12 +13,12 @@ use std::task::Poll;
 use std::time::Duration;
 use std::{io, thread};
 
+use crate::poll::poll;
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
 use plimsoll::{
     Concurrency, Demand, Denied, Gate, ManualClock, Outcome, Queue, Reason, TokenBucket,
 };
 use plimsoll_kinds::{AnyLimiter, Basic, Demands, LimitCall, Provider, Weight};
-use poll::poll;
 
 const COUNT: Weight = Weight::REQUEST_COUNT;
 const MEMORY: Weight = Weight::MEMORY_SIZE;

@@ -1,8 +1,5 @@
 //! An accept loop whose connections are made up: errors, addresses of all kinds, and giving up at any moment.
 
-mod poll;
-mod queued;
-
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,12 +7,12 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::poll::poll;
+use crate::queued::queued;
 use plimsoll::{Address, Concurrency, Gate, Keyed, ManualClock, TokenBucket};
 use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener::{Accept, WhenFull};
-use poll::poll;
 use proptest::prelude::*;
-use queued::queued;
 
 /// What happens next at the door.
 #[derive(Clone, Debug)]
