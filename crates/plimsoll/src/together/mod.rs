@@ -25,13 +25,35 @@
 //! # Ok::<(), plimsoll::Denied>(())
 //! ```
 //!
+//! Limiters and keys that are known only when a request comes are a list of [`Ask`]s. Nothing is allocated while they grant:
+//!
+//! ```
+//! use plimsoll::together::{Ask, Key, Permits};
+//! use plimsoll::{Concurrency, Gate, Keyed, TokenBucket};
+//!
+//! let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(10));
+//! let slots = Gate::builder(Concurrency::new(1)).name("slots").build();
+//! let tenant = Key::new(&per_tenant, "red");
+//! let asks = [Ask::key(&tenant, 4), Ask::limiter(&slots, 1)];
+//!
+//! let mut permits = Permits::new();
+//! Ask::try_all(&asks, &mut permits).map_err(|refused| refused.denied)?;
+//! let refused = Ask::try_all(&asks, &mut Permits::new()).unwrap_err();
+//! assert_eq!((refused.index, refused.denied.limiter()), (1, Some("slots")));
+//! assert!(per_tenant.estimate("red", 6).is_ok()); // charged once
+//! # Ok::<(), plimsoll::Denied>(())
+//! ```
+//!
+//! [`Waiting`] waits for such a list.
+//!
 //! # What is exact
 //!
 //! Limiters that consist of others are replaced by their members, so a list consists of gates and of limiters of which
-//! nothing is known. A limiter that occurs several times is asked once, for the sum.
+//! nothing is known. A limiter or key that occurs several times is asked once, for the sum. A key is a gate here where more
+//! is needed than to ask it alone and to undo that exactly: its table makes one, and forgets it when nobody uses it.
 //!
 //! A gate whose state is in its word is taken from at once; if a later member refuses, that is undone, which is exact for
-//! every state that fits a word. Gates whose state is behind their lock are decided [together](transaction), with all of
+//! every state that fits a word. Gates whose state is behind their lock are decided together, with all of
 //! their locks held: each is looked at, and only if all of them grant is anything taken. So nothing has to be undone that
 //! could not be undone exactly, such as a warm-up or a count of refusals. Of limiters that are not gates, an earlier grant
 //! is undone as well as the limiter can.
@@ -39,7 +61,8 @@
 //! # Waiting
 //!
 //! A request waits in the queue of each member that has refused it, with one age and one deadline, and holds nothing. It
-//! is served when all of them have room at once; see [`wait`] for why that happens.
+//! is served when all of them have room at once. Where it is at the front of a queue, room is reserved for it if it is the
+//! oldest request there that waits for several limiters; all gates agree on which is the oldest, so that one is served.
 
 mod asks;
 mod attempt;
