@@ -180,7 +180,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     ///
     /// A state that has become better than a new one equals it no more than one that is worse. A limit whose keys
     /// begin with less than they can hold evicts none of them before there are `max_keys`: it answers
-    /// [`Moment::NEVER`].
+    /// the last moment there is, `u64::MAX` nanoseconds.
     fn evictable_from(&self, state: &Self::State, now: Moment) -> Option<Moment> {
         self.full_at(state, now)
     }

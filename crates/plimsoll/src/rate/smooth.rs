@@ -31,9 +31,10 @@ use std::time::Duration;
 use crate::rule::Carry;
 use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 
-/// A steady rate at which each caller makes the next one wait. It grants any cost at once if the time of the next permit
-/// has come, and moves that time on by the price; it remembers the stored permits and that time, 32 bytes. Choose it to
-/// space out work evenly, or to start carefully after idling ([warm-up](Self::warm_up)).
+/// A steady rate at which each caller makes the next one wait.
+///
+/// It grants any cost at once if the time of the next permit has come, and moves that time on by the price. It remembers
+/// the stored permits and that time: 32 bytes. Choose it to space work evenly, or to [warm up](Self::warm_up) after idling.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Smooth};

@@ -27,7 +27,7 @@ fn it_has_a_fast_path_refunds_and_exact_retry_times() {
     assert_eq!(denied.retry_after(), Some(2 * GAP));
     permit.undo();
     assert_eq!(gate.snapshot().available(), 5);
-    assert_eq!(gate.terms().window, Some(5 * GAP));
+    assert_eq!(gate.standing().window, Some(5 * GAP));
     gate.charge(3);
     gate.replace(Gcra { limit: 8, ..RULE }, Carry::Used);
     assert_eq!(gate.snapshot().available(), 5);
@@ -60,7 +60,7 @@ fn it_has_keys() {
     time.advance(GAP);
     assert!(keyed.try_acquire(&7, 1).is_ok());
     time.advance(Duration::from_secs(60));
-    assert_eq!(keyed.standing(&7).remaining(), 5);
+    assert_eq!(keyed.standing(&7).remaining, Some(5));
 }
 
 proptest! {
