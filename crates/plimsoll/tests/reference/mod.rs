@@ -201,6 +201,10 @@ impl Limiter {
         rule.refused(self.now, cost);
         let mut at = self.now;
         for waiter in self.line() {
+            if waiter.cost > rule.limit() {
+                // The limit has shrunk below it: it is refused when its turn comes, and takes nothing.
+                continue;
+            }
             let due = rule.earliest(at, waiter.cost);
             if waiter.class < class {
                 // Before these it would be granted, if it came in time.
