@@ -89,7 +89,7 @@ pub(crate) fn contenders() -> Vec<Contender<Trial, Waited>> {
             Peer,
             "rate-net",
             |rate, burst| {
-                let quota = rate_net::Quota::per_second(rate).burst(burst);
+                let quota = rate_net::Quota::per_second(rate).with_burst(burst);
                 let limiter = rate_net::DirectLimiter::with_quota(quota);
                 assert!(limiter.check_n(burst).is_allow(), "a full bucket");
                 limiter

@@ -149,7 +149,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 
 fn rate_net(limit: &Limit) -> rate_net::RateLimiter {
     let quota = rate_net::Quota::rate(1, limit.every).expect("a valid rate");
-    rate_net::RateLimiter::with_quota(quota.burst(limit.burst))
+    rate_net::RateLimiter::with_quota(quota.with_burst(limit.burst))
         .with_eviction(Eviction::capacity(limit.max_keys))
 }
 

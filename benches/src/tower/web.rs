@@ -215,7 +215,7 @@ where
 
 fn rate_net() -> rate_net::RateLimiter {
     let quota = rate_net::Quota::rate(PER_SECOND, Duration::from_secs(1)).expect("a rate");
-    rate_net::RateLimiter::with_quota(quota.burst(PLENTY))
+    rate_net::RateLimiter::with_quota(quota.with_burst(PLENTY))
 }
 
 /// As its documentation has it for axum.
