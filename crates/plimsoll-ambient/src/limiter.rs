@@ -38,17 +38,7 @@ macro_rules! ambient_limiter {
             }
 
             fn acquire(&self, demand: plimsoll::Demand) -> plimsoll::Acquire<'_> {
-                plimsoll::Acquire::at_once(self, demand)
-            }
-
-            fn reserve(
-                &self,
-                demand: plimsoll::Demand,
-            ) -> Result<plimsoll::Reservation<'_>, plimsoll::Denied> {
-                let permit = self.watch.permit(demand)?;
-                let now = permit.granted_at();
-                let ready = std::future::ready(Ok(permit));
-                Ok(plimsoll::Reservation::from_future(now, Some(now), ready))
+                plimsoll::Acquire::ready(self.watch.permit(demand))
             }
 
             fn estimate(&self, _demand: plimsoll::Demand) -> Result<(), plimsoll::Denied> {
@@ -72,8 +62,18 @@ macro_rules! ambient_limiter {
                 self.watch.clock()
             }
 
-            fn source(&self) -> &dyn plimsoll::Source {
-                &*self.watch
+            fn internals(&self) -> Option<&dyn plimsoll::Internals> {
+                Some(self)
+            }
+        }
+
+        impl plimsoll::Internals for $limiter {
+            fn source(&self) -> Option<&dyn plimsoll::Shareable> {
+                Some(&*self.watch)
+            }
+
+            fn check_saturation(&self) -> Result<(), plimsoll::Denied> {
+                self.watch.check()
             }
         }
     };

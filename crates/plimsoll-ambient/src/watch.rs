@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use plimsoll::{
-    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Outcome, Permit, Reason, Snapshot, Source,
+    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Outcome, Permit, Reason, Shareable,
+    Snapshot, Source,
 };
 
 use crate::SourceError;
@@ -345,7 +346,9 @@ impl Source for Watch {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
     fn undo(&self, _grant: Grant, _whole: bool) {}
+}
 
+impl Shareable for Watch {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fed::Fed;
-use plimsoll::{All, Concurrency, Demand, Gate, Limiter, ManualClock, Outcome, Reason};
+use plimsoll::{All, Concurrency, Demand, Gate, Limiter, LimiterExt, ManualClock, Outcome, Reason};
 use plimsoll_ambient::{
     Amount, BuildError, Level, MemoryLimiter, MemoryLimiterBuilder, MemoryReading, MemoryUsage,
     Sampler, SourceError, WhenUnknown,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    Bandwidths, Denied, FixedWindow, Gate, Limiter, ManualClock, PenaltyBucket, Permit, Queue,
-    Quota, Refresh, Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
+    Bandwidths, Denied, FixedWindow, Gate, Limiter, LimiterExt, ManualClock, PenaltyBucket, Permit,
+    Queue, Quota, Refresh, Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 use plimsoll_config::{Config, Format, Limits};
 use proptest::prelude::*;

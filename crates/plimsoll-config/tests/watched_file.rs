@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use plimsoll::{Clock, Reason};
+use plimsoll::{Clock, LimiterExt, Reason};
 use plimsoll_config::{Config, FileWatch, Limits};
 
 struct Dir(PathBuf);

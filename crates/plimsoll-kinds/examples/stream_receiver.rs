@@ -11,7 +11,7 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
-use plimsoll::{Concurrency, Demand, Denied, Gate, Outcome, Queue};
+use plimsoll::{Concurrency, Demand, Denied, Gate, LimiterExt, Outcome, Queue};
 use plimsoll_kinds::Resource;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;

@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, Permit, Reason, Reservation, Snapshot,
-    Source,
+    Acquire, Clock, Demand, Denied, Grant, Limiter, LimiterExt, Outcome, Permit, Reason,
+    Reservation, Shareable, Snapshot, Source,
 };
 
 /// Tells whether anything new may start: because of memory, processor time, or a switch that an operator has set.
@@ -142,7 +142,9 @@ impl<S: Saturation + 'static> Source for SaturationLimiter<S> {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
     fn undo(&self, _grant: Grant, _whole: bool) {}
+}
 
+impl<S: Saturation + 'static> Shareable for SaturationLimiter<S> {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,
@@ -158,7 +160,7 @@ impl<S: Saturation + 'static> Limiter for SaturationLimiter<S> {
 
     /// It has no queue.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
-        Acquire::at_once(self, demand)
+        Acquire::ready(self.try_acquire(demand))
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
@@ -195,8 +197,14 @@ impl<S: Saturation + 'static> Limiter for SaturationLimiter<S> {
         &self.clock
     }
 
-    fn source(&self) -> &dyn Source {
-        self
+    fn internals(&self) -> Option<&dyn plimsoll::Internals> {
+        Some(self)
+    }
+}
+
+impl<S: Saturation + 'static> plimsoll::Internals for SaturationLimiter<S> {
+    fn source(&self) -> Option<&dyn Shareable> {
+        Some(self)
     }
 
     fn check_saturation(&self) -> Result<(), Denied> {

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use plimsoll::together::Permits;
-use plimsoll::{Demand, Denied, Limiter, Outcome};
+use plimsoll::{Demand, Denied, Limiter, LimiterExt, Outcome};
 
 use crate::basic::Basic;
 use crate::demands::Demands;

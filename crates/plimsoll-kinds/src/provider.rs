@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use plimsoll::together::Group;
-use plimsoll::{Denied, InvalidLimit};
+use plimsoll::{Denied, InvalidLimit, LimiterExt};
 
 use crate::any::AnyLimiter;
 use crate::basic::Basic;

@@ -13,8 +13,9 @@ use std::time::Duration;
 use hand::{gate, poll};
 use page::{page, sum, value};
 use plimsoll::{
-    Acquire, All, Clock, Concurrency, Demand, Denied, Gate, Limiter, ManualClock, Outcome, Permit,
-    Priority, Queue, Reason, Reservation, Snapshot, Source, TokenBucket,
+    Acquire, All, Clock, Concurrency, Demand, Denied, Gate, Limiter, LimiterExt, ManualClock,
+    Outcome, Permit, Priority, Queue, Reason, Reservation, Shareable, Snapshot, Source,
+    TokenBucket,
 };
 use plimsoll_observe::prometheus_client::registry::Registry;
 use plimsoll_observe::{Metered, Method, Metrics};
@@ -188,8 +189,15 @@ impl Limiter for Refuses {
     fn clock(&self) -> &Clock {
         Limiter::clock(&self.1)
     }
-    fn source(&self) -> &dyn Source {
-        self.1.source()
+
+    fn internals(&self) -> Option<&dyn plimsoll::Internals> {
+        Some(self)
+    }
+}
+
+impl plimsoll::Internals for Refuses {
+    fn source(&self) -> Option<&dyn Shareable> {
+        LimiterExt::source(&self.1)
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a [`LimitLayer`](crate::LimitLayer) asks for a request of any type.
 
-use plimsoll::{Acquire, Demand, Limiter, PerKey, Permit};
+use plimsoll::{Acquire, Demand, Limiter, LimiterExt, PerKey, Permit};
 
 use crate::Leases;
 

@@ -13,8 +13,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::grant::Era;
+use crate::limiter::LimiterExt;
 use crate::{
-    Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit, Rule, Snapshot,
+    Demand, Denied, Gate, Grant, InvalidLimit, Moment, Outcome, Permit, Rule, Shareable, Snapshot,
     Source,
 };
 
@@ -60,7 +61,7 @@ struct Shared {
     granted: AtomicU64,
     /// Of all that were granted, those that were undone.
     undone: AtomicU64,
-    gate: Arc<dyn TakeBack>,
+    gate: Arc<dyn Source>,
     me: Weak<Self>,
 }
 
@@ -74,20 +75,17 @@ impl Source for Shared {
 
     fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
         self.undone.fetch_add(u64::from(whole), Ordering::Relaxed);
-        self.gate.take_back(grant, era);
+        self.gate.undo_of(grant, false, era);
     }
+}
 
+impl Shareable for Shared {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,
             None => unreachable!("it lives in an Arc"),
         }
     }
-}
-
-/// A gate, whatever its rule, to which a thread returns the rest of its stock.
-pub(crate) trait TakeBack: Send + Sync {
-    fn take_back(&self, grant: Grant, era: Era);
 }
 
 impl<R: Rule> Batched<R> {
@@ -130,7 +128,7 @@ impl<R: Rule> Batched<R> {
             shared: Arc::new_cyclic(|me| Shared {
                 granted: AtomicU64::new(0),
                 undone: AtomicU64::new(0),
-                gate: gate.to_take_back(),
+                gate: gate.to_source(),
                 me: Weak::clone(me),
             }),
             gate,
@@ -370,7 +368,7 @@ impl Owners {
                     .fetch_add(u64::from(served), Ordering::Relaxed);
                 if stock.left.get() > 0 {
                     let rest = Demand::of(stock.left.get()).granted(stock.taken.get());
-                    owner.gate.take_back(rest, stock.era.get());
+                    owner.gate.undo_of(rest, false, stock.era.get());
                 }
             }
             stock.set(Stock::default());

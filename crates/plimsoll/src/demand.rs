@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::{Grant, Moment};
+use crate::moment::Moment;
 
 /// Who goes first when several wait.
 ///
@@ -149,17 +149,6 @@ impl Demand {
     pub fn deadline(self, now: Moment) -> Option<Moment> {
         let deadline = self.patience.deadline(now);
         deadline.is_known().then_some(deadline)
-    }
-
-    /// What it is when it is granted at `taken`.
-    #[inline]
-    pub(crate) fn granted(self, taken: Moment) -> Grant {
-        Grant {
-            cost: self.cost,
-            taken,
-            priority: self.priority,
-            timed: true,
-        }
     }
 
     /// Of which class it is.

@@ -141,7 +141,7 @@ impl Feed {
     }
 
     /// Tells the subscriber; says whether there still is one.
-    pub(crate) fn tell(self: &Arc<Self>, event: Event) -> bool {
+    pub(crate) fn emit(self: &Arc<Self>, event: Event) -> bool {
         if self.events.push(event).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }

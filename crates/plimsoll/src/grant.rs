@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{LeaseState, Moment, Priority, Standing};
+use crate::demand::{Demand, Priority};
+use crate::lease::LeaseState;
+use crate::moment::Moment;
+use crate::standing::Standing;
 
 /// How the work behind a permit went, for limits that learn from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -18,6 +21,8 @@ pub enum Outcome {
 }
 
 /// What was granted.
+///
+/// [`Source`] is told it when a permit is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// How many permits.
@@ -32,6 +37,17 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// What a demand is granted by a limiter that does not depend on time.
+    #[must_use]
+    pub const fn of(demand: Demand) -> Self {
+        Self {
+            cost: demand.cost(),
+            taken: Moment::ORIGIN,
+            priority: demand.priority,
+            timed: false,
+        }
+    }
+
     /// Whether it is known when it was granted. A limit that does not depend on time reads no clock to grant.
     #[inline]
     pub(crate) fn is_dated(&self) -> bool {
@@ -48,19 +64,37 @@ impl Grant {
     }
 }
 
-/// Where permits come from and go back to.
+impl Demand {
+    /// What it is granted at `taken`.
+    #[inline]
+    pub(crate) fn granted(self, taken: Moment) -> Grant {
+        Grant {
+            taken,
+            timed: true,
+            ..Grant::of(self)
+        }
+    }
+}
+
+/// Where permits go back to.
 ///
-/// Only those who write a limiter of their own need this.
+/// Only limiters of your own need this; see [`Limiter`](crate::Limiter) for one. A permit made by
+/// [`Permit::shared`](crate::Permit::shared) holds its source until it ends.
 pub trait Source: Send + Sync {
-    /// What was granted is given back.
+    /// A permit, or a part of one, is returned.
     fn give_back(&self, grant: Grant, outcome: Outcome);
 
-    /// What was granted was not used after all: as if it had not been granted, even by a limit that is not
-    /// given back to. `whole` says whether that takes a grant back, and not just a part of one.
-    fn undo(&self, grant: Grant, whole: bool);
+    /// What was granted was not used after all: as if it had not been granted, even by a limit that is refilled with
+    /// time. `whole` says whether that ends a grant, and not just a part of one.
+    ///
+    /// The default returns it.
+    fn undo(&self, grant: Grant, whole: bool) {
+        let _ = whole;
+        self.give_back(grant, Outcome::Ignore);
+    }
 
-    /// What was left when it was granted, if whoever granted it said so. Only a source that is made for one permit, as
-    /// that of a limiter far away, knows.
+    /// What remained when it was granted, if whoever granted it said so. Only a source that is made for one permit, as
+    /// that of a limiter in a store, knows.
     fn standing(&self) -> Option<Standing> {
         None
     }
@@ -79,8 +113,13 @@ pub trait Source: Send + Sync {
 
     /// The leases behind it, one after the other, if it can be lost. Only a source that is made for one permit knows.
     fn leases(&self, _each: &mut dyn FnMut(&LeaseState)) {}
+}
 
-    /// The same source, for permits that outlive the borrow of their limiter.
+/// A source that its permits may borrow, which saves them the reference count of [`Permit::shared`].
+///
+/// [`Permit::shared`]: crate::Permit::shared
+pub trait Shareable: Source {
+    /// The same source, for [permits that outlive the borrow](crate::Permit::into_owned) of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
 }
 
@@ -120,9 +159,4 @@ impl Source for Nobody {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
     fn undo(&self, _grant: Grant, _whole: bool) {}
-
-    fn to_shared(&self) -> Arc<dyn Source> {
-        // Of no size, so nothing is allocated but the counts.
-        Arc::new(Self)
-    }
 }

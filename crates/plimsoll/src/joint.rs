@@ -5,15 +5,15 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::grant::Era;
+use crate::grant::{Era, Shareable};
 use crate::queue::{Since, Ticket};
 use crate::stamp::Stamp;
 use crate::unwind::Payload;
 use crate::woken::Woken;
-use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Reason, Refusal, Source};
+use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Reason, Refusal};
 
 /// A gate as one of several limiters, whatever its rule.
-pub(crate) trait Joint: Source {
+pub(crate) trait Joint: Shareable {
     fn to_arc(&self) -> Arc<dyn Joint>;
 
     fn clock(&self) -> &Clock;

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod acquire;
 pub mod adaptive;
 mod address;
 mod all;
@@ -27,6 +28,7 @@ mod queue;
 mod quota;
 pub mod rate;
 mod reason;
+mod reservation;
 mod rule;
 mod snapshot;
 mod stamp;
@@ -38,6 +40,7 @@ mod totals;
 mod unwind;
 mod woken;
 
+pub use acquire::Acquire;
 pub use address::Address;
 pub use all::All;
 pub use batched::Batched;
@@ -46,14 +49,16 @@ pub use concurrency::{Concurrency, Slots};
 pub use demand::{Demand, Priority};
 pub use denied::Denied;
 pub use events::{Event, EventKind, Events};
-pub use gate::{Acquire, Gate, GateBuilder, Reservation};
+pub use gate::{Gate, GateBuilder};
 #[doc(hidden)]
 pub use grant::Era;
-pub use grant::{Grant, Outcome, Source};
+pub use grant::{Grant, Outcome, Shareable, Source};
 pub use invalid::InvalidLimit;
 pub use keyed::{AcquireKey, KeyHash, KeyHasher, Keyed, KeyedBuilder, WhenFull};
 pub use lease::{LeaseState, Lost};
-pub use limiter::Limiter;
+#[doc(hidden)]
+pub use limiter::{Internals, Parts};
+pub use limiter::{Limiter, LimiterExt};
 pub use moment::Moment;
 pub use partitions::{Partition, Partitions};
 pub use per_key::PerKey;
@@ -65,6 +70,7 @@ pub use rate::{
     Smooth, TokenBucket,
 };
 pub use reason::Reason;
+pub use reservation::Reservation;
 pub use rule::{Carry, Packed, PackedTake, Refusal, Rule, Unpacked};
 pub use snapshot::Snapshot;
 pub use standing::Standing;

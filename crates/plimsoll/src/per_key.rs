@@ -1,10 +1,11 @@
 use crate::joint::KeyGate;
+use crate::limiter::settle;
 use crate::{Acquire, Clock, Demand, Denied, Permit, Standing};
 
-/// A limit for each key, wherever its states are kept.
+/// A limit for each key, wherever its states are kept: in memory ([`Keyed`](crate::Keyed)) or in a store.
 ///
-/// To [`Keyed`](crate::Keyed) what [`Limiter`](crate::Limiter) is to [`Gate`](crate::Gate): for code that has keys
-/// and does not care what is behind them.
+/// It is to `Keyed` what [`Limiter`](crate::Limiter) is to [`Gate`](crate::Gate): for code that has keys, whatever the
+/// limits behind them.
 pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// Takes for `key` now, or is refused. See [`Limiter::try_acquire`](crate::Limiter::try_acquire).
     ///
@@ -13,18 +14,15 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// [`Denied`] says why, and when to try again.
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// [`try_acquire`](Self::try_acquire) by one who will wait if it is refused, so that a refusal need not be
+    /// [`try_acquire`](Self::try_acquire) by a caller who will wait if it is refused, so that a refusal need not be
     /// counted.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`] says why.
+    #[doc(hidden)]
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.try_acquire(key, demand)
     }
 
-    /// Takes for `key` at once if that is quickly done. See
-    /// [`Limiter::attempt_owned`](crate::Limiter::attempt_owned).
+    /// Takes for `key` at once if that is quickly done. `None` decides nothing.
+    #[doc(hidden)]
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
         self.attempt(key, demand).ok().map(Permit::into_owned)
     }
@@ -39,16 +37,10 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     fn charge(&self, key: &Q, cost: u32);
 
     /// Corrects a permit of `key` whose work turned out to cost `cost`. See
-    /// [`Limiter::settle`](crate::Limiter::settle).
+    /// [`LimiterExt::settle`](crate::LimiterExt::settle).
     fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
-        if let Some(rest) = permit.split(permit.cost().saturating_sub(cost)) {
-            self.undo(key, rest);
-        }
-        if !permit.gives_back()
-            && let Some((before, _)) = permit.settle(cost)
-        {
-            self.charge(key, cost - before.cost);
-        }
+        let undo = |rest| self.undo(key, rest);
+        settle(permit, cost, undo, |more| self.charge(key, more));
     }
 
     /// The clock it goes by, if it has one here.
@@ -63,7 +55,9 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// What every key without a limit of its own is promised: the limit and its window.
     fn promise(&self) -> Standing;
 
-    /// Whether answers have to be asked for elsewhere. See [`Limiter::is_remote`](crate::Limiter::is_remote).
+    /// Whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first though
+    /// nobody waits.
+    #[doc(hidden)]
     fn is_remote(&self) -> bool {
         false
     }

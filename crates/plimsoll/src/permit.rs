@@ -1,8 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::grant::{Era, Nobody};
-use crate::{Grant, LeaseState, Lost, Moment, Outcome, Priority, Source, Standing};
+use crate::demand::Priority;
+use crate::grant::{Era, Grant, Nobody, Outcome, Shareable, Source};
+use crate::lease::{LeaseState, Lost};
+use crate::moment::Moment;
+use crate::standing::Standing;
 
 /// The right to do something, until it is dropped.
 ///
@@ -66,7 +69,7 @@ impl Flags {
 }
 
 enum Origin<'a> {
-    Borrowed(&'a dyn Source),
+    Borrowed(&'a dyn Shareable),
     Shared(Arc<dyn Source>),
     /// Only its limiter, asked for it, can take it back.
     Unknown,
@@ -89,14 +92,15 @@ impl Origin<'_> {
 }
 
 impl<'a> Permit<'a> {
-    /// A permit for what was granted, for those who write a limiter of their own. With `returns`, dropping it
-    /// calls [`Source::give_back`].
+    /// A permit of a limiter of your own that borrows its source. With `returns`, dropping it calls
+    /// [`Source::give_back`].
     #[inline]
-    pub fn new(source: &'a dyn Source, grant: Grant, returns: bool) -> Self {
+    pub fn new(source: &'a dyn Shareable, grant: Grant, returns: bool) -> Self {
         Self::from_origin(Origin::Borrowed(source), grant, returns)
     }
 
-    /// A permit that belongs to its limiter without borrowing it.
+    /// A permit of a limiter of your own that holds its source. With `returns`, dropping it calls
+    /// [`Source::give_back`].
     #[inline]
     pub fn shared(source: Arc<dyn Source>, grant: Grant, returns: bool) -> Self {
         Self::from_origin(Origin::Shared(source), grant, returns)

@@ -12,8 +12,8 @@ use std::time::Duration;
 use counting::allocations;
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
 use plimsoll::{
-    Acquire, All, Clock, Concurrency, Demand, Gate, Limiter, ManualClock, Outcome, Permit, Queue,
-    Quota, Reason, SlidingWindow, TokenBucket,
+    Acquire, All, Clock, Concurrency, Demand, Gate, Limiter, LimiterExt, ManualClock, Outcome,
+    Permit, Queue, Quota, Reason, SlidingWindow, TokenBucket,
 };
 use poll::poll;
 

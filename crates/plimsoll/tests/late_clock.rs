@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, Moment, Packed,
-    PackedTake, Permit, Quota, Rule, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    All, Clock, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, LimiterExt, Moment,
+    Packed, PackedTake, Permit, Quota, Rule, SlidingCounter, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
 /// Comes back exactly when told to, by the precise time, and must be granted.
@@ -35,7 +36,7 @@ fn asks<R: Rule>(name: &str, rule: R) {
     let _events = gate.subscribe(1);
     comes_back_in_time(name, || gate.try_acquire(1).map(Permit::forget));
     comes_back_in_time(name, || {
-        Limiter::attempt(&gate, Demand::ONE).map(Permit::forget)
+        LimiterExt::attempt(&gate, Demand::ONE).map(Permit::forget)
     });
 }
 
@@ -75,7 +76,7 @@ fn nobody_who_asks_several_is_refused_because_the_clock_is_late() {
             comes_back_in_time(name, ask);
             drop(events);
             // By one who would wait.
-            comes_back_in_time(name, || Limiter::attempt(&all, Demand::ONE).map(drop));
+            comes_back_in_time(name, || LimiterExt::attempt(&all, Demand::ONE).map(drop));
         }
     }
     asks_all("bucket", TokenBucket::greedy(QUOTA));

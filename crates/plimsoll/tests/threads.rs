@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Demand, Gate, Limiter, ManualClock, Moment, Queue, Quota, TokenBucket,
+    Concurrency, Demand, Gate, Limiter, LimiterExt, ManualClock, Moment, Queue, Quota, TokenBucket,
 };
 
 /// More than have a counter of their own.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll::{All, Clock, InvalidLimit, Limiter};
+use plimsoll::{All, Clock, InvalidLimit, Limiter, LimiterExt};
 use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
 use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Provider, Rate, Weight};
 use plimsoll_spec::{Kind, Memory, Place, Problem, label};
@@ -97,7 +97,7 @@ fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit
         Class::Basic => {
             let members: Vec<Handle> = members.collect();
             let all = Basic::new(name, move || {
-                members.iter().try_for_each(Limiter::check_saturation)
+                members.iter().try_for_each(LimiterExt::check_saturation)
             });
             Arc::clone(AnyLimiter::from(all).shared())
         }

@@ -5,6 +5,8 @@ use std::sync::{LazyLock, Mutex};
 
 use plimsoll_kinds::LimiterKind as Class;
 
+use plimsoll::LimiterExt;
+
 use super::generation::{Generation, lock};
 use super::slot::Past;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use plimsoll::{Grant, Limiter, Moment, Outcome, Permit, Source};
+use plimsoll::{Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Shareable, Source};
 use plimsoll_kinds::LimiterKind as Class;
 
 use super::keyed::Keys;
@@ -215,19 +215,25 @@ impl Generation {
 
 impl Source for Generation {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        self.one.source().give_back(grant, outcome);
+        if let Some(source) = self.one.source() {
+            source.give_back(grant, outcome);
+        }
         self.ended(grant);
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
-        self.one.source().undo(grant, whole);
+        if let Some(source) = self.one.source() {
+            source.undo(grant, whole);
+        }
         self.ended(grant);
     }
 
     fn now(&self) -> Option<Moment> {
         Some(self.one.clock().now())
     }
+}
 
+impl Shareable for Generation {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Permit, Reservation, Shareable, Snapshot,
+    Source, Standing,
 };
 use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Rate, RateLimiter, Resource};
 
@@ -64,6 +65,60 @@ impl Limiter for Handle {
         })
     }
 
+    fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        let wait = Wait::new(Arc::clone(&self.0), None, demand);
+        Acquire::from_future(async move {
+            let permit = wait.await?;
+            Ok(permit)
+        })
+    }
+
+    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        Acquire::from_future(Wait::new(Arc::clone(&self.0), None, demand))
+    }
+
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
+        self.0
+            .ask(|generation| reserved::of_generation(Arc::clone(generation), demand))
+    }
+
+    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+        self.0.ask(|generation| generation.one.estimate(demand))
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot(|generation| generation.one.snapshot())
+    }
+
+    fn standing(&self) -> Standing {
+        match self.0.direct() {
+            Some(generation) => generation.one.standing(),
+            None => self.0.latest().one.standing(),
+        }
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(self.0.name())
+    }
+
+    fn clock(&self) -> &Clock {
+        self.0.clock()
+    }
+
+    fn internals(&self) -> Option<&dyn plimsoll::Internals> {
+        Some(self)
+    }
+}
+
+impl plimsoll::Internals for Handle {
+    fn source(&self) -> Option<&dyn Shareable> {
+        Some(&*self.0)
+    }
+
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         if let Some(generation) = self.0.direct() {
@@ -97,61 +152,6 @@ impl Limiter for Handle {
         }
     }
 
-    fn acquire(&self, demand: Demand) -> Acquire<'_> {
-        let wait = Wait::new(Arc::clone(&self.0), None, demand);
-        Acquire::from_future(async move {
-            let permit = wait.await?;
-            Ok(permit)
-        })
-    }
-
-    fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
-        Acquire::from_future(Wait::new(Arc::clone(&self.0), None, demand))
-    }
-
-    fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        self.0
-            .ask(|generation| reserved::of_generation(Arc::clone(generation), demand))
-    }
-
-    fn estimate(&self, demand: Demand) -> Result<(), Denied> {
-        self.0.ask(|generation| generation.one.estimate(demand))
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot(|generation| generation.one.snapshot())
-    }
-
-    fn standing(&self) -> Standing {
-        match self.0.direct() {
-            Some(generation) => generation.one.standing(),
-            None => self.0.latest().one.standing(),
-        }
-    }
-
-    fn is_remote(&self) -> bool {
-        match self.0.direct() {
-            Some(generation) => generation.one.is_remote(),
-            None => self.0.latest().one.is_remote(),
-        }
-    }
-
-    fn close(&self) {
-        self.0.close();
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(self.0.name())
-    }
-
-    fn clock(&self) -> &Clock {
-        self.0.clock()
-    }
-
-    fn source(&self) -> &dyn Source {
-        &*self.0
-    }
-
     fn charge(&self, cost: u32) {
         match self.0.direct() {
             Some(generation) => generation.one.charge(cost),
@@ -171,5 +171,12 @@ impl Limiter for Handle {
             return generation.one.check_saturation();
         }
         self.0.ask(|generation| generation.one.check_saturation())
+    }
+
+    fn is_remote(&self) -> bool {
+        match self.0.direct() {
+            Some(generation) => generation.one.is_remote(),
+            None => self.0.latest().one.is_remote(),
+        }
     }
 }

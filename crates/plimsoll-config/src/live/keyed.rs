@@ -2,8 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Keyed, Limiter, Outcome, PerKey, Permit, Rule, Snapshot,
-    Standing,
+    Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Outcome, PerKey, Permit, Rule,
+    Snapshot, Standing,
 };
 use plimsoll_kinds::LimiterKind;
 
@@ -307,7 +307,9 @@ impl<R: Rule + Clone> Keys for InMemory<R> {
         if R::RETURNS_PERMITS
             && let Ok(gate) = self.keyed.gate(key)
         {
-            Limiter::source(&gate).give_back(grant, outcome);
+            if let Some(source) = LimiterExt::source(&gate) {
+                source.give_back(grant, outcome);
+            }
         }
     }
 

@@ -1,40 +1,12 @@
 //! Reservations of limiters that another may take the place of.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Demand, Denied, Moment, Permit, Reservation};
 
 use super::generation::{Generation, lock};
-
-/// A reservation of what was granted at once.
-pub(super) fn at_once(permit: Permit<'_>) -> Reservation<'_> {
-    let now = permit.granted_at();
-    Reservation::from_future(now, Some(now), Ready(Some(permit)))
-}
-
-/// A permit that is not taken after all unless it is asked for.
-struct Ready<'a>(Option<Permit<'a>>);
-
-impl<'a> Future for Ready<'a> {
-    type Output = Result<Permit<'a>, Denied>;
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0
-            .take()
-            .map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit)))
-    }
-}
-
-impl Drop for Ready<'_> {
-    fn drop(&mut self) {
-        if let Some(permit) = self.0.take() {
-            permit.undo();
-        }
-    }
-}
 
 /// When a reservation was made, and when it may be used.
 type Times = (Moment, Option<Moment>);
@@ -68,7 +40,7 @@ pub(super) fn of_generation<'a>(
     let times = lock(&made).take();
     match (first, times) {
         (Poll::Ready(Err(denied)), _) => Err(denied),
-        (Poll::Ready(Ok(permit)), _) => Ok(at_once(permit)),
+        (Poll::Ready(Ok(permit)), _) => Ok(Reservation::ready(permit)),
         (Poll::Pending, times) => {
             let (made_at, ready_at) = times.unwrap_or((Moment::ORIGIN, None));
             Ok(Reservation::from_future(made_at, ready_at, future))

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::task::Waker;
 
-use plimsoll::{Clock, Denied, Grant, Moment, Outcome, Permit, Reason, Snapshot, Source};
+use plimsoll::{
+    Clock, Denied, Grant, LimiterExt, Moment, Outcome, Permit, Reason, Shareable, Snapshot, Source,
+};
 
 use super::carry::{carry, kept};
 use super::change::Change;
@@ -352,7 +354,9 @@ impl Source for Slot {
     fn now(&self) -> Option<Moment> {
         Some(self.clock().now())
     }
+}
 
+impl Shareable for Slot {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,

@@ -3,12 +3,11 @@
 use std::sync::{Arc, Weak};
 
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Outcome, PerKey, Permit, Reservation,
-    Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, Outcome, PerKey, Permit,
+    Reservation, Shareable, Snapshot, Source, Standing,
 };
 
 use super::keyed::Keys;
-use super::reserved::at_once;
 
 /// The key of those who have none.
 const NO_KEY: &str = "";
@@ -85,7 +84,9 @@ impl Keys for SameForAll {
     }
 
     fn give_back(&self, _key: &str, grant: Grant, outcome: Outcome) {
-        self.0.source().give_back(grant, outcome);
+        if let Some(source) = self.0.source() {
+            source.give_back(grant, outcome);
+        }
     }
 
     fn its_clock(&self) -> &Clock {
@@ -113,18 +114,6 @@ impl Limiter for NoKey {
         self.keys.try_acquire(NO_KEY, demand)
     }
 
-    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.keys.attempt(NO_KEY, demand)
-    }
-
-    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
-        self.keys.attempt_owned(NO_KEY, demand)
-    }
-
-    fn undo(&self, permit: Permit<'_>) {
-        self.keys.undo(NO_KEY, permit);
-    }
-
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::from_future(async move { self.acquire_owned(demand).await })
     }
@@ -133,17 +122,9 @@ impl Limiter for NoKey {
         self.keys.acquire_owned(NO_KEY, demand)
     }
 
-    fn charge(&self, cost: u32) {
-        self.keys.charge(NO_KEY, cost);
-    }
-
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
-        self.keys.settle(NO_KEY, permit, cost);
-    }
-
     /// Only what can be had at once: a key takes nothing ahead of time.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        self.try_acquire(demand).map(at_once)
+        self.try_acquire(demand).map(Reservation::ready)
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
@@ -161,10 +142,6 @@ impl Limiter for NoKey {
         self.keys.standing(NO_KEY)
     }
 
-    fn is_remote(&self) -> bool {
-        self.keys.is_remote()
-    }
-
     /// It is the name that is closed, not what stands behind it.
     fn close(&self) {}
 
@@ -176,8 +153,38 @@ impl Limiter for NoKey {
         self.keys.its_clock()
     }
 
-    fn source(&self) -> &dyn Source {
-        self
+    fn internals(&self) -> Option<&dyn plimsoll::Internals> {
+        Some(self)
+    }
+}
+
+impl plimsoll::Internals for NoKey {
+    fn source(&self) -> Option<&dyn Shareable> {
+        Some(self)
+    }
+
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.keys.attempt(NO_KEY, demand)
+    }
+
+    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
+        self.keys.attempt_owned(NO_KEY, demand)
+    }
+
+    fn undo(&self, permit: Permit<'_>) {
+        self.keys.undo(NO_KEY, permit);
+    }
+
+    fn charge(&self, cost: u32) {
+        self.keys.charge(NO_KEY, cost);
+    }
+
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        self.keys.settle(NO_KEY, permit, cost);
+    }
+
+    fn is_remote(&self) -> bool {
+        self.keys.is_remote()
     }
 }
 
@@ -193,7 +200,9 @@ impl Source for NoKey {
     fn now(&self) -> Option<Moment> {
         Some(self.keys.its_clock().now())
     }
+}
 
+impl Shareable for NoKey {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 
-use plimsoll::{Acquire, Demand, Denied, Moment, Permit, Reason};
+use plimsoll::{Acquire, Demand, Denied, LimiterExt, Moment, Permit, Reason};
 
 use super::generation::{Generation, lock};
 use super::slot::Slot;

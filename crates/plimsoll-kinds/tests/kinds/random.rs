@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{
-    Clock, Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Permit, Quota, Rule,
-    SlidingWindow, TokenBucket,
+    Clock, Concurrency, Demand, FixedWindow, Gate, Limiter, LimiterExt, ManualClock, Permit, Quota,
+    Rule, SlidingWindow, TokenBucket,
 };
 use plimsoll_kinds::{AnyLimiter, Permits, Provider, Weight};
 use proptest::prelude::*;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use plimsoll::adaptive::{Adaptive, Aimd};
 use plimsoll::{
     All, Bandwidths, Clock, Concurrency, Counts, Demand, Denied, FixedWindow, Gate, Limiter,
-    ManualClock, Partition, Partitions, PenaltyBucket, Queue, Reason, Refresh, SlidingCounter,
-    SlidingLog, SlidingWindow, Smooth, TokenBucket,
+    LimiterExt, ManualClock, Partition, Partitions, PenaltyBucket, Queue, Reason, Refresh,
+    SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind, Rate, Resource, Weight};
 

@@ -2,8 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, Permit, Reason, Reservation, Snapshot,
-    Source, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, Permit, Reason, Reservation, Shareable, Snapshot,
+    Standing,
 };
 
 use super::shared::Shared;
@@ -53,10 +53,6 @@ impl Limiter for FleetKey {
         }
     }
 
-    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.known(demand)
-    }
-
     /// Asks the store, and waits where that was [allowed](super::FleetBuilder::waiting).
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         let asked = self.clone().ask(demand);
@@ -72,10 +68,7 @@ impl Limiter for FleetKey {
 
     /// Grants what is known here to be free now: the store takes nothing ahead of time.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        let permit = self.try_acquire(demand)?;
-        let now = permit.granted_at();
-        let ready = std::future::ready(Ok(permit));
-        Ok(Reservation::from_future(now, Some(now), ready))
+        self.try_acquire(demand).map(Reservation::ready)
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
@@ -99,10 +92,6 @@ impl Limiter for FleetKey {
         self.closing.close();
     }
 
-    fn is_remote(&self) -> bool {
-        true
-    }
-
     fn name(&self) -> Option<&str> {
         Some(self.shared.name())
     }
@@ -111,25 +100,27 @@ impl Limiter for FleetKey {
         self.shared.clock()
     }
 
-    fn source(&self) -> &dyn Source {
-        self
+    fn internals(&self) -> Option<&dyn plimsoll::Internals> {
+        Some(self)
+    }
+}
+
+impl plimsoll::Internals for FleetKey {
+    fn source(&self) -> Option<&dyn Shareable> {
+        None
+    }
+
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.known(demand)
     }
 
     /// In the background.
     fn charge(&self, cost: u32) {
         self.shared.now().charge(&self.key, cost);
     }
-}
 
-/// Where a permit goes back of which nobody knows any more how it was granted. Permits of this limiter have sources of
-/// their own.
-impl Source for FleetKey {
-    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
-
-    fn undo(&self, _grant: Grant, _whole: bool) {}
-
-    fn to_shared(&self) -> Arc<dyn Source> {
-        Arc::new(self.clone())
+    fn is_remote(&self) -> bool {
+        true
     }
 }
 

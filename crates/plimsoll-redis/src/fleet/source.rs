@@ -102,8 +102,4 @@ impl Source for FleetSource {
             hold.states.iter().for_each(each);
         }
     }
-
-    fn to_shared(&self) -> Arc<dyn Source> {
-        Arc::new(self.clone())
-    }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::server::Server;
 use http::{Request, Response, StatusCode};
 use plimsoll::{
-    All, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, ManualClock, PerKey,
-    Quota, Reason, TokenBucket,
+    All, Concurrency, Demand, Denied, FixedWindow, Gate, Keyed, Limiter, LimiterExt, ManualClock,
+    PerKey, Quota, Reason, TokenBucket,
 };
 use plimsoll_redis::{Borrow, Fleet, RedisRule, Store, StoreErrorKind};
 use plimsoll_tower::keys::{Address, HeaderKey};

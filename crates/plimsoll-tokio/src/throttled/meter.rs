@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use plimsoll::{Demand, Moment, Permit, Reason};
+use plimsoll::{Demand, LimiterExt, Moment, Permit, Reason};
 use tokio::task::coop::has_budget_remaining;
 
 use super::Budget;

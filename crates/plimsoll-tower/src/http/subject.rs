@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use plimsoll::together::{Key, may_wait};
-use plimsoll::{Acquire, Clock, Demand, Denied, Limiter, Moment, PerKey, Permit, Reason, Standing};
+use plimsoll::{
+    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Moment, PerKey, Permit, Reason, Standing,
+};
 
 use super::limits::{Ask, Asked};
 use super::one_limit::Granted;

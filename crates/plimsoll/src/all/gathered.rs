@@ -109,14 +109,6 @@ impl Source for Gathered {
         drop(behind);
         leases.iter().for_each(each);
     }
-
-    fn to_shared(&self) -> Arc<dyn Source> {
-        let mut behind = self.behind();
-        Arc::new(Self {
-            members: Arc::clone(&self.members),
-            behind: Mutex::new(std::mem::take(&mut *behind)),
-        })
-    }
 }
 
 /// What is left was forgotten.

@@ -7,7 +7,8 @@ use super::reserved::Reserved;
 use crate::limiter::Parts;
 use crate::name::Name;
 use crate::{
-    Acquire, Clock, Demand, Denied, Limiter, Permit, Reservation, Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Permit, Reservation, Shareable, Snapshot,
+    Standing,
 };
 
 impl Limiter for All {
@@ -28,13 +29,6 @@ impl Limiter for All {
             };
             Ok(permit.into_owned())
         })
-    }
-
-    /// Charges each.
-    fn charge(&self, cost: u32) {
-        for (limiter, times) in self.members.group.limiters() {
-            limiter.charge(cost.saturating_mul(times));
-        }
     }
 
     /// That of the member which has the least left.
@@ -99,16 +93,6 @@ impl Limiter for All {
         }
     }
 
-    fn check_saturation(&self) -> Result<(), Denied> {
-        let mut members = self.members.limiters.iter();
-        members.try_for_each(|member| member.check_saturation())
-    }
-
-    /// If a member is.
-    fn is_remote(&self) -> bool {
-        self.members.group.is_remote()
-    }
-
     /// Closes every member.
     fn close(&self) {
         for member in &self.members.limiters {
@@ -124,8 +108,31 @@ impl Limiter for All {
         self.members.clock()
     }
 
-    fn source(&self) -> &dyn Source {
-        &*self.members
+    fn internals(&self) -> Option<&dyn crate::Internals> {
+        Some(self)
+    }
+}
+
+impl crate::Internals for All {
+    fn source(&self) -> Option<&dyn Shareable> {
+        Some(&*self.members)
+    }
+
+    /// Charges each.
+    fn charge(&self, cost: u32) {
+        for (limiter, times) in self.members.group.limiters() {
+            limiter.charge(cost.saturating_mul(times));
+        }
+    }
+
+    fn check_saturation(&self) -> Result<(), Denied> {
+        let mut members = self.members.limiters.iter();
+        members.try_for_each(|member| member.check_saturation())
+    }
+
+    /// If a member is.
+    fn is_remote(&self) -> bool {
+        self.members.group.is_remote()
     }
 
     fn parts(&self) -> Parts<'_> {

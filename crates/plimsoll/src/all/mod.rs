@@ -8,13 +8,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::gate::{BoxAcquire, Start};
+use crate::acquire::{BoxAcquire, Start};
 use crate::limiter::{Part, Several};
 use crate::name::Name;
 use crate::together::{Group, Permits, Refuser, Request, Taken, attempt, unexplained};
 use crate::totals::Totals;
 use crate::{
-    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Limiter, Outcome, Permit, Source,
+    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Limiter, Outcome, Permit, Shareable,
+    Source,
 };
 
 /// Several limiters that must all grant: all or none.
@@ -44,7 +45,7 @@ use crate::{
 /// turn has come it asks the others again; if one of them refuses by then, it keeps its place and joins that queue too, by
 /// its age: before those who came later. In fifo queues room is kept free for the oldest who waits for several, so
 /// that it is not passed for ever. A timeout or deadline is one for all members, as long on the clock of each. Limiters
-/// in [stores](Limiter::is_remote) are asked when all others have granted, and those are held meanwhile.
+/// in stores are asked when all others have granted, and those are held meanwhile.
 #[derive(Clone)]
 pub struct All {
     members: Arc<Members>,
@@ -291,7 +292,9 @@ impl Source for Members {
             (0..times).for_each(|_| source.undo(grant, whole));
         });
     }
+}
 
+impl Shareable for Members {
     fn to_shared(&self) -> Arc<dyn Source> {
         self.shared()
     }

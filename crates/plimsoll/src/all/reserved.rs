@@ -3,7 +3,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Members;
-use crate::gate::Pending;
+use crate::reservation::Pending;
 use crate::{Demand, Denied, Permit, together};
 
 /// The reservations of all members as one.

@@ -1,5 +1,5 @@
-use super::core::Core;
-use super::inside::Inside;
+use super::locked::Inside;
+use super::word::Core;
 use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, Gate, Queue, Rule};

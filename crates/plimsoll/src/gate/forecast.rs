@@ -8,7 +8,7 @@
 use crate::queue::Order;
 use crate::{Moment, Rule};
 
-use super::inside::{peek, take};
+use super::asking::{peek, take};
 
 /// So often a rule is asked when a cost fits. Twice is enough for one that keeps to what it says.
 const TRIES: usize = 4;
@@ -21,12 +21,12 @@ pub(super) struct Forecast<S> {
     /// The state as it will be when a newcomer, or those it has to wait for besides, have been served too.
     newcomer: Option<Served<S>>,
     /// The last hint that was given, while it holds.
-    told: Option<Told>,
+    hint: Option<Hint>,
 }
 
 /// When one of `(class, cost)` who does not wait would be granted.
 #[derive(Clone, Copy)]
-struct Told {
+struct Hint {
     class: usize,
     cost: u32,
     at: Moment,
@@ -45,7 +45,7 @@ impl<S: Clone> Forecast<S> {
             served: None,
             holds: false,
             newcomer: None,
-            told: None,
+            hint: None,
         }
     }
 
@@ -53,7 +53,7 @@ impl<S: Clone> Forecast<S> {
     /// [`joined`](Self::joined).
     pub(super) fn forget(&mut self) {
         self.holds = false;
-        self.told = None;
+        self.hint = None;
     }
 
     /// When the turn of a newcomer of `(class, cost)` comes behind `before`.
@@ -94,10 +94,10 @@ impl<S: Clone> Forecast<S> {
         (class, cost): (usize, u32),
         (before, below): (impl FnOnce() -> B, impl FnOnce() -> L),
     ) -> Moment {
-        if let Some(told) = &self.told
-            && (told.class, told.cost) == (class, cost)
+        if let Some(hint) = &self.hint
+            && (hint.class, hint.cost) == (class, cost)
         {
-            return told.at.max(now);
+            return hint.at.max(now);
         }
         let served = all_served(
             (&mut self.served, &mut self.holds),
@@ -117,7 +117,7 @@ impl<S: Clone> Forecast<S> {
             reached.serve(rule, other);
             at = reached.ready_for(rule, cost);
         }
-        self.told = Some(Told { class, cost, at });
+        self.hint = Some(Hint { class, cost, at });
         at
     }
 
@@ -129,7 +129,7 @@ impl<S: Clone> Forecast<S> {
         cost: u32,
         order: Order,
     ) {
-        self.told = None;
+        self.hint = None;
         match &mut self.served {
             // It stands behind all who are in the forecast.
             Some(served) if self.holds && class == served.class && order == Order::Fifo => {

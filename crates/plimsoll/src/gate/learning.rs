@@ -1,8 +1,8 @@
 //! What a gate tells a rule that learns, and what it makes of the answer.
 
 use super::Gate;
-use super::core::Core;
-use super::inside::Turn;
+use super::locked::Turn;
+use super::word::Core;
 use crate::learning::{Learning, Load, Sample};
 use crate::{Grant, Moment, Outcome, Packed, Rule};
 
@@ -36,7 +36,7 @@ pub(super) fn teaches(grant: Grant, outcome: Outcome) -> bool {
 }
 
 impl<R: Rule> Core<R> {
-    /// When work begins that may be granted shortly, and whether its time is taken.
+    /// When work begins that may be granted on the fast path, and whether its time is taken.
     ///
     /// To read the processor's counter twice takes longer than to grant and give back. So where very much is
     /// granted a rule may choose what it learns from; the rest knows only the tick in which it began.
@@ -65,7 +65,7 @@ impl<R: Rule> Core<R> {
 
     /// Learns from work whose permit went back to `word`; `limit` was read before.
     #[inline]
-    pub(super) fn learn_shortly(&self, ended: Ended, word: u64, limit: u32) {
+    pub(super) fn learn_by_word(&self, ended: Ended, word: u64, limit: u32) {
         let now = self.clock.now();
         let in_use = self
             .rule

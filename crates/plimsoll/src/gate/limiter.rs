@@ -1,10 +1,8 @@
 use std::sync::Arc;
 
 use super::Gate;
-use super::core::{Core, Shortly};
-use crate::limiter::Parts;
 use crate::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, Moment, Permit, Reservation, Rule, Snapshot,
+    Acquire, Clock, Demand, Denied, Limiter, Parts, Permit, Reservation, Rule, Shareable, Snapshot,
     Source, Standing,
 };
 
@@ -13,46 +11,12 @@ impl<R: Rule> Limiter for Gate<R> {
         Self::try_acquire(self, demand)
     }
 
-    #[inline]
-    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.core.attempt(demand)
-    }
-
-    // Always: to pass a permit on in memory takes longer than to decide.
-    #[inline(always)]
-    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
-        let grant = self.core.attempt_shortly(demand)?;
-        // A share of the gate costs two atomic operations, as much as the decision.
-        Some(if R::RETURNS_PERMITS {
-            Permit::shared(Arc::clone(&self.core) as _, grant, true)
-        } else {
-            Permit::spent(grant)
-        })
-    }
-
-    fn undo(&self, permit: Permit<'_>) {
-        permit.undo_by(|grant, whole| self.core.undo(grant, whole));
-    }
-
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Self::acquire(self, demand)
     }
 
     fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
         Self::acquire_owned(self, demand)
-    }
-
-    fn charge(&self, cost: u32) {
-        Self::charge(self, cost);
-    }
-
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
-        if R::RETURNS_PERMITS {
-            // What is not used is free at once, and there is no permit for more.
-            drop(permit.split(permit.cost().saturating_sub(cost)));
-        } else if let Some((grant, era)) = permit.settle(cost) {
-            self.settle_grant(grant, era, cost);
-        }
     }
 
     fn standing(&self) -> Standing {
@@ -71,10 +35,6 @@ impl<R: Rule> Limiter for Gate<R> {
         Self::snapshot(self)
     }
 
-    fn check_saturation(&self) -> Result<(), Denied> {
-        Self::check_saturation(self)
-    }
-
     fn close(&self) {
         Self::close(self);
     }
@@ -87,8 +47,53 @@ impl<R: Rule> Limiter for Gate<R> {
         &self.core.clock
     }
 
-    fn source(&self) -> &dyn Source {
-        &*self.core
+    #[inline(always)]
+    fn internals(&self) -> Option<&dyn crate::Internals> {
+        Some(self)
+    }
+}
+
+impl<R: Rule> crate::Internals for Gate<R> {
+    fn source(&self) -> Option<&dyn Shareable> {
+        Some(&*self.core)
+    }
+
+    #[inline]
+    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.core.attempt(demand)
+    }
+
+    // Always: to pass a permit on in memory takes longer than to decide.
+    #[inline(always)]
+    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
+        let grant = self.core.attempt_by_word(demand)?;
+        // A share of the gate costs two atomic operations, as much as the decision.
+        Some(if R::RETURNS_PERMITS {
+            Permit::shared(Arc::clone(&self.core) as _, grant, true)
+        } else {
+            Permit::spent(grant)
+        })
+    }
+
+    fn undo(&self, permit: Permit<'_>) {
+        permit.undo_by(|grant, whole| self.core.undo(grant, whole));
+    }
+
+    fn charge(&self, cost: u32) {
+        Self::charge(self, cost);
+    }
+
+    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+        if R::RETURNS_PERMITS {
+            // What is not used is free at once, and there is no permit for more.
+            drop(permit.split(permit.cost().saturating_sub(cost)));
+        } else if let Some((grant, era)) = permit.settle(cost) {
+            self.settle_grant(grant, era, cost);
+        }
+    }
+
+    fn check_saturation(&self) -> Result<(), Denied> {
+        Self::check_saturation(self)
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -96,48 +101,11 @@ impl<R: Rule> Limiter for Gate<R> {
     }
 }
 
-impl<R: Rule> Core<R> {
-    /// Takes now, by one who will wait if that is refused.
-    #[inline]
-    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        match self.attempt_shortly(demand) {
-            Some(grant) => Ok(Permit::new(self, grant, R::RETURNS_PERMITS)),
-            None => self.attempt_inside(self.clock.precise_now(), demand),
-        }
-    }
-
-    /// The same by the word alone.
-    #[inline(always)]
-    fn attempt_shortly(&self, demand: Demand) -> Option<Grant> {
-        let (now, timed) = self.start();
-        if demand.cost > 0 && matches!(self.take_short(now, demand.cost), Shortly::Granted) {
-            self.totals.granted();
-            return Some(Grant {
-                timed,
-                ..demand.granted(now)
-            });
-        }
-        None
-    }
-
-    #[inline(never)]
-    fn attempt_inside(&self, now: Moment, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let taken = self.enter(now, |turn| match turn.take(demand) {
-            Ok(()) => {
-                turn.inside.counts.granted += 1;
-                Ok(turn.stamp())
-            }
-            Err(refusal) => Err(self.denied(turn.rule, refusal, turn.state, turn.now)),
-        })?;
-        Ok(Permit::new(self, taken.grant(demand), R::RETURNS_PERMITS).in_era(taken.era))
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::time::Duration;
 
-    use crate::{Concurrency, Demand, Gate, Limiter, ManualClock, TokenBucket};
+    use crate::{Concurrency, Demand, Gate, LimiterExt, ManualClock, TokenBucket};
 
     #[test]
     fn an_owned_permit_of_a_rate_is_undone_by_its_gate() {
@@ -145,9 +113,9 @@ mod tests {
         let gate = gate.clock(ManualClock::new().clock()).build();
         let mut permit = gate.attempt_owned(Demand::of(4)).unwrap();
         let part = permit.split(3).unwrap();
-        Limiter::undo(&gate, part);
+        gate.undo(part);
         assert_eq!((gate.snapshot().available, gate.snapshot().granted), (9, 1));
-        Limiter::undo(&gate, permit);
+        gate.undo(permit);
         assert_eq!(
             (gate.snapshot().available, gate.snapshot().granted),
             (10, 0)

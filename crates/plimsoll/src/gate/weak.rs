@@ -1,7 +1,7 @@
 use std::sync::{Arc, Weak};
 
 use super::Gate;
-use super::core::Core;
+use super::word::Core;
 use crate::Rule;
 
 /// A gate that lives as long as somebody else holds it.

@@ -12,12 +12,12 @@ use super::starts::granted;
 use crate::gate::{Counted, WeakGate};
 use crate::grant::Era;
 use crate::joint::{KeyGate, KeyLease};
-use crate::limiter::Kind;
+use crate::limiter::{Kind, LimiterExt};
 use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::totals::Totals;
 use crate::{
-    Clock, Demand, Denied, Gate, Grant, Limiter, Moment, Outcome, Permit, Queue, Rule, Source,
+    Clock, Demand, Denied, Gate, Grant, Moment, Outcome, Permit, Queue, Rule, Shareable, Source,
 };
 
 /// What gates leave behind for the table they belong to. Apart from the table, so that a permit need not know
@@ -205,15 +205,17 @@ impl<R: Rule> Drop for GateOfKey<R> {
 
 impl<R: Rule> Source for GateOfKey<R> {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        Limiter::source(&self.gate).give_back(grant, outcome);
+        self.gate.source().give_back(grant, outcome);
         self.room.note_end(self.shard);
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
-        Limiter::source(&self.gate).undo(grant, whole);
+        self.gate.source().undo(grant, whole);
         self.room.note_end(self.shard);
     }
+}
 
+impl<R: Rule> Shareable for GateOfKey<R> {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,
@@ -261,9 +263,9 @@ impl<R: Rule> Lease<R> {
         Ok(self.permit(spent))
     }
 
-    /// [`Limiter::attempt`], for a permit of the key.
+    /// [`LimiterExt::attempt`], for a permit of the key.
     pub(super) fn attempt_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
-        let spent = spend(Limiter::attempt(&*self, demand)?);
+        let spent = spend(LimiterExt::attempt(&*self, demand)?);
         Ok(self.permit(spent))
     }
 
@@ -280,7 +282,7 @@ impl<R: Rule> Lease<R> {
 
     /// The gate, for callers that wait for several limiters at once.
     pub(super) fn into_key_gate(self) -> KeyGate {
-        let gate = match Limiter::parts(&*self).kind() {
+        let gate = match LimiterExt::parts(&*self).kind() {
             Kind::Gate(gate) => gate.to_arc(),
             _ => unreachable!("the gate of a key is a gate"),
         };

@@ -9,7 +9,7 @@ use super::step::{Decided, Done, How, Step};
 use crate::joint::KeyGate;
 use crate::name::Name;
 use crate::stamp::Stamp;
-use crate::{Acquire, Clock, Demand, Denied, Limiter, PerKey, Permit, Rule, Standing};
+use crate::{Acquire, Clock, Demand, Denied, PerKey, Permit, Rule, Standing};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
@@ -37,7 +37,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             });
             match gate {
                 // Not behind the lock of the shard: it may wake tasks.
-                Some(gate) => Limiter::source(&*gate).undo_of(grant, whole, era),
+                Some(gate) => gate.source().undo_of(grant, whole, era),
                 None if whole => shared.gates.room.undone(),
                 None => {}
             }

@@ -11,7 +11,7 @@ use crate::moment::saturating_nanos;
 use crate::name::Name;
 use crate::{
     Acquire, Clock, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit,
-    Reason, Refusal, Reservation, Rule, Snapshot, Source, Standing,
+    Reason, Refusal, Reservation, Rule, Shareable, Snapshot, Source, Standing,
 };
 
 /// One limit for several kinds of work, of which each has a share by weight.
@@ -223,7 +223,9 @@ impl<R: Rule> Source for Part<R> {
         self.release(grant.cost);
         self.shared.gate.source().undo(grant, whole);
     }
+}
 
+impl<R: Rule> Shareable for Part<R> {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,
@@ -310,8 +312,14 @@ impl<R: Rule> Limiter for Partition<R> {
         Limiter::clock(&self.part.shared.gate)
     }
 
-    fn source(&self) -> &dyn Source {
-        &*self.part
+    fn internals(&self) -> Option<&dyn crate::Internals> {
+        Some(self)
+    }
+}
+
+impl<R: Rule> crate::Internals for Partition<R> {
+    fn source(&self) -> Option<&dyn Shareable> {
+        Some(&*self.part)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::group::{Group, Member, Owner, add_several};
 use crate::joint::KeyGate;
+use crate::limiter::LimiterExt;
 use crate::limiter::{Kind, Limiter};
 use crate::{Acquire, Clock, Demand, Denied, PerKey, Permit, Reservation};
 
@@ -48,7 +49,7 @@ impl<'a> Ask<'a> {
         self.of.undo(permit);
     }
 
-    /// Corrects a permit for work that turned out to cost `cost`. See [`Limiter::settle`].
+    /// Corrects a permit for work that turned out to cost `cost`. See [`LimiterExt::settle`].
     pub fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
         match self.of {
             Asked::Limiter(limiter) => limiter.settle(permit, cost),

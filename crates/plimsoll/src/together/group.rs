@@ -6,6 +6,7 @@ use super::Request;
 use super::asks::{Ask, Asked};
 use crate::grant::Era;
 use crate::joint::{Joint, KeyLease};
+use crate::limiter::LimiterExt;
 use crate::limiter::{Kind, Limiter, Part, Several};
 use crate::name::Name;
 use crate::{Clock, Demand, Grant, Permit, Source};
@@ -96,7 +97,7 @@ impl<'a> One<'a> {
     pub(crate) fn source(self) -> Option<&'a dyn Source> {
         match (self.gate(), self.limiter()) {
             (Some(gate), _) => Some(gate),
-            (None, Asked::Limiter(limiter)) => Some(limiter.source()),
+            (None, Asked::Limiter(limiter)) => limiter.source().map(|source| source as _),
             (None, Asked::Key(_)) => None,
         }
     }

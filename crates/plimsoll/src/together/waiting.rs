@@ -9,6 +9,7 @@ use super::asks::{Ask, Asked};
 use super::wait::Left;
 use super::{Group, List, Permits, Request, Taken, Wait, attempt, refuse, unexplained};
 use crate::limiter::Kind;
+use crate::limiter::LimiterExt;
 use crate::{Acquire, Demand, Denied, Permit};
 
 /// Which of several refused, and why.

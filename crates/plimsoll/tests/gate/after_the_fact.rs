@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plimsoll::{
-    Bandwidths, Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, ManualClock, PenaltyBucket,
-    PerKey, Quota, Refresh, Rule, SlidingLog, Smooth, TokenBucket,
+    Bandwidths, Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, LimiterExt, ManualClock,
+    PenaltyBucket, PerKey, Quota, Refresh, Rule, SlidingLog, Smooth, TokenBucket,
 };
 
 #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 use crate::kinds::{Shape, alteration, altered, build, carry, real_carry, spec};
 use crate::reference;
 use crate::reference::{Answer, Bucket, Carry, Nanos, Spec};
-use plimsoll::{Acquire, Demand, Denied, ManualClock, Moment, Permit, Priority, Reservation};
+use plimsoll::{
+    Acquire, Demand, Denied, LimiterExt, ManualClock, Moment, Permit, Priority, Reservation,
+};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 

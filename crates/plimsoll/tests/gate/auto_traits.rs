@@ -5,9 +5,9 @@ use std::sync::Arc;
 use plimsoll::rate::{Filling, Segments, Window};
 use plimsoll::{
     Acquire, All, Batched, Clock, Concurrency, Counts, Demand, Denied, FixedWindow, Full, Gate,
-    GateBuilder, InvalidLimit, Limiter, ManualClock, Moment, Outcome, PackedTake, Permit, Priority,
-    Queue, Quota, Reason, Refusal, Reservation, Sleep, SlidingWindow, Slots, Snapshot, Source,
-    TokenBucket,
+    GateBuilder, InvalidLimit, Limiter, LimiterExt, ManualClock, Moment, Outcome, PackedTake,
+    Permit, Priority, Queue, Quota, Reason, Refusal, Reservation, Sleep, SlidingWindow, Slots,
+    Snapshot, Source, TokenBucket,
 };
 
 const fn is_send<T: Send + ?Sized>() {}

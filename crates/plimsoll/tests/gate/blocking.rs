@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll::{
-    All, Clock, Concurrency, Demand, Gate, Limiter, ManualClock, Queue, Quota, Reason, TokenBucket,
+    All, Clock, Concurrency, Demand, Gate, Limiter, LimiterExt, ManualClock, Queue, Quota, Reason,
+    TokenBucket,
 };
 
 use crate::rules;

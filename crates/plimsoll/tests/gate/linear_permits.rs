@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Demand, Gate, Keyed, Limiter, ManualClock, Outcome, Quota, Rule, SlidingLog,
+    Concurrency, Demand, Gate, Keyed, LimiterExt, ManualClock, Outcome, Quota, Rule, SlidingLog,
     TokenBucket,
 };
 
@@ -38,7 +38,7 @@ fn what_was_given_back_to_a_rate_is_used() {
 
     let mut permit = bucket.attempt_owned(Demand::of(4)).unwrap();
     permit.give_back(Outcome::Success);
-    Limiter::undo(&bucket, permit);
+    LimiterExt::undo(&bucket, permit);
     assert_eq!(bucket.snapshot().available(), 2);
 
     let keyed: Keyed<String, _> = Keyed::builder(TokenBucket::per_second(10))
@@ -93,8 +93,8 @@ fn permits_that_do_not_know_their_limiter_are_not_merged() {
     );
     let mut one = here.attempt_owned(Demand::of(1)).unwrap();
     let other = one.merge(there.attempt_owned(Demand::of(2)).unwrap());
-    Limiter::undo(&there, other.unwrap_err());
-    Limiter::undo(&here, one);
+    LimiterExt::undo(&there, other.unwrap_err());
+    LimiterExt::undo(&here, one);
     let keyed: Keyed<String, _> = Keyed::builder(TokenBucket::per_second(10))
         .clock(time.clock())
         .build();

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::poll::poll;
 use plimsoll::{
-    Concurrency, Demand, FixedWindow, Gate, Limiter, ManualClock, Moment, Outcome, Permit, Quota,
-    Reservation, SlidingLog, TokenBucket,
+    Concurrency, Demand, FixedWindow, Gate, Limiter, LimiterExt, ManualClock, Moment, Outcome,
+    Permit, Quota, Reservation, SlidingLog, TokenBucket,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use plimsoll::{Concurrency, Gate, Grant, ManualClock, Moment, Outcome, Permit, Priority, Source};
+use plimsoll::{
+    Concurrency, Gate, Grant, ManualClock, Moment, Outcome, Permit, Priority, Shareable, Source,
+};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -33,7 +35,9 @@ impl Source for Ledger {
         let cost = grant.cost;
         self.write(Entry::Undone(cost));
     }
+}
 
+impl Shareable for Ledger {
     fn to_shared(&self) -> Arc<dyn Source> {
         Arc::new(self.clone())
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::poll::poll;
 use plimsoll::{
-    Bandwidths, Batched, Carry, FixedWindow, Gate, Limiter, ManualClock, Quota, Refresh, Rule,
-    SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    Bandwidths, Batched, Carry, FixedWindow, Gate, Limiter, LimiterExt, ManualClock, Quota,
+    Refresh, Rule, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 const LIMIT: u32 = 10;
@@ -55,7 +55,7 @@ const WAYS: [Way; 5] = [
 fn take<R: Rule>(gate: &Gate<R>, cost: u32, way: Way) -> plimsoll::Permit<'_> {
     match way {
         Way::Try => gate.try_acquire(cost).expect("there is room"),
-        Way::Attempt => Limiter::attempt(gate, cost.into()).expect("there is room"),
+        Way::Attempt => LimiterExt::attempt(gate, cost.into()).expect("there is room"),
         Way::Acquire => match poll(&mut gate.acquire(cost)) {
             Poll::Ready(permit) => permit.expect("there is room"),
             Poll::Pending => panic!("there is room"),

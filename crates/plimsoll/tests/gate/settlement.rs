@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, ManualClock, PerKey, Quota, Rule,
-    SlidingLog, TokenBucket,
+    Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, LimiterExt, ManualClock, PerKey, Quota,
+    Rule, SlidingLog, TokenBucket,
 };
 
 const ESTIMATES: [u32; 4] = [1, 40, 500, 1000];
@@ -19,7 +19,7 @@ fn left<R: Rule>(rule: R, estimate: u32, millis: u64, cost: u32) -> u64 {
     let permit = (estimate > 0).then(|| gate.try_acquire(estimate).expect("it fits"));
     time.advance(Duration::from_millis(millis));
     if let Some(mut permit) = permit {
-        Limiter::settle(&gate, &mut permit, cost);
+        LimiterExt::settle(&gate, &mut permit, cost);
     }
     gate.snapshot().available()
 }
@@ -71,7 +71,7 @@ fn a_settlement_never_gives_back_what_others_have_taken() {
     let mut permit = gate.attempt_owned(Demand::of(10)).expect("it is full");
     time.advance(Duration::from_secs(1));
     gate.try_acquire(10).expect("it is full again").forget();
-    Limiter::settle(&gate, &mut permit, 0);
+    LimiterExt::settle(&gate, &mut permit, 0);
     assert_eq!(gate.snapshot().available(), 0);
 }
 
@@ -79,9 +79,9 @@ fn a_settlement_never_gives_back_what_others_have_taken() {
 fn slots_that_are_not_used_are_free_at_once() {
     let gate = Gate::new(Concurrency::new(10));
     let mut permit = gate.attempt_owned(Demand::of(6)).expect("there is room");
-    Limiter::settle(&gate, &mut permit, 2);
+    LimiterExt::settle(&gate, &mut permit, 2);
     assert_eq!(gate.snapshot().in_use(), 2);
-    Limiter::settle(&gate, &mut permit, 5);
+    LimiterExt::settle(&gate, &mut permit, 5);
     assert_eq!(gate.snapshot().in_use(), 2);
     drop(permit);
     assert_eq!(gate.snapshot().in_use(), 0);
@@ -95,17 +95,17 @@ fn a_permit_can_be_settled_again_and_undone_but_not_after_its_end() {
         .build();
     let mut permit = gate.attempt_owned(Demand::of(10)).expect("it is full");
     for cost in [40, 25, 90, 0, 7] {
-        Limiter::settle(&gate, &mut permit, cost);
+        LimiterExt::settle(&gate, &mut permit, cost);
         assert_eq!(gate.snapshot().available(), u64::from(100 - cost));
     }
     permit.give_back(plimsoll::Outcome::Success);
-    Limiter::settle(&gate, &mut permit, 50);
+    LimiterExt::settle(&gate, &mut permit, 50);
     assert_eq!(gate.snapshot().available(), 93);
 
     let mut permit = gate.attempt_owned(Demand::of(3)).expect("there is enough");
-    Limiter::settle(&gate, &mut permit, 60);
+    LimiterExt::settle(&gate, &mut permit, 60);
     assert_eq!(gate.snapshot().available(), 33);
-    Limiter::undo(&gate, permit);
+    LimiterExt::undo(&gate, permit);
     assert_eq!(gate.snapshot().available(), 93);
 }
 
@@ -118,7 +118,7 @@ fn what_was_taken_before_a_reset_is_not_settled_after_it() {
     for cost in [90, 1] {
         let mut permit = gate.try_acquire(10).expect("it is full");
         gate.reset();
-        Limiter::settle(&gate, &mut permit, cost);
+        LimiterExt::settle(&gate, &mut permit, cost);
         assert_eq!(gate.snapshot().available(), 100);
         time.advance(Duration::from_secs(1));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll::{
     Acquire, Bandwidths, Concurrency, Demand, Denied, FixedWindow, Full, Gate, Keyed, Limiter,
-    ManualClock, PenaltyBucket, PerKey, Permit, Queue, Quota, Reason, Refresh, Rule,
+    LimiterExt, ManualClock, PenaltyBucket, PerKey, Permit, Queue, Quota, Reason, Refresh, Rule,
     SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket, WhenFull,
 };
 use proptest::prelude::*;
@@ -133,7 +133,7 @@ fn compare<R: Rule + Clone>(rule: &R, when_full: WhenFull, ops: &[Op]) {
             Op::Attempt { key, cost } => {
                 let demand = Demand::of(cost);
                 let real = PerKey::attempt(&keyed, &name(key), demand);
-                let gate = Limiter::attempt(&gates[key], demand);
+                let gate = LimiterExt::attempt(&gates[key], demand);
                 ask(key, real.map(Permit::into_owned), gate);
             }
             Op::TakeUpTo { key, most } => {
@@ -159,7 +159,7 @@ fn compare<R: Rule + Clone>(rule: &R, when_full: WhenFull, ops: &[Op]) {
                 let Both { key, real, gate } = both.swap_remove(at);
                 if let (Op::Undo(_), Side::Granted(real), Side::Granted(gate)) = (op, real, gate) {
                     keyed.undo(&name(key), real);
-                    Limiter::undo(&gates[key], gate);
+                    LimiterExt::undo(&gates[key], gate);
                 }
             }
             Op::Advance(nanos) => time.advance(Duration::from_nanos(nanos)),

@@ -1,8 +1,8 @@
 //! One key of a keyed limit, to be compared with a naive limiter as a gate is.
 
 use plimsoll::{
-    Acquire, Carry, Clock, Demand, Denied, Keyed, Limiter, ManualClock, Permit, Queue, Reservation,
-    Snapshot, Source, Standing,
+    Acquire, Carry, Clock, Demand, Denied, Keyed, Limiter, LimiterExt, ManualClock, Permit, Queue,
+    Reservation, Shareable, Snapshot, Standing,
 };
 
 use super::{Described, Subject};
@@ -76,14 +76,6 @@ impl<R: Described> Limiter for &'static OneKey<R> {
         keyed.snapshot_of(&KEY).or_else(new).expect("it is known")
     }
 
-    fn undo(&self, permit: Permit<'_>) {
-        self.pressed().undo(&KEY, permit);
-    }
-
-    fn charge(&self, cost: u32) {
-        self.pressed().charge(&KEY, cost);
-    }
-
     fn standing(&self) -> Standing {
         self.pressed().standing(&KEY)
     }
@@ -100,8 +92,22 @@ impl<R: Described> Limiter for &'static OneKey<R> {
         &self.clock
     }
 
-    fn source(&self) -> &dyn Source {
-        unreachable!("{NOT_A_GATE}")
+    fn internals(&self) -> Option<&dyn plimsoll::Internals> {
+        Some(self)
+    }
+}
+
+impl<R: Described> plimsoll::Internals for &'static OneKey<R> {
+    fn source(&self) -> Option<&dyn Shareable> {
+        None
+    }
+
+    fn undo(&self, permit: Permit<'_>) {
+        self.pressed().undo(&KEY, permit);
+    }
+
+    fn charge(&self, cost: u32) {
+        self.pressed().charge(&KEY, cost);
     }
 }
 

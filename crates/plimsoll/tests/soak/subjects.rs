@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use plimsoll::adaptive::{Adaptive, Verdict};
 use plimsoll::{
-    All, Concurrency, Demand, Gate, Keyed, Limiter, Outcome, Permit, Priority, Queue, Quota,
-    SlidingLog, TokenBucket,
+    All, Concurrency, Demand, Gate, Keyed, Limiter, LimiterExt, Outcome, Permit, Priority, Queue,
+    Quota, SlidingLog, TokenBucket,
 };
 
 use crate::chance::Chance;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
 use plimsoll::{
-    All, Bandwidths, Batched, Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, ManualClock,
-    Partitions, PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter, SlidingLog,
-    SlidingWindow, TokenBucket,
+    All, Bandwidths, Batched, Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, LimiterExt,
+    ManualClock, Partitions, PenaltyBucket, Permit, Quota, Refresh, Rule, SlidingCounter,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 
 pub(crate) const LIMIT: u32 = 12;

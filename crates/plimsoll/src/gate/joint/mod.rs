@@ -7,9 +7,9 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::acquire::Turnstile;
-use super::core::Core;
-use super::inside::Turn;
+use super::locked::Turn;
+use super::word::Core;
+use crate::acquire::Queueing;
 use crate::demand::Patience;
 use crate::events::EventKind;
 use crate::joint::{Decision, Exchange, Joint, Place, Step, Stepped, Word};
@@ -60,7 +60,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
-        self.denied_shortly(refusal, word, now, cost)
+        self.denied_by_word(refusal, word, now, cost)
     }
 
     fn note(&self, demand: Demand) -> Result<(), Denied> {
@@ -156,7 +156,7 @@ impl<R: Rule> Joint for Core<R> {
             let joined = if matches!(refusal.reason, Reason::Closed | Reason::TooLarge) {
                 Err(refusal)
             } else {
-                turn.enqueue_since(demand, refusal, since).map(Some)
+                turn.enqueue(demand, refusal, since).map(Some)
             };
             joined.map_err(|refusal| self.refused(turn, demand, refusal))
         });
@@ -192,7 +192,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     fn leave_place(&self, ticket: Ticket, cost: u32) {
-        Turnstile::leave(self, ticket, cost, false);
+        Queueing::leave(self, ticket, cost, false);
     }
 
     fn lost(&self, reason: Reason) -> Denied {
@@ -211,7 +211,7 @@ impl<R: Rule> Turn<'_, R> {
     /// Takes what [`peek_from`](Self::peek_from) said could be taken, and gives the place up.
     fn take_from(&mut self, demand: Demand, place: Option<Ticket>) {
         // It has been looked at in the same turn.
-        let _taken = super::inside::take(self.rule, self.state, self.now, demand.cost);
+        let _taken = super::asking::take(self.rule, self.state, self.now, demand.cost);
         self.inside.forecast.forget();
         match place {
             Some(ticket) => {
@@ -221,7 +221,7 @@ impl<R: Rule> Turn<'_, R> {
             }
             None => {
                 self.inside.counts.granted += 1;
-                self.tell(EventKind::Processing {
+                self.emit(EventKind::Processing {
                     priority: demand.priority,
                 });
             }

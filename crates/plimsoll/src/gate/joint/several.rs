@@ -5,7 +5,8 @@
 //! gates agree on who that is, so it will be served, and then the next is the oldest. Others who wait for several are
 //! told when there is room for them, and may be passed.
 
-use crate::gate::inside::{Turn, peek, take};
+use crate::gate::asking::{peek, take};
+use crate::gate::locked::Turn;
 use crate::queue::{Order, Ticket};
 use crate::woken::Woken;
 use crate::{Demand, Reason, Refusal, Rule};

@@ -1,18 +1,18 @@
 //! Taking from a word, and putting exactly that back.
 
 use crate::Rule;
-use crate::gate::core::{Core, PARKED};
+use crate::gate::word::{Core, PARKED};
 use crate::joint::{Exchange, Word};
 use crate::sync::Ordering;
 use crate::{Moment, Packed, PackedTake};
 
 impl<R: Rule> Core<R> {
-    /// [`take_short`](Self::take_short), which also says what it exchanged.
+    /// [`take_by_word`](Self::take_by_word), which also says what it exchanged.
     #[inline]
     pub(super) fn exchange_word(&self, now: Moment, cost: u32, timed: bool) -> Word {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            // In this order for the reasons of `take_short`.
+            // In this order for the reasons of `take_by_word`.
             let epoch = self.epoch.load(Ordering::Acquire);
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
                 return Word::Parked;

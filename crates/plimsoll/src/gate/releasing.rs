@@ -1,19 +1,18 @@
-//! What comes back to a gate: permits, places in the queue, and the gate itself.
+//! Releasing: permits that are returned, undone or settled, and charges after the fact.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use super::core::{ASTRAY, Core, MARK, PARKED};
+use super::Gate;
 use super::learning::{Ended, teaches};
-use super::telling::Left;
-use crate::batched::TakeBack;
+use super::locked::Turn;
+use super::word::{Core, MARK, PARKED, STRAY};
 use crate::grant::Era;
 use crate::learning::Load;
-use crate::queue::{Status, Ticket};
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::woken::Woken;
-use crate::{Grant, Moment, Outcome, Packed, Reason, Rule, Source};
+use crate::{Grant, Moment, Outcome, Packed, Rule, Shareable, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
@@ -25,9 +24,9 @@ impl<R: Rule> Source for Core<R> {
             // Released to whoever takes next: what was done under the permit happened before.
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
-                self.give_back_long(grant, outcome, word);
+                self.give_back_locked(grant, outcome, word);
             } else if learns && teaches(grant, outcome) {
-                self.learn_shortly(Ended::new(grant, outcome), word, limit);
+                self.learn_by_word(Ended::new(grant, outcome), word, limit);
             }
         }
     }
@@ -43,19 +42,15 @@ impl<R: Rule> Source for Core<R> {
     fn now(&self) -> Option<Moment> {
         Some(self.clock.now())
     }
+}
 
+impl<R: Rule> Shareable for Core<R> {
     fn to_shared(&self) -> Arc<dyn Source> {
         // Whoever holds a reference to a core holds it through an `Arc`.
         match lock(&self.inside).me.upgrade() {
             Some(me) => me,
             None => unreachable!("a core lives in an Arc"),
         }
-    }
-}
-
-impl<R: Rule> TakeBack for Core<R> {
-    fn take_back(&self, grant: Grant, era: Era) {
-        self.put_back(grant, false, era);
     }
 }
 
@@ -68,14 +63,14 @@ impl<R: Rule> Core<R> {
         self.enter(self.clock.now().max(at), |turn| {
             turn.inside.counts.undone += u64::from(whole);
             if turn.put_back(Stamp { at, era }, grant.cost) {
-                turn.tell_processed(grant, Outcome::Ignore);
+                turn.emit_processed(grant, Outcome::Ignore);
                 turn.serve();
             }
         });
     }
 
     #[cold]
-    fn give_back_long(&self, grant: Grant, outcome: Outcome, word: u64) {
+    fn give_back_locked(&self, grant: Grant, outcome: Outcome, word: u64) {
         let Grant { cost, taken, .. } = grant;
         // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
@@ -99,12 +94,12 @@ impl<R: Rule> Core<R> {
         let load = self.run(&mut inside, state, now, &mut woken, |turn| {
             let load = learns.then(|| turn.load());
             turn.rule.refund(turn.state, now, taken, cost);
-            turn.tell_processed(grant, outcome);
+            turn.emit_processed(grant, outcome);
             turn.inside.forecast.forget();
             turn.serve();
             load
         });
-        if inside.state.is_some() && word > MARK + ASTRAY {
+        if inside.state.is_some() && word > MARK + STRAY {
             self.word.swap(MARK, Ordering::AcqRel);
         }
         drop(inside);
@@ -114,45 +109,65 @@ impl<R: Rule> Core<R> {
             self.learn(ended, load);
         }
     }
+}
 
-    /// Gives up a place in the queue, or what was granted to it and never read. What was reserved can
-    /// be given back until its time, as any reservation.
-    pub(super) fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
-        let now = self.clock.precise_now();
-        // Its own waker is dropped when the lock is free, and not woken: nobody waits any more.
-        let _waker = self.enter(now, |turn| {
-            let mut waker = None;
-            match turn.inside.waiters.status(ticket) {
-                Some(Status::Waiting) => {
-                    turn.inside.forecast.forget();
-                    waker = turn
-                        .inside
-                        .waiters
-                        .settle(ticket, Status::Refused(Reason::Closed));
-                    turn.tell_left(ticket, Left::ByItself);
-                    turn.inside.counts.cancelled += 1;
-                }
-                Some(Status::Granted(taken))
-                    if reserved && !R::RETURNS_PERMITS && turn.now > taken.at => {}
-                Some(Status::Granted(taken)) => {
-                    turn.put_back(taken, cost);
-                    turn.tell_unread(ticket, taken.at);
-                    turn.inside.counts.undone += 1;
-                    turn.inside.counts.cancelled += 1;
-                }
-                Some(Status::Refused(_)) => {}
-                None => return None,
-            }
-            turn.inside.waiters.free(ticket);
-            turn.serve();
-            waker
+impl<R: Rule> Turn<'_, R> {
+    /// As if so much had not been taken then; says whether that was after the last reset, which has made good what was
+    /// taken before. What a permit of a limit that is given back to holds, no reset gives back.
+    pub(super) fn put_back(&mut self, taken: Stamp, cost: u32) -> bool {
+        if !R::RETURNS_PERMITS && !self.inside.resets.are_before(taken) {
+            return false;
+        }
+        self.rule.refund(self.state, self.now, taken.at, cost);
+        self.inside.forecast.forget();
+        true
+    }
+}
+
+impl<R: Rule> Gate<R> {
+    /// Takes after the fact: for work whose cost is known only when it is done. Nobody is asked, so nobody is refused.
+    ///
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt, which those who come later wait for. A limit that cannot
+    /// is used up, and what is above that is not charged. A limit that is given back to charges nothing: there is
+    /// no permit that would give it back.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let tokens = Gate::builder(TokenBucket::per_second(100)).clock(time.clock()).build();
+    /// tokens.charge(300); // the answer of a model was longer than expected
+    /// let denied = tokens.try_acquire(1).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(2010)));
+    /// ```
+    pub fn charge(&self, cost: u32) {
+        if R::RETURNS_PERMITS {
+            return;
+        }
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            turn.rule.charge(turn.state, turn.now, cost);
+            turn.inside.forecast.forget();
         });
     }
 
-    pub(super) fn close(&self) {
-        self.enter(self.clock.precise_now(), |turn| {
-            turn.inside.closed = true;
-            self.closed.store(true, Ordering::Relaxed);
+    /// Corrects a permit of this gate that turned out to cost `actual`. See [`LimiterExt::settle`](crate::LimiterExt::settle).
+    pub(crate) fn settle_grant(&self, grant: Grant, era: Era, actual: u32) {
+        if actual == grant.cost {
+            return;
+        }
+        let granted = Stamp {
+            at: grant.taken,
+            era,
+        };
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            // A reset has made good what was taken before it.
+            if !turn.inside.resets.are_before(granted) {
+                return;
+            }
+            let costs = (grant.cost, actual);
+            turn.rule.settle(turn.state, turn.now, grant.taken, costs);
+            turn.inside.forecast.forget();
             turn.serve();
         });
     }

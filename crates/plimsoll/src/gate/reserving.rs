@@ -1,4 +1,6 @@
-//! What was taken ahead of time, so that it can be given back.
+//! Reserving: taking ahead of time, or holding a place in the queue.
+//!
+//! # Refunds
 //!
 //! Those who booked later were told their moments on the assumption that the earlier ones keep theirs.
 //! Giving everything back would let two bursts meet, so a cancelled booking gives back only what nobody
@@ -9,7 +11,121 @@
 
 use std::collections::VecDeque;
 
-use crate::Moment;
+use super::locked::Turn;
+use super::word::Core;
+use crate::acquire::{Cancel, Owner, Place};
+use crate::demand::Patience;
+use crate::events::EventKind;
+use crate::queue::{Evicted, Since, Status};
+use crate::reservation::{Booked, Hold, Reservation};
+use crate::stamp::Stamp;
+use crate::{Demand, Denied, Moment, Outcome, Priority, Reason, Refusal, Rule};
+
+impl<R: Rule> Core<R> {
+    pub(super) fn reserve<'a>(
+        &self,
+        owner: Owner<'a>,
+        demand: Demand,
+    ) -> Result<Reservation<'a>, Denied> {
+        let now = self.clock.precise_now();
+        let held = self.enter(now, |turn| {
+            let made_at = turn.now;
+            let deadline = match (demand.patience, turn.rule.longest_wait()) {
+                (Patience::Unlimited, Some(longest)) => made_at.plus(longest),
+                (patience, _) => patience.deadline(made_at),
+            };
+            let held = self.hold(owner, turn, demand, deadline);
+            let (hold, ready_at) = held.map_err(|refusal| self.refused(turn, demand, refusal))?;
+            Ok(Reservation::new(hold, made_at, ready_at))
+        });
+        if held.is_err() {
+            self.tick_if_due(now);
+        }
+        held
+    }
+
+    /// Takes now, ahead of time, or holds a place: whichever this rule can do.
+    fn hold<'a>(
+        &self,
+        owner: Owner<'a>,
+        turn: &mut Turn<'_, R>,
+        demand: Demand,
+        deadline: Moment,
+    ) -> Result<(Hold<'a>, Moment), Refusal> {
+        turn.admissible(demand)?;
+        let now = turn.now;
+        // Ahead of those who wait nothing can be taken.
+        if demand.cost > 0
+            && turn.inside.waiters.is_empty()
+            && let Some((ahead, ready_at)) = turn.rule.book(turn.state, now, demand.cost)
+        {
+            if ready_at > deadline {
+                let refusal = turn.rule.peek(turn.state, now, demand.cost).err();
+                let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
+                return Err(Refusal::until(ready_at).because(reason));
+            }
+            *turn.state = ahead;
+            turn.inside.counts.granted += 1;
+            turn.emit(EventKind::Processing {
+                priority: demand.priority,
+            });
+            let id = turn.inside.bookings.add(demand.cost, now, ready_at);
+            let booked = Booked::new(owner, id, demand);
+            return Ok((Hold::Booked(booked), ready_at));
+        }
+        let taken = |owner: Owner<'a>, taken: Stamp| {
+            let permit = owner.clone().permit(taken.grant(demand), taken.era);
+            (Hold::Taken(owner, Some(permit)), taken.at)
+        };
+        let refusal = match turn.take(demand) {
+            Ok(()) => {
+                turn.inside.counts.granted += 1;
+                return Ok(taken(owner, turn.stamp()));
+            }
+            Err(refusal) => refusal,
+        };
+        let ticket;
+        let mut ready_at = Moment::NEVER;
+        if R::RETURNS_PERMITS {
+            ticket = turn.enqueue(demand, refusal, Since::now(now))?;
+        } else {
+            ready_at = turn.turn_of(demand, Evicted::NOBODY);
+            if ready_at > deadline {
+                return Err(Refusal::until(ready_at).because(refusal.reason));
+            }
+            ticket = turn.join(demand, Moment::NEVER, Since::now(now));
+            turn.serve();
+        }
+        if let Some(Status::Granted(at)) = turn.inside.waiters.status(ticket) {
+            turn.inside.waiters.free(ticket);
+            return Ok(taken(owner, at));
+        }
+        let place = Place::new(owner, ticket, demand, true);
+        Ok((Hold::Queued(place), ready_at))
+    }
+}
+
+impl<R: Rule> Turn<'_, R> {
+    /// Cancels what was taken ahead of time.
+    pub(super) fn cancel(&mut self, booking: u64, priority: Priority, how: Cancel) {
+        let (rule, now) = (self.rule, self.now);
+        let Self { inside, state, .. } = self;
+        let mut refunded = 0;
+        let known = inside.bookings.cancel(booking, now, how, |refund: Refund| {
+            rule.refund(state, now, refund.taken, refund.cost);
+            refunded += refund.cost;
+        });
+        if known && how == Cancel::Undo {
+            self.inside.counts.undone += 1;
+            let demand = Demand::of(refunded).priority(priority);
+            self.emit_processed(demand.granted(now), Outcome::Ignore);
+        }
+        if refunded > 0 {
+            self.inside.forecast.forget();
+            self.serve();
+        }
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Bookings {
@@ -34,15 +150,6 @@ enum Fate {
     Open,
     Used,
     Cancelled,
-}
-
-/// How a booking is given up.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cancel {
-    /// By one who no longer wants it. After its time it counts as used.
-    InTime,
-    /// As if it had never been made.
-    Undo,
 }
 
 /// What is to be given back, as if it had been taken then.

@@ -1,12 +1,13 @@
 //! Looking at a gate.
 
-use super::core::{Core, PARKED};
-use super::inside::{Inside, Turn};
-use super::refused::charge;
-use crate::queue::{Counts, Status, Ticket};
+use super::Gate;
+use super::asking::charge;
+use super::locked::{Inside, Turn};
+use super::word::{Core, PARKED};
+use crate::queue::Counts;
 use crate::sync::{Ordering, lock};
 use crate::{
-    Demand, Denied, Gate, Moment, Packed, PackedTake, Reason, Refusal, Rule, Snapshot, Standing,
+    Demand, Denied, Moment, Packed, PackedTake, Reason, Refusal, Rule, Snapshot, Standing,
 };
 
 impl<R: Rule> Core<R> {
@@ -67,35 +68,6 @@ impl<R: Rule> Core<R> {
             rule.peek(&state, now, demand.cost.max(1))
         };
         Some(answer.map_err(|refusal| self.denied(rule, refusal, &state, now)))
-    }
-
-    /// The state, if it is in the word and the word is of this epoch.
-    fn state_by_word(&self, now: Moment) -> Option<R::State> {
-        let mut word = self.word.load(Ordering::Acquire);
-        loop {
-            let epoch = self.epoch.load(Ordering::Acquire);
-            if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
-                return None;
-            }
-            // As for a refusal: a word read before the epoch turned says nothing.
-            let current = self.word.load(Ordering::Acquire);
-            if current == word {
-                return Some(R::Fast::unpack(&self.rule, word, now));
-            }
-            word = current;
-        }
-    }
-
-    /// The state in the word, for whoever holds the lock and has found none behind it.
-    pub(super) fn unparked(&self, now: Moment) -> R::State {
-        let word = self.word.load(Ordering::Acquire);
-        let epoch = self.epoch.load(Ordering::Relaxed);
-        let near = if now.as_nanos() >> self.epoch_bits == epoch {
-            now
-        } else {
-            Moment::from_nanos(epoch << self.epoch_bits)
-        };
-        R::Fast::unpack(&self.rule, word, near)
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -176,26 +148,66 @@ impl<R: Rule> Core<R> {
             Err(self.denied(rule, refusal, state, now))
         })
     }
-
-    /// Looks at a place in the queue; see [`Waiters::poll`](crate::queue::Waiters::poll).
-    pub(super) fn look_at(&self, ticket: Ticket, waker: &std::task::Waker) -> Status {
-        let mut inside = lock(&self.inside);
-        let (status, former) = inside.waiters.poll(ticket, waker);
-        let status = status.unwrap_or(Status::Refused(Reason::Closed));
-        if status != Status::Waiting {
-            inside.waiters.free(ticket);
-        }
-        let rings = status == Status::Waiting && inside.alarm.at.is_known();
-        drop(inside);
-        drop(former);
-        if rings {
-            self.clock.attend();
-        }
-        status
-    }
 }
 
 impl<R: Rule> Gate<R> {
+    /// What the limiter looks like now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.core.snapshot()
+    }
+
+    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
+        self.core.estimate(demand.into())
+    }
+
+    /// Whether there is room for anything new. See [`LimiterExt::check_saturation`](crate::LimiterExt::check_saturation).
+    ///
+    /// # Errors
+    ///
+    /// [`Saturated`](crate::Reason::Saturated) if not.
+    #[inline]
+    pub fn check_saturation(&self) -> Result<(), Denied> {
+        self.core.check_saturation()
+    }
+
+    /// From when on it is no worse than a new one; `None` while anybody uses it.
+    pub(crate) fn evictable_from(&self, now: Moment) -> Option<Moment> {
+        if !self.is_alone() {
+            return None;
+        }
+        self.core.look(|rule, inside, state, _| {
+            let used =
+                !inside.waiters.is_empty() || (R::RETURNS_PERMITS && rule.in_use(state, now) > 0);
+            if used {
+                None
+            } else {
+                rule.evictable_from(state, now)
+            }
+        })
+    }
+
+    /// What it has counted. `shared` says whether its totals are those of the keyed limit it is part of.
+    pub(crate) fn counted(&self, shared: bool) -> Counted {
+        let (granted, denied) = if shared {
+            (0, 0)
+        } else {
+            self.core.totals.sum()
+        };
+        self.core.look(|_, inside, _, _| Counted {
+            granted: granted + inside.counts.granted,
+            undone: inside.counts.undone,
+            denied: denied + inside.counts.denied,
+            evicted: inside.counts.evicted,
+            cancelled: inside.counts.cancelled,
+        })
+    }
+
     /// What callers are told of the limit: how much there is, how much of it is left, and when there is more. See
     /// [`Standing`].
     #[must_use]
@@ -212,4 +224,25 @@ impl<R: Rule> Gate<R> {
 
 fn counts_excess<R: Rule>(counts: Counts, rule: &R) -> bool {
     counts == Counts::Excess && rule.has_one_limit()
+}
+
+/// What a gate has counted by itself: behind its lock, and in counters that it does not share.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counted {
+    pub(crate) granted: u64,
+    /// Grants that were taken back, wherever they had been counted.
+    pub(crate) undone: u64,
+    pub(crate) denied: u64,
+    pub(crate) evicted: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl Counted {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.granted += other.granted;
+        self.undone += other.undone;
+        self.denied += other.denied;
+        self.evicted += other.evicted;
+        self.cancelled += other.cancelled;
+    }
 }

@@ -1,6 +1,6 @@
-//! The state of a gate and how it is reached.
+//! Asking fast: the state of a gate in one word.
 //!
-//! # Short and long
+//! # Fast path and slow path
 //!
 //! Most of the time nobody waits, and the state fits a word: a decision is one load, some arithmetic
 //! and one compare-and-exchange. Whatever does not fit that picture happens behind the lock: waiting,
@@ -24,25 +24,22 @@
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 
-use super::inside::Inside;
-use super::refused::charge;
-use super::resets::WideStamp;
+use super::locked::Inside;
 use crate::clock::Clock;
 use crate::name::Name;
-use crate::stamp::Stamp;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::totals::Totals;
 use crate::unwind::isolated;
-use crate::{Demand, Denied, Moment, Packed, PackedTake, Permit, Priority, Refusal, Rule};
+use crate::{Demand, Denied, Grant, Moment, Packed, PackedTake, Reason, Refusal, Rule};
 
 /// Set in a word that holds no state.
 pub(super) const PARKED: u64 = 1 << 63;
-/// A parked word, with room above and below for additions that went astray.
+/// A parked word, with room above and below for additions to a parked word.
 pub(super) const MARK: u64 = PARKED | 1 << 62;
 
-/// When so much has gone astray, the mark is renewed. A limiter with a queue that never empties may get
+/// When so much has been added to a parked word, the mark is renewed. A limiter with a queue that never empties may get
 /// there after years.
-pub(super) const ASTRAY: u64 = 1 << 60;
+pub(super) const STRAY: u64 = 1 << 60;
 
 pub(crate) struct Core<R: Rule> {
     pub(super) word: AtomicU64,
@@ -60,16 +57,16 @@ pub(crate) struct Core<R: Rule> {
     pub(super) inside: Mutex<Inside<R>>,
 }
 
-/// What the short way came to.
-pub(super) enum Shortly {
+/// What the fast path came to.
+pub(super) enum ByWord {
     Granted,
     /// Refused, by this word.
     Refused(Refusal, u64),
-    /// The short way is closed.
+    /// The fast path is closed.
     Parked,
 }
 
-/// What is left to be decided after the short way.
+/// What is left to be decided after the fast path.
 #[derive(Clone, Copy)]
 pub(super) enum Open {
     /// All: it was closed. `timed` says whether the clock was read.
@@ -133,14 +130,14 @@ impl<R: Rule> Core<R> {
 
     /// Decides by the word alone, if the state is there. `cost` is at least 1.
     #[inline(always)]
-    pub(super) fn take_short(&self, now: Moment, cost: u32) -> Shortly {
+    pub(super) fn take_by_word(&self, now: Moment, cost: u32) -> ByWord {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             // Read after the word, so that a word of a later epoch is noticed; and acquired, so that who sees
             // an epoch that has turned since cannot read the same word again.
             let epoch = self.epoch.load(Ordering::Acquire);
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
-                return Shortly::Parked;
+                return ByWord::Parked;
             }
             let next = match R::Fast::take_packed(&self.rule, word, now, cost) {
                 PackedTake::Taken(next) => next,
@@ -149,24 +146,24 @@ impl<R: Rule> Core<R> {
                     // itself.
                     let current = self.word.load(Ordering::Acquire);
                     if current == word {
-                        return Shortly::Refused(refusal, word);
+                        return ByWord::Refused(refusal, word);
                     }
                     word = current;
                     continue;
                 }
-                PackedTake::Unpackable => return Shortly::Parked,
+                PackedTake::Unpackable => return ByWord::Parked,
             };
             let exchanged =
                 self.word
                     .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire);
             match exchanged {
-                Ok(_) => return Shortly::Granted,
+                Ok(_) => return ByWord::Granted,
                 Err(other) => word = other,
             }
         }
     }
 
-    /// Whether the short way is closed.
+    /// Whether the fast path is closed.
     pub(super) fn is_parked(&self) -> bool {
         self.word.load(Ordering::Relaxed) & PARKED != 0
     }
@@ -178,115 +175,6 @@ impl<R: Rule> Core<R> {
             return None;
         }
         self.clock.refine(now, refusal.ready_at)
-    }
-
-    /// Decides what the short way left [open](Open), and says when; a refusal is counted and explained. Kept apart so
-    /// that the short way stays small enough to be inlined, and called with numbers only, so that nothing has to be in
-    /// memory for it.
-    #[inline(never)]
-    pub(super) fn take_long(
-        &self,
-        open: Open,
-        mut now: Moment,
-        cost: u32,
-        priority: Priority,
-    ) -> Result<WideStamp, Denied> {
-        match open {
-            Open::Again => match self.take_short(now, cost) {
-                Shortly::Granted => {
-                    self.totals.granted();
-                    return Ok(Stamp::at(now).widen());
-                }
-                Shortly::Refused(refusal, word) => {
-                    return Err(self.denied_shortly(refusal, word, now, cost));
-                }
-                Shortly::Parked => {}
-            },
-            Open::Parked { timed: true } => {}
-            // Behind the lock reading the clock costs little, and what waits there is always timed.
-            Open::Parked { timed: false } => now = self.clock.now(),
-        }
-        // Whoever does not wait need not say how long it would.
-        let demand = Demand::of(cost).priority(priority);
-        self.take_locked(now, demand)
-    }
-
-    /// The permit for what was taken on a slow path.
-    #[inline]
-    pub(super) fn permit_of(&self, taken: WideStamp, demand: Demand) -> Permit<'_> {
-        let taken = taken.narrow();
-        Permit::new(self, taken.grant(demand), R::RETURNS_PERMITS).in_era(taken.era)
-    }
-
-    #[inline(always)]
-    pub(super) fn take_locked(&self, now: Moment, demand: Demand) -> Result<WideStamp, Denied> {
-        let answer = match self.take_parked(now, demand.cost) {
-            Some(answer) => answer,
-            None => self.take_in_turn(self.clock.precise_now(), demand),
-        };
-        if answer.is_err() {
-            self.tick_if_due(now);
-        }
-        answer
-    }
-
-    #[inline(never)]
-    fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<WideStamp, Denied> {
-        self.enter(now, |turn| match turn.take(demand) {
-            Ok(()) => {
-                turn.inside.counts.granted += 1;
-                Ok(turn.stamp().widen())
-            }
-            Err(refusal) => Err(self.refused(turn, demand, refusal)),
-        })
-    }
-
-    /// The middle way, for rules whose state never fits a word: behind the lock, but with nobody
-    /// waiting there is nobody to serve.
-    #[inline(always)]
-    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<WideStamp, Denied>> {
-        let mut inside = lock(&self.inside);
-        let busy = inside.closed || !inside.waiters.is_empty() || !inside.listeners.is_empty();
-        if cost == 0 || busy || inside.resets.are_over(now) {
-            return None;
-        }
-        let mut now = inside.not_before(now);
-        let Inside {
-            state,
-            changed,
-            counts,
-            resets,
-            latest,
-            ..
-        } = &mut *inside;
-        let rule = changed.as_deref().unwrap_or(&self.rule);
-        let state = state.as_mut()?;
-        if cost > rule.limit() {
-            return None;
-        }
-        let mut answer = rule.take(state, now, cost);
-        if let Err(refusal) = answer
-            && let Some(precise) = self.refine(now, refusal)
-        {
-            now = precise.max(now);
-            *latest = now;
-            answer = rule.take(state, now, cost);
-        }
-        match answer {
-            Ok(()) => {
-                counts.granted += 1;
-                Some(Ok(resets.stamp(rule.recorded_at(state, now)).widen()))
-            }
-            Err(refusal) => {
-                if let Some(learning) = rule.learning() {
-                    learning.refused();
-                }
-                let refusal = charge(rule, state, now, cost, refusal);
-                let denied = self.denied(rule, refusal, state, now);
-                counts.denied += 1;
-                Some(Err(denied))
-            }
-        }
     }
 
     /// Takes the state out of the word.
@@ -308,6 +196,93 @@ impl<R: Rule> Core<R> {
             self.word.swap(word, Ordering::AcqRel);
             resume_unwind(panic)
         })
+    }
+
+    /// The same by the word alone.
+    #[inline(always)]
+    pub(super) fn attempt_by_word(&self, demand: Demand) -> Option<Grant> {
+        let (now, timed) = self.start();
+        if demand.cost > 0 && matches!(self.take_by_word(now, demand.cost), ByWord::Granted) {
+            self.totals.granted();
+            return Some(Grant {
+                timed,
+                ..demand.granted(now)
+            });
+        }
+        None
+    }
+
+    /// Counts a refusal of the fast path, and tells the caller about it.
+    ///
+    /// Inlined, so that a caller who does not look at the refusal does not pay for it.
+    #[inline(always)]
+    pub(super) fn denied_by_word(
+        &self,
+        refusal: Refusal,
+        word: u64,
+        now: Moment,
+        cost: u32,
+    ) -> Denied {
+        self.totals.denied();
+        // Whoever asked for one and did not get it knows that there is nothing.
+        if cost == 1 {
+            self.note_turned_away(now);
+            return self.refusal(refusal, now, 0);
+        }
+        self.denied_larger(refusal, word, now, cost)
+    }
+
+    #[inline(never)]
+    fn denied_larger(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
+        let state = R::Fast::unpack(&self.rule, word, now);
+        if cost > self.rule.limit() {
+            let refusal = Refusal::until_returned().because(Reason::TooLarge);
+            return self.denied(&self.rule, refusal, &state, now);
+        }
+        self.note_turned_away(now);
+        self.refusal(refusal, now, self.rule.available(&state, now))
+    }
+
+    #[inline]
+    fn note_turned_away(&self, now: Moment) {
+        if let Some(learning) = self.rule.learning() {
+            learning.refused();
+            self.tick_if_due(now);
+        }
+    }
+
+    #[inline(always)]
+    fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
+        Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
+    }
+
+    /// The state, if it is in the word and the word is of this epoch.
+    pub(super) fn state_by_word(&self, now: Moment) -> Option<R::State> {
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let epoch = self.epoch.load(Ordering::Acquire);
+            if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
+                return None;
+            }
+            // As for a refusal: a word read before the epoch turned says nothing.
+            let current = self.word.load(Ordering::Acquire);
+            if current == word {
+                return Some(R::Fast::unpack(&self.rule, word, now));
+            }
+            word = current;
+        }
+    }
+
+    /// The state in the word, for whoever holds the lock and has found none behind it.
+    pub(super) fn unparked(&self, now: Moment) -> R::State {
+        let word = self.word.load(Ordering::Acquire);
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let near = if now.as_nanos() >> self.epoch_bits == epoch {
+            now
+        } else {
+            Moment::from_nanos(epoch << self.epoch_bits)
+        };
+        R::Fast::unpack(&self.rule, word, near)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Telling subscribers what happens.
 //!
 //! A gate to which somebody listens keeps its state behind the lock: everything then happens there, one after
-//! the other, and the short way, which nobody has closed, need not know that there are subscribers at all.
+//! the other, and the fast path, which nobody has closed, need not know that there are subscribers at all.
 
 use std::sync::Arc;
 
 use super::Gate;
-use super::core::Core;
-use super::inside::{Inside, Turn};
+use super::locked::{Inside, Turn};
+use super::word::Core;
 use crate::events::{Event, EventKind, Events, Feed};
 use crate::queue::{Status, Ticket};
 use crate::{Grant, Moment, Outcome, Reason, Rule};
@@ -21,9 +21,9 @@ impl<R: Rule> Gate<R> {
         self.core.enter(self.core.clock.precise_now(), |turn| {
             // Only the newcomer does not know these.
             let event = |kind| turn.inside.event(kind, turn.rule, turn.state, turn.now);
-            feed.tell(event(EventKind::LimitChanged));
+            feed.emit(event(EventKind::LimitChanged));
             if turn.inside.queue.is_some() {
-                feed.tell(event(EventKind::QueueBoundChanged));
+                feed.emit(event(EventKind::QueueBoundChanged));
             }
             turn.inside.listeners.push(feed);
         });
@@ -31,7 +31,7 @@ impl<R: Rule> Gate<R> {
     }
 }
 
-/// The numbers of which a change is told.
+/// The numbers whose changes are events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     limit: u32,
@@ -52,12 +52,12 @@ impl<R: Rule> Core<R> {
 impl<R: Rule> Inside<R> {
     /// Tells what of the bounds has changed.
     #[cold]
-    pub(super) fn tell_changes(&mut self, before: Bounds, rule: &R, state: &R::State, now: Moment) {
+    pub(super) fn emit_changes(&mut self, before: Bounds, rule: &R, state: &R::State, now: Moment) {
         if before.limit != rule.limit() {
-            self.tell(EventKind::LimitChanged, rule, state, now);
+            self.emit(EventKind::LimitChanged, rule, state, now);
         }
         if before.queue != self.queue.map(|queue| queue.bound) {
-            self.tell(EventKind::QueueBoundChanged, rule, state, now);
+            self.emit(EventKind::QueueBoundChanged, rule, state, now);
         }
     }
 
@@ -73,24 +73,24 @@ impl<R: Rule> Inside<R> {
     }
 
     #[cold]
-    fn tell(&mut self, kind: EventKind, rule: &R, state: &R::State, now: Moment) {
+    fn emit(&mut self, kind: EventKind, rule: &R, state: &R::State, now: Moment) {
         let event = self.event(kind, rule, state, now);
-        self.listeners.retain(|feed: &Arc<Feed>| feed.tell(event));
+        self.listeners.retain(|feed: &Arc<Feed>| feed.emit(event));
     }
 }
 
 impl<R: Rule> Turn<'_, R> {
     #[inline]
-    pub(super) fn tell(&mut self, kind: EventKind) {
+    pub(super) fn emit(&mut self, kind: EventKind) {
         if !self.inside.listeners.is_empty() {
-            self.inside.tell(kind, self.rule, self.state, self.now);
+            self.inside.emit(kind, self.rule, self.state, self.now);
         }
     }
 
     /// Tells that a permit came back.
     #[inline]
-    pub(super) fn tell_processed(&mut self, grant: Grant, outcome: Outcome) {
-        self.tell(EventKind::Processed {
+    pub(super) fn emit_processed(&mut self, grant: Grant, outcome: Outcome) {
+        self.emit(EventKind::Processed {
             priority: grant.priority,
             took: grant.age(self.now),
             outcome,
@@ -98,7 +98,7 @@ impl<R: Rule> Turn<'_, R> {
     }
 
     /// Tells that what was granted to a place in the queue went back unread.
-    pub(super) fn tell_unread(&mut self, ticket: Ticket, taken: Moment) {
+    pub(super) fn emit_unread(&mut self, ticket: Ticket, taken: Moment) {
         if let Some((priority, _)) = self.inside.waiters.joined(ticket) {
             let grant = Grant {
                 cost: 0,
@@ -106,28 +106,28 @@ impl<R: Rule> Turn<'_, R> {
                 priority,
                 timed: true,
             };
-            self.tell_processed(grant, Outcome::Ignore);
+            self.emit_processed(grant, Outcome::Ignore);
         }
     }
 
     /// Tells that somebody waits no longer, and what for. Called when it has left.
     #[inline]
-    pub(super) fn tell_left(&mut self, ticket: Ticket, left: Left) {
+    pub(super) fn emit_left(&mut self, ticket: Ticket, left: Left) {
         if !self.inside.listeners.is_empty() {
-            self.tell_left_to_listeners(ticket, left);
+            self.emit_left_to_listeners(ticket, left);
         }
     }
 
     #[cold]
-    fn tell_left_to_listeners(&mut self, ticket: Ticket, left: Left) {
+    fn emit_left_to_listeners(&mut self, ticket: Ticket, left: Left) {
         let Some((priority, joined)) = self.inside.waiters.joined(ticket) else {
             return;
         };
         let waited = self.now.since(joined);
-        self.tell(EventKind::Dequeued { priority, waited });
+        self.emit(EventKind::Dequeued { priority, waited });
         match left {
-            Left::Served => self.tell(EventKind::Processing { priority }),
-            Left::Refused(reason) => self.tell(EventKind::Rejected { priority, reason }),
+            Left::Served => self.emit(EventKind::Processing { priority }),
+            Left::Refused(reason) => self.emit(EventKind::Rejected { priority, reason }),
             Left::ByItself => {}
         }
     }

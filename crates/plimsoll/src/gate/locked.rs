@@ -1,13 +1,110 @@
-//! Running something behind the lock of a gate, and what is left to do once the lock is free.
+//! The lock of a gate: what is behind it, how an operation runs there, and what is left to do once it is free.
 
 use std::panic::resume_unwind;
+use std::sync::{Arc, Weak};
 
-use super::core::Core;
-use super::inside::{Inside, Turn};
+use super::changing::Resets;
+use super::forecast::Forecast;
+use super::reserving::Bookings;
+use super::serving::Alarm;
+use super::word::Core;
+use crate::events::Feed;
+use crate::queue::{Order, Queue, Waiters};
+use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::unwind::{Payload, discard, isolated};
 use crate::woken::Woken;
 use crate::{Moment, Packed, Rule};
+
+pub(super) struct Inside<R: Rule> {
+    /// The gate itself, for those who need it for longer than a call.
+    pub(super) me: Weak<Core<R>>,
+    /// The state, while it is here and not in the word.
+    pub(super) state: Option<R::State>,
+    /// The rule that has taken the place of the gate's own. A gate whose limit was changed keeps its state
+    /// here for good: the fast path is for limits that never change.
+    pub(super) changed: Option<Arc<R>>,
+    pub(super) closed: bool,
+    pub(super) resets: Resets,
+    /// The latest moment seen behind the lock. Time that steps back stands still there, so that what is granted is granted
+    /// at the moment at which the rule records it.
+    pub(super) latest: Moment,
+    pub(super) queue: Option<Queue>,
+    pub(super) waiters: Waiters,
+    pub(super) bookings: Bookings,
+    pub(super) forecast: Forecast<R::State>,
+    /// When the head of the queue is served if nothing else happens.
+    pub(super) due: Moment,
+    pub(super) alarm: Alarm,
+    pub(super) counts: Tally,
+    /// Those who want to know what happens. While there are any, the state stays here.
+    pub(super) listeners: Vec<Arc<Feed>>,
+}
+
+impl<R: Rule> Inside<R> {
+    pub(super) fn new(queue: Option<Queue>) -> Self {
+        Self {
+            me: Weak::new(),
+            state: None,
+            changed: None,
+            closed: false,
+            resets: Resets::default(),
+            latest: Moment::ORIGIN,
+            queue,
+            waiters: Waiters::default(),
+            bookings: Bookings::default(),
+            forecast: Forecast::nothing(),
+            due: Moment::NEVER,
+            alarm: Alarm::new(),
+            counts: Tally::default(),
+            listeners: Vec::new(),
+        }
+    }
+
+    /// The moment at which something happens behind the lock for one who came at `now`.
+    #[inline]
+    pub(super) fn not_before(&mut self, now: Moment) -> Moment {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    pub(super) fn order(&self) -> Order {
+        self.queue.map_or(Order::Fifo, |queue| queue.order)
+    }
+}
+
+/// What is counted behind the lock.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) granted: u64,
+    /// Grants that were taken back, wherever they had been counted.
+    pub(super) undone: u64,
+    pub(super) denied: u64,
+    pub(super) evicted: u64,
+    pub(super) cancelled: u64,
+}
+
+/// The part of a gate that an operation behind the lock works on.
+pub(super) struct Turn<'a, R: Rule> {
+    pub(super) rule: &'a R,
+    pub(super) inside: &'a mut Inside<R>,
+    pub(super) state: &'a mut R::State,
+    pub(super) now: Moment,
+    pub(super) woken: &'a mut Woken,
+}
+
+impl<R: Rule> Turn<'_, R> {
+    pub(super) fn order(&self) -> Order {
+        self.inside.order()
+    }
+
+    /// When what is granted in this turn is granted.
+    pub(super) fn stamp(&self) -> Stamp {
+        // On the fast path others may have come further than this turn knows.
+        let at = self.rule.recorded_at(self.state, self.now);
+        self.inside.resets.stamp(at)
+    }
+}
 
 /// After a rule has panicked, whoever waits is looked after again so much later.
 const AGAIN_NANOS: u64 = 1_000_000_000;
@@ -105,7 +202,7 @@ impl<R: Rule> Core<R> {
                 // Apart from what is inside while that is changed.
                 let rule = inside.changed.clone();
                 let rule = rule.as_deref().unwrap_or(&self.rule);
-                inside.tell_changes(before, rule, &state, now);
+                inside.emit_changes(before, rule, &state, now);
             }
             let rule = inside.changed.as_deref().unwrap_or(&self.rule);
             let at = self.ringing_at(inside, rule, &state, now);
@@ -138,7 +235,7 @@ impl<R: Rule> Core<R> {
             self.decide_alarm(inside, at, woken);
         }
         match word {
-            // Swapped, not stored: additions that go astray are exchanges too, and in one order with
+            // Swapped, not stored: additions to a parked word are exchanges too, and in one order with
             // this one.
             Some(word) => {
                 // What is known of a state behind the lock says nothing about a state in the word.

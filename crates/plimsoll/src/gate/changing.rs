@@ -1,18 +1,61 @@
-//! What a reset leaves behind: what was granted before it can no longer be undone.
+//! Changing a gate: its rule, its limit, its queue, a fresh start, and its end.
+//!
+//! # Resets
 //!
 //! A moment alone does not tell what was granted before a reset from what was granted after it in the same instant. So
 //! in the instant of a reset the state stays behind the lock, where everything happens in one order, and what is
 //! granted there says after how many resets of the instant it was. From the next instant on the moment tells, and the
 //! state goes back into the word: grants on the fast path neither know nor tell of any of this.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Gate;
+use super::locked::Turn;
+use super::word::Core;
 use crate::grant::Era;
 use crate::stamp::Stamp;
-use crate::{Moment, Rule};
+use crate::sync::Ordering;
+use crate::{Carry, Concurrency, InvalidLimit, Moment, Queue, Rule};
 
 impl<R: Rule> Gate<R> {
+    /// Changes the limit to that of `rule`, and serves who waits. `carry` says what becomes of what is there.
+    ///
+    /// From then on every decision takes the lock: the fast path is for limits that never change. Limits that
+    /// are given back to are [resized](Gate::resize) instead; replacing one is a compile-time error.
+    pub fn replace(&self, rule: R, carry: Carry) {
+        const {
+            assert!(
+                !R::RETURNS_PERMITS,
+                "a limit that is given back to is resized, not replaced"
+            )
+        };
+        self.replace_rule(rule, self.core.clock.precise_now(), carry);
+    }
+
+    /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
+    pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
+        self.change_at(now, |turn| {
+            if !rule.keeps_grants(carry) {
+                turn.now = turn.inside.not_before(self.core.clock.precise_now());
+                turn.inside.resets.reset(turn.now, self.core.clock.late());
+            }
+            if matches!(carry, Carry::Proportional | Carry::Reset) {
+                turn.inside.bookings.clear();
+            }
+            rule.begin(turn.now);
+            *turn.state = rule.adopt(turn.rule, turn.state, turn.now, carry);
+            turn.inside.changed = Some(Arc::new(rule));
+        });
+    }
+
+    /// Makes `amount` more available, at most up to the limit, and serves who waits.
+    ///
+    /// A limit that is given back to only knows what its permits give back: there it does nothing.
+    pub fn add(&self, amount: u32) {
+        self.change(|turn| turn.rule.add(turn.state, turn.now, amount));
+    }
+
     /// Starts anew, as if built at this moment. Who waits goes on waiting, or is served.
     ///
     /// A limit that is given back to keeps count of the permits that are out: there it does nothing.
@@ -23,6 +66,81 @@ impl<R: Rule> Gate<R> {
             *turn.state = turn.rule.fresh(turn.now);
             turn.reset(self.core.clock.late());
         });
+    }
+
+    /// Changes how much may wait. Who already waits may stay. Without a queue it does nothing.
+    pub fn set_queue_bound(&self, bound: u32) {
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            if let Some(queue) = &mut turn.inside.queue {
+                queue.bound = bound;
+            }
+        });
+    }
+
+    /// Lets callers wait in another way, or not at all. Who already waits may stay, and is served in the new order.
+    pub fn set_queue(&self, queue: Option<Queue>) {
+        let patient = queue.is_none_or(|queue| queue.timeout.is_none());
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            turn.inside.queue = queue;
+            turn.inside.forecast.forget();
+            self.core.patient.store(patient, Ordering::Relaxed);
+            turn.serve();
+        });
+    }
+
+    /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
+    pub fn close(&self) {
+        self.core.close();
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Turn<'_, R>)) {
+        if !R::RETURNS_PERMITS {
+            self.change_at(self.core.clock.precise_now(), change);
+        }
+    }
+
+    fn change_at(&self, now: Moment, change: impl FnOnce(&mut Turn<'_, R>)) {
+        self.core.enter(now, |turn| {
+            change(turn);
+            turn.inside.forecast.forget();
+        });
+        // In a turn of its own, by the rule that holds then.
+        self.core.enter(now, |turn| turn.serve());
+    }
+}
+
+impl Gate<Concurrency> {
+    /// Changes the limit. A larger one serves who waits; a smaller one takes effect as permits come
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// If `limit` is 0.
+    pub fn resize(&self, limit: u32) -> Result<(), InvalidLimit> {
+        let _valid = Concurrency::try_new(limit)?;
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            turn.rule.resize(turn.state, limit);
+            turn.serve();
+        });
+        Ok(())
+    }
+}
+
+impl<R: Rule> Core<R> {
+    pub(super) fn close(&self) {
+        self.enter(self.clock.precise_now(), |turn| {
+            turn.inside.closed = true;
+            self.closed.store(true, Ordering::Relaxed);
+            turn.serve();
+        });
+    }
+}
+
+impl<R: Rule> Turn<'_, R> {
+    /// Forgets what was taken so far, on a clock that may be late by `late`.
+    pub(super) fn reset(&mut self, late: Duration) {
+        self.inside.bookings.clear();
+        self.inside.resets.reset(self.now, late);
     }
 }
 
@@ -127,7 +245,7 @@ impl Resets {
 mod tests {
     use std::time::Duration;
 
-    use crate::{Clock, Gate, Limiter, ManualClock, Moment, Quota, SlidingLog, SlidingWindow};
+    use crate::{Clock, Gate, LimiterExt, ManualClock, Moment, Quota, SlidingLog, SlidingWindow};
 
     fn at(nanos: u64) -> Moment {
         Moment::from_nanos(nanos)
@@ -170,7 +288,7 @@ mod tests {
             let precise = log.take_up_to(2);
             let late = log.try_acquire(3).unwrap();
             assert!(late.granted_at() >= precise.granted_at());
-            let attempted = Limiter::attempt(&log, 4.into()).unwrap();
+            let attempted = LimiterExt::attempt(&log, 4.into()).unwrap();
             late.undo();
             attempted.undo();
             precise.undo();

@@ -1,0 +1,247 @@
+//! The future of a permit, and the two ways in which a limiter of this crate answers it without allocating.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::clock::Clock;
+use crate::demand::{Demand, Priority};
+use crate::denied::Denied;
+use crate::grant::{Era, Grant, Shareable};
+use crate::moment::Moment;
+use crate::permit::Permit;
+use crate::queue::Ticket;
+use crate::reason::Reason;
+use crate::stamp::Stamp;
+
+/// A permit that is waited for. [`Limiter::acquire`](crate::Limiter::acquire) returns it.
+///
+/// Nothing happens before the first poll. Dropping the future leaves the queue at once and serves the waiters that can
+/// then run; a permit that was granted in the last moment is returned.
+///
+/// A limiter of your own makes one from an answer it knows, or from a future:
+///
+/// ```
+/// use plimsoll::{Acquire, Denied, Reason};
+///
+/// let refused = Acquire::ready(Err(Denied::new(Reason::Closed)));
+/// let later = Acquire::from_future(async { Err(Denied::new(Reason::TimedOut)) });
+/// # let _ = (refused, later);
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Acquire<'a>(Stage<'a>);
+
+enum Stage<'a> {
+    /// A limiter with a queue of its own, which has not been asked yet.
+    Asking(Owner<'a>, Demand),
+    /// A place in that queue.
+    Queued(Place<'a>),
+    /// A limiter that answers at once or with a future, which has not been asked yet.
+    Start(&'a dyn Start<'a>, Demand),
+    Answered(Result<Permit<'a>, Denied>),
+    Other(BoxAcquire<'a>),
+    Done,
+}
+
+/// A future that is allocated.
+pub(crate) type BoxAcquire<'a> =
+    Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>;
+
+impl<'a> Acquire<'a> {
+    /// An answer that is known already, for limiters in which nobody waits.
+    pub fn ready(answer: Result<Permit<'a>, Denied>) -> Self {
+        Self(Stage::Answered(answer))
+    }
+
+    /// The answer of a future, for limiters with a way to wait of their own.
+    pub fn from_future(
+        future: impl Future<Output = Result<Permit<'a>, Denied>> + Send + 'a,
+    ) -> Self {
+        Self(Stage::Other(Box::pin(future)))
+    }
+
+    /// Asks a limiter with a queue, and waits there.
+    pub(crate) fn queued(owner: Owner<'a>, demand: Demand) -> Self {
+        Self(Stage::Asking(owner, demand))
+    }
+
+    /// Asks a limiter that allocates only if it has to wait.
+    pub(crate) fn starting(limiter: &'a dyn Start<'a>, demand: Demand) -> Self {
+        Self(Stage::Start(limiter, demand))
+    }
+}
+
+impl<'a> Future for Acquire<'a> {
+    type Output = Result<Permit<'a>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let stage = &mut self.0;
+        if let Stage::Answered(_) = stage {
+            return match std::mem::replace(stage, Stage::Done) {
+                Stage::Answered(answer) => Poll::Ready(answer),
+                _ => Poll::Pending,
+            };
+        }
+        if let Stage::Start(limiter, demand) = *stage {
+            match limiter.start(demand) {
+                Ok(permit) => {
+                    *stage = Stage::Done;
+                    return Poll::Ready(Ok(permit));
+                }
+                Err(future) => *stage = Stage::Other(future),
+            }
+        }
+        let answer = match stage {
+            Stage::Asking(owner, demand) => {
+                let demand = *demand;
+                match owner.get().ask(&demand, cx.waker()) {
+                    Ok(Asked::Granted(taken, timed)) => {
+                        let grant = Grant {
+                            timed,
+                            ..taken.grant(demand)
+                        };
+                        Ok(owner.clone().permit(grant, taken.era))
+                    }
+                    Ok(Asked::Queued(ticket)) => {
+                        let place = Place::new(owner.clone(), ticket, demand, false);
+                        *stage = Stage::Queued(place);
+                        return Poll::Pending;
+                    }
+                    Err(denied) => Err(denied),
+                }
+            }
+            Stage::Queued(place) => match place.poll(cx.waker()) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            Stage::Other(future) => match future.as_mut().poll(cx) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            // A future must not be polled after it is done; nothing is lost by a refusal.
+            Stage::Done | Stage::Answered(_) | Stage::Start(..) => Err(Denied::new(Reason::Closed)),
+        };
+        *stage = Stage::Done;
+        Poll::Ready(answer)
+    }
+}
+
+impl fmt::Debug for Acquire<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Stage::Asking(..) => "Acquire(asking)",
+            Stage::Queued(_) => "Acquire(queued)",
+            Stage::Start(..) | Stage::Other(_) | Stage::Answered(_) => "Acquire",
+            Stage::Done => "Acquire(done)",
+        })
+    }
+}
+
+/// A limiter that answers the first poll at once if it can, and otherwise waits in a future that is allocated then.
+pub(crate) trait Start<'a>: Sync {
+    /// Takes at once, or says how to wait.
+    fn start(&'a self, demand: Demand) -> Result<Permit<'a>, BoxAcquire<'a>>;
+}
+
+/// A limiter with a queue: what [`Acquire`] and [`Reservation`](crate::Reservation) need of a gate, whatever its rule.
+pub(crate) trait Queueing: Shareable {
+    /// Takes at once or joins the queue.
+    fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied>;
+    /// What has become of a place in the queue.
+    fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>>;
+    /// Gives a place in the queue up.
+    fn leave(&self, ticket: Ticket, cost: u32, reserved: bool);
+    /// Returns what was taken ahead of time.
+    fn cancel(&self, booking: u64, priority: Priority, how: Cancel);
+    /// Settles what was taken ahead of time when its time has come.
+    fn redeem(&self, booking: u64, ready_at: Moment) -> Era;
+    /// Whether permits are returned.
+    fn returns(&self) -> bool;
+    fn clock(&self) -> &Clock;
+}
+
+/// What [`Queueing::ask`] answers unless it refuses.
+pub(crate) enum Asked {
+    /// And whether it is known when.
+    Granted(Stamp, bool),
+    Queued(Ticket),
+}
+
+/// How a reservation is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    /// Its owner no longer wants it. After its time it counts as used.
+    InTime,
+    /// As if it had never been made.
+    Undo,
+}
+
+/// The limiter whose queue somebody waits in.
+#[derive(Clone)]
+pub(crate) enum Owner<'a> {
+    Borrowed(&'a dyn Queueing),
+    Shared(Arc<dyn Queueing>),
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn get(&self) -> &dyn Queueing {
+        match self {
+            Self::Borrowed(limiter) => *limiter,
+            Self::Shared(limiter) => &**limiter,
+        }
+    }
+
+    pub(crate) fn permit(self, grant: Grant, era: Era) -> Permit<'a> {
+        let returns = self.get().returns();
+        let permit = match self {
+            Self::Borrowed(limiter) => Permit::new(limiter, grant, returns),
+            Self::Shared(limiter) => Permit::shared(limiter, grant, returns),
+        };
+        permit.in_era(era)
+    }
+}
+
+/// A place in the queue of a limiter, given up when it is dropped.
+pub(crate) struct Place<'a> {
+    owner: Owner<'a>,
+    ticket: Ticket,
+    cost: u32,
+    priority: Priority,
+    pub(crate) reserved: bool,
+    /// Whether the answer has been read: then the place has another owner by now.
+    settled: bool,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(owner: Owner<'a>, ticket: Ticket, demand: Demand, reserved: bool) -> Self {
+        Self {
+            owner,
+            ticket,
+            cost: demand.cost,
+            priority: demand.priority,
+            reserved,
+            settled: false,
+        }
+    }
+
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
+        let answer = self.owner.get().poll(self.ticket, waker);
+        self.settled = answer.is_ready();
+        answer.map_ok(|taken| {
+            let demand = Demand::of(self.cost).priority(self.priority);
+            self.owner.clone().permit(taken.grant(demand), taken.era)
+        })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.owner
+                .get()
+                .leave(self.ticket, self.cost, self.reserved);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! A permit that was taken now, to be used later.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::acquire::{Cancel, Owner, Place};
+use crate::clock::Sleep;
+use crate::demand::Demand;
+use crate::denied::Denied;
+use crate::moment::Moment;
+use crate::permit::Permit;
+use crate::reason::Reason;
+
+/// A permit that was taken now and may be used later. [`Limiter::reserve`](crate::Limiter::reserve) returns it.
+///
+/// Awaiting it waits for its time and yields the permit. Dropping it before cancels it: at or before its
+/// time that returns what nobody who reserved later has been put behind; afterwards nothing.
+/// [`undo`](Self::undo) is for callers who know that it has not been used.
+///
+/// ```
+/// use plimsoll::{Gate, ManualClock, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let gate = Gate::builder(TokenBucket::per_second(1)).clock(time.clock()).build();
+/// let now = gate.reserve(1)?;
+/// let later = gate.reserve(1)?;
+/// assert_eq!(now.wait(), Some(Duration::ZERO));
+/// assert_eq!(later.wait(), Some(Duration::from_secs(1)));
+///
+/// drop(later);
+/// assert_eq!(gate.reserve(1)?.wait(), Some(Duration::from_secs(1)));
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
+#[must_use = "a reservation that is dropped is cancelled"]
+pub struct Reservation<'a> {
+    hold: Hold<'a>,
+    made_at: Moment,
+    ready_at: Moment,
+}
+
+/// What a reservation holds until it is a permit.
+pub(crate) enum Hold<'a> {
+    /// It was taken at once.
+    Taken(Owner<'a>, Option<Permit<'a>>),
+    /// It was taken ahead of time.
+    Booked(Booked<'a>),
+    /// It holds a place in the queue.
+    Queued(Place<'a>),
+    /// It was granted at once by a limiter of another kind.
+    Granted(Option<Permit<'a>>),
+    /// Of a limiter of another kind.
+    Other(Box<dyn Pending<'a> + 'a>),
+    Done,
+}
+
+/// A reservation of a limiter that is not a gate. Dropping it cancels it.
+pub(crate) trait Pending<'a>:
+    Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin
+{
+    /// See [`Reservation::undo`].
+    fn undo(self: Box<Self>);
+}
+
+/// A future of which nothing is known but that it becomes a permit.
+struct Foreign<F>(F);
+
+impl<F: Future + Unpin> Future for Foreign<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<'a, F> Pending<'a> for Foreign<F>
+where
+    F: Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin,
+{
+    fn undo(mut self: Box<Self>) {
+        // Before its time dropping it returns it; from then on it is a permit, which can be undone.
+        let ready = Pin::new(&mut *self).poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(Ok(permit)) = ready {
+            permit.undo();
+        }
+    }
+}
+
+/// What was taken ahead of time, cancelled when it is dropped.
+pub(crate) struct Booked<'a> {
+    owner: Owner<'a>,
+    id: u64,
+    demand: Demand,
+    sleep: Option<Sleep>,
+    ended: bool,
+}
+
+impl<'a> Reservation<'a> {
+    /// A reservation that is a permit already, for limiters that grant now or not at all. Dropping it undoes the
+    /// permit.
+    pub fn ready(permit: Permit<'a>) -> Self {
+        let now = permit.granted_at();
+        Self::new(Hold::Granted(Some(permit)), now, now)
+    }
+
+    /// A reservation of a limiter with a way to wait of its own: made at one moment, ready at another if that is
+    /// known, and cancelled when `permit` is dropped.
+    pub fn from_future(
+        made_at: Moment,
+        ready_at: Option<Moment>,
+        permit: impl Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin + 'a,
+    ) -> Self {
+        Self::of(made_at, ready_at, Foreign(permit))
+    }
+
+    /// [`from_future`](Self::from_future), of one that knows how to be undone.
+    pub(crate) fn of(
+        made_at: Moment,
+        ready_at: Option<Moment>,
+        permit: impl Pending<'a> + 'a,
+    ) -> Self {
+        let ready_at = ready_at.unwrap_or(Moment::NEVER);
+        Self::new(Hold::Other(Box::new(permit)), made_at, ready_at)
+    }
+
+    pub(crate) fn new(hold: Hold<'a>, made_at: Moment, ready_at: Moment) -> Self {
+        Self {
+            hold,
+            made_at,
+            ready_at,
+        }
+    }
+
+    /// Cancels it as if it had never been made, at whatever moment: for callers who reserve from several limiters and
+    /// are refused by one of them.
+    ///
+    /// Unlike dropping it, which counts it as used from its time on. What others who reserved later have been put
+    /// behind comes back when they too are undone.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Quota, SlidingLog};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let log = SlidingLog::new(Quota::new(5, Duration::from_secs(60)));
+    /// let gate = Gate::builder(log).clock(time.clock()).build();
+    /// let (one, other) = (gate.reserve(2)?, gate.reserve(2)?);
+    /// time.advance(Duration::from_secs(1));
+    /// drop(one);
+    /// assert_eq!(gate.snapshot().available(), 1);
+    /// other.undo();
+    /// assert_eq!(gate.snapshot().available(), 3);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    pub fn undo(mut self) {
+        match std::mem::replace(&mut self.hold, Hold::Done) {
+            Hold::Taken(_, permit) | Hold::Granted(permit) => {
+                permit.into_iter().for_each(Permit::undo);
+            }
+            Hold::Booked(mut booked) => booked.cancel(Cancel::Undo),
+            // What was granted to its place and never read is returned, as by any waiter that leaves.
+            Hold::Queued(mut place) => place.reserved = false,
+            Hold::Other(pending) => pending.undo(),
+            Hold::Done => {}
+        }
+    }
+
+    /// How long it had to be waited for when it was made; `None` if that depends on permits that others return.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        self.ready_at().map(|ready_at| ready_at.since(self.made_at))
+    }
+
+    /// When it may be used, if that is known.
+    #[must_use]
+    pub fn ready_at(&self) -> Option<Moment> {
+        self.ready_at.is_known().then_some(self.ready_at)
+    }
+
+    /// Waits for its time, blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the limiter was closed, or the reservation held a place in the queue and lost it.
+    pub fn wait_blocking(self) -> Result<Permit<'a>, Denied> {
+        crate::blocking::wait(self)
+    }
+}
+
+impl<'a> Future for Reservation<'a> {
+    type Output = Result<Permit<'a>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let ready_at = this.ready_at;
+        let answer = match &mut this.hold {
+            Hold::Taken(_, permit) | Hold::Granted(permit) => {
+                permit.take().ok_or_else(|| Denied::new(Reason::Closed))
+            }
+            Hold::Booked(booked) => match booked.poll(ready_at, cx) {
+                Poll::Ready(permit) => Ok(permit),
+                Poll::Pending => return Poll::Pending,
+            },
+            Hold::Queued(place) => match place.poll(cx.waker()) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            Hold::Other(future) => match Pin::new(future).poll(cx) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            Hold::Done => Err(Denied::new(Reason::Closed)),
+        };
+        this.hold = Hold::Done;
+        Poll::Ready(answer)
+    }
+}
+
+impl<'a> Booked<'a> {
+    pub(crate) fn new(owner: Owner<'a>, id: u64, demand: Demand) -> Self {
+        Self {
+            owner,
+            id,
+            demand,
+            sleep: None,
+            ended: false,
+        }
+    }
+
+    fn poll(&mut self, ready_at: Moment, cx: &mut Context<'_>) -> Poll<Permit<'a>> {
+        let owner = &self.owner;
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| owner.get().clock().sleep_until(ready_at));
+        Pin::new(sleep).poll(cx).map(|()| {
+            self.ended = true;
+            let era = owner.get().redeem(self.id, ready_at);
+            owner.clone().permit(self.demand.granted(ready_at), era)
+        })
+    }
+
+    fn cancel(&mut self, how: Cancel) {
+        if !std::mem::replace(&mut self.ended, true) {
+            let priority = self.demand.priority;
+            self.owner.get().cancel(self.id, priority, how);
+        }
+    }
+}
+
+impl Drop for Booked<'_> {
+    fn drop(&mut self) {
+        self.cancel(Cancel::InTime);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        // What is booked or queued is given up by its own parts. What was taken at once from a rate is
+        // returned in the same instant only: from the next one on it counts as used.
+        let (in_time, permit) = match &mut self.hold {
+            Hold::Taken(owner, permit) => {
+                let now = owner.get().clock().precise_now();
+                (now <= self.ready_at, permit.take())
+            }
+            Hold::Granted(permit) => (true, permit.take()),
+            _ => return,
+        };
+        if let Some(permit) = permit
+            && in_time
+        {
+            permit.undo();
+        }
+    }
+}
+
+impl fmt::Debug for Reservation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation")
+            .field("made_at", &self.made_at)
+            .field("ready_at", &self.ready_at())
+            .finish_non_exhaustive()
+    }
+}
