@@ -14,8 +14,7 @@ use hand::{gate, poll};
 use page::{page, sum, value};
 use plimsoll::{
     Acquire, All, Clock, Concurrency, Demand, Denied, Gate, Limiter, LimiterExt, ManualClock,
-    Outcome, Permit, Priority, Queue, Reason, Reservation, Shareable, Snapshot, Source,
-    TokenBucket,
+    Outcome, Permit, Priority, Queue, Reason, Reservation, Shareable, Snapshot, TokenBucket,
 };
 use plimsoll_observe::prometheus_client::registry::Registry;
 use plimsoll_observe::{Metered, Method, Metrics};

@@ -65,10 +65,6 @@ impl Source for Leased {
     fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {
         each(&self.0);
     }
-
-    fn to_shared(&self) -> Arc<dyn Source> {
-        Arc::new(Self(self.0.clone()))
-    }
 }
 
 impl<K: ?Sized> PerKey<K> for Store {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::poll::poll;
 use plimsoll::{
-    Bandwidths, Batched, Carry, FixedWindow, Gate, Limiter, LimiterExt, ManualClock, Quota,
-    Refresh, Rule, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    Bandwidths, Batched, Carry, FixedWindow, Gate, LimiterExt, ManualClock, Quota, Refresh, Rule,
+    SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 const LIMIT: u32 = 10;

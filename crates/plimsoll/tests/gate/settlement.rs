@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Demand, FixedWindow, Gate, Keyed, Limiter, LimiterExt, ManualClock, PerKey, Quota,
-    Rule, SlidingLog, TokenBucket,
+    Concurrency, Demand, FixedWindow, Gate, Keyed, LimiterExt, ManualClock, PerKey, Quota, Rule,
+    SlidingLog, TokenBucket,
 };
 
 const ESTIMATES: [u32; 4] = [1, 40, 500, 1000];

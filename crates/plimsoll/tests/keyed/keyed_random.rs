@@ -4,8 +4,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use plimsoll::{
-    Acquire, Bandwidths, Concurrency, Demand, Denied, FixedWindow, Full, Gate, Keyed, Limiter,
-    LimiterExt, ManualClock, PenaltyBucket, PerKey, Permit, Queue, Quota, Reason, Refresh, Rule,
+    Acquire, Bandwidths, Concurrency, Demand, Denied, FixedWindow, Full, Gate, Keyed, LimiterExt,
+    ManualClock, PenaltyBucket, PerKey, Permit, Queue, Quota, Reason, Refresh, Rule,
     SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket, WhenFull,
 };
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! One key of a keyed limit, to be compared with a naive limiter as a gate is.
 
 use plimsoll::{
-    Acquire, Carry, Clock, Demand, Denied, Keyed, Limiter, LimiterExt, ManualClock, Permit, Queue,
-    Reservation, Shareable, Snapshot, Standing,
+    Acquire, Carry, Clock, Demand, Denied, Keyed, Limiter, ManualClock, Permit, Queue, Reservation,
+    Shareable, Snapshot, Standing,
 };
 
 use super::{Described, Subject};
