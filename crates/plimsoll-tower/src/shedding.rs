@@ -141,8 +141,8 @@ impl LoadShed {
     }
 
     /// Finds the limit by this algorithm, built by its own builder or from the description that files have, in place of
-    /// [`Verdict`], which needs no tuning. Whatever it finds stays from the [minimum](Self::minimum) to the
-    /// [maximum](Self::maximum); the limit to begin with is that of the algorithm.
+    /// [`Verdict`], which needs no tuning. Whatever it finds stays from the [minimum](Self::min) to the
+    /// [maximum](Self::max); the limit to begin with is that of the algorithm.
     ///
     /// ```
     /// use plimsoll::adaptive::{Gradient2, Windowed};
