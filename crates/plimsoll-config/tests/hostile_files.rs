@@ -218,5 +218,5 @@ fn a_file_that_has_become_a_directory_or_nothing() {
     );
     assert!(Arc::ptr_eq(&before, &limits.current()));
     fs::write(&file, GOOD).expect("written");
-    assert_eq!(limits.replace_file(&file).expect("right").kept, ["a"]);
+    assert_eq!(limits.replace_file(&file).expect("right").unchanged, ["a"]);
 }

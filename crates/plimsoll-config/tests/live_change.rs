@@ -46,7 +46,7 @@ fn what_did_not_change_keeps_its_state_and_its_waiters() {
         &limits,
         &format!("limiters:\n{same}  more: {{ kind: concurrency, limit: 1 }}\n"),
     );
-    assert_eq!(changes.kept, ["api"]);
+    assert_eq!(changes.unchanged, ["api"]);
     assert_eq!(changes.added, ["more"]);
     assert_eq!(changes.removed, ["other"]);
 
@@ -68,7 +68,7 @@ fn defaults_that_are_said_or_not_are_the_same() {
         &limits,
         "limiters: { a: { kind: token_bucket, burst: 5, refill: 1, every: 1000ms, style: greedy, initial: 5, keyed: false } }",
     );
-    assert_eq!(changes.kept, ["a"]);
+    assert_eq!(changes.unchanged, ["a"]);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn all_is_closed_without_its_members_and_follows_them() {
         &format!("limiters:\n{larger}  both: {{ kind: all, of: [a, b] }}\n"),
     );
     assert_eq!(
-        (changes.kept, changes.changed),
+        (changes.unchanged, changes.changed),
         (
             vec!["a".to_owned(), "both".to_owned()],
             vec!["b".to_owned()]
@@ -319,7 +319,7 @@ fn all_is_closed_without_its_members_and_follows_them() {
         &format!("limiters:\n{other}  both: {{ kind: all, of: [a, b] }}\n"),
     );
     assert_eq!(
-        (changes.kept, changes.replaced),
+        (changes.unchanged, changes.replaced),
         (
             vec!["a".to_owned(), "both".to_owned()],
             vec!["b".to_owned()]
@@ -458,7 +458,7 @@ fn readers_see_the_old_or_the_new_whole() {
         }
         for generation in 1..200 {
             let changes = replace(&limits, &text(generation));
-            assert_eq!(changes.kept, ["steady"]);
+            assert_eq!(changes.unchanged, ["steady"]);
         }
         done.store(true, Ordering::Relaxed);
     });

@@ -265,7 +265,7 @@ async fn another_limit_reads_what_is_kept_by_the_new_rule() {
         assert_eq!(limiter.snapshot().granted_total(), 2, "{kind}");
 
         let changes = replace(&limits, &text(9));
-        assert_eq!(changes.kept, ["one", "keys"], "{kind}");
+        assert_eq!(changes.unchanged, ["one", "keys"], "{kind}");
         drop((held, more, anna));
     }
 }
@@ -288,7 +288,7 @@ async fn all_follows_its_members_and_is_closed_without_them() {
 
     let changes = replace(&limits, &text(4, &outer));
     assert_eq!(changes.changed, ["a"]);
-    assert_eq!(changes.kept, ["b", "inner", "outer"]);
+    assert_eq!(changes.unchanged, ["b", "inner", "outer"]);
     assert_eq!(outer_before.standing().limit, 4);
     let denied = outer_before.acquire(2.into()).await.expect_err("3 of 4");
     assert_eq!((denied.limiter(), denied.remaining()), (Some("a"), 1));

@@ -35,7 +35,7 @@ pub(super) fn carry(retired: &[Past], next: &Generation) {
 }
 
 /// The one copy of a name, kept for good: refusals keep theirs as well.
-pub(super) fn kept(name: &str) -> &'static str {
+pub(super) fn interned(name: &str) -> &'static str {
     static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
     let mut names = lock(&NAMES);
     if let Some(known) = names.get(name) {

@@ -7,9 +7,9 @@ use plimsoll::{
 };
 use plimsoll_kinds::LimiterKind;
 
+use super::key_text::with_text;
 use super::slot::Slot;
 use super::waiting::Wait;
-use super::written::written;
 
 /// A limiter with `keyed: true`: a state for each key. A clone is the same limiter.
 ///
@@ -157,17 +157,17 @@ impl fmt::Debug for KeyedLimiter {
 /// ```
 impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
-        written(key, |key| Self::try_acquire(self, key, demand))
+        with_text(key, |key| Self::try_acquire(self, key, demand))
     }
 
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
-        written(key, |key| {
+        with_text(key, |key| {
             self.ask_for(key, demand, |keys, demand| keys.attempt(key, demand))
         })
     }
 
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
-        written(key, |key| {
+        with_text(key, |key| {
             if let Some(generation) = self.slot.direct() {
                 let permit = generation.keys.attempt_owned(key, demand)?;
                 return Some(generation.own_shared(permit));
@@ -179,22 +179,22 @@ impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
     }
 
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
-        let wait = written(key, |key| {
+        let wait = with_text(key, |key| {
             Wait::new(Arc::clone(&self.slot), Some(key), demand)
         });
         Acquire::from_future(wait)
     }
 
     fn undo(&self, key: &Q, permit: Permit<'_>) {
-        written(key, |key| self.slot.latest().keys.undo(key, permit));
+        with_text(key, |key| self.slot.latest().keys.undo(key, permit));
     }
 
     fn charge(&self, key: &Q, cost: u32) {
-        written(key, |key| self.slot.latest().keys.charge(key, cost));
+        with_text(key, |key| self.slot.latest().keys.charge(key, cost));
     }
 
     fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
-        written(key, |key| {
+        with_text(key, |key| {
             self.slot.latest().keys.settle(key, permit, cost);
         });
     }
@@ -204,7 +204,7 @@ impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
     }
 
     fn standing(&self, key: &Q) -> Standing {
-        written(key, |key| self.slot.latest().keys.standing(key))
+        with_text(key, |key| self.slot.latest().keys.standing(key))
     }
 
     fn promise(&self) -> Standing {

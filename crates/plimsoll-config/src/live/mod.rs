@@ -1,11 +1,13 @@
 //! Limits that run, and how a new configuration takes the place of the old one.
 
+mod apply;
 mod build;
 mod carry;
 mod change;
 mod gates;
 mod generation;
 mod handle;
+mod key_text;
 mod keyed;
 mod reserved;
 mod set;
@@ -15,8 +17,6 @@ mod stores;
 mod views;
 mod waiting;
 mod watch;
-mod work;
-mod written;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,10 +28,10 @@ use plimsoll_ambient::{Sampler, SamplerThread};
 use plimsoll_kinds::{AnyLimiter, Provider};
 use plimsoll_spec::{Kind, Positive, Problem, Store};
 
+use self::apply::Work;
 use self::build::Running;
 use self::gates::{Live, Member};
 use self::stores::Stores;
-use self::work::Work;
 use crate::check::Definition;
 use crate::{Config, ConfigError};
 
@@ -42,9 +42,10 @@ pub use watch::{FileWatch, FileWatcher};
 /// What [`Limits::replace`] did, by the names of limiters. A limiter that is described inside of another is called by
 /// its path, as `both.of[1]`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Changes {
     /// The same limiters, with their state and who waits: their descriptions are the same.
-    pub kept: Vec<String>,
+    pub unchanged: Vec<String>,
     /// The same limiters with other limits: what was used of them stays used, and who waits still does.
     pub changed: Vec<String>,
     /// Of another kind, with or without keys, or moved to or from a store. Whoever holds one holds its name, and goes on with
@@ -254,7 +255,7 @@ impl Limits {
             stores,
         } = *building;
         let store = config.store_of(to);
-        let members = || work::members(to, running, config);
+        let members = || apply::members(to, running, config);
         let Some(live) = before else {
             let built = build::build(config, to, running, stores, (&self.clock, &self.sampler))?;
             let mut new = Live::new(built, to, store, &self.clock);
@@ -277,7 +278,7 @@ impl Limits {
             from.limiter == to.limiter && live.store.as_ref() == store
         };
         if same {
-            report(changes, |changes| &mut changes.kept);
+            report(changes, |changes| &mut changes.unchanged);
             return Ok(Arc::clone(live));
         }
         let same_place = live.store.as_ref().map(Store::place) == store.map(Store::place);

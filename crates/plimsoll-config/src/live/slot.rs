@@ -8,7 +8,7 @@ use plimsoll::{
     Clock, Denied, Grant, LimiterExt, Moment, Outcome, Permit, Reason, Shareable, Snapshot, Source,
 };
 
-use super::carry::{carry, kept};
+use super::carry::{carry, interned};
 use super::change::Change;
 use super::generation::{Generation, lock};
 use super::waiting::{self, Waiters};
@@ -78,7 +78,7 @@ pub(super) struct Past {
 
 impl Slot {
     pub(super) fn new(name: &str, generation: Arc<Generation>, clock: &Clock) -> Arc<Self> {
-        let name = kept(name);
+        let name = interned(name);
         let first = Arc::clone(&generation);
         let slot = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
@@ -160,7 +160,7 @@ impl Slot {
 
     pub(super) fn rename(&self, name: &str) {
         let mut now = self.write();
-        now.name = kept(name);
+        now.name = interned(name);
         self.look_up(&now);
     }
 
@@ -256,7 +256,7 @@ impl Slot {
         let carried = next.one.snapshot().granted_total() - before.granted_total();
         lift();
         let stay = now.generation.follows_names;
-        let woken = if stay {
+        let wakers = if stay {
             Vec::new()
         } else {
             waiting::move_all(&self.waiters, next)
@@ -267,11 +267,11 @@ impl Slot {
         now.count(before, carried);
         now.retired.retain(|past| past.generation.matters());
         now.generation = Arc::clone(next);
-        now.name = kept(name);
+        now.name = interned(name);
         self.look_up(&now);
         drop(now);
         settle();
-        wake(woken);
+        wake(wakers);
     }
 
     /// Has `next` count what is out of those before it. Returns what the one before it held for that.
@@ -365,6 +365,6 @@ impl Shareable for Slot {
     }
 }
 
-fn wake(woken: Vec<Waker>) {
-    woken.into_iter().for_each(Waker::wake);
+fn wake(wakers: Vec<Waker>) {
+    wakers.into_iter().for_each(Waker::wake);
 }

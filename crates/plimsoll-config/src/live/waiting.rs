@@ -121,13 +121,13 @@ fn present(waiters: &Waiters) -> Vec<Arc<Waiter>> {
 pub(super) fn move_all(waiters: &Waiters, next: &Arc<Generation>) -> Vec<Waker> {
     let waiters = present(waiters);
     let mut left = Vec::new();
-    let woken = waiters.iter().filter_map(|it| it.move_to(next, &mut left));
-    let woken = woken.collect();
+    let wakers = waiters.iter().filter_map(|it| it.move_to(next, &mut left));
+    let wakers = wakers.collect();
     // The last place first, when all have been asked for again: or the old one would serve whoever comes to the front.
     while let Some(place) = left.pop() {
         drop(place);
     }
-    woken
+    wakers
 }
 
 /// Refuses everybody. Returns whom to wake.

@@ -16,7 +16,7 @@ use crate::{Config, ConfigError, Format};
 ///
 /// It looks at what the file says, not at when it was written: it does not matter whether the file is written in place, replaced
 /// by another, or a link to one. A file that is still being written is left alone: a change counts when it looks the same
-/// twice. Whatever cannot be read, or is wrong, is told once, and the limits stay as they are; a file that was deleted may
+/// twice. Whatever cannot be read, or is wrong, is reported once, and the limits stay as they are; a file that was deleted may
 /// come back.
 ///
 /// ```
@@ -43,8 +43,8 @@ pub struct FileWatch {
     seen: Option<String>,
     /// What was last put into effect or refused.
     done: Option<String>,
-    /// What was last told of a file that cannot be read.
-    told: Option<String>,
+    /// What was last reported of a file that cannot be read.
+    reported: Option<String>,
 }
 
 impl FileWatch {
@@ -54,7 +54,7 @@ impl FileWatch {
             path: path.as_ref().to_owned(),
             seen: None,
             done: None,
-            told: None,
+            reported: None,
         }
     }
 
@@ -69,12 +69,12 @@ impl FileWatch {
             Err(error) => {
                 self.seen = None;
                 let said = Some(error.to_string());
-                let again = self.told == said;
-                self.told = said;
+                let again = self.reported == said;
+                self.reported = said;
                 return (!again).then_some(Err(error));
             }
         };
-        self.told = None;
+        self.reported = None;
         if self.done.as_ref() == Some(&text) {
             self.seen = None;
             return None;
@@ -91,7 +91,7 @@ impl FileWatch {
         // At first it says what the limits were built from.
         let same = |changes: &Changes| {
             Changes {
-                kept: Vec::new(),
+                unchanged: Vec::new(),
                 ..changes.clone()
             } == Changes::default()
         };
@@ -113,7 +113,7 @@ impl Limits {
         self: &Arc<Self>,
         path: impl AsRef<Path>,
         every: Duration,
-        mut tell: impl FnMut(Result<Changes, ConfigError>) + Send + 'static,
+        mut report: impl FnMut(Result<Changes, ConfigError>) + Send + 'static,
     ) -> io::Result<FileWatcher> {
         let (stop, stopped) = mpsc::channel::<()>();
         let (limits, mut file) = (Arc::clone(self), FileWatch::new(path));
@@ -121,7 +121,7 @@ impl Limits {
         let thread = thread.spawn(move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 if let Some(result) = file.look(&limits) {
-                    tell(result);
+                    report(result);
                 }
             }
         })?;
@@ -144,7 +144,7 @@ impl Drop for FileWatcher {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // If `tell` has panicked, that was said already.
+            // If `report` has panicked, that was said already.
             let _ = thread.join();
         }
     }

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 const SHORT: usize = 96;
 
 /// Calls `with` with the text of a key.
-pub(super) fn written<T>(key: &(impl Display + ?Sized), with: impl FnOnce(&str) -> T) -> T {
+pub(super) fn with_text<T>(key: &(impl Display + ?Sized), with: impl FnOnce(&str) -> T) -> T {
     let mut text = Text::default();
     // A key that fails to write itself is what it has written.
     let _ = write!(text, "{key}");
@@ -65,8 +65,8 @@ mod tests {
     fn a_key_is_what_it_writes_however_long_it_is() {
         for length in [0, 1, SHORT - 1, SHORT, SHORT + 1, 1000] {
             let key = "ä".repeat(length);
-            written(&key, |text| assert_eq!(text, key));
-            written(&format_args!("{key}/{length}/{key}"), |text| {
+            with_text(&key, |text| assert_eq!(text, key));
+            with_text(&format_args!("{key}/{length}/{key}"), |text| {
                 assert_eq!(text, format!("{key}/{length}/{key}"));
             });
         }
