@@ -2,6 +2,7 @@
 
 #[path = "../../plimsoll/tests/counting/mod.rs"]
 mod counting;
+#[expect(dead_code, reason = "this test does not need all of it")]
 mod fed;
 
 use std::pin::pin;

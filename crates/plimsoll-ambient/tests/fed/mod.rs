@@ -18,7 +18,6 @@ struct Figures {
     reads: AtomicU64,
 }
 
-#[expect(dead_code, reason = "not every test needs all of it")]
 impl Fed {
     pub(crate) fn new(value: u64, total: u64) -> Self {
         let fed = Self::default();

@@ -6,17 +6,15 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod tree;
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use crate::tree::{MACHINE, Tree};
 use plimsoll_ambient::{
     CgroupCpu, CgroupMemory, CpuReading, CpuSource, MachineCpu, MemoryReading, MemorySource,
     ProcessCpu, ProcessMemory,
 };
 use proptest::prelude::*;
-use tree::{MACHINE, Tree};
 
 const V2_MOUNT: &str =
     "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";

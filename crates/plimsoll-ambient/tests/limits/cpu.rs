@@ -5,11 +5,9 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod fed;
-
 use std::time::Duration;
 
-use fed::Fed;
+use crate::fed::Fed;
 use plimsoll::{ManualClock, Reason};
 use plimsoll_ambient::{BuildError, CpuLimiter, Sampler};
 

@@ -1,11 +1,9 @@
 //! The memory limiter, fed with numbers, on a clock moved by hand.
 
-mod fed;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use fed::Fed;
+use crate::fed::Fed;
 use plimsoll::{All, Concurrency, Demand, Gate, Limiter, LimiterExt, ManualClock, Outcome, Reason};
 use plimsoll_ambient::{
     Amount, BuildError, Level, MemoryLimiter, MemoryLimiterBuilder, MemoryReading, MemoryUsage,

@@ -5,15 +5,13 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod fed;
-
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use fed::Fed;
+use crate::fed::Fed;
 use plimsoll::ManualClock;
 use plimsoll_ambient::{Amount, MemoryLimiter, Run, Sampler};
 

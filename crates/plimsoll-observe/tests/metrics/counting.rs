@@ -1,8 +1,5 @@
 //! What is counted, and that it comes back to nothing.
 
-mod hand;
-mod page;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +7,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use hand::{gate, poll};
-use page::{page, sum, value};
+use crate::hand::{gate, poll};
+use crate::page::{page, sum, value};
 use plimsoll::{
     Acquire, All, Clock, Concurrency, Demand, Denied, Gate, Limiter, LimiterExt, ManualClock,
     Outcome, Permit, Priority, Queue, Reason, Reservation, Shareable, Snapshot, TokenBucket,

@@ -1,13 +1,10 @@
 //! What is exported: names, types, labels and buckets, to the letter.
 
-mod hand;
-mod page;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use hand::{gate, poll};
-use page::{page, sum, value};
+use crate::hand::{gate, poll};
+use crate::page::{page, sum, value};
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
 use plimsoll::{Concurrency, Demand, Gate, Limiter, ManualClock, Outcome, Priority, Queue, Reason};
 use plimsoll_observe::prometheus_client::registry::Registry;

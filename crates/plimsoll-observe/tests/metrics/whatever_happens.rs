@@ -1,16 +1,13 @@
 //! Whatever happens, what is exported is what the limiter says, under labels that are known.
 
-mod hand;
-mod page;
-
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hand::{gate, poll};
-use page::{page, sum, sum_on, value};
+use crate::hand::{gate, poll};
+use crate::page::{page, sum, sum_on, value};
 use plimsoll::{Concurrency, Demand, Denied, Gate, ManualClock, Outcome, Priority};
 use plimsoll_observe::prometheus_client::registry::Registry;
 use plimsoll_observe::{Metered, MeteredAcquire, MeteredPermit, Method, Metrics};

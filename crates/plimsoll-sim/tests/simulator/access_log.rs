@@ -1,7 +1,5 @@
 //! Traffic from a log.
 
-mod support;
-
 use plimsoll_sim::{AccessLog, Contender, Simulation, run};
 use proptest::prelude::*;
 

@@ -3,11 +3,9 @@
 //! The table is in `bad_files/table.txt`: what is put in the place of a line of a good file, then `=> ` and the message
 //! for it.
 
-mod support;
-
+use crate::support::shipped;
 use plimsoll_sim::{Contender, Simulation, run};
 use proptest::prelude::*;
-use support::shipped;
 
 const GOOD: &str = "name: n
 duration: 10s

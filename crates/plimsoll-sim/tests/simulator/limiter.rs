@@ -1,14 +1,12 @@
 //! What a limit is told, and that the gate does what it says.
 
-mod support;
-
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::support::{near, run_of};
 use plimsoll::Moment;
 use plimsoll::adaptive::{Limit, Load, Sample};
 use plimsoll_sim::Contender;
-use support::{near, run_of};
 
 /// A limit that writes down what it hears.
 #[derive(Debug, Default)]

@@ -1,9 +1,7 @@
 //! Against what theory says of a queue: with exponential gaps and times of service, the mean wait is Erlang's.
 
-mod support;
-
+use crate::support::{near, simulation};
 use plimsoll_sim::{Contender, run};
-use support::{near, simulation};
 
 /// The mean wait in milliseconds of a queue of `workers` at `load`, each request taking 50 ms.
 fn erlang_c(workers: u32, load: f64) -> f64 {

@@ -1,9 +1,7 @@
 //! What is told of a comparison: as a table, as JSON, as a picture; and whether expectations were met.
 
-mod support;
-
+use crate::support::{aimd, shipped_as, simulation};
 use plimsoll_sim::{Comparison, Contender, json, plot_file, plot_png, plot_svg, text};
-use support::{aimd, shipped_as, simulation};
 
 const LINES: &str = "about: a short one
 duration: 20s

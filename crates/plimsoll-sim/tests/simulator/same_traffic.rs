@@ -1,9 +1,7 @@
 //! The same seed gives the same run; every limit gets the same traffic; and nobody is lost on the way.
 
-mod support;
-
+use crate::support::{aimd, run_of, shipped, shipped_as, simulation};
 use plimsoll_sim::{Comparison, Contender, Counts, Simulation, run};
-use support::{aimd, run_of, shipped, shipped_as, simulation};
 
 fn contenders() -> [Contender; 4] {
     [

@@ -1,9 +1,7 @@
 //! Every way to answer, each with a figure that would be another without it.
 
-mod support;
-
+use crate::support::{near, run_of};
 use plimsoll_sim::{Contender, Run, Summary};
-use support::{near, run_of};
 
 fn only(run: &Run) -> &Summary {
     &run.phases[0]

@@ -4,10 +4,8 @@
 //! The figures are means of three seeds of other generators, so they agree within chance: goodput within 2 points,
 //! the 99th percentile within 6 %, and within 12 % where a queue grows without a bound.
 
-mod support;
-
+use crate::support::{aimd, shipped_as};
 use plimsoll_sim::{Comparison, Contender, Summary};
-use support::{aimd, shipped_as};
 
 /// Scenario and phase; goodput in % and p99 in ms of the oracle, then without a limit.
 const TABLE: [(&str, &str, [f64; 2], [f64; 2]); 15] = [

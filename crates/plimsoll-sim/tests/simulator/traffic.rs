@@ -1,9 +1,7 @@
 //! Every way to ask, each with a figure that would be another without it.
 
-mod support;
-
+use crate::support::{near, run_of};
 use plimsoll_sim::{Contender, Run};
-use support::{near, run_of};
 
 const IDLE: &str = "workers: 1000\nservice: 10ms\n";
 

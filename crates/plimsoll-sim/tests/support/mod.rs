@@ -1,5 +1,4 @@
 //! What several tests need.
-#![expect(dead_code, reason = "no test uses all of it")]
 
 use std::path::PathBuf;
 

@@ -1,0 +1,14 @@
+//! The simulator, from outside. One program: each file in `tests/` would be linked by itself.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access_log;
+mod bad_files;
+mod limiter;
+mod queueing_theory;
+mod reports;
+mod same_traffic;
+mod servers;
+mod test_bed;
+mod traffic;
