@@ -11,10 +11,8 @@ pub struct Range {
 impl Range {
     /// Every bound at least 1, the maximum not below the minimum, the beginning between them.
     pub(super) fn check(self) -> Result<(), InvalidLimit> {
+        self.check_ones()?;
         let Self { min, initial, max } = self;
-        at_least_one("min", min)?;
-        at_least_one("initial", initial)?;
-        at_least_one("max", max)?;
         if max < min {
             return Err(InvalidLimit::new("max", max, "at least the minimum"));
         }
@@ -25,12 +23,19 @@ impl Range {
         Ok(())
     }
 
+    fn check_ones(self) -> Result<(), InvalidLimit> {
+        at_least_one("min", self.min)?;
+        at_least_one("initial", self.initial)?;
+        at_least_one("max", self.max)
+    }
+
     /// The same, the maximum above the minimum, and a queue that grows with the limit.
     pub(super) fn check_with_queue(
         self,
         tolerance: f64,
         (min_queue, initial_queue): (u32, u32),
     ) -> Result<(), InvalidLimit> {
+        self.check_ones()?;
         at_least_one("min_queue", min_queue)?;
         at_least_one("initial_queue", initial_queue)?;
         if !(tolerance > 1.0 && tolerance.is_finite()) {
@@ -40,7 +45,7 @@ impl Range {
                 "a number above 1",
             ));
         }
-        if self.max > 0 && self.max <= self.min {
+        if self.max <= self.min {
             return Err(InvalidLimit::new("max", self.max, "above the minimum"));
         }
         self.check()?;

@@ -263,7 +263,9 @@ impl<R: Rule> Turn<'_, R> {
         match queue.counts {
             Counts::Excess if self.rule.has_one_limit() => {
                 let in_use = self.rule.in_use(self.state, self.now);
-                (in_use + wanted).saturating_sub(u64::from(self.rule.limit()) + bound)
+                in_use
+                    .saturating_add(wanted)
+                    .saturating_sub(u64::from(self.rule.limit()) + bound)
             }
             Counts::Waiting | Counts::Excess => wanted.saturating_sub(bound),
         }

@@ -264,7 +264,7 @@ impl Limiter {
         let one_limit = self.rule.spec.has_one_limit();
         let room = |queued: u64, used: u64| {
             if queue.excess && one_limit {
-                used + queued + weight(cost) <= limit + u64::from(queue.bound)
+                used.saturating_add(queued + weight(cost)) <= limit + u64::from(queue.bound)
             } else {
                 queued + weight(cost) <= u64::from(queue.bound)
             }
