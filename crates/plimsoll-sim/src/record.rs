@@ -152,7 +152,7 @@ impl<'s> Recorder<'s> {
 }
 
 /// An empty histogram of nanoseconds whose percentiles are off by 0.1 % at most.
-pub(crate) fn latencies() -> Histogram<u64> {
+fn latencies() -> Histogram<u64> {
     match Histogram::new(3) {
         Ok(histogram) => histogram,
         Err(error) => unreachable!("three digits are allowed: {error}"),

@@ -202,7 +202,7 @@ mod tests {
             from: 0,
             to: seconds.len() as u64,
         };
-        sum_up(&phase, seconds, &crate::record::latencies())
+        sum_up(&phase, seconds, &Histogram::new(3).unwrap())
     }
 
     #[test]
