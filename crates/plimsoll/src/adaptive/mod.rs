@@ -23,6 +23,8 @@ mod inbox;
 mod latency_gradient;
 mod learner;
 mod limit;
+#[cfg(all(test, loom))]
+mod model;
 mod pace;
 mod range;
 mod rule;

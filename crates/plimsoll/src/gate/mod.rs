@@ -11,7 +11,7 @@ mod limiter;
 mod locked;
 mod looking;
 #[cfg(all(test, loom))]
-mod model;
+pub(crate) mod model;
 mod releasing;
 mod reserving;
 mod serving;

@@ -13,18 +13,16 @@ use std::time::Duration;
 use loom::future::block_on;
 use loom::thread;
 
-use crate::adaptive::{Adaptive, Limit, Sample};
 use crate::{
-    Acquire, Concurrency, Gate, ManualClock, Outcome, Permit, Queue, Quota, Reason, Rule,
-    TokenBucket,
+    Acquire, Concurrency, Gate, ManualClock, Permit, Queue, Quota, Reason, Rule, TokenBucket,
 };
 
-fn check(model: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
     check_up_to(3, model);
 }
 
 /// With fewer preemptions, where many threads make for many interleavings.
-fn check_up_to(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn check_up_to(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(model);
@@ -38,13 +36,13 @@ fn concurrency(limit: u32) -> Gate<Concurrency> {
         .build()
 }
 
-/// Waits on a thread of its own; true if it was granted.
-fn waiter<R: Rule>(gate: &Gate<R>) -> thread::JoinHandle<bool> {
+/// Waits on a thread of its own; the thread returns whether it was granted.
+pub(crate) fn waiter<R: Rule>(gate: &Gate<R>) -> thread::JoinHandle<bool> {
     let gate = gate.clone();
     thread::spawn(move || block_on(gate.acquire(1)).is_ok())
 }
 
-fn hold<R: Rule>(gate: &Gate<R>) -> Permit<'static> {
+pub(crate) fn hold<R: Rule>(gate: &Gate<R>) -> Permit<'static> {
     gate.try_acquire(1).unwrap().into_owned()
 }
 
@@ -61,7 +59,7 @@ fn queued<R: Rule>(gate: &Gate<R>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
 }
 
 #[track_caller]
-fn assert_idle<R: Rule>(gate: &Gate<R>, limit: u64) {
+pub(crate) fn assert_idle<R: Rule>(gate: &Gate<R>, limit: u64) {
     let snapshot = gate.snapshot();
     assert_eq!(snapshot.available(), limit, "{snapshot:?}");
     assert_eq!(
@@ -113,7 +111,7 @@ fn a_waiter_that_leaves_passes_on_what_it_was_granted() {
 }
 
 #[test]
-fn closing_answers_everybody_and_loses_no_permit() {
+fn closing_answers_every_waiter_and_loses_no_permit() {
     check(|| {
         let gate = concurrency(1);
         let held = hold(&gate);
@@ -162,7 +160,7 @@ fn growing_serves_a_waiter_that_is_just_joining() {
 }
 
 #[test]
-fn the_short_way_never_grants_more_than_the_limit() {
+fn the_fast_path_never_grants_more_than_the_limit() {
     check(|| {
         let gate = concurrency(1);
         let other = thread::spawn({
@@ -197,8 +195,8 @@ fn the_clock_rings_while_the_head_leaves() {
         let leaving = queued(&gate);
         let behind = waiter(&gate);
         let leaver = thread::spawn(move || drop(leaving));
-        // One token: for the head if it stays, else for the one behind it. Another for whoever joined
-        // after the first had come.
+        // One token: for the head if it stays, else for the one behind it. Another for a waiter that joined
+        // after the first token.
         time.advance(Duration::from_secs(1));
         time.advance(Duration::from_secs(1));
         leaver.join().unwrap();
@@ -231,7 +229,7 @@ fn a_deadline_passes_while_a_permit_comes_back() {
 /// Found by a test with threads: the word of an earlier epoch, read just before another turned the epoch, was
 /// taken for a bucket that is empty for a long time.
 #[test]
-fn nobody_is_refused_by_the_word_of_an_earlier_epoch() {
+fn no_caller_is_refused_by_the_word_of_an_earlier_epoch() {
     check(|| {
         let time = ManualClock::new();
         let quota = Quota::new(u32::MAX, Duration::from_nanos(1_000_000_007));
@@ -248,80 +246,5 @@ fn nobody_is_refused_by_the_word_of_an_earlier_epoch() {
         assert!(gate.try_acquire(1).is_ok());
         assert!(other.join().unwrap());
         assert_eq!(gate.snapshot().available(), 998);
-    });
-}
-
-/// One more with each sample.
-#[derive(Debug)]
-struct Rising(u32);
-
-impl Limit for Rising {
-    fn limit(&self) -> u32 {
-        self.0
-    }
-
-    fn sample(&mut self, _sample: &Sample) {
-        self.0 += 1;
-    }
-}
-
-fn rising(limit: u32) -> Gate<Adaptive<Rising>> {
-    Gate::builder(Adaptive::new(Rising(limit)))
-        .queue(Queue::fifo(8))
-        .clock(ManualClock::new().clock())
-        .totals(false)
-        .build()
-}
-
-/// The first runs the algorithm, the second leaves its sample: neither is lost, and the limit is that of the later
-/// decision, whoever brings it to the gate last.
-#[test]
-fn two_who_finish_at_once_are_both_learned_from() {
-    check(|| {
-        let gate = rising(2);
-        let (first, second) = (hold(&gate), hold(&gate));
-        let other = thread::spawn(move || first.finish(Outcome::Success));
-        second.finish(Outcome::Success);
-        other.join().unwrap();
-        let findings = gate.insight();
-        assert_eq!((findings.limit, findings.lost), (4, 0));
-        assert_idle(&gate, 4);
-    });
-}
-
-/// With two places in the inbox three at once may lose one, which is counted.
-#[test]
-fn of_three_who_finish_at_once_none_goes_unnoticed() {
-    check_up_to(2, || {
-        let gate = rising(3);
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let permit = hold(&gate);
-                thread::spawn(move || permit.finish(Outcome::Success))
-            })
-            .collect();
-        hold(&gate).finish(Outcome::Success);
-        for other in others {
-            other.join().unwrap();
-        }
-        let findings = gate.insight();
-        assert_eq!(u64::from(findings.limit) + findings.lost, 6);
-        assert_idle(&gate, u64::from(findings.limit));
-    });
-}
-
-#[test]
-fn what_is_learned_serves_a_waiter_that_is_just_joining() {
-    check_up_to(2, || {
-        let gate = rising(2);
-        let (first, second) = (hold(&gate), hold(&gate));
-        let waiters = [waiter(&gate), waiter(&gate)];
-        // One is served by the permit, the other by the growth.
-        first.finish(Outcome::Success);
-        for waiter in waiters {
-            assert!(waiter.join().unwrap());
-        }
-        drop(second);
-        assert_idle(&gate, 3);
     });
 }
