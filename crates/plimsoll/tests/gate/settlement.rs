@@ -32,7 +32,8 @@ fn left_of_key<R: Rule + Clone>(rule: R, estimate: u32, millis: u64, cost: u32) 
     let mut permit = keyed.try_acquire("anna", estimate).expect("it fits");
     time.advance(Duration::from_millis(millis));
     PerKey::settle(&keyed, "anna", &mut permit, cost);
-    keyed.standing("anna").remaining.unwrap()
+    let standing = keyed.standing("anna");
+    standing.remaining.expect("a limit in memory")
 }
 
 /// The refill of the time of a call was lost when more than the estimate was charged at its end.

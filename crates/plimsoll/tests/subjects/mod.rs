@@ -111,7 +111,11 @@ impl<R: Rule + Clone> Subject for OfKey<R> {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let left = self.1.standing("anna").remaining.unwrap();
+        let left = self
+            .1
+            .standing("anna")
+            .remaining
+            .expect("a limit in memory");
         vec![Part {
             gives_back: R::RETURNS_PERMITS,
             in_use: u64::from(LIMIT) - left,

@@ -151,7 +151,7 @@ proptest! {
         let quota = Quota::new(refill, Duration::from_millis(10));
         let rule = TokenBucket::greedy(quota).burst(burst);
         let gate = Gate::builder(rule).clock(time.clock()).build();
-        let batched = Batched::new(gate, batch).with_hold(Duration::from_millis(3));
+        let batched = Batched::new(gate, batch).hold(Duration::from_millis(3));
         let mut used = hammer(&batched, &time, threads, millis);
         prop_assert_eq!(batched.snapshot().granted_total(), used.len() as u64);
         used.sort_unstable();

@@ -29,7 +29,7 @@ impl<R: Rule + Clone> Table for Keyed<u8, R> {
     }
 
     fn estimate(&self, key: u8, cost: u32) -> Result<(), Denied> {
-        Keyed::estimate(self, &key, cost)
+        Self::estimate(self, &key, cost)
     }
 }
 
@@ -41,8 +41,10 @@ fn is_exact(kind: u8) -> bool {
 }
 
 /// A keyed limit, and a gate for each of its keys that is asked by itself.
-fn made(kind: u8, clock: &Clock) -> (Box<dyn Table>, [Box<dyn Limiter>; 2]) {
-    fn of<R: Rule + Clone>(rule: R, clock: &Clock) -> (Box<dyn Table>, [Box<dyn Limiter>; 2]) {
+type Twins = (Box<dyn Table>, [Box<dyn Limiter>; 2]);
+
+fn made(kind: u8, clock: &Clock) -> Twins {
+    fn of<R: Rule + Clone>(rule: &R, clock: &Clock) -> Twins {
         let table = Keyed::<u8, _>::builder(rule.clone())
             .clock(clock.clone())
             .queue(Queue::fifo(10));
@@ -55,26 +57,26 @@ fn made(kind: u8, clock: &Clock) -> (Box<dyn Table>, [Box<dyn Limiter>; 2]) {
     let quota = Quota::per_second(4);
     let bucket = TokenBucket::greedy(quota);
     match kind {
-        0 => of(bucket, clock),
-        1 => of(FixedWindow::new(quota), clock),
-        2 => of(SlidingWindow::new(quota, 4), clock),
-        3 => of(SlidingLog::new(quota), clock),
-        4 => of(SlidingCounter::new(quota), clock),
-        5 => of(Refresh::new(quota), clock),
-        6 => of(Smooth::bursty(4.0, Duration::from_secs(1)), clock),
-        7 => of(Smooth::warm_up(4.0, Duration::from_secs(2), 3.0), clock),
+        0 => of(&bucket, clock),
+        1 => of(&FixedWindow::new(quota), clock),
+        2 => of(&SlidingWindow::new(quota, 4), clock),
+        3 => of(&SlidingLog::new(quota), clock),
+        4 => of(&SlidingCounter::new(quota), clock),
+        5 => of(&Refresh::new(quota), clock),
+        6 => of(&Smooth::bursty(4.0, Duration::from_secs(1)), clock),
+        7 => of(&Smooth::warm_up(4.0, Duration::from_secs(2), 3.0), clock),
         8 => of(
-            PenaltyBucket::new(bucket).lockout(2, Duration::from_secs(3)),
+            &PenaltyBucket::new(bucket).lockout(2, Duration::from_secs(3)),
             clock,
         ),
         9 => {
             let minute = Quota::new(80, Duration::from_secs(60));
             of(
-                Bandwidths::new([bucket, TokenBucket::greedy(minute)]),
+                &Bandwidths::new([bucket, TokenBucket::greedy(minute)]),
                 clock,
             )
         }
-        _ => of(Concurrency::new(4), clock),
+        _ => of(&Concurrency::new(4), clock),
     }
 }
 
@@ -103,7 +105,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct World {
     times: [ManualClock; 2],
     kinds: Vec<u8>,
-    tables: Vec<(Box<dyn Table>, [Box<dyn Limiter>; 2])>,
+    tables: Vec<Twins>,
 }
 
 type Asked = (usize, u8, u32);
