@@ -320,9 +320,9 @@ impl Watch {
         let now = self.clock.now();
         self.check_at(now)?;
         let grant = Grant {
-            cost: demand.cost(),
+            cost: demand.cost,
             taken: now,
-            priority: demand.class(),
+            priority: demand.priority,
             timed: false,
         };
         Ok(Permit::new(self, grant, false))

@@ -86,7 +86,7 @@ impl Provider {
         if asked.next().is_some() {
             return None;
         }
-        Some((limited, demands.like.for_cost(cost)))
+        Some((limited, demands.like.cost(cost)))
     }
 
     /// Acquires for all now, or returns the limiter that refused, for a caller that will wait.

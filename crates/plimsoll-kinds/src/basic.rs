@@ -122,9 +122,9 @@ impl<S: Saturation> SaturationLimiter<S> {
         S: 'static,
     {
         let grant = Grant {
-            cost: demand.cost(),
+            cost: demand.cost,
             taken: self.clock.now(),
-            priority: demand.class(),
+            priority: demand.priority,
             timed: false,
         };
         Permit::new(self, grant, false)

@@ -44,7 +44,7 @@ impl<'a> PendingRequest<'a> {
     /// The request has to wait.
     pub(crate) fn waits(&mut self) {
         if self.waiting.is_none() && !self.answered {
-            let cell = self.meter.cells.of(self.method, self.demand.class());
+            let cell = self.meter.cells.of(self.method, self.demand.priority);
             self.waiting = Some(Waiting::new(self.meter, cell));
         }
     }
@@ -68,7 +68,7 @@ impl<'a> PendingRequest<'a> {
                 span.refused(denied.reason(), waited);
                 // A future that is polled again after its answer is not refused again.
                 if first {
-                    let cell = self.meter.cells.of(self.method, self.demand.class());
+                    let cell = self.meter.cells.of(self.method, self.demand.priority);
                     cell.refused(denied.reason());
                 }
                 Err(denied)

@@ -36,7 +36,7 @@ impl RetryingAcquire {
 
     /// The cost of the demand.
     pub(crate) fn cost(&self) -> u32 {
-        self.demand.cost()
+        self.demand.cost
     }
 }
 

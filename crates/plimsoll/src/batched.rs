@@ -140,7 +140,7 @@ impl<R: Rule> Batched<R> {
 
     /// Lets a thread hold what it took for at most `hold`.
     #[must_use]
-    pub fn with_hold(mut self, hold: Duration) -> Self {
+    pub fn hold(mut self, hold: Duration) -> Self {
         self.hold = hold;
         self
     }

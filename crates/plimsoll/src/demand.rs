@@ -2,15 +2,24 @@ use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// Who goes first when several wait.
+/// The class of a demand: which waiters are served first.
 ///
-/// Waiters of a higher class are served before all waiters of lower classes, and a full queue makes
-/// room for them.
+/// Waiters of a higher class are served before all waiters of lower classes. When the queue is full, a demand of a
+/// higher class evicts waiters of lower classes. Among waiters of one class the order of the
+/// [`Queue`](crate::Queue) decides.
+///
+/// ```
+/// use plimsoll::Priority;
+///
+/// assert!(Priority::Critical > Priority::Normal);
+/// assert_eq!(Priority::default(), Priority::Normal);
+/// assert_eq!(Priority::NonCritical.as_str(), "non-critical");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Priority {
-    /// Work that can be dropped first.
+    /// Work that can be dropped first, such as prefetching.
     NonCritical,
-    /// Everything that says nothing else.
+    /// The class of a demand that does not set one.
     #[default]
     Normal,
     /// Work that must go through if anything does.
@@ -18,13 +27,13 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// How many classes there are.
+    /// The number of classes.
     pub(crate) const CLASSES: usize = 3;
 
-    /// All of them, the lowest first.
+    /// All classes, the lowest first.
     pub const ALL: [Self; Self::CLASSES] = [Self::NonCritical, Self::Normal, Self::Critical];
 
-    /// The word for it in files, headers and metrics.
+    /// The name of the class in files, headers and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,9 +53,9 @@ impl Priority {
     }
 }
 
-/// What is asked of a limiter: a cost, and how it may be waited for.
+/// What a caller asks of a limiter: how many permits, in which class, and how long it is ready to wait.
 ///
-/// A plain number is a demand of that cost:
+/// A plain number is a demand of that cost, of normal priority, that waits as long as it takes:
 ///
 /// ```
 /// use plimsoll::{Concurrency, Demand, Gate, Priority};
@@ -57,13 +66,43 @@ impl Priority {
 /// let large = gate.try_acquire(
 ///     Demand::of(5).priority(Priority::Critical).within(Duration::from_millis(50)),
 /// )?;
+/// assert_eq!(large.cost(), 5);
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
+///
+/// # Reading and setting
+///
+/// [`cost`](Self#structfield.cost) and [`priority`](Self#structfield.priority) are fields; the methods of the same name
+/// return the demand with another value:
+///
+/// ```
+/// # use plimsoll::{Demand, Priority};
+/// let demand = Demand::of(3).priority(Priority::NonCritical);
+/// assert_eq!((demand.cost, demand.priority), (3, Priority::NonCritical));
+/// assert_eq!(demand.cost(5).priority, Priority::NonCritical);
+/// ```
+///
+/// # Time-outs
+///
+/// The demand carries the time-out, so no method that takes a demand has a variant with one. The last of these calls
+/// counts:
+///
+/// | method | waits |
+/// |---|---|
+/// | none | as long as it takes, or as the [time-out of the queue](crate::Queue::timeout) allows |
+/// | [`within`](Self::within) | at most so long from the call |
+/// | [`until`](Self::until) | until a moment of the limiter's clock |
+/// | [`at_once`](Self::at_once) | not at all |
+///
+/// A demand is refused with [`Reason::TimedOut`](crate::Reason::TimedOut) when its time is over, and at once if the
+/// limiter can compute that the wait would be longer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub struct Demand {
-    pub(crate) cost: u32,
-    pub(crate) priority: Priority,
+    /// How many permits are asked for.
+    pub cost: u32,
+    /// The class of the demand.
+    pub priority: Priority,
     pub(crate) patience: Patience,
 }
 
@@ -78,7 +117,7 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// The last moment at which it still helps to be served.
+    /// The last moment at which the demand may be served.
     pub(crate) fn deadline(self, now: Moment) -> Moment {
         match self {
             Self::Unlimited => Moment::NEVER,
@@ -95,7 +134,7 @@ impl Demand {
 
     /// A demand of `cost` permits, of normal priority, that waits as long as it takes.
     ///
-    /// Cost 0 asks for the state: it is granted when anything is available and takes nothing.
+    /// A cost of 0 probes the limit: it is granted when anything is available, and takes nothing.
     pub const fn of(cost: u32) -> Self {
         Self {
             cost,
@@ -104,34 +143,51 @@ impl Demand {
         }
     }
 
-    /// The same demand for another cost.
-    pub const fn for_cost(mut self, cost: u32) -> Self {
+    /// Sets the [`cost`](Self#structfield.cost).
+    pub const fn cost(mut self, cost: u32) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Puts the demand into another class.
+    /// Sets the [`priority`](Self#structfield.priority).
     pub const fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Waits at most this long. A wait known to take longer is refused at once.
+    /// Waits at most this long, counted from the call. A demand that is known to wait longer is refused at once.
     ///
-    /// Of a reservation it is the longest wait that is acceptable.
+    /// For a [reservation](crate::Reservation) it is the longest wait that the caller accepts.
+    ///
+    /// ```
+    /// use plimsoll::{Demand, Gate, ManualClock, Queue, Reason, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(10))
+    ///     .queue(Queue::fifo(100))
+    ///     .clock(ManualClock::new().clock())
+    ///     .build();
+    /// gate.try_acquire(10)?;
+    ///
+    /// // The next token comes after 100 ms: the queue does not accept a demand that waits for 50 ms.
+    /// let denied = gate.acquire_blocking(Demand::ONE.within(Duration::from_millis(50))).unwrap_err();
+    /// assert_eq!(denied.reason(), Reason::TimedOut);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn within(mut self, timeout: Duration) -> Self {
         self.patience = Patience::Within(timeout);
         self
     }
 
     /// Does not wait: [`acquire`](crate::Limiter::acquire) then answers as
-    /// [`try_acquire`](crate::Limiter::try_acquire) does, for limiters that have to ask elsewhere.
+    /// [`try_acquire`](crate::Limiter::try_acquire) does. It is for limiters that have to ask a store, which
+    /// `try_acquire` cannot do.
     pub const fn at_once(mut self) -> Self {
         self.patience = Patience::AtOnce;
         self
     }
 
-    /// Whether it does not wait.
+    /// Whether the demand does [not wait](Self::at_once).
     #[must_use]
     pub const fn is_at_once(self) -> bool {
         matches!(self.patience, Patience::AtOnce)
@@ -143,27 +199,15 @@ impl Demand {
         self
     }
 
-    /// The last moment at which it still helps to be served, seen from `now`; `None` if it waits as long as it takes.
-    /// For limiters outside this crate.
+    /// The last moment at which the demand may be served if it is made at `now`; `None` if it waits as long as it takes.
+    /// For authors of limiters.
     #[must_use]
     pub fn deadline(self, now: Moment) -> Option<Moment> {
         let deadline = self.patience.deadline(now);
         deadline.is_known().then_some(deadline)
     }
 
-    /// Of which class it is.
-    #[must_use]
-    pub const fn class(self) -> Priority {
-        self.priority
-    }
-
-    /// How many permits are asked for.
-    #[must_use]
-    pub const fn cost(self) -> u32 {
-        self.cost
-    }
-
-    /// What it counts against the bound of a queue: nobody waits for free.
+    /// What the demand counts against the bound of a queue: at least 1.
     pub(crate) fn weight(self) -> u64 {
         u64::from(self.cost.max(1))
     }

@@ -41,7 +41,7 @@ impl Grant {
     #[must_use]
     pub const fn of(demand: Demand) -> Self {
         Self {
-            cost: demand.cost(),
+            cost: demand.cost,
             taken: Moment::ORIGIN,
             priority: demand.priority,
             timed: false,

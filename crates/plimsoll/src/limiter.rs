@@ -57,7 +57,7 @@ pub(crate) use parts::{Kind, Part, Several};
 ///
 /// impl Limiter for Connections {
 ///     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-///         let take = |used: u32| used.checked_add(demand.cost()).filter(|sum| *sum <= self.limit);
+///         let take = |used: u32| used.checked_add(demand.cost).filter(|sum| *sum <= self.limit);
 ///         match self.used.0.fetch_update(SeqCst, SeqCst, take) {
 ///             Ok(_) => Ok(Permit::shared(self.used.clone(), Grant::of(demand), true)),
 ///             Err(used) => Err(Denied::new(Reason::Exhausted).with_limit(self.limit, self.limit - used)),
@@ -126,7 +126,7 @@ pub trait Limiter: Send + Sync {
     /// The refusal it would answer.
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
         let seen = self.snapshot();
-        let cost = u64::from(demand.cost());
+        let cost = u64::from(demand.cost);
         if cost.max(1) <= seen.available {
             return Ok(());
         }

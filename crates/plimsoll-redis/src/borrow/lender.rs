@@ -91,7 +91,7 @@ impl Lender {
 
     /// What `attempt` would answer; `None` if that is not known here.
     pub(crate) fn estimate(&self, key: &[u8], demand: Demand) -> Option<Result<(), Denied>> {
-        let (now, cost) = (self.clock.precise_now(), demand.cost());
+        let (now, cost) = (self.clock.precise_now(), demand.cost);
         let look = |stock: &mut Stock| {
             if stock.held(now) >= cost.max(1) {
                 return Some(Ok(()));

@@ -129,7 +129,7 @@ impl Inner {
             return Err(self.unknown());
         }
         if let Some(lender) = &self.lender {
-            match lender.attempt(key, demand.cost()) {
+            match lender.attempt(key, demand.cost) {
                 Known::Granted(tag, standing) => {
                     let permit = self.permit(key, demand, standing, Origin::Stock(tag));
                     return self.counted(Ok(permit));
@@ -182,7 +182,7 @@ impl Inner {
     ) -> Result<Result<Permit<'static>, Denied>, StoreError> {
         let asked = self.clock.precise_now();
         if let Some(lender) = &self.lender {
-            match lender.take(key, demand.cost()).await? {
+            match lender.take(key, demand.cost).await? {
                 Taken::Granted(tag, standing) => {
                     return Ok(Ok(self.permit(key, demand, standing, Origin::Stock(tag))));
                 }
@@ -190,10 +190,10 @@ impl Inner {
                 Taken::AskStore => {}
             }
         }
-        let decision = UndoOnDrop::new(&self.limiter, key, demand.cost()).await?;
+        let decision = UndoOnDrop::new(&self.limiter, key, demand.cost).await?;
         let answer = decision.into_result();
         if let (Some(lender), Err(denied)) = (&self.lender, &answer) {
-            lender.learn(key, asked, demand.cost(), denied);
+            lender.learn(key, asked, demand.cost, denied);
         }
         Ok(answer.map(|permit| {
             let standing = Some(permit.standing());
@@ -224,9 +224,9 @@ impl Inner {
 
     fn grant(&self, demand: Demand) -> Grant {
         Grant {
-            cost: demand.cost(),
+            cost: demand.cost,
             taken: self.clock.now(),
-            priority: demand.class(),
+            priority: demand.priority,
             timed: false,
         }
     }

@@ -56,7 +56,7 @@ impl<T> Slot<T> {
     ///
     /// The item, if it costs more than was reserved, or the channel is closed.
     pub fn send(self, item: T) -> Result<(), SendError<T>> {
-        let (cost, room) = ((self.cost)(&item).cost(), self.room());
+        let (cost, room) = ((self.cost)(&item).cost, self.room());
         if cost > room {
             let denied = Denied::new(Reason::TooLarge).with_limit(room, room);
             return Err(SendError::Full(item, denied));

@@ -192,7 +192,7 @@ impl Subject<Policies> for ByPolicy {
         held.permit = Some(Permit::spent(Grant {
             cost: 1,
             taken: Moment::ORIGIN,
-            priority: demand.class(),
+            priority: demand.priority,
             timed: false,
         }));
         Ask::Pass

@@ -41,9 +41,9 @@ impl Store {
         let lease = LeaseState::new(leases.len() as u64);
         leases.push(lease.clone());
         let grant = Grant {
-            cost: demand.cost(),
+            cost: demand.cost,
             taken: Moment::ORIGIN,
-            priority: demand.class(),
+            priority: demand.priority,
             timed: false,
         };
         Permit::shared(Arc::new(Leased(lease)), grant, true)

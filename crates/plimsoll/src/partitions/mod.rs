@@ -177,7 +177,7 @@ impl<R: Rule> Part<R> {
 
     fn claim(&self, demand: Demand) -> Result<Claim<'_, R>, Denied> {
         let gate = &self.shared.gate;
-        let (now, limit, cost) = (gate.now(), gate.limit(), demand.cost());
+        let (now, limit, cost) = (gate.now(), gate.limit(), demand.cost);
         // What is above the limit is for the gate to refuse.
         let claimed = if cost > limit {
             Ok(0)
@@ -277,7 +277,7 @@ impl<R: Rule> Limiter for Partition<R> {
         let gate = &part.shared.gate;
         let (now, limit) = (gate.now(), gate.limit());
         let available = lock(&part.shared.shares).available(part.index, limit, now);
-        if demand.cost() <= limit && demand.weight() > available {
+        if demand.cost <= limit && demand.weight() > available {
             return Err(part.exhausted(limit, available, now));
         }
         gate.estimate(demand)

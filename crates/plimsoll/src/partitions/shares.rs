@@ -75,7 +75,7 @@ impl Shares {
         if wanted > allowed {
             return Err(allowed.saturating_sub(part.in_use));
         }
-        part.in_use += u64::from(demand.cost());
+        part.in_use += u64::from(demand.cost);
         Ok(())
     }
 

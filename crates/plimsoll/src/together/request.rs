@@ -258,10 +258,10 @@ where
         let so_far = SoFar(held);
         self.hold(taken, so_far.0);
         for (index, like) in stores.zip(likes) {
-            let Some(cost) = self.demand(index).map(Demand::cost) else {
+            let Some(cost) = self.demand(index).map(|demand| demand.cost) else {
                 continue;
             };
-            let demand = like.for_cost(cost);
+            let demand = like.cost(cost);
             match self.member(index).limiter().acquire(demand).await {
                 Ok(permit) => so_far.0.push(permit),
                 Err(denied) => return Err(refuse(self, index, denied)),

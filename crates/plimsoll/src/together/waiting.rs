@@ -206,7 +206,7 @@ impl Waiting {
             let (limiter, index) = (request.member(leaf).limiter(), request.ask_of(leaf));
             let demand = request
                 .demand(leaf)
-                .map_or(like, |demand| like.for_cost(demand.cost()));
+                .map_or(like, |demand| like.cost(demand.cost));
             let acquire = asking.get_or_insert_with(|| limiter.acquire(demand));
             let answer = ready!(Pin::new(acquire).poll(cx));
             *asking = None;
@@ -287,7 +287,7 @@ impl<'a, C: Fn(usize) -> Option<u32> + Copy> Request<'a, usize, C> {
             let mut permit = Some(permit.into_owned());
             let mut uses = self.group.uses_of(leaf).peekable();
             while let Some((of, times)) = uses.next() {
-                let cost = self.asks[of].demand.cost().saturating_mul(times);
+                let cost = self.asks[of].demand.cost.saturating_mul(times);
                 let part = match uses.peek() {
                     Some(_) => permit.as_mut().and_then(|permit| permit.split(cost)),
                     None => permit.take(),

@@ -39,9 +39,9 @@ impl PerKey<str> for Elsewhere {
                 return Poll::Pending;
             }
             Poll::Ready(Ok(Permit::spent(Grant {
-                cost: demand.cost(),
+                cost: demand.cost,
                 taken: Moment::ORIGIN,
-                priority: demand.class(),
+                priority: demand.priority,
                 timed: false,
             })))
         }))
