@@ -127,7 +127,7 @@ impl Keeper {
     }
 }
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 impl Keeper {
     /// Wakes the thread, as the end of its sleep would.
     pub(super) fn wake(&self) {
