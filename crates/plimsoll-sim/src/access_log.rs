@@ -8,8 +8,8 @@ use plimsoll_spec::FileError;
 use plimsoll_spec::{Place, Problem, quote};
 use rand::RngExt;
 
+use crate::chance::{Chance, generator};
 use crate::num::NANOS;
-use crate::traffic::{Chance, generator};
 
 /// How servers write the moment of a request between brackets.
 const COMMON: &str = "%d/%b/%Y:%H:%M:%S %z";

@@ -1,10 +1,11 @@
 use rand_pcg::Pcg64Mcg;
 
 use crate::Simulation;
+use crate::chance::{Chance, generator};
 use crate::class::Class;
 use crate::num::{index, whole};
 use crate::simulation::Clients;
-use crate::traffic::{Chance, Classes, generator};
+use crate::traffic::Classes;
 
 /// Clients that ask, wait for the answer, think, and ask again: the slower the answers, the less they ask.
 pub(crate) struct ClosedLoop {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod access_log;
+mod chance;
 mod class;
 mod closed_loop;
 mod compare;
@@ -9,6 +10,7 @@ mod events;
 mod expect;
 mod num;
 mod pauses;
+mod phase;
 mod plot;
 mod profile;
 mod read;
@@ -28,10 +30,11 @@ pub use access_log::AccessLog;
 pub use compare::{Compared, Comparison, Fared};
 pub use contender::{Contender, UnknownLimit};
 pub use expect::Checked;
+pub use phase::Phase;
 pub use plot::{PlotError, plot_file, plot_png, plot_svg};
 pub use record::Run;
 pub use report::{JsonReport, json, text};
 pub use second::{Counts, Second};
-pub use simulation::{Phase, Simulation};
+pub use simulation::Simulation;
 pub use summary::Summary;
 pub use world::{run, run_watched};

@@ -2,9 +2,9 @@ use std::collections::VecDeque;
 
 use rand_pcg::Pcg64Mcg;
 
+use crate::chance::{Chance, generator};
 use crate::num::{whole, whole32};
 use crate::simulation::ServerModel;
-use crate::traffic::{Chance, generator};
 
 /// Workers, and an unlimited queue before them, first come, first served. It never learns that a client has given
 /// up, so it does work that nobody waits for any more: that is what makes overload collapse.

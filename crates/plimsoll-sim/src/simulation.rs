@@ -6,8 +6,9 @@ use plimsoll::Queue;
 use crate::access_log::AccessLog;
 use crate::contender::Contender;
 use crate::expect::Expectation;
-use crate::num::{NANOS, index, seconds};
+use crate::num::{NANOS, index};
 use crate::pauses::Pauses;
+use crate::phase::Phase;
 use crate::profile::Profile;
 use crate::work::Work;
 
@@ -86,16 +87,6 @@ pub(crate) struct ServerModel {
     /// By how much service slows down for each multiple of the workers that is in flight above them.
     pub(crate) contention: f64,
     pub(crate) pauses: Option<Pauses>,
-}
-
-/// A stretch of time that is summed up on its own.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Phase {
-    pub(crate) name: String,
-    /// The first second.
-    pub(crate) from: u64,
-    /// The second after the last.
-    pub(crate) to: u64,
 }
 
 impl Simulation {
@@ -177,24 +168,5 @@ impl Traffic {
     pub(crate) fn peak(&self) -> f64 {
         let burst = self.bursts.map_or(0.0, |bursts| bursts.rate);
         self.rate.peak().max(burst)
-    }
-}
-
-impl Phase {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// When it begins and ends, in seconds from the start.
-    #[must_use]
-    pub fn span(&self) -> (f64, f64) {
-        (seconds(self.from * NANOS), seconds(self.to * NANOS))
-    }
-
-    /// The seconds of it, as indices.
-    pub(crate) fn range(&self) -> std::ops::Range<usize> {
-        index(self.from)..index(self.to)
     }
 }

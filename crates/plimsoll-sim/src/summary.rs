@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::class::CLASSES;
 use crate::num::millis;
+use crate::phase::Phase;
 use crate::second::{Counts, Second};
-use crate::simulation::Phase;
 
 /// What a phase came to, for one run or as the mean of several.
 ///

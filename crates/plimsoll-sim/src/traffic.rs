@@ -1,25 +1,11 @@
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
 
 use crate::Simulation;
+use crate::chance::{Chance, generator};
 use crate::class::{CLASSES, Class, NORMAL};
 use crate::num::{NANOS, whole};
-
-/// The generators of a run. Each kind of chance has its own, so that what one limit makes of its traffic does not
-/// change the traffic of the next.
-pub(crate) fn generator(seed: u64, kind: Chance) -> Pcg64Mcg {
-    Pcg64Mcg::seed_from_u64(seed.wrapping_add(kind as u64))
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Chance {
-    Arrivals = 0,
-    Service = 1000,
-    Retries = 2000,
-    Thinking = 3000,
-    Classes = 4000,
-}
 
 /// The arrivals of the open loop: a Poisson process whose rate changes, by thinning one of the greatest rate.
 pub(crate) struct Arrivals<'s> {

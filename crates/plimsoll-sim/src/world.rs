@@ -4,6 +4,7 @@ use plimsoll::{Demand, ManualClock, Moment, Permit};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
+use crate::chance::{Chance, generator};
 use crate::class::{CLASSES, Class};
 use crate::closed_loop::{ClosedLoop, Turn};
 use crate::events::Events;
@@ -12,7 +13,7 @@ use crate::record::{Gauges, Recorder, Run};
 use crate::room::Room;
 use crate::server::{Begun, Server};
 use crate::subject::{Answer, Subject};
-use crate::traffic::{Arrivals, Chance, generator};
+use crate::traffic::Arrivals;
 use crate::{Contender, Simulation};
 
 /// One request of a client, through all its tries.

@@ -5,7 +5,7 @@ use plimsoll_spec::{Fields, Node, Problem, Read, Value, label};
 
 use super::traffic::class;
 use crate::expect::{Expectation, METRICS, Metric, Plain, RELATIONS, Relation, Unit};
-use crate::simulation::Phase;
+use crate::phase::Phase;
 
 /// A map of phases to what must hold of them.
 pub(super) fn expectations(node: &Node, phases: &[Phase]) -> Read<Vec<Expectation>> {

@@ -15,8 +15,9 @@ use plimsoll_spec::{
 
 use crate::contender::Contender;
 use crate::num::NANOS;
+use crate::phase::Phase;
 use crate::profile::Profile;
-use crate::simulation::{Phase, Simulation, WaitingRoom};
+use crate::simulation::{Simulation, WaitingRoom};
 
 const WHAT: &str = "a simulation: a map with a `name`";
 const KNOWN: [&str; 18] = [
