@@ -88,10 +88,48 @@ pub struct KeyGate {
     pub(crate) lease: Box<dyn KeyLease>,
 }
 
+impl KeyGate {
+    /// The same gate of a limit that another may replace while somebody waits: `watch` tells.
+    #[must_use]
+    pub fn watched(self, watch: impl WatchReplaced + 'static) -> Self {
+        let Self { gate, lease } = self;
+        let lease = Box::new(Watched { lease, watch });
+        Self { gate, lease }
+    }
+}
+
+/// Tells whether another limit has replaced the one that a [`KeyGate`] is of. Whoever waits asks again then, and keeps
+/// its age and its deadline.
+pub trait WatchReplaced: Send + Sync {
+    /// Whether that has happened. If not, `waker` is woken when it does.
+    fn is_replaced(&self, waker: &Waker) -> bool;
+}
+
 /// What ends when the gate of a key is no longer used outside its table.
 pub(crate) trait KeyLease: Send + Sync {
     /// A permit of the key for what its gate granted.
     fn permit(&self, grant: Grant, era: Era) -> Permit<'static>;
+
+    /// See [`WatchReplaced::is_replaced`].
+    fn is_replaced(&self, waker: &Waker) -> bool {
+        let _ = waker;
+        false
+    }
+}
+
+struct Watched<W> {
+    lease: Box<dyn KeyLease>,
+    watch: W,
+}
+
+impl<W: WatchReplaced> KeyLease for Watched<W> {
+    fn permit(&self, grant: Grant, era: Era) -> Permit<'static> {
+        self.lease.permit(grant, era)
+    }
+
+    fn is_replaced(&self, waker: &Waker) -> bool {
+        self.watch.is_replaced(waker)
+    }
 }
 
 impl std::fmt::Debug for KeyGate {

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use plimsoll::together::KeyGate;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Outcome, PerKey, Permit, Rule,
     Snapshot, Standing,
@@ -8,6 +9,7 @@ use plimsoll::{
 use plimsoll_kinds::LimiterKind;
 
 use super::key_text::with_text;
+use super::replaced::Watch;
 use super::slot::Slot;
 use super::waiting::Wait;
 
@@ -215,6 +217,25 @@ impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
         self.slot.latest().keys.is_remote()
     }
 
+    fn undoes_exactly(&self) -> bool {
+        self.slot.latest().keys.undoes_exactly()
+    }
+
+    fn has_queue(&self) -> bool {
+        self.slot.latest().keys.has_queue()
+    }
+
+    fn key_gate(&self, key: &Q) -> Option<Result<KeyGate, Denied>> {
+        with_text(key, |key| match self.slot.current() {
+            Ok(generation) => {
+                let gate = generation.keys.key_gate(key)?;
+                let watch = Watch::new(Arc::clone(&self.slot), generation);
+                Some(gate.map(|gate| gate.watched(watch)))
+            }
+            Err(denied) => Some(Err(denied)),
+        })
+    }
+
     fn name(&self) -> Option<&str> {
         Some(Self::name(self))
     }
@@ -277,6 +298,18 @@ impl<R: Rule + Clone> PerKey<str> for InMemory<R> {
 
     fn promise(&self) -> Standing {
         self.keyed.promise()
+    }
+
+    fn undoes_exactly(&self) -> bool {
+        PerKey::<str>::undoes_exactly(&self.keyed)
+    }
+
+    fn has_queue(&self) -> bool {
+        PerKey::<str>::has_queue(&self.keyed)
+    }
+
+    fn key_gate(&self, key: &str) -> Option<Result<KeyGate, Denied>> {
+        self.keyed.key_gate(key)
     }
 
     fn name(&self) -> Option<&str> {

@@ -9,6 +9,7 @@ mod generation;
 mod handle;
 mod key_text;
 mod keyed;
+mod replaced;
 mod reserved;
 mod set;
 mod slot;

@@ -11,6 +11,7 @@ use plimsoll::{
 use super::carry::{carry, interned};
 use super::change::Change;
 use super::generation::{Generation, lock};
+use super::replaced::{Watchers, drain};
 use super::waiting::{self, Waiters};
 use crate::check::Definition;
 
@@ -27,6 +28,7 @@ pub(super) struct Slot {
     indirect: AtomicBool,
     now: RwLock<Now>,
     pub(super) waiters: Waiters,
+    pub(super) watchers: Watchers,
     outs: Mutex<Outs>,
 }
 
@@ -95,6 +97,7 @@ impl Slot {
                 before: (0, 0),
             }),
             waiters: Waiters::default(),
+            watchers: Watchers::default(),
             outs: Mutex::default(),
         });
         let _ = first.slot.set(Arc::downgrade(&slot));
@@ -201,6 +204,7 @@ impl Slot {
         let denied = Denied::new(Reason::Closed).with_limiter(now.name);
         drop(now);
         wake(waiting::refuse_all(&self.waiters, &denied));
+        self.wake_watchers();
     }
 
     /// The file knows it again.
@@ -272,6 +276,12 @@ impl Slot {
         drop(now);
         settle();
         wake(wakers);
+        self.wake_watchers();
+    }
+
+    /// Wakes those who wait for a key of the one that stood here, to ask again.
+    fn wake_watchers(&self) {
+        drain(&self.watchers).for_each(Waker::wake);
     }
 
     /// Has `next` count what is out of those before it. Returns what the one before it held for that.

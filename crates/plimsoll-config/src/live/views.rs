@@ -7,6 +7,8 @@ use plimsoll::{
     Reservation, Shareable, Snapshot, Source, Standing,
 };
 
+use plimsoll::together::may_wait;
+
 use super::keyed::Keys;
 
 /// The key of those who have none.
@@ -58,6 +60,10 @@ impl PerKey<str> for SameForAll {
 
     fn is_remote(&self) -> bool {
         self.0.is_remote()
+    }
+
+    fn has_queue(&self) -> bool {
+        may_wait(&*self.0)
     }
 
     fn name(&self) -> Option<&str> {

@@ -1,6 +1,7 @@
 //! Limiters that are asked together, prepared once.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use super::Request;
 use super::asks::{Ask, Asked};
@@ -261,6 +262,12 @@ impl<U: Copy + PartialEq> Group<U> {
 
     pub(super) fn local(&self) -> usize {
         self.local
+    }
+
+    /// Whether another limit has replaced that of a member. If not, `waker` is woken when one does.
+    pub(super) fn is_outdated(&self, waker: &Waker) -> bool {
+        let leases = self.members.iter().filter_map(|it| it.lease.as_ref());
+        leases.fold(false, |any, lease| lease.is_replaced(waker) || any)
     }
 
     /// What a member is there for, and how many times its cost is asked for.

@@ -63,10 +63,12 @@
 //! A request waits in the queue of each member that has refused it, with one age and one deadline, and holds nothing. It
 //! is served when all of them have room at once. Where it is at the front of a queue, room is reserved for it if it is the
 //! oldest request there that waits for several limiters; all gates agree on which is the oldest, so that one is served.
+//! If another limit replaces the one that a key was asked of, the request asks that one, with the same age and deadline.
 
 mod asks;
 mod attempt;
 mod group;
+mod left;
 mod others;
 mod permits;
 mod refusal;
@@ -78,11 +80,13 @@ mod wait;
 mod waiting;
 
 pub use crate::blocking::wait as block_on;
+pub use crate::joint::{KeyGate, WatchReplaced};
 pub use crate::limiter::Parts;
 pub use asks::{Ask, AskKey, Key, may_wait};
 pub(crate) use attempt::{Taken, attempt};
 pub use group::Group;
 pub(crate) use group::One;
+use left::Left;
 pub use permits::Permits;
 pub(crate) use refusal::unexplained;
 use refusal::{estimate, refuse, too_large};
@@ -90,7 +94,7 @@ pub use request::{Refuser, Request};
 pub use reserve::Reserved;
 use reserve::reserve;
 use set::Set;
-use wait::{Left, Wait};
+use wait::Wait;
 pub use waiting::{Refused, Waiting};
 
 use crate::{Demand, Denied, Moment};

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use super::asks::Ask;
+use super::asks::{Ask, Asked};
 use super::{
     Group, Left, List, One, Permits, Reserved, Taken, Wait, attempt, estimate, refuse, reserve,
     unexplained,
@@ -127,6 +127,13 @@ where
     }
 
     fn name_refusal(self, index: usize, denied: Denied) -> Denied {
+        // A limit of which a gate was made for a key may be called otherwise by now.
+        if let Asked::Key(key) = self.member(index).limiter()
+            && self.member(index).gate().is_some()
+            && let Some(name) = key.name().filter(|name| denied.limiter() != Some(*name))
+        {
+            return denied.with_limiter(name);
+        }
         let name = self.group.uses.get(index).and_then(|uses| uses.name);
         match name.or(self.group.name) {
             Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),

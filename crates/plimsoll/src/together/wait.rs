@@ -16,14 +16,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::attempt::{Moments, Taken};
+use super::left::{Left, Progress};
 use super::refusal::look;
 use super::transaction::{Transaction, Verdict};
 use super::{List, Set, refuse, too_large};
-use crate::demand::Patience;
 use crate::joint::{self, Joint};
 use crate::queue::{Age, Since, Ticket};
 use crate::unwind::isolated;
-use crate::{Acquire, Clock, Demand, Denied, Moment, Reason};
+use crate::{Acquire, Clock, Denied, Moment, Reason};
 
 /// So often in a row it tries before others get a chance to run.
 const TRIES: usize = 16;
@@ -90,79 +90,50 @@ impl Slots {
     }
 }
 
-/// The time a demand has left when its wait begins: the same on every clock.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Left {
-    /// It is over.
-    Nothing,
-    Span(Duration),
-    Unlimited,
-}
-
-impl Left {
-    /// At a moment of the clock to which the demand refers.
-    pub(crate) fn at(demand: Demand, now: Moment) -> Self {
-        match demand.patience {
-            Patience::Unlimited => Self::Unlimited,
-            Patience::AtOnce => Self::Span(Duration::ZERO),
-            Patience::Within(span) => Self::Span(span),
-            Patience::Until(deadline) if deadline < now => Self::Nothing,
-            Patience::Until(deadline) if deadline.is_known() => Self::Span(deadline.since(now)),
-            Patience::Until(_) => Self::Unlimited,
-        }
-    }
-
-    /// When it is over, on a clock that shows `now`.
-    pub(crate) fn deadline(self, now: Moment) -> Moment {
-        match self {
-            Self::Unlimited => Moment::NEVER,
-            Self::Span(span) => now.plus(span),
-            Self::Nothing => now,
-        }
-    }
-
-    /// The same demand, with the deadline as a moment of a clock that shows `now`.
-    pub(crate) fn of(self, demand: Demand, now: Moment) -> Demand {
-        match self {
-            Self::Unlimited => Demand {
-                patience: Patience::Unlimited,
-                ..demand
-            },
-            _ => demand.until(self.deadline(now)),
-        }
-    }
-
-    pub(super) fn is_less_than(self, wait: Option<Duration>) -> bool {
-        match self {
-            Self::Unlimited => false,
-            Self::Span(span) => wait.is_some_and(|wait| wait > span),
-            Self::Nothing => true,
-        }
-    }
-}
-
 impl Wait {
     /// Begins to wait, for a request that was refused by `refuser`.
     pub(crate) fn start<'a>(list: impl List<'a>, refuser: usize) -> Result<Self, Denied> {
+        Self::start_as(list, refuser, next_age(), |_| None)
+    }
+
+    /// Goes on waiting in another list, of which `progress` says how far the wait for each member has come.
+    pub(crate) fn continue_in<'a>(
+        &self,
+        list: impl List<'a>,
+        refuser: usize,
+        progress: impl Fn(usize) -> Option<Progress>,
+    ) -> Result<Self, Denied> {
+        Self::start_as(list, refuser, self.age, progress)
+    }
+
+    fn start_as<'a>(
+        list: impl List<'a>,
+        refuser: usize,
+        age: Age,
+        progress: impl Fn(usize) -> Option<Progress>,
+    ) -> Result<Self, Denied> {
         if let Some((index, denied)) = too_large(list) {
             return Err(refuse(list, index, denied));
         }
         let moments = Moments::now(list, Clock::precise_now);
         let first = (0..list.local()).find(|&index| list.cost(index).is_some());
         let left = Left::at(list.like(), moments.of(first.unwrap_or(0)));
-        let left = |index| list.own_left(index, moments.of(index)).unwrap_or(left);
+        let left = |index| match progress(index) {
+            Some(progress) => progress.left,
+            None => list.own_left(index, moments.of(index)).unwrap_or(left),
+        };
         refuse_in_vain(list, refuser, left)?;
         let mut slots = Slots::new(list.local());
         for index in 0..list.local() {
-            let since = moments.of(index);
+            let now = moments.of(index);
             *slots.get_mut(index) = Slot {
-                since,
-                deadline: left(index).deadline(since),
+                since: progress(index).map_or(now, |progress| progress.began(now)),
+                deadline: left(index).deadline(now),
                 place: None,
             };
         }
         let mut wait = Self {
-            age: next_age(),
+            age,
             slots,
             other: None,
         };
@@ -174,6 +145,16 @@ impl Wait {
     pub(crate) fn waited<'a>(&self, list: impl List<'a>, index: usize) -> Duration {
         let now = list.member(index).clock().precise_now();
         now.since(self.slots.get(index).since)
+    }
+
+    /// How far the wait for one has come.
+    pub(crate) fn progress<'a>(&self, list: impl List<'a>, index: usize) -> Progress {
+        let slot = self.slots.get(index);
+        let now = list.member(index).clock().precise_now();
+        Progress {
+            waited: now.since(slot.since),
+            left: Left::until(slot.deadline, now),
+        }
     }
 
     pub(crate) fn poll<'a>(

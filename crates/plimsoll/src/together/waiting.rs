@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::asks::{Ask, Asked};
-use super::wait::Left;
+use super::left::{Left, Progress};
 use super::{Group, List, Permits, Request, Taken, Wait, attempt, refuse, unexplained};
 use crate::limiter::Kind;
 use crate::limiter::LimiterExt;
@@ -132,12 +132,29 @@ impl Waiting {
     pub fn start(asks: &[Ask<'_>]) -> Result<Self, Refused> {
         let refused = |(index, denied)| Refused { index, denied };
         let group = Group::of_asks(asks).map_err(refused)?;
+        Self::start_in(group, asks, None)
+    }
+
+    /// Takes from all, or waits: after another wait in `before`, as one that has waited since that began.
+    fn start_in(
+        group: Group<usize>,
+        asks: &[Ask<'_>],
+        before: Option<&Self>,
+    ) -> Result<Self, Refused> {
         let request = group.ask_each(asks);
-        let stores = (request.local()..request.len()).map(|leaf| request.store_demand(leaf));
+        let progress = |leaf| before?.progress(asks, request.ask_of(leaf));
+        let stores = (request.local()..request.len()).map(|leaf| {
+            let before = before.and_then(|before| before.store_demand(request.ask_of(leaf)));
+            before.unwrap_or_else(|| request.store_demand(leaf, progress(leaf)))
+        });
         let stores = stores.collect();
+        let start = |leaf| match before.and_then(|before| before.wait.as_ref()) {
+            Some((wait, _)) => wait.continue_in(request, leaf, progress),
+            None => Wait::start(request, leaf),
+        };
         let (wait, permits) = match attempt(request, false) {
             Ok(taken) => (None, request.each(taken)),
-            Err((leaf, _)) => match Wait::start(request, leaf) {
+            Err((leaf, _)) => match start(leaf) {
                 Ok(wait) => (Some((wait, leaf)), Vec::new()),
                 Err(denied) => {
                     let index = request.ask_of(leaf);
@@ -154,6 +171,24 @@ impl Waiting {
             asking: None,
             next,
         })
+    }
+
+    /// How far the wait for one of `asks` has come.
+    fn progress(&self, asks: &[Ask<'_>], index: usize) -> Option<Progress> {
+        let (wait, _) = self.wait.as_ref()?;
+        let leaf = self.leaf_of(index).filter(|leaf| *leaf < self.next)?;
+        Some(wait.progress(self.group.ask_each(asks), leaf))
+    }
+
+    /// How a member in a store is to be asked.
+    fn store_demand(&self, index: usize) -> Option<Demand> {
+        let store = self.leaf_of(index)?.checked_sub(self.group.local())?;
+        self.stores.get(store).copied()
+    }
+
+    fn leaf_of(&self, index: usize) -> Option<usize> {
+        let mut leaves = 0..self.group.uses.len();
+        leaves.find(|&leaf| self.group.uses_of(leaf).any(|(of, _)| of == index))
     }
 
     /// Whether it waits in a queue, and not only for a store.
@@ -181,6 +216,13 @@ impl Waiting {
         asks: &[Ask<'_>],
         cx: &mut Context<'_>,
     ) -> Poll<Result<Vec<Option<Permit<'static>>>, Refused>> {
+        while self.wait.is_some() && self.group.is_outdated(cx.waker()) {
+            // The old places are given up when the new ones are taken.
+            *self = match Group::of_asks(asks) {
+                Ok(group) => Self::start_in(group, asks, Some(self))?,
+                Err((index, denied)) => return Poll::Ready(Err(Refused { index, denied })),
+            };
+        }
         let Self {
             wait,
             group,
@@ -267,13 +309,14 @@ impl<'a, C: Fn(usize) -> Option<u32> + Copy> Request<'a, usize, C> {
     }
 
     /// How a member in a store is asked, by its own clock from now on.
-    fn store_demand(self, leaf: usize) -> Demand {
+    fn store_demand(self, leaf: usize, progress: Option<Progress>) -> Demand {
         let demand = self.asks[self.ask_of(leaf)].demand;
         if demand.is_at_once() {
             return demand;
         }
         let now = self.member(leaf).clock().precise_now();
-        Left::at(demand, now).of(demand, now)
+        let left = progress.map_or_else(|| Left::at(demand, now), |progress| progress.left);
+        left.of(demand, now)
     }
 
     /// One permit for each that asks, of what was taken.

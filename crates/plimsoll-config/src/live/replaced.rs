@@ -1,0 +1,56 @@
+//! Those who wait for a key of a limit in a queue of its own gate, and learn when another limit replaces that.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+use plimsoll::together::WatchReplaced;
+
+use super::generation::{Generation, lock};
+use super::slot::Slot;
+
+/// Whom to wake when another limiter comes to stand behind a name.
+pub(super) type Watchers = Mutex<BTreeMap<u64, Waker>>;
+
+/// Tells whether another limiter stands behind a name than did before.
+pub(super) struct Watch {
+    slot: Arc<Slot>,
+    generation: Arc<Generation>,
+    number: u64,
+}
+
+impl Watch {
+    pub(super) fn new(slot: Arc<Slot>, generation: Arc<Generation>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            slot,
+            generation,
+            number,
+        }
+    }
+}
+
+impl WatchReplaced for Watch {
+    fn is_replaced(&self, waker: &Waker) -> bool {
+        // Before it is looked: whoever replaces it afterwards finds the waker.
+        let before = lock(&self.slot.watchers).insert(self.number, waker.clone());
+        // Not behind the lock: what a waker drops may drop another of these.
+        drop(before);
+        let current = self.slot.current();
+        !current.is_ok_and(|current| Arc::ptr_eq(&current, &self.generation))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let waker = lock(&self.slot.watchers).remove(&self.number);
+        drop(waker);
+    }
+}
+
+/// Takes all of them out.
+pub(super) fn drain(watchers: &Watchers) -> impl Iterator<Item = Waker> + use<> {
+    std::mem::take(&mut *lock(watchers)).into_values()
+}
