@@ -34,7 +34,9 @@ impl Limiter for All {
     /// That of the member which has the least left.
     fn standing(&self) -> Standing {
         let members = self.members.limiters.iter().map(|member| member.standing());
-        let least = members.min_by_key(|it| (it.remaining.is_none(), it.remaining, it.limit));
+        // Of what a store has to be asked about, at most the whole limit remains.
+        let at_most = |it: &Standing| it.remaining.or((it.limit > 0).then_some(it.limit));
+        let least = members.min_by_key(|it| (at_most(it).is_none(), at_most(it), it.limit));
         least.unwrap_or_default()
     }
 
