@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use plimsoll::together::{Ask as AskLimiter, Waiting};
-use plimsoll::{Demand, Denied, Permit, Priority};
+use plimsoll::{Demand, Denied, Permit, Priority, Reason};
 
 use super::limits::{Admission, Ask, Asked, How, Limits, Note, Pending};
 use crate::Head;
@@ -97,6 +97,36 @@ impl WaitForAll {
 
 fn refused<L: Limits>(limits: &L, index: usize, denied: Denied, held: &mut L::Held) -> Admission {
     limits.note(&Note::Refused(&denied), held);
+    Admission::Refused(index, denied)
+}
+
+/// The refusal of a request by one of several limits. If they ask more of one limiter together than it ever has, that is
+/// not a matter of time.
+#[cold]
+pub(super) fn refused_together<L: Limits>(
+    limits: &L,
+    head: &Head<'_>,
+    priority: Priority,
+    held: &mut L::Held,
+    (index, denied): (usize, Denied),
+) -> Admission {
+    let demands = || (0..L::COUNT).map(|index| limits.at(index).demand(head, priority));
+    let costs = demands().flatten().map(|demand| u64::from(demand.cost));
+    if denied.reason() != Reason::Exhausted || costs.sum::<u64>() <= u64::from(denied.limit()) {
+        return Admission::Refused(index, denied);
+    }
+    for other in 0..L::COUNT {
+        let answer = limits.ask(other, head, How::Prepare, held);
+        if matches!(answer, Ask::Refused(_) | Ask::FindKey(_)) {
+            return Admission::Refused(index, denied);
+        }
+    }
+    let demands: Vec<_> = demands().collect();
+    let too_large = with_asks(limits, held, &demands, |asks, positions| {
+        let refused = AskLimiter::too_large_together(asks)?;
+        Some((positions[refused.index], refused.denied))
+    });
+    let (index, denied) = too_large.unwrap_or((index, denied));
     Admission::Refused(index, denied)
 }
 

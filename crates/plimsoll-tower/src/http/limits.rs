@@ -7,7 +7,7 @@ use std::pin::Pin;
 use plimsoll::together::AskKey;
 use plimsoll::{Acquire, Demand, Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
 
-use super::all::WaitForAll;
+use super::all::{WaitForAll, refused_together};
 use super::settle::Done;
 use crate::Head;
 use crate::answer::{Class, LimitStatus};
@@ -192,7 +192,13 @@ pub(super) fn ask_all<L: Limits>(
         let answer = match limits.ask(index, head, How::Take { priority, alone }, held) {
             Ask::Pass => continue,
             Ask::Store(acquire) => return Admission::Wait(Pending::One(index, acquire)),
-            Ask::Refused(denied) => Admission::Refused(index, denied),
+            Ask::Refused(denied) => {
+                limits.undo(held);
+                return match alone {
+                    true => Admission::Refused(index, denied),
+                    false => refused_together(limits, head, priority, held, (index, denied)),
+                };
+            }
             Ask::WaitAlone(acquire) => Admission::Wait(Pending::One(index, acquire)),
             Ask::FindKey(finding) => Admission::Wait(Pending::Key(index, finding)),
             Ask::Wait => {

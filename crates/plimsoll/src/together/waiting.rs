@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::asks::{Ask, Asked};
 use super::left::{Left, Progress};
+use super::refusal::look;
 use super::{Group, List, Permits, Request, Taken, Wait, attempt, refuse, unexplained};
 use crate::limiter::Kind;
 use crate::limiter::LimiterExt;
-use crate::{Acquire, Demand, Denied, Permit};
+use crate::{Acquire, Demand, Denied, Permit, Reason};
 
 /// Which of several refused, and why.
 #[derive(Clone, Debug)]
@@ -87,6 +88,26 @@ impl<'a> Ask<'a> {
     pub fn estimate_all(asks: &[Self]) -> Result<(), Denied> {
         let group = Group::of_asks(asks).map_err(|(_, denied)| denied)?;
         group.ask_each(asks).estimate()
+    }
+
+    /// The refusal of a limiter or key that several of `asks` ask for more than it ever has together. Takes nothing and
+    /// counts nothing.
+    #[must_use]
+    pub fn too_large_together(asks: &[Self]) -> Option<Refused> {
+        let is_key = |ask: &&Self| matches!(ask.of, Asked::Key(_));
+        let keys = asks.iter().filter(is_key).count();
+        if keys.max(asks.len() - keys) < 2 {
+            return None;
+        }
+        let group = Group::of_asks(asks).ok()?;
+        let request = group.ask_each(asks);
+        let mut shared = (0..request.local()).filter(|&leaf| group.uses_of(leaf).nth(1).is_some());
+        shared.find_map(|leaf| {
+            let denied = look(request.member(leaf), request.demand(leaf)?).err()?;
+            let denied = request.name_refusal(leaf, denied);
+            let index = request.ask_of(leaf);
+            (denied.reason() == Reason::TooLarge).then_some(Refused { index, denied })
+        })
     }
 
     /// Undoes permits that [`try_all`](Self::try_all) or [`Waiting`] granted for these.

@@ -80,8 +80,13 @@ fn a_refusal_leaves_no_trace_in_a_key() {
 #[test]
 fn costs_of_one_key_add_up_and_what_never_fits_is_too_large_at_once() {
     let time = ManualClock::new();
-    let table = keyed(Concurrency::new(3), &time);
-    let key = Key::new(&table, "red");
+    let waits = keyed(Concurrency::new(3), &time);
+    let builder = Keyed::builder(Concurrency::new(3)).clock(time.clock());
+    [waits, builder.build()].iter().for_each(costs_add_up);
+}
+
+fn costs_add_up(table: &Keyed<String, Concurrency>) {
+    let key = Key::new(table, "red");
     let mut held = Permits::new();
     Ask::try_all(&[Ask::key(&key, 1), Ask::key(&key, 2)], &mut held).unwrap();
     assert_eq!(held.len(), 2);
@@ -94,6 +99,12 @@ fn costs_of_one_key_add_up_and_what_never_fits_is_too_large_at_once() {
     assert_eq!(refused.denied.reason(), Reason::TooLarge);
     let refused = Waiting::start(&asks).unwrap_err();
     assert_eq!(refused.denied.reason(), Reason::TooLarge);
+    let refused = Ask::too_large_together(&asks).unwrap();
+    assert_eq!(
+        (refused.index, refused.denied.reason()),
+        (0, Reason::TooLarge)
+    );
+    assert!(Ask::too_large_together(&asks[..1]).is_none());
     assert_eq!(table.standing("red").remaining.unwrap(), 3);
 }
 

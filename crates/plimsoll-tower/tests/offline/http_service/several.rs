@@ -4,7 +4,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use plimsoll::{
-    Acquire, Concurrency, Gate, Keyed, Limiter, ManualClock, PerKey, Queue, Reason, TokenBucket,
+    Acquire, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, ManualClock, PerKey,
+    Queue, Reason, TokenBucket,
 };
 use plimsoll_tower::keys::{Address, Peer};
 use plimsoll_tower::{HttpLimitLayer, Refused, RequestLimit};
@@ -193,10 +194,14 @@ fn pairs_may_be_pairs_again() {
 /// back from it.
 #[test]
 fn limits_that_share_a_limiter_too_small_for_both_refuse() {
-    let gate = Gate::builder(Concurrency::new(1))
-        .queue(Queue::fifo(5))
-        .name("shared")
-        .build();
+    for queue in [None, Some(Queue::fifo(5))] {
+        let builder = Gate::builder(Concurrency::new(1)).name("shared");
+        let gate = queue.into_iter().fold(builder, GateBuilder::queue).build();
+        refuse_what_is_too_small_for_both(&gate);
+    }
+}
+
+fn refuse_what_is_too_small_for_both(gate: &Gate<Concurrency>) {
     let limit = || RequestLimit::new(gate.clone());
     let mut service = HttpLimitLayer::new(limit()).and(limit()).layer(OK);
     let refused = now(service.call(get("/"))).unwrap();
@@ -210,9 +215,40 @@ fn limits_that_share_a_limiter_too_small_for_both_refuse() {
     );
     let seen = gate.snapshot();
     assert_eq!((seen.in_use(), seen.waiters()), (0, 0));
+    // While another uses it, too.
+    let busy = gate.try_acquire(1).unwrap();
+    assert_eq!(now(service.call(get("/"))).unwrap().status(), 413);
+    drop(busy);
     // There is enough for both.
     gate.resize(2).unwrap();
     assert_eq!(now(service.call(get("/"))).unwrap().status(), 200);
+}
+
+#[test]
+fn limits_that_share_a_key_too_small_for_both_refuse() {
+    for queue in [None, Some(Queue::fifo(5))] {
+        let builder = Keyed::builder(Concurrency::new(1)).name("shared");
+        let builder = queue.into_iter().fold(builder, KeyedBuilder::queue);
+        let keyed: Keyed<Address, _> = builder.build();
+        let limit = || RequestLimit::by_key(keyed.clone(), Peer::new());
+        let mut service = HttpLimitLayer::new(limit()).and(limit()).layer(OK);
+        let refused = now(service.call(from(PEER))).unwrap();
+        let denied = &refused.extensions().get::<Refused>().unwrap().0;
+        assert_eq!(denied.limiter(), Some("shared"));
+        assert_eq!(denied.reason(), Reason::TooLarge);
+        assert_eq!(keyed.snapshot().in_use(), 0);
+        // One that is alone is refused for a time.
+        let mut service = HttpLimitLayer::new(limit())
+            .and(RequestLimit::new(Gate::new(Concurrency::new(5))))
+            .layer(OK);
+        let held = now(service.call(from(PEER))).unwrap();
+        if queue.is_none() {
+            let refused = now(service.call(from(PEER))).unwrap();
+            let denied = &refused.extensions().get::<Refused>().unwrap().0;
+            assert_eq!(denied.reason(), Reason::Exhausted);
+        }
+        drop(held);
+    }
 }
 
 /// Each limit has a queue that never empties. A request that waits for both had to find both free by chance, while others
