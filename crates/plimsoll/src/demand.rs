@@ -16,6 +16,8 @@ use crate::moment::Moment;
 /// assert_eq!(Priority::NonCritical.as_str(), "non-critical");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Priority {
     /// Work that can be dropped first, such as prefetching.
     NonCritical,

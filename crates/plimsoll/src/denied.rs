@@ -205,6 +205,24 @@ impl Eq for Denied {}
 
 impl Error for Denied {}
 
+/// What the getters say. There is no `Deserialize`: a refusal holds its limiter by a name that lives as long as the
+/// process, so names from outside would never be freed.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Denied {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+
+        let mut fields = serializer.serialize_struct("Denied", 6)?;
+        fields.serialize_field("reason", &self.reason)?;
+        fields.serialize_field("limit", &self.limit)?;
+        fields.serialize_field("remaining", &self.remaining)?;
+        fields.serialize_field("retry_after", &self.retry_after())?;
+        fields.serialize_field("reset", &self.reset())?;
+        fields.serialize_field("limiter", &self.limiter())?;
+        fields.end()
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::mem::{align_of_val, size_of, size_of_val};

@@ -11,9 +11,11 @@ use crate::{Moment, Outcome, Priority, Reason};
 
 /// Something that happened in a limiter, and what the limiter looked like right after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Event {
     /// What happened.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub kind: EventKind,
     /// When.
     pub at: Moment,
@@ -32,6 +34,8 @@ pub struct Event {
 /// How much is in use changes with [`Processing`](Self::Processing) and [`Processed`](Self::Processed), how much
 /// waits with [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum EventKind {
     /// The limit is another one. Told once to every newcomer.

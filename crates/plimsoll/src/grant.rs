@@ -10,6 +10,9 @@ use crate::standing::Standing;
 
 /// How the work behind a permit went, for limits that learn from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Outcome {
     /// It was done.
     Success,

@@ -2,15 +2,27 @@ use std::time::Duration;
 
 /// A point in time: nanoseconds since the origin of the [`Clock`](crate::Clock) it was read from.
 ///
-/// Algorithms work on moments only. Arithmetic saturates: a moment past the year 2600 is as good as
-/// never.
+/// Rules compute with moments only; they read no clock. Arithmetic saturates: a moment past the year 2600 stands for
+/// "never".
+///
+/// ```
+/// use plimsoll::Moment;
+/// use std::time::Duration;
+///
+/// let start = Moment::ORIGIN.plus(Duration::from_secs(1));
+/// let end = start.plus_nanos(500);
+/// assert_eq!(end.since(start), Duration::from_nanos(500));
+/// assert_eq!(start.since(end), Duration::ZERO);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Moment(u64);
 
 impl Moment {
     /// The origin of every clock.
     pub const ORIGIN: Self = Self(0);
-    /// Later than anything that will ever happen.
+    /// Later than any moment that comes.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
     /// The moment that lies `nanos` nanoseconds after the clock's origin.
@@ -25,13 +37,13 @@ impl Moment {
         self.0
     }
 
-    /// Nanoseconds from `earlier` to here, 0 if it is not earlier.
+    /// Nanoseconds from `earlier` to this moment, 0 if it is not earlier.
     #[must_use]
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The time from `earlier` to here, zero if it is not earlier.
+    /// The time from `earlier` to this moment, zero if it is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))

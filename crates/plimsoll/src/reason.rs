@@ -4,6 +4,8 @@ use std::fmt;
 // As wide as its place in a refusal: bytes that are left free there are copied one by one with it.
 #[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reason {
     /// Not now: the limit is used up.

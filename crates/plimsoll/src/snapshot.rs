@@ -2,6 +2,8 @@
 ///
 /// It is a copy, and already old when it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct Snapshot {
     pub(crate) limit: u64,
     pub(crate) available: u64,
@@ -9,9 +11,13 @@ pub struct Snapshot {
     pub(crate) queue_bound: u64,
     pub(crate) queued: u64,
     pub(crate) waiters: u64,
+    #[cfg_attr(feature = "serde", serde(rename = "granted_total"))]
     pub(crate) granted: u64,
+    #[cfg_attr(feature = "serde", serde(rename = "denied_total"))]
     pub(crate) denied: u64,
+    #[cfg_attr(feature = "serde", serde(rename = "evicted_total"))]
     pub(crate) evicted: u64,
+    #[cfg_attr(feature = "serde", serde(rename = "cancelled_total"))]
     pub(crate) cancelled: u64,
 }
 

@@ -33,6 +33,8 @@ use crate::rule::Rule;
 /// assert_eq!(standing.reset, None); // not known
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Standing {
     /// The most that can be granted at once.

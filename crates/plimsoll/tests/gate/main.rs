@@ -41,6 +41,8 @@ mod queues;
 mod refusals;
 mod reservations;
 mod resets;
+#[cfg(feature = "serde")]
+mod serialized;
 mod settlement;
 mod shrunk_limits;
 mod standing;

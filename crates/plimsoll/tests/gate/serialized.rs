@@ -1,0 +1,133 @@
+//! What limiters report, as JSON. The forms are read by other programs: a change of one is a change of the interface.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use plimsoll::{
+    Concurrency, Event, Gate, ManualClock, Moment, Outcome, Priority, Reason, Snapshot, Standing,
+    TokenBucket,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{from_value, json, to_value};
+
+#[track_caller]
+fn is_written_as<T: Serialize + DeserializeOwned + PartialEq + Debug>(
+    value: &T,
+    form: serde_json::Value,
+) {
+    assert_eq!(to_value(value).expect("it has a form"), form);
+    assert_eq!(&from_value::<T>(form).expect("it is read back"), value);
+}
+
+#[test]
+fn words_are_those_of_as_str() {
+    for priority in Priority::ALL {
+        is_written_as(&priority, json!(priority.as_str()));
+    }
+    for reason in [
+        Reason::Exhausted,
+        Reason::TooLarge,
+        Reason::QueueFull,
+        Reason::Evicted,
+        Reason::TimedOut,
+        Reason::TooSoon,
+        Reason::SoftThrottle,
+        Reason::LockedOut,
+        Reason::KeysFull,
+        Reason::Saturated,
+        Reason::Shed,
+        Reason::Closed,
+        Reason::NoKey,
+        Reason::Unavailable,
+    ] {
+        is_written_as(&reason, json!(reason.as_str()));
+    }
+    is_written_as(&Outcome::Overload, json!("overload"));
+    assert!(from_value::<Reason>(json!("lunch")).is_err());
+}
+
+#[test]
+fn a_moment_is_a_number_of_nanoseconds() {
+    is_written_as(&Moment::from_nanos(1_500), json!(1_500));
+    is_written_as(&Moment::from_nanos(u64::MAX), json!(u64::MAX));
+}
+
+#[test]
+fn a_snapshot_is_named_as_its_getters() {
+    let gate = Gate::new(Concurrency::new(4));
+    let _permit = gate.try_acquire(3).expect("it fits");
+    is_written_as(
+        &gate.snapshot(),
+        json!({
+            "limit": 4, "available": 1, "in_use": 3, "queue_bound": 0, "queued": 0, "waiters": 0,
+            "granted_total": 1, "denied_total": 0, "evicted_total": 0, "cancelled_total": 0,
+        }),
+    );
+}
+
+#[test]
+fn fields_that_a_later_version_adds_may_be_missing() {
+    let snapshot = from_value::<Snapshot>(json!({"limit": 4, "available": 4}));
+    assert_eq!(snapshot.expect("it is read"), Snapshot::of(4, 4));
+    let standing = from_value::<Standing>(json!({"limit": 4, "remaining": 1, "new": true}));
+    assert_eq!(standing.expect("it is read"), Standing::new(4, 1));
+}
+
+#[test]
+fn a_standing_and_a_refusal_say_when() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(TokenBucket::per_second(2)).clock(time.clock());
+    let gate = gate.name("api").build();
+    gate.try_acquire(2).expect("it fits").forget();
+    let (half, second) = (
+        json!({"secs": 0, "nanos": 500_000_000}),
+        json!({"secs": 1, "nanos": 0}),
+    );
+    is_written_as(
+        &gate.standing(),
+        json!({
+            "limit": 2, "remaining": 0, "more_after": half, "reset": second, "window": second,
+            "returns": false,
+        }),
+    );
+    let denied = gate.try_acquire(1).expect_err("it is empty");
+    assert_eq!(
+        to_value(denied).expect("it has a form"),
+        json!({
+            "reason": "exhausted", "limit": 2, "remaining": 0, "retry_after": half, "reset": second,
+            "limiter": "api",
+        })
+    );
+}
+
+#[test]
+fn events_are_flat_and_named_by_their_kind() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(Concurrency::new(1))
+        .clock(time.clock())
+        .build();
+    let mut events = gate.subscribe(10);
+    let permit = gate.try_acquire(1).expect("it fits");
+    assert!(gate.try_acquire(1).is_err());
+    time.advance(Duration::from_secs(2));
+    permit.finish(Outcome::Success);
+
+    let forms = [
+        json!({"kind": "limit_changed", "at": 0, "in_use": 0}),
+        json!({"kind": "processing", "priority": "normal", "at": 0, "in_use": 1}),
+        json!({"kind": "rejected", "priority": "normal", "reason": "exhausted", "at": 0, "in_use": 1}),
+        json!({
+            "kind": "processed", "priority": "normal", "took": {"secs": 2, "nanos": 0},
+            "outcome": "success", "at": 2_000_000_000_u64, "in_use": 0,
+        }),
+    ];
+    for mut form in forms {
+        form["limit"] = json!(1);
+        form["queue_bound"] = json!(0);
+        form["queued"] = json!(0);
+        let event: Event = events.next().expect("there is one more");
+        assert_eq!(form["kind"], event.kind.as_str());
+        is_written_as(&event, form);
+    }
+}
