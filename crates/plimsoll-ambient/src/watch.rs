@@ -319,12 +319,7 @@ impl Watch {
     pub(crate) fn permit(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         let now = self.clock.now();
         self.check_at(now)?;
-        let grant = Grant {
-            cost: demand.cost,
-            taken: now,
-            priority: demand.priority,
-            timed: false,
-        };
+        let grant = Grant::of(demand).taken(now);
         Ok(Permit::new(self, grant, false))
     }
 

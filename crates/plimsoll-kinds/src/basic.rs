@@ -121,12 +121,7 @@ impl<S: Saturation> SaturationLimiter<S> {
     where
         S: 'static,
     {
-        let grant = Grant {
-            cost: demand.cost,
-            taken: self.clock.now(),
-            priority: demand.priority,
-            timed: false,
-        };
+        let grant = Grant::of(demand).taken(self.clock.now());
         Permit::new(self, grant, false)
     }
 

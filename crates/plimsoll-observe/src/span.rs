@@ -45,7 +45,7 @@ impl RequestSpan {
 
     pub(crate) fn returned(&self, took: u64, outcome: Outcome) {
         self.record("took", took);
-        self.0.record("outcome", outcome_word(outcome));
+        self.0.record("outcome", outcome.as_str());
     }
 
     fn record(&self, field: &str, nanos: u64) {
@@ -63,14 +63,5 @@ impl RequestSpan {
 impl Default for RequestSpan {
     fn default() -> Self {
         Self(Span::none())
-    }
-}
-
-/// The word for it in spans and events.
-pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Success => "success",
-        Outcome::Overload => "overload",
-        Outcome::Ignore => "ignore",
     }
 }

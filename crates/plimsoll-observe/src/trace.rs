@@ -3,7 +3,6 @@ use std::fmt;
 use plimsoll::{Event, EventKind, Events};
 
 use crate::cells::priority_word;
-use crate::span::outcome_word;
 
 /// Forwards the events of a limiter to `tracing`.
 ///
@@ -83,7 +82,7 @@ impl Fields {
             EventKind::Dequeued { waited, .. } => fields.waited = Some(waited.as_secs_f64()),
             EventKind::Processed { took, outcome, .. } => {
                 fields.took = Some(took.as_secs_f64());
-                fields.outcome = Some(outcome_word(outcome));
+                fields.outcome = Some(outcome.as_str());
             }
             EventKind::Rejected { reason, .. } => fields.reason = Some(reason.as_str()),
             _ => {}

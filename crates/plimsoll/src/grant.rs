@@ -8,34 +8,54 @@ use crate::lease::LeaseState;
 use crate::moment::Moment;
 use crate::standing::Standing;
 
-/// How the work behind a permit went, for limits that learn from it.
+/// How the work behind a permit went, for [adaptive](crate::adaptive) limits, which learn from it.
+///
+/// [`Permit::finish`](crate::Permit::finish) takes one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It was done.
+    /// The work was done.
     Success,
-    /// It failed because there was too much of it.
+    /// The work failed because there was too much of it: a timeout, or a refusal of the server behind.
     Overload,
-    /// It says nothing about the load. A permit that is simply dropped says this.
+    /// The work says nothing about the load. A permit that is dropped without being finished has this outcome.
     #[default]
     Ignore,
 }
 
-/// What was granted.
+impl Outcome {
+    /// The name of the outcome in logs, spans and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Overload => "overload",
+            Self::Ignore => "ignore",
+        }
+    }
+}
+
+/// What a limiter granted: the data of a [`Permit`](crate::Permit), which its [`Source`] receives when the permit is
+/// returned.
 ///
-/// [`Source`] is told it when a permit is returned.
+/// ```
+/// use plimsoll::{Demand, Grant, Moment};
+///
+/// let grant = Grant::of(Demand::of(3)).taken(Moment::from_nanos(7));
+/// assert_eq!((grant.cost, grant.taken.as_nanos(), grant.timed), (3, 7, false));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Grant {
-    /// How many permits.
+    /// The number of permits.
     pub cost: u32,
-    /// When; the origin if nobody looked at a clock and `timed` is false.
+    /// The moment of the grant; the origin if the limiter read no clock and `timed` is false.
     pub taken: Moment,
-    /// To work of which class.
+    /// The class of the demand.
     pub priority: Priority,
-    /// Whether a limit that learns is to learn from it. Where very much is granted, only some of it is
-    /// timed.
+    /// Whether an adaptive limit learns from this grant. Where very much is granted, only some of it is timed.
     pub timed: bool,
 }
 
@@ -49,6 +69,20 @@ impl Grant {
             priority: demand.priority,
             timed: false,
         }
+    }
+
+    /// Sets the moment of the grant, [`taken`](Self#structfield.taken).
+    #[must_use]
+    pub const fn taken(mut self, taken: Moment) -> Self {
+        self.taken = taken;
+        self
+    }
+
+    /// Sets [`timed`](Self#structfield.timed).
+    #[must_use]
+    pub const fn timed(mut self, timed: bool) -> Self {
+        self.timed = timed;
+        self
     }
 
     /// Whether it is known when it was granted. A limit that does not depend on time reads no clock to grant.

@@ -1,4 +1,4 @@
-//! What a gate and a rule that learns from the work it admits have to say to each other.
+//! The interface between a gate and a rule that learns from the work it admits.
 //!
 //! Only the [adaptive](crate::adaptive) rule learns. The gate reaches it through one hidden method of
 //! [`Rule`](crate::Rule), which for every other rule is a constant `None` that the compiler removes.
@@ -39,24 +39,77 @@ pub trait Learning<S> {
     fn adjust(&self, state: &mut S, bound: Option<&mut u32>);
 }
 
-/// One piece of work that ended.
+/// The measurement of one permit whose work has ended: what an adaptive [`Limit`](crate::adaptive::Limit) learns from.
+///
+/// A gate makes samples by itself, one for each permit that is [finished](crate::Permit::finish). Tests of an algorithm
+/// make their own:
+///
+/// ```
+/// use plimsoll::Moment;
+/// use plimsoll::adaptive::{Aimd, Limit, Sample};
+/// use std::time::Duration;
+///
+/// let mut limit = Aimd::builder().min(1).initial(30).build()?;
+/// let sample = Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 20);
+/// assert_eq!(sample.latency(), Duration::from_millis(10));
+/// limit.sample(&sample);
+/// limit.sample(&sample.overload(true));
+/// assert_eq!(limit.limit(), 27);
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Sample {
-    /// When it was let in. Time spent waiting for that is not part of its latency.
+    /// When the permit was granted. Time spent in the queue is not part of the latency.
     pub start: Moment,
-    /// When it ended.
+    /// When the work ended.
     pub end: Moment,
-    /// How much was in flight, itself included.
+    /// How much was in flight when the work ended, itself included.
     pub in_flight: u32,
-    /// Whether it failed because there was too much work.
+    /// Whether the work failed because there was too much of it.
     pub overload: bool,
-    /// Whether anything was refused since the sample before.
+    /// Whether any demand was refused since the sample before.
     pub refused: bool,
-    /// For how much work it stands, itself included. It is 1 unless so much work ends that not all of it is timed.
+    /// How many pieces of work the sample stands for, itself included. It is 1 unless so much work ends that not all of
+    /// it is timed.
     pub weight: u32,
 }
 
 impl Sample {
+    /// A sample of work that was no overload, with a weight of 1, and with no demand refused before it.
+    #[must_use]
+    pub const fn new(start: Moment, end: Moment, in_flight: u32) -> Self {
+        Self {
+            start,
+            end,
+            in_flight,
+            overload: false,
+            refused: false,
+            weight: 1,
+        }
+    }
+
+    /// Sets [`overload`](Self#structfield.overload).
+    #[must_use]
+    pub const fn overload(mut self, overload: bool) -> Self {
+        self.overload = overload;
+        self
+    }
+
+    /// Sets [`refused`](Self#structfield.refused).
+    #[must_use]
+    pub const fn refused(mut self, refused: bool) -> Self {
+        self.refused = refused;
+        self
+    }
+
+    /// Sets [`weight`](Self#structfield.weight).
+    #[must_use]
+    pub const fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
     /// How long the work took; 0 if the clock stepped back.
     #[must_use]
     pub fn latency(&self) -> Duration {
@@ -64,25 +117,32 @@ impl Sample {
     }
 }
 
-/// What goes on in a limiter at a [tick](crate::adaptive::Limit::tick).
+/// The load of a limiter at a [tick](crate::adaptive::Limit::tick).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Load {
     /// The moment of the tick.
     pub now: Moment,
     /// How much is in flight.
     pub in_flight: u32,
-    /// How much waits.
+    /// How much waits in the queue.
     pub queued: u32,
 }
 
 impl Load {
+    /// So much is in flight and so much waits, at this moment.
+    #[must_use]
+    pub const fn new(now: Moment, in_flight: u32, queued: u32) -> Self {
+        Self {
+            now,
+            in_flight,
+            queued,
+        }
+    }
+
     #[inline]
     pub(crate) fn of(now: Moment, in_use: u64, queued: u64) -> Self {
         let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        Self {
-            now,
-            in_flight: count(in_use),
-            queued: count(queued),
-        }
+        Self::new(now, count(in_use), count(queued))
     }
 }

@@ -152,10 +152,7 @@ impl Generation {
         // It counts as granted after all that the moment does not tell apart.
         let begun = Moment::from_nanos(self.begun.load(Ordering::Relaxed));
         let taken = permit.granted_at().max(begun);
-        let grant = Grant {
-            taken,
-            ..permit.grant()
-        };
+        let grant = permit.grant().taken(taken);
         permit.forget();
         Some(Permit::shared(self.to_shared(), grant, true))
     }

@@ -223,12 +223,7 @@ impl Inner {
     }
 
     fn grant(&self, demand: Demand) -> Grant {
-        Grant {
-            cost: demand.cost,
-            taken: self.clock.now(),
-            priority: demand.priority,
-            timed: false,
-        }
+        Grant::of(demand).taken(self.clock.now())
     }
 
     /// What is answered when the store cannot decide.

@@ -39,14 +39,11 @@ fn first_failure<R>(
 }
 
 fn sample(limit: &mut dyn Limit, row: &spec::Sample) -> Vec<Mismatch> {
-    limit.sample(&Sample {
-        start: Moment::from_nanos(row.start_ns),
-        end: Moment::from_nanos(row.end_ns),
-        in_flight: row.in_flight,
-        overload: row.dropped,
-        refused: false,
-        weight: 1,
-    });
+    let (start, end) = (
+        Moment::from_nanos(row.start_ns),
+        Moment::from_nanos(row.end_ns),
+    );
+    limit.sample(&Sample::new(start, end, row.in_flight).overload(row.dropped));
     differing([("limit", row.limit_after, u64::from(limit.limit()))])
 }
 
@@ -55,14 +52,8 @@ fn sample(limit: &mut dyn Limit, row: &spec::Sample) -> Vec<Mismatch> {
 fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismatch> {
     match row {
         Tick::Sample { duration_ms, after } => {
-            limit.sample(&Sample {
-                start: Moment::ORIGIN,
-                end: Moment::from_nanos(nanos(*duration_ms)),
-                in_flight: 1,
-                overload: false,
-                refused: false,
-                weight: 1,
-            });
+            let end = Moment::from_nanos(nanos(*duration_ms));
+            limit.sample(&Sample::new(Moment::ORIGIN, end, 1));
             differing(finished(limit, after))
         }
         Tick::Tick {
@@ -73,11 +64,7 @@ fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismat
             after,
             samples_after,
         } => {
-            limit.tick(Load {
-                now: *now,
-                in_flight: *in_flight,
-                queued: *queued,
-            });
+            limit.tick(Load::new(*now, *in_flight, *queued));
             *now = now.plus(limit.tick_every().unwrap_or_default());
             let queue = limit.queue_bound().unwrap_or_default();
             let [avg, min] = finished(limit, after);

@@ -189,12 +189,7 @@ impl Subject<Policies> for ByPolicy {
         if let Some(denied) = refusal(decision, FALLBACK) {
             return Ask::Refused(denied);
         }
-        held.permit = Some(Permit::spent(Grant {
-            cost: 1,
-            taken: Moment::ORIGIN,
-            priority: demand.priority,
-            timed: false,
-        }));
+        held.permit = Some(Permit::spent(Grant::of(demand.cost(1))));
         Ask::Pass
     }
 

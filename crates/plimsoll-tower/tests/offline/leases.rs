@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use plimsoll::{
-    Acquire, Concurrency, Demand, Denied, Gate, Grant, LeaseState, Moment, Outcome, PerKey, Permit,
-    Reason, Source, Standing,
+    Acquire, Concurrency, Demand, Denied, Gate, Grant, LeaseState, Outcome, PerKey, Permit, Reason,
+    Source, Standing,
 };
 use plimsoll_tower::keys::PathKey;
 use plimsoll_tower::{HttpLimitLayer, Leases, LimitLayer, RequestLimit};
@@ -40,12 +40,7 @@ impl Store {
         let mut leases = self.leases.lock().unwrap();
         let lease = LeaseState::new(leases.len() as u64);
         leases.push(lease.clone());
-        let grant = Grant {
-            cost: demand.cost,
-            taken: Moment::ORIGIN,
-            priority: demand.priority,
-            timed: false,
-        };
+        let grant = Grant::of(demand);
         Permit::shared(Arc::new(Leased(lease)), grant, true)
     }
 

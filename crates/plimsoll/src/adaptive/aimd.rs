@@ -21,17 +21,10 @@ use crate::moment::saturating_nanos;
 /// use plimsoll::adaptive::{Aimd, Limit, Sample};
 ///
 /// let mut limit = Aimd::builder().min(1).initial(30).build()?;
-/// let sample = Sample {
-///     start: Moment::ORIGIN,
-///     end: Moment::from_nanos(10_000_000),
-///     in_flight: 20,
-///     overload: false,
-///     refused: false,
-///     weight: 1,
-/// };
+/// let sample = Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 20);
 /// limit.sample(&sample);
 /// assert_eq!(limit.limit(), 31);
-/// limit.sample(&Sample { overload: true, ..sample });
+/// limit.sample(&sample.overload(true));
 /// assert_eq!(limit.limit(), 27);
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```

@@ -22,14 +22,7 @@ use crate::InvalidLimit;
 /// use plimsoll::adaptive::{Gradient2, Limit, Sample};
 ///
 /// let mut limit = Gradient2::default();
-/// let sample = Sample {
-///     start: Moment::ORIGIN,
-///     end: Moment::from_nanos(10_000_000),
-///     in_flight: 20,
-///     overload: false,
-///     refused: false,
-///     weight: 1,
-/// };
+/// let sample = Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 20);
 /// for _ in 0..5 {
 ///     limit.sample(&sample);
 /// }

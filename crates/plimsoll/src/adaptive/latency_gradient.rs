@@ -26,15 +26,8 @@ use crate::InvalidLimit;
 /// use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
 ///
 /// let mut limit = LatencyGradient::default();
-/// limit.sample(&Sample {
-///     start: Moment::ORIGIN,
-///     end: Moment::from_nanos(10_000_000),
-///     in_flight: 5,
-///     overload: false,
-///     refused: false,
-///     weight: 1,
-/// });
-/// limit.tick(Load { now: Moment::ORIGIN, in_flight: 5, queued: 3 });
+/// limit.sample(&Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 5));
+/// limit.tick(Load::new(Moment::ORIGIN, 5, 3));
 /// assert_eq!(limit.limit(), 8);
 /// assert_eq!(limit.queue_bound(), Some(20));
 /// ```

@@ -23,14 +23,7 @@ use crate::InvalidLimit;
 /// use plimsoll::adaptive::{Limit, Sample, Vegas};
 ///
 /// let mut limit = Vegas::builder().initial(10).build()?;
-/// let took = |millis: u64| Sample {
-///     start: Moment::ORIGIN,
-///     end: Moment::from_nanos(millis * 1_000_000),
-///     in_flight: 10,
-///     overload: false,
-///     refused: false,
-///     weight: 1,
-/// };
+/// let took = |millis: u64| Sample::new(Moment::ORIGIN, Moment::from_nanos(millis * 1_000_000), 10);
 /// limit.sample(&took(10));
 /// limit.sample(&took(10));
 /// assert_eq!(limit.limit(), 16);

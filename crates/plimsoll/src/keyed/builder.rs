@@ -14,6 +14,7 @@ use crate::{Clock, InvalidLimit, Queue, Rule};
 
 /// What happens to a new key when all places are taken by keys whose states differ from that of a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// It is refused: nobody can buy back what it has used by bringing new keys.
     Refuse,

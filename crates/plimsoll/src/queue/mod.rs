@@ -44,6 +44,7 @@ pub(crate) enum Order {
 
 /// Who has to go when the queue is full, among waiters of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Full {
     /// The newcomer.
     Incoming,
@@ -55,6 +56,7 @@ pub enum Full {
 
 /// What is compared with the bound.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Counts {
     /// A demand may wait while what is in use, what waits and its own cost together exceed the limit
     /// by no more than the bound.

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use plimsoll::{
-    Concurrency, Gate, Grant, ManualClock, Moment, Outcome, Permit, Priority, Shareable, Source,
-};
+use plimsoll::{Concurrency, Demand, Gate, Grant, ManualClock, Outcome, Permit, Shareable, Source};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -45,16 +43,7 @@ impl Shareable for Ledger {
 
 impl Ledger {
     fn permit(&self, cost: u32) -> Permit<'_> {
-        Permit::new(
-            self,
-            Grant {
-                cost,
-                taken: Moment::ORIGIN,
-                priority: Priority::Normal,
-                timed: true,
-            },
-            true,
-        )
+        Permit::new(self, Grant::of(Demand::of(cost)).timed(true), true)
     }
 
     fn write(&self, entry: Entry) {

@@ -43,7 +43,9 @@ fn words_are_those_of_as_str() {
     ] {
         is_written_as(&reason, json!(reason.as_str()));
     }
-    is_written_as(&Outcome::Overload, json!("overload"));
+    for outcome in [Outcome::Success, Outcome::Overload, Outcome::Ignore] {
+        is_written_as(&outcome, json!(outcome.as_str()));
+    }
     assert!(from_value::<Reason>(json!("lunch")).is_err());
 }
 

@@ -75,28 +75,19 @@ impl Server {
             self.now = end;
             done += 1;
             let in_flight = self.busy.len() + self.waiting.len() + 1;
-            self.verdict.sample(&Sample {
-                start: Moment::from_nanos(start),
-                end: Moment::from_nanos(end),
-                in_flight: u32::try_from(in_flight).expect("a few"),
-                overload: false,
-                refused: true,
-                weight: 1,
-            });
+            let in_flight = u32::try_from(in_flight).expect("a few");
+            let (start, end) = (Moment::from_nanos(start), Moment::from_nanos(end));
+            self.verdict
+                .sample(&Sample::new(start, end, in_flight).refused(true));
         }
     }
 }
 
 /// A sample from the far end of the world.
 fn sample(start: u64, end: u64, overload: bool) -> Sample {
-    Sample {
-        start: Moment::from_nanos(start),
-        end: Moment::from_nanos(end),
-        in_flight: 20,
-        overload,
-        refused: true,
-        weight: 1,
-    }
+    Sample::new(Moment::from_nanos(start), Moment::from_nanos(end), 20)
+        .overload(overload)
+        .refused(true)
 }
 
 /// Whether a server that was fed these samples before still settles where it should.
@@ -208,11 +199,9 @@ fn one_sample_a_day_is_not_enough_to_learn_from() {
     let mut verdict = Verdict::new();
     for day in 1..1_000 {
         let start = day * 86_400 * SECOND;
-        verdict.sample(&Sample {
-            in_flight: 1,
-            refused: false,
-            ..sample(start, start + 50 * MILLI, false)
-        });
+        let mut sample = sample(start, start + 50 * MILLI, false).refused(false);
+        sample.in_flight = 1;
+        verdict.sample(&sample);
         assert_eq!(verdict.limit(), 20);
     }
 }
@@ -243,11 +232,9 @@ fn few_failures_are_no_overload() {
     let mut verdict = Verdict::new();
     for number in 0..100_000 {
         let start = number * MILLI;
-        verdict.sample(&Sample {
-            in_flight: 10,
-            refused: false,
-            ..sample(start, start + 10 * MILLI, number % 20 == 0)
-        });
+        let mut sample = sample(start, start + 10 * MILLI, number % 20 == 0).refused(false);
+        sample.in_flight = 10;
+        verdict.sample(&sample);
         assert!(verdict.limit() >= 20);
     }
 }
@@ -335,13 +322,12 @@ fn any_sample() -> impl Strategy<Value = Sample> {
         any::<bool>(),
         any::<bool>(),
     )
-        .prop_map(|(start, end, in_flight, overload, refused)| Sample {
-            start: Moment::from_nanos(start),
-            end: Moment::from_nanos(end),
-            in_flight,
-            overload,
-            refused,
-            weight: 1 + in_flight % 50,
+        .prop_map(|(start, end, in_flight, overload, refused)| {
+            let (start, end) = (Moment::from_nanos(start), Moment::from_nanos(end));
+            Sample::new(start, end, in_flight)
+                .overload(overload)
+                .refused(refused)
+                .weight(1 + in_flight % 50)
         })
 }
 

@@ -22,14 +22,12 @@ const SECOND: u64 = 1000 * MILLI;
 const HOUR: u64 = 3600 * SECOND;
 
 fn sample(start: u64, latency: u64, in_flight: u32) -> Sample {
-    Sample {
-        start: Moment::from_nanos(start),
-        end: Moment::from_nanos(start.saturating_add(latency)),
+    let end = start.saturating_add(latency);
+    Sample::new(
+        Moment::from_nanos(start),
+        Moment::from_nanos(end),
         in_flight,
-        overload: false,
-        refused: false,
-        weight: 1,
-    }
+    )
 }
 
 /// Work that took so many milliseconds.
@@ -38,18 +36,11 @@ fn took(millis: u64, in_flight: u32) -> Sample {
 }
 
 fn overload(sample: Sample) -> Sample {
-    Sample {
-        overload: true,
-        ..sample
-    }
+    sample.overload(true)
 }
 
 fn load(in_flight: u32, queued: u32) -> Load {
-    Load {
-        now: Moment::ORIGIN,
-        in_flight,
-        queued,
-    }
+    Load::new(Moment::ORIGIN, in_flight, queued)
 }
 
 fn after(limit: &mut impl Limit, samples: &[Sample]) -> u32 {

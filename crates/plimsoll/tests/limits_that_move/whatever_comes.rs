@@ -29,14 +29,13 @@ fn samples() -> impl Strategy<Value = Sample> {
             } else {
                 other
             };
-            Sample {
-                start: Moment::from_nanos(start),
-                end: Moment::from_nanos(end),
+            Sample::new(
+                Moment::from_nanos(start),
+                Moment::from_nanos(end),
                 in_flight,
-                overload,
-                refused,
-                weight: 1,
-            }
+            )
+            .overload(overload)
+            .refused(refused)
         })
 }
 
@@ -49,11 +48,8 @@ enum Event {
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let tick = (nanos(), any::<u32>(), any::<u32>()).prop_map(|(now, in_flight, queued)| Load {
-        now: Moment::from_nanos(now),
-        in_flight,
-        queued,
-    });
+    let tick = (nanos(), any::<u32>(), any::<u32>())
+        .prop_map(|(now, in_flight, queued)| Load::new(Moment::from_nanos(now), in_flight, queued));
     let event = prop_oneof![
         4 => samples().prop_map(Event::Sample),
         1 => (samples(), 1..2000_u16).prop_map(|(sample, times)| Event::Samples(sample, times)),

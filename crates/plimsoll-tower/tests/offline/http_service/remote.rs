@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 use plimsoll::{
-    Acquire, Demand, Denied, Grant, Keyed, ManualClock, Moment, PerKey, Permit, Reason, Standing,
+    Acquire, Demand, Denied, Grant, Keyed, ManualClock, PerKey, Permit, Reason, Standing,
     TokenBucket,
 };
 use plimsoll_tower::keys::PathKey;
@@ -38,12 +38,7 @@ impl PerKey<str> for Elsewhere {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            Poll::Ready(Ok(Permit::spent(Grant {
-                cost: demand.cost,
-                taken: Moment::ORIGIN,
-                priority: demand.priority,
-                timed: false,
-            })))
+            Poll::Ready(Ok(Permit::spent(Grant::of(demand))))
         }))
     }
 
