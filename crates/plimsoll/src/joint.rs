@@ -9,7 +9,7 @@ use crate::grant::{Era, Shareable};
 use crate::queue::{Since, Ticket};
 use crate::stamp::Stamp;
 use crate::unwind::Payload;
-use crate::woken::Woken;
+use crate::wakeups::Wakeups;
 use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Reason, Refusal};
 
 /// A gate as one of several limiters, whatever its rule.
@@ -43,17 +43,17 @@ pub(crate) trait Joint: Shareable {
     fn hint(&self, demand: Demand) -> Result<(), Denied>;
 
     /// One step of a [transaction](transaction): `rest` is told whether this gate grants, and decides for all. Whoever is
-    /// to be woken is left in `woken` for [`wake_all`](Self::wake_all), when all locks are free. A panic of the rule is
+    /// to be woken is left in `wakeups` for [`wake_all`](Self::wake_all), when all locks are free. A panic of the rule is
     /// handed over: the gates around this one must not be left in the middle of their step.
     fn step(
         &self,
         step: Step,
-        woken: &mut Woken,
+        wakeups: &mut Wakeups,
         rest: &mut dyn FnMut(bool) -> Decision,
     ) -> Result<Stepped, Payload>;
 
     /// Wakes those whom a transaction left, and goes on serving where it could not.
-    fn wake_all(&self, now: Moment, woken: &mut Woken);
+    fn wake_all(&self, now: Moment, wakeups: &mut Wakeups);
 
     /// To be called after a refusal that was counted, with no lock held.
     fn tick(&self, now: Moment);

@@ -38,7 +38,7 @@ mod sync;
 pub mod together;
 mod totals;
 mod unwind;
-mod woken;
+mod wakeups;
 
 pub use acquire::Acquire;
 pub use address::Address;

@@ -13,7 +13,7 @@ use crate::queue::{Order, Queue, Waiters};
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::unwind::{Payload, discard, isolated};
-use crate::woken::Woken;
+use crate::wakeups::Wakeups;
 use crate::{Moment, Packed, Rule};
 
 pub(super) struct Inside<R: Rule> {
@@ -90,7 +90,7 @@ pub(super) struct Turn<'a, R: Rule> {
     pub(super) inside: &'a mut Inside<R>,
     pub(super) state: &'a mut R::State,
     pub(super) now: Moment,
-    pub(super) woken: &'a mut Woken,
+    pub(super) wakeups: &'a mut Wakeups,
 }
 
 impl<R: Rule> Turn<'_, R> {
@@ -112,44 +112,44 @@ const AGAIN_NANOS: u64 = 1_000_000_000;
 impl<R: Rule> Core<R> {
     /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
     pub(super) fn enter<T>(&self, now: Moment, op: impl FnOnce(&mut Turn<'_, R>) -> T) -> T {
-        let mut woken = Woken::default();
-        let output = self.enter_once(now, &mut woken, |turn| {
+        let mut wakeups = Wakeups::default();
+        let output = self.enter_once(now, &mut wakeups, |turn| {
             if turn.inside.due <= turn.now {
                 turn.serve_all();
             }
             op(turn)
         });
-        self.wake(now, &mut woken);
+        self.wake(now, &mut wakeups);
         output.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Sets the alarm, wakes those who were settled, and goes on serving if they were too many for one turn or the
     /// time of the next has come meanwhile.
     #[inline]
-    pub(super) fn wake(&self, now: Moment, woken: &mut Woken) {
-        if woken.is_full() || woken.alarm.is_some() || woken.overdue {
-            self.wake_many(now, woken);
+    pub(super) fn wake(&self, now: Moment, wakeups: &mut Wakeups) {
+        if wakeups.is_full() || wakeups.alarm.is_some() || wakeups.overdue {
+            self.wake_many(now, wakeups);
         } else {
-            woken.wake();
+            wakeups.wake();
         }
     }
 
     #[cold]
-    fn wake_many(&self, mut now: Moment, woken: &mut Woken) {
+    fn wake_many(&self, mut now: Moment, wakeups: &mut Wakeups) {
         loop {
-            let mut overdue = std::mem::take(&mut woken.overdue);
-            if let Some(alarm) = woken.alarm.take() {
+            let mut overdue = std::mem::take(&mut wakeups.overdue);
+            if let Some(alarm) = wakeups.alarm.take() {
                 overdue |= self.clock.set(alarm);
             }
-            let more = woken.is_full() || overdue;
+            let more = wakeups.is_full() || overdue;
             if overdue {
                 now = self.clock.precise_now();
             }
-            woken.wake();
+            wakeups.wake();
             if !more {
                 return;
             }
-            if let Err(panic) = self.enter_once(now, woken, |turn| turn.serve()) {
+            if let Err(panic) = self.enter_once(now, wakeups, |turn| turn.serve()) {
                 // It happened while others were served: what the caller came for is done.
                 discard(panic);
             }
@@ -160,7 +160,7 @@ impl<R: Rule> Core<R> {
     pub(super) fn enter_once<T>(
         &self,
         now: Moment,
-        woken: &mut Woken,
+        wakeups: &mut Wakeups,
         op: impl FnOnce(&mut Turn<'_, R>) -> T,
     ) -> Result<T, Payload> {
         let mut inside = lock(&self.inside);
@@ -169,7 +169,7 @@ impl<R: Rule> Core<R> {
             Some(state) => state,
             None => self.park(now),
         };
-        self.run(&mut inside, state, now, woken, op)
+        self.run(&mut inside, state, now, wakeups, op)
     }
 
     /// Runs `op`, then puts the state where it belongs.
@@ -180,7 +180,7 @@ impl<R: Rule> Core<R> {
         inside: &mut Inside<R>,
         mut state: R::State,
         now: Moment,
-        woken: &mut Woken,
+        wakeups: &mut Wakeups,
         op: impl FnOnce(&mut Turn<'_, R>) -> T,
     ) -> Result<T, Payload> {
         // Out of the way while it is used, and back unless another has taken its place.
@@ -193,7 +193,7 @@ impl<R: Rule> Core<R> {
                 inside,
                 state: &mut state,
                 now,
-                woken: &mut *woken,
+                wakeups: &mut *wakeups,
             });
             if inside.changed.is_none() {
                 inside.changed = changed.take();
@@ -226,13 +226,13 @@ impl<R: Rule> Core<R> {
                 inside.state = Some(state);
                 // Whoever waits is not forgotten: the rule may have recovered by then.
                 let again = waits.then(|| now.plus_nanos(AGAIN_NANOS));
-                self.decide_alarm(inside, again.unwrap_or(Moment::NEVER), woken);
+                self.decide_alarm(inside, again.unwrap_or(Moment::NEVER), wakeups);
                 return Err(panic);
             }
         };
         // If more is to be served, it is so at once, without the clock.
-        if !woken.is_full() {
-            self.decide_alarm(inside, at, woken);
+        if !wakeups.is_full() {
+            self.decide_alarm(inside, at, wakeups);
         }
         match word {
             // Swapped, not stored: additions to a parked word are exchanges too, and in one order with

@@ -43,7 +43,7 @@ impl<R: Rule> Core<R> {
                     inside: turn.inside,
                     state: &mut state,
                     now: turn.now,
-                    woken: turn.woken,
+                    wakeups: turn.wakeups,
                 };
                 counted.inside.forecast.forget();
                 let refusal = counted.explain(demand, refusal);

@@ -11,7 +11,7 @@ use crate::grant::Era;
 use crate::learning::Load;
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
-use crate::woken::Woken;
+use crate::wakeups::Wakeups;
 use crate::{Grant, Moment, Outcome, Packed, Rule, Shareable, Source};
 
 impl<R: Rule> Source for Core<R> {
@@ -76,7 +76,7 @@ impl<R: Rule> Core<R> {
         let now = self.clock.now();
         let learns = self.rule.learning().is_some() && teaches(grant, outcome);
         let ended = Ended::new(grant, outcome);
-        let mut woken = Woken::default();
+        let mut wakeups = Wakeups::default();
         let mut inside = lock(&self.inside);
         let Some(state) = inside.state.take() else {
             // The state went back into the word before this addition could be repeated.
@@ -91,7 +91,7 @@ impl<R: Rule> Core<R> {
             }
             return;
         };
-        let load = self.run(&mut inside, state, now, &mut woken, |turn| {
+        let load = self.run(&mut inside, state, now, &mut wakeups, |turn| {
             let load = learns.then(|| turn.load());
             turn.rule.refund(turn.state, now, taken, cost);
             turn.emit_processed(grant, outcome);
@@ -103,7 +103,7 @@ impl<R: Rule> Core<R> {
             self.word.swap(MARK, Ordering::AcqRel);
         }
         drop(inside);
-        self.wake(now, &mut woken);
+        self.wake(now, &mut wakeups);
         let load = load.unwrap_or_else(|panic| resume_unwind(panic));
         if let Some(load) = load {
             self.learn(ended, load);

@@ -7,14 +7,14 @@ use super::locked::{Inside, Turn};
 use super::word::Core;
 use crate::clock::{AlarmId, Ring, Setting};
 use crate::queue::{Status, Ticket};
-use crate::woken::Woken;
+use crate::wakeups::Wakeups;
 use crate::{Moment, Reason, Rule};
 
 impl<R: Rule> Turn<'_, R> {
     /// Serves everybody who can run now, then lets those give up whose time is over. A crowd is served in
     /// several goes.
     pub(super) fn serve(&mut self) {
-        self.serve_until(Woken::is_full);
+        self.serve_until(Wakeups::is_full);
     }
 
     /// Serves everybody who can run now, however many, for a newcomer to find what they leave.
@@ -22,7 +22,7 @@ impl<R: Rule> Turn<'_, R> {
         self.serve_until(|_| false);
     }
 
-    fn serve_until(&mut self, enough: impl Fn(&Woken) -> bool) {
+    fn serve_until(&mut self, enough: impl Fn(&Wakeups) -> bool) {
         // Until the head was due nobody could be served: whose time was over by then has waited in vain, however late
         // it is noticed.
         let due = self.inside.due.min(self.now);
@@ -54,9 +54,9 @@ impl<R: Rule> Turn<'_, R> {
     }
 
     /// Serves the head of the queue until it has to wait. Returns whether that was not too many for one turn.
-    fn serve_heads(&mut self, enough: &impl Fn(&Woken) -> bool) -> bool {
+    fn serve_heads(&mut self, enough: &impl Fn(&Wakeups) -> bool) -> bool {
         while let Some((ticket, cost)) = self.inside.waiters.head(self.order()) {
-            if enough(self.woken) {
+            if enough(self.wakeups) {
                 return false;
             }
             if self.inside.closed {
@@ -94,7 +94,7 @@ impl<R: Rule> Turn<'_, R> {
     pub(super) fn settle(&mut self, ticket: Ticket, status: Status) {
         self.inside.forecast.forget();
         let waker = self.inside.waiters.settle(ticket, status);
-        self.woken.push(waker);
+        self.wakeups.push(waker);
         self.emit_left(ticket, status.into());
     }
 }
@@ -123,7 +123,7 @@ impl<R: Rule> Core<R> {
     ///
     /// Only a clock that is moved by hand is told at once: whoever sees somebody wait and then moves the clock finds
     /// the alarm there.
-    pub(super) fn decide_alarm(&self, inside: &mut Inside<R>, at: Moment, woken: &mut Woken) {
+    pub(super) fn decide_alarm(&self, inside: &mut Inside<R>, at: Moment, wakeups: &mut Wakeups) {
         let alarm = &mut inside.alarm;
         if at == alarm.at || (alarm.id.is_none() && !at.is_known()) {
             return;
@@ -140,9 +140,9 @@ impl<R: Rule> Core<R> {
             version: alarm.version,
         };
         if self.clock.is_moved_by_hand() {
-            woken.overdue = self.clock.set(setting);
+            wakeups.overdue = self.clock.set(setting);
         } else {
-            woken.alarm = Some(setting);
+            wakeups.alarm = Some(setting);
         }
     }
 

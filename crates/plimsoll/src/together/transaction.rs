@@ -13,7 +13,7 @@ use crate::joint::{Decision, Step, Stepped};
 use crate::queue::Ticket;
 use crate::stamp::Stamp;
 use crate::unwind::{First, isolated};
-use crate::woken::Woken;
+use crate::wakeups::Wakeups;
 use crate::{Denied, Moment};
 
 pub(super) enum Verdict {
@@ -37,7 +37,7 @@ pub(super) struct Transaction<'t, L> {
     taken: Set,
     stamps: Vec<(usize, Stamp)>,
     /// Whom each gate has to wake, when all locks are free.
-    woken: Vec<(usize, Woken)>,
+    wakeups: Vec<(usize, Wakeups)>,
     panic: First,
 }
 
@@ -53,7 +53,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
             denied: None,
             taken: Set::default(),
             stamps: Vec::new(),
-            woken: Vec::new(),
+            wakeups: Vec::new(),
             panic: First::default(),
         }
     }
@@ -69,9 +69,9 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         if self.panic.is_some() {
             self.undo();
         }
-        for (index, mut woken) in std::mem::take(&mut self.woken) {
+        for (index, mut wakeups) in std::mem::take(&mut self.wakeups) {
             if let Some(gate) = self.list.member(index).gate() {
-                gate.wake_all(self.moments.of(index), &mut woken);
+                gate.wake_all(self.moments.of(index), &mut wakeups);
             }
         }
         self.panic.resume();
@@ -102,8 +102,8 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
             demand,
             place: (self.places)(index),
         };
-        let mut woken = Woken::default();
-        let stepped = gate.step(step, &mut woken, &mut |grants| {
+        let mut wakeups = Wakeups::default();
+        let stepped = gate.step(step, &mut wakeups, &mut |grants| {
             if !grants && self.refuser.is_none_or(|refuser| index < refuser) {
                 self.refuser = Some(index);
             }
@@ -125,8 +125,8 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
             Ok(Stepped::Left) => {}
             Err(panic) => self.panic.keep(panic),
         }
-        if !woken.is_empty() {
-            self.woken.push((index, woken));
+        if !wakeups.is_empty() {
+            self.wakeups.push((index, wakeups));
         }
     }
 

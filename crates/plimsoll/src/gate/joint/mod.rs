@@ -16,7 +16,7 @@ use crate::joint::{Decision, Exchange, Joint, Place, Step, Stepped, Word};
 use crate::queue::{Since, Status, Ticket};
 use crate::sync::lock;
 use crate::unwind::Payload;
-use crate::woken::Woken;
+use crate::wakeups::Wakeups;
 use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Rule, Source};
 
 impl<R: Rule> Joint for Core<R> {
@@ -89,26 +89,26 @@ impl<R: Rule> Joint for Core<R> {
             return answer.map_err(|refusal| self.denied(&self.rule, refusal, &state, now));
         };
         let now = inside.not_before(now);
-        let mut woken = Woken::default();
-        let answer = self.run(&mut inside, state, now, &mut woken, |turn| {
+        let mut wakeups = Wakeups::default();
+        let answer = self.run(&mut inside, state, now, &mut wakeups, |turn| {
             turn.peek(demand).map_err(|refusal| {
                 let refusal = turn.explain(demand, refusal);
                 self.denied(turn.rule, refusal, turn.state, turn.now)
             })
         });
         drop(inside);
-        self.wake(now, &mut woken);
+        self.wake(now, &mut wakeups);
         answer.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     fn step(
         &self,
         step: Step,
-        woken: &mut Woken,
+        wakeups: &mut Wakeups,
         rest: &mut dyn FnMut(bool) -> Decision,
     ) -> Result<Stepped, Payload> {
         let Step { now, demand, place } = step;
-        self.enter_once(now, woken, |turn| {
+        self.enter_once(now, wakeups, |turn| {
             if turn.inside.due <= turn.now {
                 turn.serve_all();
             }
@@ -129,8 +129,8 @@ impl<R: Rule> Joint for Core<R> {
         })
     }
 
-    fn wake_all(&self, now: Moment, woken: &mut Woken) {
-        self.wake(now, woken);
+    fn wake_all(&self, now: Moment, wakeups: &mut Wakeups) {
+        self.wake(now, wakeups);
     }
 
     fn tick(&self, now: Moment) {

@@ -8,7 +8,7 @@
 use crate::gate::asking::{peek, take};
 use crate::gate::locked::Turn;
 use crate::queue::{Order, Ticket};
-use crate::woken::Woken;
+use crate::wakeups::Wakeups;
 use crate::{Demand, Reason, Refusal, Rule};
 
 impl<R: Rule> Turn<'_, R> {
@@ -54,12 +54,12 @@ impl<R: Rule> Turn<'_, R> {
 
     /// Serves everybody who can run now, and tells those who wait for several that there is room. Returns whether that
     /// was not too many for one turn.
-    pub(in crate::gate) fn serve_around(&mut self, enough: &impl Fn(&Woken) -> bool) -> bool {
+    pub(in crate::gate) fn serve_around(&mut self, enough: &impl Fn(&Wakeups) -> bool) -> bool {
         let order = self.order();
         let mut kept = 0;
         let mut next = self.inside.waiters.head(order);
         while let Some((ticket, cost)) = next {
-            if enough(self.woken) {
+            if enough(self.wakeups) {
                 return false;
             }
             next = self.inside.waiters.after(ticket, order);
@@ -77,7 +77,7 @@ impl<R: Rule> Turn<'_, R> {
             }
             if self.inside.waiters.waits_for_several(ticket) {
                 let waker = self.inside.waiters.offer(ticket);
-                self.woken.push(waker);
+                self.wakeups.push(waker);
                 if kept == 0 && order == Order::Fifo {
                     kept = cost;
                 }

@@ -4,11 +4,11 @@ use std::task::Waker;
 use crate::clock::Setting;
 use crate::unwind::quietly;
 
-/// What is left to do once the lock is free: to set the alarm, and to wake the tasks that are settled.
+/// What is left to do when the lock is free: set the alarm, and wake the tasks whose demands were settled.
 ///
-/// Mostly it is one task. More are kept in a list that the thread uses again and again.
+/// Mostly it is one task. Further wakers go to a list that the thread reuses.
 #[derive(Default)]
-pub(crate) struct Woken {
+pub(crate) struct Wakeups {
     first: Option<Waker>,
     more: Vec<Waker>,
     /// The alarm to set.
@@ -21,8 +21,8 @@ thread_local! {
     static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
-impl Woken {
-    /// So many are served in one go; then others get a chance to take the lock.
+impl Wakeups {
+    /// So many waiters are served in one turn; then other threads may take the lock.
     const ENOUGH: usize = 32;
 
     pub(crate) fn push(&mut self, waker: Option<Waker>) {
@@ -46,8 +46,8 @@ impl Woken {
         self.first.is_none() && !self.overdue && self.alarm.is_none()
     }
 
-    /// Wakes all. Not under the lock: waking may run anything. A waker that panics does so for itself: neither the others
-    /// in the batch nor the caller, whose own grant would be lost with it, hear of it.
+    /// Wakes all tasks. The caller must not hold the lock: waking may run any code. The panic of a waker is discarded: it
+    /// reaches neither the other tasks of the batch nor the caller, which would lose its own grant.
     #[inline]
     pub(crate) fn wake(&mut self) {
         if let Some(first) = self.first.take() {
@@ -63,6 +63,6 @@ impl Woken {
             quietly(|| waker.wake());
         }
         let spare = std::mem::take(&mut self.more);
-        let _kept = SPARE.try_with(|kept| kept.set(spare));
+        let _reused = SPARE.try_with(|list| list.set(spare));
     }
 }
