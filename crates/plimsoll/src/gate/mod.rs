@@ -202,7 +202,7 @@ impl<R: Rule> Gate<R> {
     /// Takes now what may be used later, and says when. See [`Reservation`].
     ///
     /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows hold a place before everybody who
-    /// comes later, whatever the bound of the queue. [`Concurrency`] joins the queue, if it has one.
+    /// comes later, whatever the bound of the queue. [`Concurrency`](crate::Concurrency) joins the queue, if it has one.
     ///
     /// # Errors
     ///
