@@ -30,15 +30,23 @@ impl<R: Rule> Gate<R> {
                 "a limit that is given back to is resized, not replaced"
             )
         };
-        self.replace_rule(rule, self.core.clock.precise_now(), carry);
+        self.replace_rule(rule, self.core.clock.precise_now(), carry, None);
     }
 
-    /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to.
-    pub(crate) fn replace_rule(&self, mut rule: R, now: Moment, carry: Carry) {
+    /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to. If that begins a new
+    /// state, `start` is what others number it by.
+    pub(crate) fn replace_rule(
+        &self,
+        mut rule: R,
+        now: Moment,
+        carry: Carry,
+        start: Option<Stamp>,
+    ) {
         self.change_at(now, |turn| {
             if !rule.keeps_grants(carry) {
                 turn.now = turn.inside.not_before(self.core.clock.precise_now());
-                turn.inside.resets.reset(turn.now, self.core.clock.late());
+                let late = self.core.clock.late();
+                turn.inside.resets.reset(turn.now, late, start);
             }
             if matches!(carry, Carry::Proportional | Carry::Reset) {
                 turn.inside.bookings.clear();
@@ -140,7 +148,7 @@ impl<R: Rule> Turn<'_, R> {
     /// Forgets what was taken so far, on a clock that may be late by `late`.
     pub(super) fn reset(&mut self, late: Duration) {
         self.inside.bookings.clear();
-        self.inside.resets.reset(self.now, late);
+        self.inside.resets.reset(self.now, late, None);
     }
 }
 
@@ -187,14 +195,23 @@ pub(super) struct Resets {
 }
 
 impl Resets {
-    /// Everything starts anew at `now`, which is not before anything that was granted.
-    pub(super) fn reset(&mut self, now: Moment, late: Duration) {
-        *self = Self {
-            at: now,
-            era: self.era_at(now).next(),
+    /// Those of a gate whose state began then, on a clock that may be late by `late`.
+    pub(super) fn since(start: Stamp, late: Duration) -> Self {
+        Self {
+            at: start.at,
+            era: start.era,
             holds: true,
-            until: now.plus(late),
-        };
+            until: start.at.plus(late),
+        }
+    }
+
+    /// Everything starts anew at `now`, which is not before anything that was granted. Its number in that instant is at
+    /// least that of `start`.
+    pub(super) fn reset(&mut self, now: Moment, late: Duration, start: Option<Stamp>) {
+        let era = self.era_at(now).next();
+        let at_least = start.filter(|start| start.at == now);
+        let era = at_least.map_or(era, |start| era.max(start.era));
+        *self = Self::since(Stamp { at: now, era }, late);
     }
 
     /// What is granted at `now` is granted then.

@@ -22,11 +22,13 @@ mod word;
 use std::fmt;
 use std::sync::Arc;
 
+use self::changing::Resets;
 use self::locked::Inside;
 use self::word::{ByWord, Core, Open};
 use crate::acquire::{Acquire, Owner};
 use crate::name::Name;
 use crate::reservation::Reservation;
+use crate::stamp::Stamp;
 use crate::sync::Ordering;
 use crate::totals::Totals;
 use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Queue, Rule, Shareable, Source};
@@ -120,17 +122,21 @@ impl<R: Rule> Gate<R> {
         Owner::Shared(Arc::clone(&self.core) as _)
     }
 
-    /// A gate that goes on from a state, for a key that needs one.
+    /// A gate that goes on from a state, for a key that needs one; `began` says since when that is its state, if that
+    /// matters.
     pub(crate) fn resumed(
         rule: R,
         state: R::State,
-        now: Moment,
+        (now, began): (Moment, Option<Stamp>),
         clock: Clock,
         queue: Option<Queue>,
         name: Option<Name>,
         totals: Totals,
     ) -> Self {
-        let inside = Inside::new(queue);
+        let mut inside = Inside::new(queue);
+        if let Some(began) = began {
+            inside.resets = Resets::since(began, clock.late());
+        }
         Self::from_core(Core::resumed(rule, state, now, clock, totals, name, inside))
     }
 

@@ -103,7 +103,10 @@ impl<R: Rule> Core<R> {
         name: Option<Name>,
         mut inside: Inside<R>,
     ) -> Arc<Self> {
-        let word = R::Fast::pack(&rule, &state, now);
+        let word = match inside.resets.hold(now) {
+            true => None,
+            false => R::Fast::pack(&rule, &state, now),
+        };
         if word.is_none() {
             inside.state = Some(state);
         }

@@ -26,9 +26,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let mut gates = Vec::new();
         let near = self.reference(now);
         let old = std::mem::replace(&mut self.rule, Arc::clone(rule));
-        if !rule.keeps_grants(carry) {
-            self.starts.of_rule(now, late);
-        }
+        let start = (!rule.keeps_grants(carry)).then(|| self.starts.of_rule(now, late));
         self.begin_epoch(now);
         self.note_forgettable(now);
         let mut entries = std::mem::replace(&mut self.entries, Slots::new());
@@ -49,7 +47,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                     what: What::Gate(held),
                     ..
                 }) => {
-                    held.set_rule(rule);
+                    held.set_rule(rule, start);
                     gates.push(Lease::new(held));
                 }
                 _ => {}
@@ -72,11 +70,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let began = if rule.keeps_grants(carry) {
-            self.starts.of_key(None, false)
-        } else {
-            Some(self.starts.of_own(now))
-        };
+        let start = (!rule.keeps_grants(carry)).then(|| self.starts.of_own(now));
+        let began = start.or_else(|| self.starts.of_key(None, false));
         match self.find(hash, key)? {
             Found::Word(old, word) => {
                 let state = rule.adopt(old, &R::Fast::unpack(old, *word, now), now, carry);
@@ -105,7 +100,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                         None
                     }
                     What::Gate(held) => {
-                        held.set_rule(rule);
+                        held.set_rule(rule, start);
                         Some(Lease::new(held))
                     }
                 }

@@ -8,7 +8,6 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use super::starts::granted;
 use crate::gate::{Counted, WeakGate};
 use crate::grant::Era;
 use crate::joint::{KeyGate, KeyLease};
@@ -128,14 +127,14 @@ impl Gates {
             self.totals.share()
         };
         let (own, clock) = (R::clone(rule), self.clock.clone());
-        let gate = Gate::resumed(own, state, now, clock, self.queue(), self.name, totals);
+        let since = (now, began);
+        let gate = Gate::resumed(own, state, since, clock, self.queue(), self.name, totals);
         Arc::new_cyclic(|me| GateOfKey {
             me: Weak::clone(me),
             gate,
-            rule: Mutex::new(Arc::clone(rule)),
+            rule: Mutex::new((Arc::clone(rule), None)),
             room: Arc::clone(&self.room),
             shard,
-            began,
             detached: AtomicBool::new(false),
         })
     }
@@ -145,12 +144,10 @@ impl Gates {
 pub(super) struct GateOfKey<R: Rule> {
     me: Weak<Self>,
     gate: Gate<R>,
-    /// The rule it should follow, set behind the lock of the shard.
-    rule: Mutex<Arc<R>>,
+    /// The rule it should follow, and the start of a new state by that; set behind the lock of the shard.
+    rule: Mutex<(Arc<R>, Option<Stamp>)>,
     room: Arc<Room>,
     shard: usize,
-    /// Since when the state was what it was when the gate was made, if that matters.
-    began: Option<Stamp>,
     /// Whether its key was forgotten: what it grants from then on is not to be undone by another state of the key.
     detached: AtomicBool,
 }
@@ -184,15 +181,15 @@ impl<R: Rule> GateOfKey<R> {
     }
 
     pub(super) fn counted(&self) -> Counted {
-        self.gate.counted(self.rule().learning().is_none())
+        self.gate.counted(self.rule().0.learning().is_none())
     }
 
     /// Says which rule it should follow, behind the lock of the shard. [`Lease::follow`] sees to it.
-    pub(super) fn set_rule(&self, rule: &Arc<R>) {
-        *self.rule() = Arc::clone(rule);
+    pub(super) fn set_rule(&self, rule: &Arc<R>, start: Option<Stamp>) {
+        *self.rule() = (Arc::clone(rule), start);
     }
 
-    fn rule(&self) -> MutexGuard<'_, Arc<R>> {
+    fn rule(&self) -> MutexGuard<'_, (Arc<R>, Option<Stamp>)> {
         self.rule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -246,12 +243,12 @@ impl<R: Rule> Lease<R> {
 
     /// Makes the gate follow the rule it should, by `change`. Changes that are made at the same time may reach the gate in
     /// another order than the table, so it is done again until the gate follows the latest.
-    pub(super) fn follow(&self, change: impl Fn(&Gate<R>, &R)) {
+    pub(super) fn follow(&self, change: impl Fn(&Gate<R>, &R, Option<Stamp>)) {
         let held = self.held();
         loop {
-            let wanted = Arc::clone(&held.rule());
-            change(&held.gate, &wanted);
-            if Arc::ptr_eq(&wanted, &held.rule()) {
+            let (wanted, start) = held.rule().clone();
+            change(&held.gate, &wanted, start);
+            if Arc::ptr_eq(&wanted, &held.rule().0) {
                 return;
             }
         }
@@ -293,11 +290,6 @@ impl<R: Rule> Lease<R> {
     /// A permit of the key for what the gate granted. That of a rate has nothing to return, so it does not hold the gate.
     fn permit(&self, (grant, era): (Grant, Era)) -> Permit<'static> {
         let detached = self.held().detached.load(Ordering::Acquire);
-        let stamp = Stamp {
-            at: grant.taken,
-            era,
-        };
-        let era = stamp.max(granted(self.held().began, grant.taken)).era;
         if R::RETURNS_PERMITS && grant.cost > 0 {
             Permit::shared(Arc::clone(self.held()) as _, grant, true)
         } else if detached {

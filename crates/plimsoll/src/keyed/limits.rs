@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::Keyed;
 use super::shared::Shard;
 use super::table::Table;
+use crate::stamp::Stamp;
 use crate::{Carry, Concurrency, Denied, Gate, InvalidLimit, Moment, Queue, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
@@ -52,7 +53,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         drop(table);
         // Not behind the lock of the shard: a larger limit wakes tasks.
         if let Some(gate) = gate {
-            gate.follow(|gate, rule| gate.replace_rule(rule.clone(), now, carry));
+            gate.follow(|gate, rule, start| {
+                gate.replace_rule(rule.clone(), now, carry, start);
+            });
         }
         Ok(())
     }
@@ -87,13 +90,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 "a limit that is given back to is resized, not replaced"
             )
         };
-        self.change(rule, carry, |gate, rule, now| {
-            gate.replace_rule(rule.clone(), now, carry);
+        self.change(rule, carry, |gate, rule, now, start| {
+            gate.replace_rule(rule.clone(), now, carry, start);
         });
     }
 
     /// Changes the rule of all keys that have none of their own.
-    fn change(&self, mut rule: R, carry: Carry, change_gate: impl Fn(&Gate<R>, &R, Moment)) {
+    fn change(
+        &self,
+        mut rule: R,
+        carry: Carry,
+        change_gate: impl Fn(&Gate<R>, &R, Moment, Option<Stamp>),
+    ) {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
         let late = shared.gates.clock.late();
@@ -111,10 +119,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
         // Gates are changed when all locks are free: that may wake tasks.
         for gate in gates {
-            gate.follow(|gate, rule| change_gate(gate, rule, now));
+            gate.follow(|gate, rule, start| change_gate(gate, rule, now, start));
         }
         for gate in detached {
-            change_gate(&gate, &rule, now);
+            change_gate(&gate, &rule, now, None);
         }
         shared
             .evictable_from
@@ -197,7 +205,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Concurrency, S> {
     /// If `limit` is 0.
     pub fn resize(&self, limit: u32) -> Result<(), InvalidLimit> {
         let rule = Concurrency::try_new(limit)?;
-        self.change(rule, Carry::AsIs, |gate, rule, _| {
+        self.change(rule, Carry::AsIs, |gate, rule, _, _| {
             // The limit was checked above.
             let _ = gate.resize(rule.limit());
         });

@@ -6,7 +6,7 @@
 //! remembered for keys that are inserted soon after others were forgotten by name, or evicted.
 //!
 //! As after a [reset](crate::Gate::reset), a moment alone does not tell grants before a start from grants after it in the
-//! same instant; so grants of that instant carry the number of the start.
+//! same instant; so grants of that instant carry the number of the start. The gate of a key counts on from that number.
 
 use std::time::Duration;
 
@@ -44,10 +44,11 @@ impl Starts {
     }
 
     /// The rule of all keys begins now, on a clock that may be `late`.
-    pub(super) fn of_rule(&mut self, now: Moment, late: Duration) {
+    pub(super) fn of_rule(&mut self, now: Moment, late: Duration) -> Stamp {
         let next = self.next(now);
         self.of_rule = Some(next);
         self.held_until = Some(next.at.plus(late));
+        next
     }
 
     /// A rule of a single key begins now.

@@ -120,6 +120,48 @@ fn what_is_granted_in_the_instant_of_a_change_is_undone_if_it_was_after_it() {
     }
 }
 
+/// The table and the gate of a key numbered the changes of an instant apart, so that what the gate granted after several of
+/// them was taken for granted before the last.
+#[test]
+fn what_a_gate_grants_after_several_changes_in_one_instant_is_undone() {
+    for (before, during) in [(0, 1), (0, 3), (1, 1), (2, 1), (3, 2)] {
+        let time = ManualClock::new();
+        let keyed = keyed(TokenBucket::greedy(TEN), &time, |it| it);
+        let change = |times| {
+            for _ in 0..times {
+                keyed.replace(TokenBucket::greedy(TEN), Carry::Used);
+            }
+        };
+        change(before);
+        let first = keyed.try_acquire("a", 1).unwrap();
+        let gate = keyed.gate("a").unwrap();
+        let second = keyed.try_acquire("a", 1).unwrap();
+        let third = gate.try_acquire(1).unwrap();
+        keyed.undo("a", first);
+        keyed.undo("a", second);
+        third.undo();
+        assert_eq!(gate.snapshot().available(), 10, "{before} {during}");
+
+        let old = keyed.try_acquire("a", 2).unwrap();
+        change(during);
+        let new = keyed.try_acquire("a", 3).unwrap();
+        let own = gate.try_acquire(4).unwrap();
+        keyed.undo("a", old);
+        assert_eq!(gate.snapshot().available(), 1, "{before} {during}");
+        keyed.undo("a", new);
+        assert_eq!(gate.snapshot().available(), 4, "{before} {during}");
+        own.undo();
+        assert_eq!(gate.snapshot().available(), 8, "{before} {during}");
+
+        let old = keyed.try_acquire("a", 2).unwrap();
+        gate.reset();
+        let new = keyed.try_acquire("a", 3).unwrap();
+        keyed.undo("a", old);
+        keyed.undo("a", new);
+        assert_eq!(gate.snapshot().available(), 10, "{before} {during}");
+    }
+}
+
 /// A key that was not known was given a limiter that knew nothing of the table being closed.
 #[test]
 fn a_closed_table_grants_nothing_to_new_keys() {
@@ -205,9 +247,6 @@ fn follows_the_model<R: Rule + Clone>(rule: &R, ops: &[Op], make: Make<R>, may_r
                 }
                 gates.retain(|(of, _)| *of != key);
             }
-            // A gate counts the changes of an instant for itself: of several in one instant, what it grants after the last may
-            // not be undone.
-            Op::KeepGate(_) if may_replace => {}
             Op::KeepGate(key) => gates.push((key, keyed.gate(KEYS[key]).expect("there is room"))),
             Op::Replace if may_replace => {
                 keyed.replace(rule.clone(), Carry::Used);
