@@ -174,6 +174,11 @@ impl<'a> Reservation<'a> {
         self.ready_at().map(|ready_at| ready_at.since(self.made_at))
     }
 
+    /// When it was made.
+    pub(crate) fn made_at(&self) -> Moment {
+        self.made_at
+    }
+
     /// When it may be used, if that is known.
     #[must_use]
     pub fn ready_at(&self) -> Option<Moment> {

@@ -8,6 +8,7 @@ mod key_gate;
 mod limits;
 mod per_key;
 mod report;
+mod reserve;
 mod shared;
 mod slots;
 mod starts;

@@ -10,5 +10,6 @@ mod keyed_flood;
 mod keyed_limits;
 mod keyed_queue;
 mod keyed_random;
+mod keyed_reserve;
 mod keyed_room;
 mod keyed_undo;
