@@ -44,7 +44,7 @@ impl<R: Replenishes> RateLimiter for Gate<R> {}
 /// [`Limiter`]. Clones share the limiter.
 ///
 /// ```
-/// use plimsoll::{Gate, TokenBucket};
+/// use plimsoll::{Gate, LimiterExt, TokenBucket};
 /// use plimsoll_kinds::Rate;
 ///
 /// let rate = Rate::from(Gate::new(TokenBucket::per_second(5)));

@@ -29,7 +29,7 @@ use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 /// let store = Store::connect("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(100))?;
 /// match api.decide("customer 42", 1).await? {
-///     Decision::Granted(permit) => println!("{} left", permit.standing().remaining()),
+///     Decision::Granted(permit) => println!("{:?} left", permit.standing().remaining),
 ///     Decision::Denied(denied) => println!("retry after {:?}", denied.retry_after()),
 /// }
 /// # Ok(())

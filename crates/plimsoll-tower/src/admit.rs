@@ -10,7 +10,7 @@ use crate::Leases;
 /// for others. Here writes have a limit, and reads have none:
 ///
 /// ```
-/// use plimsoll::{Acquire, Concurrency, Demand, Gate, Limiter, Permit};
+/// use plimsoll::{Acquire, Concurrency, Demand, Gate, Limiter, LimiterExt, Permit};
 /// use plimsoll_tower::LimitLayer;
 /// use plimsoll_tower::admit::Admit;
 ///

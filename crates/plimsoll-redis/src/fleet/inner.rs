@@ -213,10 +213,15 @@ impl Inner {
         standing: Option<Standing>,
         origin: Origin,
     ) -> Permit<'static> {
+        // What this process grants alone is a part of its own share, not of what the store promises.
+        let standing = match origin {
+            Origin::Local => standing,
+            _ => standing.map(|standing| self.promised(standing)),
+        };
         let source = FleetSource {
             inner: Arc::clone(self),
             key: Arc::clone(key),
-            standing: standing.map(|standing| self.promised(standing)),
+            standing,
             origin,
         };
         source.permit(self.grant(demand))

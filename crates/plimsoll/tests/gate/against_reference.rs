@@ -280,6 +280,10 @@ fn run(shape: Shape, spec: &Spec, queue: Option<reference::Queue>, start: Nanos,
                 }
             }
         }
+        if naive.rule.used(naive.now) > u64::MAX >> 3 {
+            // A debt of 2^32 times the largest limit: from here on rules cut it off, each in its own way.
+            return;
+        }
         for (id, acquire) in acquires.iter_mut().enumerate() {
             acquire.poll();
             let answer = match acquire {

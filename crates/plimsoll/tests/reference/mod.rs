@@ -168,7 +168,9 @@ impl Limiter {
         }
         let mut rule = self.rule.clone();
         let mut at = self.now;
-        for waiter in before {
+        // A limit that has shrunk below a waiter refuses it when its turn comes: it takes nothing.
+        let served = before.iter().filter(|it| it.cost <= rule.limit());
+        for waiter in served.collect::<Vec<_>>() {
             at = rule.earliest(at, waiter.cost)?;
             rule.take(at, waiter.cost);
         }
