@@ -7,7 +7,9 @@ use crate::name::Name;
 use crate::reason::Reason;
 use crate::rule::Refusal;
 
-/// A refusal: why, when it is worth asking again, and what the limit looked like.
+/// A refusal: the reason, the time after which the demand would be granted, and the numbers of the limit.
+///
+/// It is the error of all limiters. It owns no memory: it is as cheap to drop as to make.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Reason, TokenBucket};
@@ -31,8 +33,8 @@ pub struct Denied {
     reason: Reason,
     limit: u32,
     remaining: u32,
-    /// Moments, not spans: most refusals are built to be looked at by nobody, and the spans can wait until
-    /// somebody does. Nobody is told the moments themselves, and where none is known `at` is not read.
+    /// Moments, not durations: most refusals are never read, and the durations are computed when a getter is called. If
+    /// neither moment is known, `at` is not read.
     at: Moment,
     ready_at: Moment,
     full_at: Moment,
@@ -40,7 +42,19 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// A refusal that says nothing but its reason, for limiters outside this crate.
+    /// A refusal with nothing but its reason, for authors of limiters. The `with_` methods add the rest:
+    ///
+    /// ```
+    /// use plimsoll::{Denied, Moment, Reason};
+    /// use std::time::Duration;
+    ///
+    /// let now = Moment::from_nanos(5);
+    /// let denied = Denied::new(Reason::Exhausted)
+    ///     .with_limit(10, 0)
+    ///     .with_ready_at(now, Some(now.plus(Duration::from_secs(1))))
+    ///     .with_limiter("disk");
+    /// assert_eq!(denied.to_string(), "disk: the limit is used up, retry after 1s");
+    /// ```
     #[must_use]
     pub fn new(reason: Reason) -> Self {
         Self {
@@ -54,7 +68,7 @@ impl Denied {
         }
     }
 
-    /// What a gate says: all at once, because most refusals are built to be looked at by nobody.
+    /// The refusal of a gate. All fields at once, because this is on the fast path.
     #[inline(always)]
     pub(crate) fn from_rule(
         refusal: Refusal,
@@ -73,7 +87,7 @@ impl Denied {
         }
     }
 
-    /// Says what the limit is and how much of it remains.
+    /// Sets the limit and how much of it remains.
     #[must_use]
     pub fn with_limit(mut self, limit: u32, remaining: u32) -> Self {
         self.limit = limit;
@@ -81,7 +95,7 @@ impl Denied {
         self
     }
 
-    /// Says at which moment the same demand would be granted, seen from `now`.
+    /// Sets the moment at which the same demand would be granted, seen from `now`.
     #[must_use]
     pub fn with_ready_at(mut self, now: Moment, ready_at: Option<Moment>) -> Self {
         self.at = now;
@@ -89,7 +103,7 @@ impl Denied {
         self
     }
 
-    /// Says at which moment everything is available again, seen from `now`.
+    /// Sets the moment at which the whole limit is available again, seen from `now`.
     #[must_use]
     pub fn with_reset_at(mut self, now: Moment, reset_at: Option<Moment>) -> Self {
         self.at = now;
@@ -97,17 +111,17 @@ impl Denied {
         self
     }
 
-    /// Says which limiter refused.
+    /// Sets the name of the limiter.
     ///
-    /// Names are kept for the life of the process, once each, so that a refusal need not own one: give
-    /// names to limiters, not to callers.
+    /// Each distinct name is stored once, for the life of the process, so that a refusal need not own one. Name limiters,
+    /// not callers.
     #[must_use]
     pub fn with_limiter(mut self, name: &str) -> Self {
         self.limiter = Some(Name::new(name));
         self
     }
 
-    /// When the same demand would be granted, never if nobody knows.
+    /// When the same demand would be granted; never if that is not known.
     pub(crate) fn ready_at(&self) -> Moment {
         self.ready_at
     }
@@ -117,20 +131,19 @@ impl Denied {
         self
     }
 
-    /// Why it was refused.
+    /// Why the demand was refused.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The least time after which the same demand would be granted if nobody else comes.
+    /// The shortest time after which the same demand would be granted if no other demand comes before it.
     ///
-    /// It is exact: a caller who comes back then is granted, one nanosecond earlier refused. Those
-    /// who already wait in a fifo queue are taken into account. There is none where nobody can know:
-    /// permits that others must give back, costs above the limit, waiters in a lifo queue.
+    /// It is exact: the demand is granted after this time, and refused one nanosecond earlier. Demands that already wait
+    /// in a fifo queue are taken into account. It is `None` where the time cannot be known: when permits have to be
+    /// returned, when the cost is above the limit, and behind waiters in a lifo queue.
     ///
-    /// On [`Clock::system`](crate::Clock::system), which may be late, a long time may be as much too long; never too
-    /// short.
+    /// On [`Clock::system`](crate::Clock::system), which may be late, it may be too long by as much, and never too short.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.ready_at
@@ -144,13 +157,13 @@ impl Denied {
         self.limit
     }
 
-    /// How much of the limit was still available when this was refused.
+    /// How much of the limit was still available when the demand was refused.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.remaining
     }
 
-    /// The time after which the whole limit is available again if nobody else comes.
+    /// The time after which the whole limit is available again if no other demand is granted.
     #[must_use]
     pub fn reset(&self) -> Option<Duration> {
         self.full_at.is_known().then(|| self.full_at.since(self.at))
@@ -185,10 +198,10 @@ impl fmt::Display for Denied {
     }
 }
 
-/// Refusals are equal that tell the same, whenever that was.
+/// Two refusals are equal if their getters return the same.
 impl PartialEq for Denied {
     fn eq(&self, other: &Self) -> bool {
-        let told = |denied: &Self| {
+        let fields = |denied: &Self| {
             (
                 denied.reason,
                 denied.limit,
@@ -196,7 +209,7 @@ impl PartialEq for Denied {
                 denied.limiter,
             )
         };
-        told(self) == told(other)
+        fields(self) == fields(other)
             && (self.retry_after(), self.reset()) == (other.retry_after(), other.reset())
     }
 }

@@ -1,4 +1,4 @@
-//! What happens in a limiter, for those who want to know.
+//! The events of a limiter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::{Moment, Outcome, Priority, Reason};
 
-/// Something that happened in a limiter, and what the limiter looked like right after it.
+/// One event in a limiter, and the numbers of the limiter right after it. [`Events`] yields them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -17,68 +17,68 @@ pub struct Event {
     /// What happened.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub kind: EventKind,
-    /// When.
+    /// When it happened.
     pub at: Moment,
     /// The limit.
     pub limit: u32,
-    /// How much is in use.
+    /// How many permits are in use.
     pub in_use: u64,
-    /// How much may wait; 0 without a queue.
+    /// The bound of the queue, 0 without one.
     pub queue_bound: u32,
-    /// How much waits.
+    /// The sum of the costs that wait.
     pub queued: u64,
 }
 
-/// What can happen in a limiter.
+/// The kinds of events.
 ///
-/// How much is in use changes with [`Processing`](Self::Processing) and [`Processed`](Self::Processed), how much
-/// waits with [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued).
+/// [`Processing`](Self::Processing) and [`Processed`](Self::Processed) change what is in use;
+/// [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued) change what waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The limit is another one. Told once to every newcomer.
+    /// The limit changed. Every subscriber gets this event first.
     LimitChanged,
-    /// How much may wait is something else. Told once to every newcomer if there is a queue.
+    /// The bound of the queue changed. Every subscriber gets this event once at the start if there is a queue.
     QueueBoundChanged,
-    /// Somebody waits.
+    /// A demand joined the queue.
     Enqueued {
-        /// Of which class.
+        /// The class of the demand.
         priority: Priority,
     },
-    /// Somebody waits no longer, whatever the reason.
+    /// A demand left the queue: granted, refused or cancelled.
     Dequeued {
-        /// Of which class.
+        /// The class of the demand.
         priority: Priority,
-        /// How long it has waited.
+        /// How long the demand waited.
         waited: Duration,
     },
-    /// Somebody got a permit.
+    /// A permit was granted.
     Processing {
-        /// Of which class.
+        /// The class of the demand.
         priority: Priority,
     },
-    /// A permit came back.
+    /// A permit was returned.
     Processed {
-        /// Of which class.
+        /// The class of the demand.
         priority: Priority,
-        /// How long it was out.
+        /// The time from the grant to the return.
         took: Duration,
         /// How the work went.
         outcome: Outcome,
     },
-    /// Somebody was refused, at once or after waiting.
+    /// A demand was refused, at once or after waiting.
     Rejected {
-        /// Of which class.
+        /// The class of the demand.
         priority: Priority,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
 }
 
 impl EventKind {
-    /// The class of the work it happened to, if it happened to any.
+    /// The class of the demand, if the event is about one.
     #[must_use]
     pub const fn priority(self) -> Option<Priority> {
         match self {
@@ -91,7 +91,7 @@ impl EventKind {
         }
     }
 
-    /// The word for it in logs and metrics.
+    /// The name of the kind in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ impl EventKind {
     }
 }
 
-/// What happens in a limiter from the moment of [subscribing](crate::Gate::subscribe) on, in order.
+/// The events of a limiter since the [subscription](crate::Gate::subscribe), in order.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, EventKind};
@@ -117,20 +117,19 @@ impl EventKind {
 /// assert!(gate.try_acquire(1).is_err());
 /// drop(permit);
 ///
-/// let told: Vec<&str> = events.by_ref().map(|event| event.kind.as_str()).collect();
-/// assert_eq!(told, ["limit_changed", "processing", "rejected", "processed"]);
+/// let kinds: Vec<&str> = events.by_ref().map(|event| event.kind.as_str()).collect();
+/// assert_eq!(kinds, ["limit_changed", "processing", "rejected", "processed"]);
 /// assert_eq!(events.missed(), 0);
 /// ```
 ///
-/// It is an iterator over what has happened so far: it ends where there is nothing more yet, and goes on when there
-/// is. Nobody is woken; look as often as you like to know. What does not fit between two looks is lost, and
-/// counted: a subscriber that is slow, or gone, never holds anybody up. Dropping it ends the subscription.
+/// It is an iterator over the events so far: `next` returns `None` when there are no more yet, and can be called again
+/// later. It has to be polled; no task is woken. Events that do not fit the capacity of the subscription are lost and
+/// [counted](Self::missed), so a slow subscriber never blocks the limiter. Dropping it ends the subscription.
 ///
-/// While anybody listens, decisions are made behind the lock of the gate, one after the other. While nobody
-/// does, it costs nothing.
+/// While a gate has subscribers, all its decisions take its lock. Without subscribers events cost nothing.
 pub struct Events(Arc<Feed>);
 
-/// What a gate writes to and a subscriber reads from.
+/// The buffer that a gate writes to and a subscriber reads from.
 pub(crate) struct Feed {
     events: ArrayQueue<Event>,
     missed: AtomicU64,
@@ -144,7 +143,7 @@ impl Feed {
         })
     }
 
-    /// Tells the subscriber; says whether there still is one.
+    /// Stores the event; returns whether there still is a subscriber.
     pub(crate) fn emit(self: &Arc<Self>, event: Event) -> bool {
         if self.events.push(event).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +157,7 @@ impl Events {
         Self(Arc::clone(feed))
     }
 
-    /// How many events were lost because nobody had looked for too long.
+    /// How many events were lost because the buffer was full.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.0.missed.load(Ordering::Relaxed)

@@ -189,10 +189,10 @@ impl Era {
     }
 }
 
-/// Where permits go back to that do not know their limiter.
-pub(crate) struct Nobody;
+/// The source of permits that do not know their limiter: it ignores what is returned.
+pub(crate) struct NoSource;
 
-impl Source for Nobody {
+impl Source for NoSource {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
     fn undo(&self, _grant: Grant, _whole: bool) {}

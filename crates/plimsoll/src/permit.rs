@@ -1,16 +1,26 @@
+mod origin;
+
 use std::fmt;
 use std::sync::Arc;
 
+use self::origin::{Flags, Origin};
 use crate::demand::Priority;
-use crate::grant::{Era, Grant, Nobody, Outcome, Shareable, Source};
+use crate::grant::{Era, Grant, Outcome, Shareable, Source};
 use crate::lease::{LeaseState, Lost};
 use crate::moment::Moment;
 use crate::standing::Standing;
 
-/// The right to do something, until it is dropped.
+/// Proof that a limiter has granted a demand. It is held while the work is done.
 ///
-/// A permit of a limit that is given back ([`Concurrency`](crate::Concurrency)) gives back exactly what
-/// it took, once, when it is dropped. A permit of a rate gives nothing back: time does.
+/// A permit of a limit whose permits are returned ([`Concurrency`](crate::Concurrency)) returns what it took, once,
+/// when it is dropped. A permit of a rate returns nothing when it is dropped: the limit is refilled with time.
+///
+/// | to end a permit | a limit whose permits are returned | a rate |
+/// |---|---|---|
+/// | drop it | returns it | nothing |
+/// | [`finish`](Self::finish) | returns it, and an adaptive limit learns from the outcome | nothing |
+/// | [`undo`](Self::undo) | returns it, and it no longer counts as granted | refunds it, and it no longer counts as granted |
+/// | [`forget`](Self::forget) | never returns it | nothing |
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
@@ -38,76 +48,23 @@ pub struct Permit<'a> {
     taken: Moment,
 }
 
-/// What can still be done with a permit, in one byte.
-///
-/// Every way out of a permit asks and clears [`ALIVE`](Self::ALIVE), so that it ends once.
-#[derive(Clone, Copy)]
-struct Flags(u8);
-
-impl Flags {
-    /// Neither given back, nor undone, nor forgotten.
-    const ALIVE: u8 = 1;
-    /// While it is alive, dropping it gives it back. Cleared together with `ALIVE`.
-    const RETURNS: u8 = 2;
-    /// It is what was granted, and not split off from it.
-    const WHOLE: u8 = 4;
-
-    const fn has(self, flag: u8) -> bool {
-        self.0 & flag != 0
-    }
-
-    /// Ends it; says whether it was alive.
-    fn end(&mut self) -> bool {
-        let alive = self.has(Self::ALIVE);
-        self.0 &= Self::WHOLE;
-        alive
-    }
-
-    const fn of_part(self) -> Self {
-        Self(self.0 & !Self::WHOLE)
-    }
-}
-
-enum Origin<'a> {
-    Borrowed(&'a dyn Shareable),
-    Shared(Arc<dyn Source>),
-    /// Only its limiter, asked for it, can take it back.
-    Unknown,
-}
-
-impl Origin<'_> {
-    fn get(&self) -> &dyn Source {
-        match self {
-            Self::Borrowed(source) => *source,
-            Self::Shared(source) => &**source,
-            Self::Unknown => &Nobody,
-        }
-    }
-
-    /// Whether both are known to be the same.
-    fn is_same(&self, other: &Self) -> bool {
-        let known = !matches!(self, Self::Unknown) && !matches!(other, Self::Unknown);
-        known && std::ptr::addr_eq(self.get(), other.get())
-    }
-}
-
 impl<'a> Permit<'a> {
-    /// A permit of a limiter of your own that borrows its source. With `returns`, dropping it calls
-    /// [`Source::give_back`].
+    /// A permit that borrows its source. If `returns`, dropping it calls [`Source::give_back`]. For authors of limiters;
+    /// [`Limiter`](crate::Limiter) has an example.
     #[inline]
     pub fn new(source: &'a dyn Shareable, grant: Grant, returns: bool) -> Self {
         Self::from_origin(Origin::Borrowed(source), grant, returns)
     }
 
-    /// A permit of a limiter of your own that holds its source. With `returns`, dropping it calls
-    /// [`Source::give_back`].
+    /// A permit that owns a reference to its source. If `returns`, dropping it calls [`Source::give_back`]. For authors
+    /// of limiters.
     #[inline]
     pub fn shared(source: Arc<dyn Source>, grant: Grant, returns: bool) -> Self {
         Self::from_origin(Origin::Shared(source), grant, returns)
     }
 
-    /// A permit that does not know its limiter: it gives nothing back, and undoing it by itself does nothing. Only
-    /// [`undo_by`](Self::undo_by) reaches the limiter.
+    /// A permit that does not know its limiter: dropping it returns nothing, and [`undo`](Self::undo) does nothing. Only
+    /// [`undo_by`](Self::undo_by) reaches the limiter. For authors of limiters.
     #[inline]
     pub fn spent(grant: Grant) -> Self {
         Self::from_origin(Origin::Unknown, grant, false)
@@ -138,20 +95,20 @@ impl<'a> Permit<'a> {
         self.era
     }
 
-    /// Whether it does not know its limiter, as a permit of a single key does not.
+    /// Whether the permit does not know its limiter, as those of a [`Keyed`](crate::Keyed) limit do not.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         matches!(self.source, Origin::Unknown)
     }
 
-    /// Whether dropping it gives anything back.
+    /// Whether dropping the permit returns anything.
     #[inline]
     #[must_use]
     pub fn gives_back(&self) -> bool {
         self.flags.has(Flags::RETURNS)
     }
 
-    /// What this is a permit for.
+    /// The data of the permit: cost, moment, class.
     #[inline]
     #[must_use]
     pub fn grant(&self) -> Grant {
@@ -163,22 +120,22 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// How many permits this is: 0 once it has been given back.
+    /// The cost that was granted; 0 once it has been returned.
     #[must_use]
     pub fn cost(&self) -> u32 {
         self.cost
     }
 
-    /// The class of the work it was granted to.
+    /// The class of the demand.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// When it was granted.
+    /// When the permit was granted.
     ///
-    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) does not look at the clock to grant
-    /// at once. For such a permit it is the moment at which this is called.
+    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) does not read the clock on its fast
+    /// path. For such a permit this returns the moment of the call.
     #[must_use]
     pub fn granted_at(&self) -> Moment {
         if self.grant().is_dated() {
@@ -187,13 +144,14 @@ impl<'a> Permit<'a> {
         self.source.get().now().unwrap_or(self.taken)
     }
 
-    /// What was left when it was granted, if that came with it.
+    /// What was left of the limit when the permit was granted, if the limiter reported it with the grant, as a store does.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         self.source.get().standing()
     }
 
-    /// The leases behind it, if it is held elsewhere and can be lost; none of a limit in memory.
+    /// The leases behind the permit. A permit of a limit in a store has them, and can be lost; a permit of a limit in
+    /// memory has none.
     #[must_use]
     pub fn leases(&self) -> Vec<LeaseState> {
         let mut leases = Vec::new();
@@ -202,7 +160,7 @@ impl<'a> Permit<'a> {
         leases
     }
 
-    /// Whether it is lost: a lease behind it has run out, and what it held may be another's by now.
+    /// Whether a lease behind the permit has run out. Another process may hold what it held.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let mut lost = false;
@@ -212,7 +170,7 @@ impl<'a> Permit<'a> {
         lost
     }
 
-    /// The largest [fencing number](LeaseState::fence) of the leases behind it, if there are any.
+    /// The largest [fencing number](LeaseState::fence) of its leases, if it has any.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         let mut fence = None;
@@ -222,14 +180,15 @@ impl<'a> Permit<'a> {
         fence
     }
 
-    /// Resolves when it is lost; never, if it cannot be. It does not keep the permit.
+    /// A future that resolves when the permit [is lost](Self::is_lost), and never if it cannot be. It does not hold the
+    /// permit.
     ///
     /// ```
     /// # use plimsoll::Permit;
     /// # async fn work() {}
     /// # async fn select<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) {}
     /// # async fn doc(permit: Permit<'_>) {
-    /// // Stop working when somebody else may.
+    /// // Stop working when another process may hold the permit.
     /// select(work(), permit.lost()).await;
     /// # }
     /// ```
@@ -237,7 +196,7 @@ impl<'a> Permit<'a> {
         Lost::of(self.leases())
     }
 
-    /// Makes a permit of its own of a part of this one. `None` if this one is smaller than that.
+    /// Splits off a permit of `cost`. `None` if this permit is smaller.
     pub fn split(&mut self, cost: u32) -> Option<Self> {
         self.cost = self.cost.checked_sub(cost)?;
         Some(Self {
@@ -252,15 +211,25 @@ impl<'a> Permit<'a> {
         })
     }
 
-    /// Makes one permit of two of the same limiter.
+    /// Merges another permit of the same limiter into this one.
     ///
-    /// A permit has one moment, the older one of the two. Undoing the sum of permits that a rate granted at different
-    /// moments may so make less available than undoing each of them would, and never more.
+    /// The sum has the older of the two moments. Undoing the sum of permits that a rate granted at different moments may
+    /// therefore refund less than undoing each of them would, and never more.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    ///
+    /// let gate = Gate::new(Concurrency::new(10));
+    /// let mut permit = gate.try_acquire(2)?;
+    /// permit.merge(gate.try_acquire(3)?).expect("both are of this gate");
+    /// assert_eq!(permit.cost(), 5);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// Hands `other` back, and changes nothing, if the two are not known to be of the same limiter, as permits of single
-    /// keys are not; if one of them has been given back; or if no permit could be so large.
+    /// Returns `other` unchanged if the two are not known to be of the same limiter, as permits of a
+    /// [`Keyed`](crate::Keyed) limit are not; if one of them has ended; or if the sum overflows.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
         let alive = self.flags.has(Flags::ALIVE) && other.flags.has(Flags::ALIVE);
         let sum = self.cost.checked_add(other.cost);
@@ -289,16 +258,15 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// Ends it here: whatever is done with it from now on does nothing. Returns what it was a permit for, unless that
-    /// had been done before.
+    /// Ends the permit: whatever is done with it from now on does nothing. Returns its data, unless it had ended before.
     fn end(&mut self) -> Option<Grant> {
         let grant = self.grant();
         self.cost = 0;
         self.flags.end().then_some(grant)
     }
 
-    /// Makes it a permit for `cost`, for a limit that is not given back to. Returns what it was a permit for before, unless
-    /// it has ended.
+    /// Makes it a permit for `cost`, for a limit that is refilled with time. Returns its data before that, unless it has
+    /// ended.
     pub(crate) fn settle(&mut self, cost: u32) -> Option<(Grant, Era)> {
         let before = (self.grant(), self.era);
         let alive = self.flags.has(Flags::ALIVE);
@@ -308,20 +276,29 @@ impl<'a> Permit<'a> {
         alive.then_some(before)
     }
 
-    /// Never gives the permit back.
+    /// Ends the permit without returning it: what it took stays taken. For a rate this is the same as dropping it.
     pub fn forget(mut self) {
         self.end();
     }
 
-    /// Gives the permit back and says how the work went.
+    /// Returns the permit and reports how the work went. An [adaptive](crate::adaptive) limit learns from the outcome.
     #[inline]
     pub fn finish(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
 
-    /// As if it had never been granted, even by a rate: for work that turned out not to be needed.
+    /// Refunds the permit, also to a rate, as if it had never been granted: for work that turned out not to be needed.
     ///
-    /// Never makes more available than there would be without it.
+    /// It never makes more available than there would be if the permit had not been granted.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(5)).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(5)?.undo();
+    /// assert_eq!(gate.snapshot().available(), 5);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn undo(mut self) {
         if let Some(grant) = self.end() {
             let whole = self.flags.has(Flags::WHOLE);
@@ -329,8 +306,8 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// [`undo`](Self::undo), by the limiter that granted it if the permit does not know it. For those who write a
-    /// limiter of their own; `undo` is told what [`Source::undo`] is.
+    /// [`undo`](Self::undo) that calls `undo` if the permit [does not know its limiter](Self::is_spent), with the
+    /// arguments of [`Source::undo`]. For authors of limiters.
     pub fn undo_by(mut self, undo: impl FnOnce(Grant, bool)) {
         if !self.is_spent() {
             self.undo();
@@ -339,7 +316,7 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// The same permit, no longer tied to the borrow of its limiter.
+    /// The same permit without the borrow of its limiter, for work that outlives it.
     #[inline]
     pub fn into_owned(mut self) -> Permit<'static> {
         let permit = Permit {
@@ -364,8 +341,8 @@ impl<'a> Permit<'a> {
         self.source.get().give_back(self.grant(), Outcome::Ignore);
     }
 
-    /// [`finish`](Self::finish) where it is. What is left of it permits nothing any more, and nothing more can be done
-    /// with it: it cannot be undone, and nothing can be split off it or merged with it.
+    /// [`finish`](Self::finish) by reference. Afterwards the permit has ended: it has a cost of 0 and cannot be undone,
+    /// split or merged.
     #[inline]
     pub fn give_back(&mut self, outcome: Outcome) {
         let returns = self.gives_back() && self.cost > 0;
@@ -382,7 +359,7 @@ impl Drop for Permit<'_> {
     // In line, and small: of a permit of a rate nothing is left then, not even its fields.
     #[inline(always)]
     fn drop(&mut self) {
-        // Nobody looks at it any more, so it need not be ended.
+        // It cannot be used any more, so it need not be marked as ended.
         if self.gives_back() && self.cost > 0 {
             self.give_back_dropped();
         }

@@ -1,6 +1,14 @@
 use std::fmt;
 
-/// Why a limiter refused.
+/// Why a limiter refused a demand.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, Reason};
+///
+/// let denied = Gate::new(Concurrency::new(2)).try_acquire(3).unwrap_err();
+/// assert_eq!(denied.reason(), Reason::TooLarge);
+/// assert_eq!(denied.reason().as_str(), "too_large");
+/// ```
 // As wide as its place in a refusal: bytes that are left free there are copied one by one with it.
 #[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -8,38 +16,38 @@ use std::fmt;
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reason {
-    /// Not now: the limit is used up.
+    /// The limit is used up for now.
     Exhausted,
-    /// Never: the cost is above the limit.
+    /// The cost is above the limit: the demand can never be granted.
     TooLarge,
     /// The queue has no room.
     QueueFull,
-    /// It waited, and had to make room for another.
+    /// The demand waited, and was evicted from a full queue.
     Evicted,
-    /// It waited too long, or would have to.
+    /// The demand waited longer than its time-out, or would have to.
     TimedOut,
-    /// Too soon after the one before.
+    /// The demand came too soon after the one before.
     TooSoon,
-    /// Over the limit of a policy, not yet often enough to be locked out.
+    /// The caller is over the limit, not yet often enough to be locked out.
     SoftThrottle,
-    /// Over the limit of a policy too often.
+    /// The caller was over the limit too often, and is locked out for some time.
     LockedOut,
-    /// No room for the state of another key.
+    /// A keyed limit has no room for the state of another key.
     KeysFull,
-    /// The system has no room for more work, whoever asks.
+    /// The system has no room for more work of any caller.
     Saturated,
     /// Dropped to protect work that matters more.
     Shed,
     /// The limiter was closed.
     Closed,
-    /// It is not known whose limit counts.
+    /// The request has no key, so its limit is not known.
     NoKey,
-    /// What the limiter stands on does not work.
+    /// The store of the limiter cannot be reached or does not answer.
     Unavailable,
 }
 
 impl Reason {
-    /// The word used in scenario files, configuration and metrics.
+    /// The name of the reason in scenario files, configuration and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +68,7 @@ impl Reason {
         }
     }
 
-    /// Whether waiting may help.
+    /// Whether the demand may be granted later.
     pub(crate) const fn is_passing(self) -> bool {
         matches!(
             self,

@@ -1,6 +1,20 @@
-/// What a limiter looked like at one moment.
+/// The numbers of a limiter at one moment, for operators: limit, use, queue and totals.
 ///
-/// It is a copy, and already old when it is read.
+/// It is a copy: when it is read, the limiter may have changed. [`Standing`](crate::Standing) is what callers are shown.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate};
+///
+/// let gate = Gate::new(Concurrency::new(4));
+/// let _permit = gate.try_acquire(3)?;
+/// assert!(gate.try_acquire(2).is_err());
+///
+/// let snapshot = gate.snapshot();
+/// assert_eq!((snapshot.in_use(), snapshot.available()), (3, 1));
+/// assert_eq!((snapshot.granted_total(), snapshot.denied_total()), (1, 1));
+/// assert_eq!(snapshot.saturation(), 0.75);
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -22,8 +36,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What a limiter without a queue looks like, for limiters outside this crate. What is not available is in
-    /// use.
+    /// The snapshot of a limiter without a queue, for authors of limiters. What is not available is in use.
     #[must_use]
     pub fn of(limit: u64, available: u64) -> Self {
         let available = available.min(limit);
@@ -35,7 +48,7 @@ impl Snapshot {
         }
     }
 
-    /// Says how many demands were granted and refused so far.
+    /// Sets how many demands were granted and refused so far.
     #[must_use]
     pub fn with_totals(mut self, granted: u64, denied: u64) -> Self {
         self.granted = granted;
@@ -43,7 +56,7 @@ impl Snapshot {
         self
     }
 
-    /// Says how many wait, each for a cost of 1, and how many may.
+    /// Sets how many demands wait, each of a cost of 1, and the bound of the queue.
     #[must_use]
     pub fn with_waiters(mut self, waiters: u64, bound: u64) -> Self {
         self.waiters = waiters;
@@ -64,13 +77,13 @@ impl Snapshot {
         self.available
     }
 
-    /// What was granted and is not yet given back or replenished.
+    /// What was granted and is not yet returned or refilled.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.in_use
     }
 
-    /// How much may wait; 0 without a queue.
+    /// The bound of the queue, 0 without one.
     #[must_use]
     pub fn queue_bound(&self) -> u64 {
         self.queue_bound
@@ -82,32 +95,32 @@ impl Snapshot {
         self.queued
     }
 
-    /// How many wait.
+    /// How many demands wait.
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters
     }
 
-    /// How many demands were granted so far. 0 for a limiter that was told not to count.
+    /// How many demands were granted so far; 0 if the limiter does not [count](crate::GateBuilder::totals).
     #[must_use]
     pub fn granted_total(&self) -> u64 {
         self.granted
     }
 
-    /// How many demands were refused so far, at once or after waiting. 0 for a limiter that was told
-    /// not to count.
+    /// How many demands were refused so far, at once or after waiting; 0 if the limiter does not
+    /// [count](crate::GateBuilder::totals).
     #[must_use]
     pub fn denied_total(&self) -> u64 {
         self.denied
     }
 
-    /// How many of the refused were evicted from the queue.
+    /// How many of the refused demands were evicted from the queue.
     #[must_use]
     pub fn evicted_total(&self) -> u64 {
         self.evicted
     }
 
-    /// How many gave up waiting by themselves. They are neither granted nor refused.
+    /// How many demands were cancelled by their callers while they waited. They count neither as granted nor as refused.
     #[must_use]
     pub fn cancelled_total(&self) -> u64 {
         self.cancelled

@@ -9,8 +9,8 @@ use crate::unwind::First;
 
 /// A clock that is moved by hand, for tests and simulations.
 ///
-/// Moving it serves everybody who falls due on the way, each at its own instant and in order, before
-/// the call returns.
+/// Moving it serves every waiter that falls due on the way, each at its own moment and in order, before the call
+/// returns. Clones are the same clock.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -33,7 +33,7 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    /// A plain load: the hand is moved by whoever also orders what happens before and after.
+    /// A plain load: the caller that moves the clock orders what happens before and after.
     pub(super) fn now(&self) -> Moment {
         Moment::from_nanos(self.now.load(Ordering::Acquire))
     }
@@ -58,7 +58,7 @@ impl ManualClock {
         clock
     }
 
-    /// The clock to give to limiters.
+    /// The [`Clock`] for limiters.
     #[must_use]
     pub fn clock(&self) -> Clock {
         Clock(Kind::Manual(Arc::clone(&self.0)))
@@ -75,18 +75,17 @@ impl ManualClock {
         self.advance_to(self.now().plus(span));
     }
 
-    /// Moves the clock to `moment`, passing through every instant at which somebody falls due on
-    /// the way. A clock that would step back stands still.
+    /// Moves the clock to `moment`, through every moment at which a waiter falls due on the way. A clock that would step
+    /// back stands still.
     ///
     /// # Panics
     ///
-    /// If somebody who is served panics (a waker, or a rule of your own): when the clock has arrived, and everybody
-    /// else is served.
+    /// If a waker or a rule panics: after the clock has arrived and all other waiters are served.
     pub fn advance_to(&self, moment: Moment) {
         let mut panics = First::default();
         self.ring_until(moment, &mut panics);
         self.0.now.fetch_max(moment.as_nanos(), Ordering::AcqRel);
-        // Whoever set an alarm meanwhile either sees the new time or is seen here.
+        // A thread that set an alarm meanwhile either sees the new time, or its alarm is seen here.
         self.ring_until(moment, &mut panics);
         panics.resume();
     }

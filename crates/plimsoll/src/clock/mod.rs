@@ -1,9 +1,8 @@
-//! Where time comes from, and who rings when it has come.
+//! Clocks: where time comes from, and what rings alarms.
 //!
-//! A clock does two things: it tells the moment, and it wakes those who wait for one. Both belong
-//! together: a limiter on a clock moved by hand must be woken by the hand, one on tokio's clock by
-//! tokio. Limiters that share a clock share whatever drives it, so no limiter has a timer, a thread or
-//! a task of its own.
+//! A clock does two things: it returns the moment, and it rings the alarms of limiters with waiters. Both belong
+//! together: a manual clock rings when it is moved, tokio's clock when tokio's time has come. Limiters that share a
+//! clock share what drives it, so no limiter has a timer, a thread or a task of its own.
 
 mod alarms;
 mod counter;
@@ -27,7 +26,7 @@ pub(crate) use alarms::{AlarmId, Setting};
 pub use manual::ManualClock;
 pub use sleep::Sleep;
 
-/// Somebody who waits for a moment to come.
+/// The target of an alarm.
 pub(crate) trait Ring: Send + Sync {
     /// The moment of the alarm's setting `version` has come; it is now `now`.
     fn ring(&self, now: Moment, version: u64);
@@ -47,11 +46,21 @@ pub(crate) trait Ring: Send + Sync {
 ///
 /// # The thread
 ///
-/// Decisions need no thread. One is started when somebody first *waits* for a moment of the machine's time, and sleeps
-/// while nobody does. A waker or a rule that panics on it ends only itself; others are served. A child of `fork`
-/// has its parent's limiters but not its thread: it starts its own when somebody first waits in it. As with every
-/// lock, what another thread of the parent held in the instant of the fork stays held in the child, so fork before
-/// other threads use limiters, or `exec` afterwards.
+/// Decisions need no thread. One thread is started when a demand first *waits* for a moment of the machine's time, and
+/// sleeps while none waits. A waker or a rule that panics on it does not stop it. A child of `fork` has its parent's
+/// limiters but not this thread, and starts its own when a demand first waits. As with every lock, a lock that another
+/// thread of the parent held during the fork stays held in the child, so fork before other threads use limiters, or
+/// `exec` afterwards.
+///
+/// ```
+/// use plimsoll::{Clock, Gate, TokenBucket};
+///
+/// let clock = Clock::precise();
+/// let gate = Gate::builder(TokenBucket::per_second(10)).clock(clock.clone()).build();
+/// let permit = gate.try_acquire(1)?;
+/// assert!(permit.granted_at() <= clock.now());
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
 #[derive(Clone)]
 pub struct Clock(Kind);
 
@@ -68,7 +77,7 @@ enum Kind {
 }
 
 impl Clock {
-    /// The clock limiters use unless told otherwise: the moment of the kernel's last tick.
+    /// The default clock of limiters: the moment of the kernel's last tick.
     ///
     /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most two
     /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early), and never early. No thread
@@ -76,7 +85,7 @@ impl Clock {
     /// ticks.
     ///
     /// What that means for limits: in any span of time a limit grants at most what it may grant in a span that is longer
-    /// by two ticks. Nobody is refused because the clock is late: a refusal that would end within that time is decided
+    /// by two ticks. No demand is refused because the clock is late: a refusal that would end within that time is decided
     /// once more, by the precise time. Waiters are served by the precise time.
     ///
     /// Moments count from the Unix epoch, as the machine knew it when the process first asked;
@@ -103,10 +112,10 @@ impl Clock {
 
     /// Tokio's clock, which follows `tokio::time::pause` and `advance`.
     ///
-    /// Who waits is woken by a task of the runtime it waits in; outside of any, by the one in which the clock was made.
-    /// Where neither is to be had any more, the thread of the machine's clock wakes it, after as much real time. So
-    /// the clock can be made anywhere, and nobody waits for a runtime that has ended. A clock that is shared by
-    /// runtimes shows the latest time that any of them has seen.
+    /// A waiter is woken by a task of the runtime it waits in, and outside of any by a task of the runtime in which the
+    /// clock was made. If neither runtime is running, the thread of the machine's clock wakes it after as much real
+    /// time. So the clock can be made anywhere, and no waiter depends on a runtime that has ended. A clock that is shared
+    /// by runtimes shows the latest time that any of them has seen.
     ///
     /// Moments count from when it was made.
     #[cfg(feature = "tokio")]
@@ -130,7 +139,7 @@ impl Clock {
         self.resolution() * 2
     }
 
-    /// The moment, cheaply.
+    /// The moment, by the cheap reading.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Moment {
@@ -141,8 +150,8 @@ impl Clock {
         self.other_now()
     }
 
-    /// For who is refused at `now` and would be granted from `ready_at` on: the precise moment, if `ready_at` may have
-    /// come by that, because `now` was read from a clock that is late. Then it must be decided once more.
+    /// For a demand that is refused at `now` and would be granted from `ready_at` on: the precise moment, if by that
+    /// `ready_at` may have come, because `now` was read from a late clock. Then the demand is decided once more.
     #[inline(always)]
     pub(crate) fn refine(&self, now: Moment, ready_at: Moment) -> Option<Moment> {
         if !matches!(self.0, Kind::System) || time::is_surely_before(now, ready_at) {
@@ -156,8 +165,7 @@ impl Clock {
         useful.then(|| self.now())
     }
 
-    /// The tick of the machine, for whoever needs to know only roughly; `None` if somebody else drives this
-    /// clock.
+    /// The tick of the machine, where a rough moment is enough; `None` if the clock is driven by something else.
     #[inline]
     pub(crate) fn tick(&self) -> Option<Moment> {
         matches!(self.0, Kind::System | Kind::Precise).then(time::coarse_now)
@@ -176,7 +184,7 @@ impl Clock {
         }
     }
 
-    /// The moment, as precisely as this clock can tell.
+    /// The moment, as precisely as this clock can read it.
     #[must_use]
     pub fn precise_now(&self) -> Moment {
         match &self.0 {
@@ -196,30 +204,29 @@ impl Clock {
         }
     }
 
-    /// Whether it stands still unless somebody drives it.
+    /// Whether it stands still unless something drives it.
     pub(crate) fn is_driven(&self) -> bool {
         !matches!(self.0, Kind::System | Kind::Precise)
     }
 
-    /// Whether it is moved by calls of somebody who may rely on what it rings on the way.
+    /// Whether it is moved by calls, which ring all alarms on the way before they return.
     pub(crate) fn is_moved_by_hand(&self) -> bool {
         matches!(self.0, Kind::Manual(_))
     }
 
-    /// Waits until the clock shows `moment`.
+    /// A future that resolves when the clock shows `moment`.
     pub fn sleep_until(&self, moment: Moment) -> Sleep {
         Sleep::new(self.clone(), moment)
     }
 
-    /// Makes a place for an alarm. It is given up with [`release`](Self::release).
+    /// Registers an alarm, until [`release`](Self::release).
     pub(crate) fn register(&self, target: Weak<dyn Ring>) -> AlarmId {
         self.alarms().register(target)
     }
 
     /// Sets an alarm, replacing its former time unless that was decided on later. It rings once, not before its time.
     ///
-    /// Returns whether the moment has passed already and nobody else will ring: the hand that moved the
-    /// clock has gone by.
+    /// Returns whether the moment has passed already and the alarm will not ring: a manual clock has been moved past it.
     ///
     /// Not with a lock held, unless it is moved by hand: it may be a system call.
     pub(crate) fn set(&self, setting: Setting) -> bool {
@@ -237,7 +244,7 @@ impl Clock {
         false
     }
 
-    /// For who goes on waiting: sees to it that there is still somebody who rings, in this process and runtime.
+    /// Called for a waiter that goes on waiting: makes sure that a thread or task rings, in this process and runtime.
     pub(crate) fn attend(&self) {
         match &self.0 {
             Kind::System | Kind::Precise => keeper().attend(),
@@ -249,7 +256,7 @@ impl Clock {
         }
     }
 
-    /// Gives the alarm up.
+    /// Removes the alarm.
     pub(crate) fn release(&self, alarm: AlarmId) {
         self.alarms().release(alarm);
     }

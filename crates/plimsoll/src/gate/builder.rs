@@ -4,7 +4,19 @@ use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, Gate, Queue, Rule};
 
-/// Settings of a [`Gate`]. See [`Gate::builder`].
+/// Settings of a [`Gate`]. [`Gate::builder`] returns one.
+///
+/// ```
+/// use plimsoll::{Clock, Gate, Queue, TokenBucket};
+/// use std::time::Duration;
+///
+/// let gate = Gate::builder(TokenBucket::per_second(100).burst(20))
+///     .queue(Queue::fifo(50).timeout(Duration::from_millis(250)))
+///     .clock(Clock::precise())
+///     .name("api")
+///     .build();
+/// assert_eq!(gate.name(), Some("api"));
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct GateBuilder<R> {
@@ -30,27 +42,28 @@ impl<R: Rule> GateBuilder<R> {
         }
     }
 
-    /// Takes time from `clock` instead of [`Clock::system`], or of [`Clock::precise`] for an
-    /// [adaptive](crate::adaptive) limit.
+    /// Sets the clock. The default is [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive)
+    /// limit.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Lets callers of [`Gate::acquire`] wait. Without a queue nobody waits.
+    /// Sets the queue in which [`Gate::acquire`] waits. Without one, which is the default, `acquire` refuses what
+    /// [`Gate::try_acquire`] refuses.
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = Some(queue);
         self
     }
 
-    /// Gives the limiter a name, which its refusals carry. It is kept for the life of the process.
+    /// Sets the name of the gate, which its refusals carry. A name is stored once, for the life of the process.
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(Name::new(name));
         self
     }
 
-    /// Whether to count what is granted and refused at once, as by default. Counting costs a kilobyte
-    /// and, by the benchmarks, less than a nanosecond a decision.
+    /// Sets whether the gate counts grants and refusals, for [`Snapshot`](crate::Snapshot). The default is yes. Counting
+    /// costs a kilobyte and, by the benchmarks, less than a nanosecond a decision.
     pub fn totals(mut self, counted: bool) -> Self {
         self.totals = counted;
         self
@@ -61,7 +74,7 @@ impl<R: Rule> GateBuilder<R> {
         self
     }
 
-    /// Builds the limiter. It starts at this moment of its clock.
+    /// Builds the gate. Its rule starts at this moment of its clock.
     #[must_use]
     pub fn build(mut self) -> Gate<R> {
         if let Some(queue) = &mut self.queue

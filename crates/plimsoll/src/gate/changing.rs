@@ -19,22 +19,22 @@ use crate::sync::Ordering;
 use crate::{Carry, Concurrency, InvalidLimit, Moment, Queue, Rule};
 
 impl<R: Rule> Gate<R> {
-    /// Changes the limit to that of `rule`, and serves who waits. `carry` says what becomes of what is there.
+    /// Replaces the rule, and serves the waiters that fit the new limit. [`Carry`] says what becomes of the state.
     ///
-    /// From then on every decision takes the lock: the fast path is for limits that never change. Limits that
-    /// are given back to are [resized](Gate::resize) instead; replacing one is a compile-time error.
+    /// From then on every decision takes the lock: the fast path is for limits that never change. A limit whose permits
+    /// are returned is [resized](Gate::resize) instead; replacing one is a compile-time error.
     pub fn replace(&self, rule: R, carry: Carry) {
         const {
             assert!(
                 !R::RETURNS_PERMITS,
-                "a limit that is given back to is resized, not replaced"
+                "a limit whose permits are returned is resized, not replaced"
             )
         };
         self.replace_rule(rule, self.core.clock.precise_now(), carry, None);
     }
 
-    /// [`replace`](Self::replace), for rules of which it is not known whether they are given back to. If that begins a new
-    /// state, `start` is what others number it by.
+    /// [`replace`](Self::replace), for rules of which it is not known whether their permits are returned. If that begins a
+    /// new state, `start` is what others number it by.
     pub(crate) fn replace_rule(
         &self,
         mut rule: R,
@@ -57,16 +57,26 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Makes `amount` more available, at most up to the limit, and serves who waits.
+    /// Makes `amount` more available, at most up to the limit, and serves waiters.
     ///
-    /// A limit that is given back to only knows what its permits give back: there it does nothing.
+    /// On a limit whose permits are returned it does nothing.
     pub fn add(&self, amount: u32) {
         self.change(|turn| turn.rule.add(turn.state, turn.now, amount));
     }
 
-    /// Starts anew, as if built at this moment. Who waits goes on waiting, or is served.
+    /// Resets the state to that of a new gate. Waiters stay in the queue, or are served.
     ///
-    /// A limit that is given back to keeps count of the permits that are out: there it does nothing.
+    /// On a limit whose permits are returned it does nothing: the permits that are out still count.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    ///
+    /// let gate = Gate::new(TokenBucket::per_second(5));
+    /// gate.try_acquire(5)?;
+    /// gate.reset();
+    /// assert!(gate.try_acquire(5).is_ok());
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn reset(&self) {
         self.change(|turn| {
             // Read again: whatever was granted on the fast path until now was granted at an earlier reading.
@@ -76,7 +86,7 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Changes how much may wait. Who already waits may stay. Without a queue it does nothing.
+    /// Sets the bound of the queue. Demands that already wait stay. Without a queue it does nothing.
     pub fn set_queue_bound(&self, bound: u32) {
         self.core.enter(self.core.clock.precise_now(), |turn| {
             if let Some(queue) = &mut turn.inside.queue {
@@ -85,7 +95,7 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Lets callers wait in another way, or not at all. Who already waits may stay, and is served in the new order.
+    /// Replaces or removes the queue. Demands that already wait stay, and are served in the new order.
     pub fn set_queue(&self, queue: Option<Queue>) {
         let patient = queue.is_none_or(|queue| queue.timeout.is_none());
         self.core.enter(self.core.clock.precise_now(), |turn| {
@@ -96,7 +106,8 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Refuses everybody who waits and everybody who comes. Permits that are out may still be dropped.
+    /// Closes the gate: all waiters and all later demands are refused with [`Reason::Closed`](crate::Reason::Closed).
+    /// Permits that are out may still be returned.
     pub fn close(&self) {
         self.core.close();
     }
@@ -118,8 +129,7 @@ impl<R: Rule> Gate<R> {
 }
 
 impl Gate<Concurrency> {
-    /// Changes the limit. A larger one serves who waits; a smaller one takes effect as permits come
-    /// back.
+    /// Sets the limit. A larger limit serves waiters; a smaller one takes effect as permits are returned.
     ///
     /// # Errors
     ///
@@ -190,7 +200,7 @@ pub(super) struct Resets {
     era: Era,
     /// Whether the state stays behind the lock until that instant is over.
     holds: bool,
-    /// When it is over for everybody, by a clock that may be late as well.
+    /// When it is over for all threads, by a clock that may be late as well.
     until: Moment,
 }
 

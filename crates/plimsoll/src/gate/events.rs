@@ -1,7 +1,7 @@
-//! Telling subscribers what happens.
+//! The events of a gate, for its subscribers.
 //!
-//! A gate to which somebody listens keeps its state behind the lock: everything then happens there, one after
-//! the other, and the fast path, which nobody has closed, need not know that there are subscribers at all.
+//! A gate with subscribers keeps its state behind the lock. All decisions then happen there, in one order, and the fast
+//! path does not need to know that there are subscribers.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::queue::{Status, Ticket};
 use crate::{Grant, Moment, Outcome, Reason, Rule};
 
 impl<R: Rule> Gate<R> {
-    /// Everything that happens from now on, as far as `capacity` events between two looks can tell. See
-    /// [`Events`].
+    /// Subscribes to the events of the gate from now on. At most `capacity` events are stored until they are read; more
+    /// are lost and counted. See [`Events`].
     pub fn subscribe(&self, capacity: usize) -> Events {
         let feed = Feed::new(capacity);
         let events = Events::new(&feed);
@@ -39,7 +39,7 @@ pub(super) struct Bounds {
 }
 
 impl<R: Rule> Core<R> {
-    /// The bounds before something happens, if anybody wants to know whether it changes them.
+    /// The bounds before an operation, if there are subscribers.
     #[inline]
     pub(super) fn bounds_before(&self, inside: &Inside<R>, rule: &R) -> Option<Bounds> {
         (!inside.listeners.is_empty()).then(|| Bounds {
@@ -50,7 +50,7 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Inside<R> {
-    /// Tells what of the bounds has changed.
+    /// Emits the changes of the bounds.
     #[cold]
     pub(super) fn emit_changes(&mut self, before: Bounds, rule: &R, state: &R::State, now: Moment) {
         if before.limit != rule.limit() {
@@ -87,7 +87,7 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// Tells that a permit came back.
+    /// Emits that a permit was returned.
     #[inline]
     pub(super) fn emit_processed(&mut self, grant: Grant, outcome: Outcome) {
         self.emit(EventKind::Processed {
@@ -97,7 +97,7 @@ impl<R: Rule> Turn<'_, R> {
         });
     }
 
-    /// Tells that what was granted to a place in the queue went back unread.
+    /// Emits that a permit that was granted to a waiter was returned unread.
     pub(super) fn emit_unread(&mut self, ticket: Ticket, taken: Moment) {
         if let Some((priority, _)) = self.inside.waiters.joined(ticket) {
             let grant = Grant {
@@ -110,7 +110,7 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// Tells that somebody waits no longer, and what for. Called when it has left.
+    /// Emits that a waiter has left the queue, and why.
     #[inline]
     pub(super) fn emit_left(&mut self, ticket: Ticket, left: Left) {
         if !self.inside.listeners.is_empty() {
@@ -143,7 +143,7 @@ impl From<Status> for Left {
     }
 }
 
-/// How somebody left the queue.
+/// How a waiter left the queue.
 #[derive(Clone, Copy)]
 pub(super) enum Left {
     Served,

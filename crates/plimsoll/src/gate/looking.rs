@@ -22,8 +22,7 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// What taking would answer. It takes nothing, and it does not park the word: those who take meanwhile go on by
-    /// the fast path.
+    /// What taking would answer. It takes nothing and does not park the word: other threads stay on the fast path.
     pub(super) fn estimate(&self, demand: Demand) -> Result<(), Denied> {
         let now = self.clock.precise_now();
         if let Some(answer) = self.estimate_by_word(now, demand) {
@@ -35,7 +34,7 @@ impl<R: Rule> Core<R> {
                     let refusal = turn.explain(demand, refusal);
                     return self.denied(turn.rule, refusal, turn.state, turn.now);
                 }
-                // The refused are told how it is with their refusal.
+                // The answer includes what this refusal itself would change.
                 let mut state = turn.state.clone();
                 let refusal = charge(turn.rule, &mut state, turn.now, demand.cost, refusal);
                 let mut counted = Turn {
@@ -53,10 +52,10 @@ impl<R: Rule> Core<R> {
         })
     }
 
-    /// The same if the state is in the word: then nobody waits, and the rule is the first one.
+    /// The same if the state is in the word: then no demand waits, and the rule is the first one.
     fn estimate_by_word(&self, now: Moment, demand: Demand) -> Option<Result<(), Denied>> {
         let state = self.state_by_word(now).or_else(|| {
-            // The word may be of another epoch: only behind the lock nobody refreshes it meanwhile.
+            // The word may be of another epoch: it cannot be refreshed while the lock is held.
             let inside = lock(&self.inside);
             let here = inside.state.is_none() && !self.is_parked();
             here.then(|| self.unparked(now))
@@ -105,7 +104,7 @@ impl<R: Rule> Core<R> {
         };
         let word = self.word.load(Ordering::Acquire);
         let epoch = self.epoch.load(Ordering::Acquire);
-        // With the state in the word nobody waits, and if one more fits nobody needs to.
+        // While the state is in the word no demand waits, and if one more fits none needs to.
         if word & PARKED == 0
             && now.as_nanos() >> self.epoch_bits == epoch
             && matches!(
@@ -151,17 +150,27 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// What the limiter looks like now.
+    /// A copy of the numbers of the gate: the limit, what is in use, what waits, and totals. It takes the lock.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    ///
+    /// let gate = Gate::new(Concurrency::new(10));
+    /// let _permit = gate.try_acquire(4)?;
+    /// let snapshot = gate.snapshot();
+    /// assert_eq!((snapshot.limit(), snapshot.in_use(), snapshot.available()), (10, 4, 6));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.core.snapshot()
     }
 
-    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and counts nothing.
+    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal that `try_acquire` would return.
     pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
         self.core.estimate(demand.into())
     }
@@ -176,7 +185,7 @@ impl<R: Rule> Gate<R> {
         self.core.check_saturation()
     }
 
-    /// From when on it is no worse than a new one; `None` while anybody uses it.
+    /// From when on the gate is no worse than a new one; `None` while it is in use.
     pub(crate) fn evictable_from(&self, now: Moment) -> Option<Moment> {
         if !self.is_alone() {
             return None;
@@ -208,8 +217,7 @@ impl<R: Rule> Gate<R> {
         })
     }
 
-    /// What callers are told of the limit: how much there is, how much of it is left, and when there is more. See
-    /// [`Standing`].
+    /// What is reported to callers: the limit, how much of it is left, and when there is more. See [`Standing`].
     #[must_use]
     pub fn standing(&self) -> Standing {
         let core = &*self.core;

@@ -1,4 +1,4 @@
-//! The one limiter behind all kinds: a rule, a clock, and a queue.
+//! The limiter in memory: a rule, a clock, and a queue.
 
 mod asking;
 mod builder;
@@ -39,11 +39,11 @@ pub use builder::GateBuilder;
 pub(crate) use looking::Counted;
 pub(crate) use weak::WeakGate;
 
-/// A limiter: a [`Rule`] with a clock and, if wanted, a queue.
+/// A limiter in memory: a [`Rule`] with a clock and, if it is built with one, a [`Queue`].
 ///
-/// A clone is the same limiter. Everything takes `&self`, and a granted decision allocates nothing and
-/// takes no lock (a [`SlidingWindow`](crate::SlidingWindow), whose state is large, takes an uncontended
-/// one).
+/// A clone is a handle to the same limiter. All methods take `&self`. While no demand waits, a decision is one
+/// compare-and-exchange: it allocates nothing and takes no lock. A rule whose state does not fit a word, such as
+/// [`SlidingWindow`](crate::SlidingWindow), takes a lock.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Queue, TokenBucket};
@@ -108,12 +108,12 @@ impl<R: Rule> Gate<R> {
         Permit::new(&*self.core, grant, R::RETURNS_PERMITS)
     }
 
-    /// Where its permits go back to.
+    /// The source to which its permits return.
     pub(crate) fn source(&self) -> &dyn Shareable {
         &*self.core
     }
 
-    /// The same, for those who keep it.
+    /// The same, owned.
     pub(crate) fn to_source(&self) -> Arc<dyn Source> {
         Arc::clone(&self.core) as Arc<dyn Source>
     }
@@ -140,7 +140,7 @@ impl<R: Rule> Gate<R> {
         Self::from_core(Core::resumed(rule, state, now, clock, totals, name, inside))
     }
 
-    /// Whether nobody else has this gate.
+    /// Whether this is the only handle to the gate.
     pub(crate) fn is_alone(&self) -> bool {
         Arc::strong_count(&self.core) == 1
     }
@@ -149,11 +149,21 @@ impl<R: Rule> Gate<R> {
         Self { core }
     }
 
-    /// Takes now, or is refused. Never waits.
+    /// Takes the permits now, or refuses the demand. It never waits.
+    ///
+    /// While other demands wait in a fifo queue, a demand of their class or below is refused even if it would fit.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    ///
+    /// let gate = Gate::new(TokenBucket::per_second(2));
+    /// assert!(gate.try_acquire(2).is_ok());
+    /// assert!(gate.try_acquire(1).is_err());
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why, and when to try again.
+    /// [`Denied`] holds the reason and the time after which the demand would be granted.
     #[inline(always)]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
@@ -186,49 +196,61 @@ impl<R: Rule> Gate<R> {
         Ok(core.permit_of(taken, demand))
     }
 
-    /// Takes, waiting in the queue if there is one. See [`Limiter::acquire`](crate::Limiter::acquire).
+    /// Takes the permits, and waits in the queue if they are not available and the gate has one.
+    ///
+    /// Nothing happens before the future is first polled. Dropping it leaves the queue; a permit that was granted to it
+    /// meanwhile is returned. The [`Demand`] says how long it waits at most.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Demand, Gate, Queue};
+    /// use std::time::Duration;
+    ///
+    /// # async fn doc() -> Result<(), plimsoll::Denied> {
+    /// let pool = Gate::builder(Concurrency::new(10)).queue(Queue::fifo(50)).build();
+    /// let permit = pool.acquire(Demand::ONE.within(Duration::from_millis(100))).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
         Acquire::queued(Owner::Borrowed(&*self.core), demand.into())
     }
 
-    /// [`acquire`](Self::acquire), independent of this borrow.
+    /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the gate.
     pub fn acquire_owned(&self, demand: impl Into<Demand>) -> Acquire<'static> {
         Acquire::queued(self.shared(), demand.into())
     }
 
-    /// Takes, blocking the thread while it waits. See [`LimiterExt::acquire_blocking`](crate::LimiterExt::acquire_blocking).
+    /// [`acquire`](Self::acquire) that blocks the thread while it waits. For threads outside of async runtimes.
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why.
+    /// [`Denied`] holds the reason.
     pub fn acquire_blocking(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         crate::blocking::wait(self.acquire(demand))
     }
 
-    /// Takes now what may be used later, and says when. See [`Reservation`].
+    /// Takes permits that may be used later, and returns when. It never waits. See [`Reservation`].
     ///
-    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows hold a place before everybody who
-    /// comes later, whatever the bound of the queue. [`Concurrency`](crate::Concurrency) joins the queue, if it has one.
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows put the reservation before all later demands,
+    /// whatever the bound of the queue. [`Concurrency`](crate::Concurrency) joins the queue, if the gate has one.
     ///
     /// # Errors
     ///
-    /// If it is refused, or would have to wait longer than the demand is willing to. Nothing is taken
-    /// then.
+    /// If the demand is refused, or would have to wait longer than its time-out. Nothing is taken then.
     pub fn reserve(&self, demand: impl Into<Demand>) -> Result<Reservation<'_>, Denied> {
         let owner = Owner::Borrowed(&*self.core);
         self.core.reserve(owner, demand.into())
     }
 
-    /// [`reserve`](Self::reserve), independent of this borrow: for reservations that are kept.
+    /// [`reserve`](Self::reserve) with a reservation that does not borrow the gate, and can be stored.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Reservation, TokenBucket};
     ///
     /// let time = ManualClock::new();
     /// let gate = Gate::builder(TokenBucket::per_second(1)).clock(time.clock()).build();
-    /// let kept: Reservation<'static> = gate.reserve_owned(1)?;
+    /// let stored: Reservation<'static> = gate.reserve_owned(1)?;
     /// drop(gate);
-    /// assert!(kept.wait_blocking().is_ok());
+    /// assert!(stored.wait_blocking().is_ok());
     /// # Ok::<(), plimsoll::Denied>(())
     /// ```
     ///
@@ -239,9 +261,17 @@ impl<R: Rule> Gate<R> {
         self.core.reserve(self.shared(), demand.into())
     }
 
-    /// Takes as many as there are, at most `most`; the permit says how many.
+    /// Takes as many permits as are available, at most `most`. [`Permit::cost`] is how many.
     ///
-    /// Nobody is passed: while others wait in a fifo queue there is nothing to take.
+    /// While demands wait in a fifo queue it takes none.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    ///
+    /// let gate = Gate::new(TokenBucket::per_second(5));
+    /// assert_eq!(gate.take_up_to(8).cost(), 5);
+    /// assert_eq!(gate.take_up_to(8).cost(), 0);
+    /// ```
     pub fn take_up_to(&self, most: u32) -> Permit<'_> {
         let core = &*self.core;
         let (cost, taken) = core.enter(core.clock.precise_now(), |turn| {
@@ -258,7 +288,7 @@ impl<R: Rule> Gate<R> {
         self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
     }
 
-    /// The name it was given.
+    /// The name of the gate, which its refusals carry.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.core.name.map(Name::as_str)

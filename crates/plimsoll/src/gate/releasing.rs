@@ -21,7 +21,7 @@ impl<R: Rule> Source for Core<R> {
         if R::RETURNS_PERMITS {
             let learns = self.rule.learning().is_some();
             let limit = if learns { self.rule.limit() } else { 0 };
-            // Released to whoever takes next: what was done under the permit happened before.
+            // Released to the thread that takes next: what was done under the permit happened before.
             let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
             if word & PARKED != 0 {
                 self.give_back_locked(grant, outcome, word);
@@ -46,7 +46,7 @@ impl<R: Rule> Source for Core<R> {
 
 impl<R: Rule> Shareable for Core<R> {
     fn to_shared(&self) -> Arc<dyn Source> {
-        // Whoever holds a reference to a core holds it through an `Arc`.
+        // Every reference to a core is held through an `Arc`.
         match lock(&self.inside).me.upgrade() {
             Some(me) => me,
             None => unreachable!("a core lives in an Arc"),
@@ -112,8 +112,8 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// As if so much had not been taken then; says whether that was after the last reset, which has made good what was
-    /// taken before. What a permit of a limit that is given back to holds, no reset gives back.
+    /// Refunds what was taken then; returns false if that was before the last reset, which has refunded it already. No
+    /// reset returns what permits of a limit whose permits are returned hold.
     pub(super) fn put_back(&mut self, taken: Stamp, cost: u32) -> bool {
         if !R::RETURNS_PERMITS && !self.inside.resets.are_before(taken) {
             return false;
@@ -125,11 +125,11 @@ impl<R: Rule> Turn<'_, R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// Takes after the fact: for work whose cost is known only when it is done. Nobody is asked, so nobody is refused.
+    /// Takes `cost` after the fact, for work whose cost is known only when it is done. It cannot be refused.
     ///
-    /// A [`TokenBucket`](crate::TokenBucket) goes into debt, which those who come later wait for. A limit that cannot
-    /// is used up, and what is above that is not charged. A limit that is given back to charges nothing: there is
-    /// no permit that would give it back.
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt, and later demands wait until it is refilled. A limit that
+    /// cannot go into debt is used up, and the rest is not charged. A limit whose permits are returned charges nothing,
+    /// since there is no permit that would return it.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};

@@ -12,18 +12,30 @@ use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, InvalidLimit, Queue, Rule};
 
-/// What happens to a new key when all places are taken by keys whose states differ from that of a new one.
+/// What happens to a new key when all places are taken by keys that cannot be evicted without losing their state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It is refused: nobody can buy back what it has used by bringing new keys.
+    /// The new key is refused. No caller can make its own use forgotten by bringing new keys.
     Refuse,
-    /// It takes the place of the least recently used key of its shard. Each state then remembers when it was
-    /// used, and no longer fits 8 bytes.
+    /// The new key takes the place of the least recently used key of its shard. Each state then stores when it was last
+    /// used, and needs more than 8 bytes.
     EvictLeastRecent,
 }
 
-/// Settings of a [`Keyed`] limit. See [`Keyed::builder`].
+/// Settings of a [`Keyed`] limit. [`Keyed::builder`] returns one.
+///
+/// ```
+/// use plimsoll::{Keyed, TokenBucket, WhenFull};
+///
+/// let per_tenant: Keyed<String, _> = Keyed::builder(TokenBucket::per_second(10))
+///     .max_keys(100_000)
+///     .when_full(WhenFull::EvictLeastRecent)
+///     .name("tenants")
+///     .build();
+/// assert!(per_tenant.try_acquire("red", 1).is_ok());
+/// assert_eq!(per_tenant.len(), 1);
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct KeyedBuilder<K, R, S = KeyHash> {
@@ -55,25 +67,25 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
-    /// Takes time from `clock` instead of [`Clock::system`].
+    /// Sets the clock. The default is [`Clock::system`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Lets callers of [`Keyed::acquire`] wait, each key in a queue of its own.
+    /// Sets the queue in which [`Keyed::acquire`] waits. Each key has a queue of its own.
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = Some(queue);
         self
     }
 
-    /// Gives the limit a name, which its refusals carry. Keys are never part of it.
+    /// Sets the name of the limit, which its refusals carry. It does not contain the key.
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(Name::new(name));
         self
     }
 
-    /// Keeps the states of at most so many keys, and as many [limits](Keyed::set_limit) of single keys.
+    /// Sets how many keys have a state at most, a million by default, and as many [limits](Keyed::set_limit) of single keys.
     ///
     /// # Panics
     ///
@@ -86,7 +98,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         }
     }
 
-    /// Keeps the states of at most so many keys, and as many [limits](Keyed::set_limit) of single keys.
+    /// Sets how many keys have a state at most, a million by default, and as many [limits](Keyed::set_limit) of single keys.
     ///
     /// # Errors
     ///
@@ -99,19 +111,19 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         Ok(self)
     }
 
-    /// Chooses what happens to a new key when all places are taken.
+    /// Sets what happens to a new key when all places are taken. The default is [`WhenFull::Refuse`].
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
     }
 
-    /// Whether to count what is granted and refused, as by default.
+    /// Sets whether the limit counts grants and refusals. The default is yes.
     pub fn totals(mut self, counted: bool) -> Self {
         self.totals = counted;
         self
     }
 
-    /// Hashes keys with another hasher. It should be keyed, as the default is, where keys come from outside.
+    /// Sets the hasher of keys. It should be keyed, as the default is, if callers choose the keys.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedBuilder<K, R, T> {
         KeyedBuilder {
             keys: PhantomData,
@@ -126,7 +138,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         }
     }
 
-    /// Builds the limit. It starts at this moment of its clock.
+    /// Builds the limit. Its rule starts at this moment of its clock.
     #[must_use]
     pub fn build(mut self) -> Keyed<K, R, S> {
         let now = self.clock.precise_now();

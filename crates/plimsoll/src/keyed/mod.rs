@@ -33,9 +33,9 @@ pub use hash::{KeyHash, KeyHasher};
 
 /// One limit for each key: a tenant, an address, a route.
 ///
-/// All keys follow one [`Rule`], unless a key is given [its own](Self::set_limit). A key costs what its state
-/// costs: 8 bytes beside the key itself for a [`TokenBucket`](crate::TokenBucket) or a
-/// [`FixedWindow`](crate::FixedWindow). Only a key that somebody waits for is a whole limiter.
+/// All keys follow one [`Rule`], except those with [a limit of their own](Self::set_limit). A key costs the memory of
+/// its state: 8 bytes beside the key itself for a [`TokenBucket`](crate::TokenBucket) or a
+/// [`FixedWindow`](crate::FixedWindow). Only a key with waiters has a whole [`Gate`].
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket};
@@ -48,39 +48,39 @@ pub use hash::{KeyHash, KeyHasher};
 ///
 /// # How many keys
 ///
-/// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A state that equals that of a new key is
-/// forgotten within some seconds, a few at a time by whoever comes along, and at once when its place is needed; no
-/// thread is needed, and no key gains or loses anything by being forgotten. A state that never equals a new one again, as
-/// that of a bucket that begins with less than its burst and has filled up since, is kept. When all places are taken by
+/// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A key whose state equals that of a new key is
+/// evicted within some seconds, a few at a time as part of other calls, and at once when its place is needed. This needs
+/// no thread, and no key gains or loses anything by being evicted. A state that never equals a new one again, such as
+/// that of a bucket that begins with less than its burst and has filled up since, stays. When all places are taken by
 /// states that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the
-/// place of the least recently used, as [`when_full`](KeyedBuilder::when_full) says.
+/// place of the least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
 ///
-/// # Who waits for whom
+/// # Contention
 ///
-/// Keys are spread over shards by a keyed hash, so that nobody can aim at one. A decision holds the lock of
-/// its shard for no longer than it takes to look at one state.
+/// Keys are spread over shards by a keyed hash, so that no caller can choose keys of one shard. A decision holds the
+/// lock of its shard while it looks at one state.
 pub struct Keyed<K, R: Rule, S = KeyHash> {
     shared: Arc<Shared<K, R, S>>,
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Keyed<K, R> {
-    /// The same limit for each key, at most a million of them, on the system's clock.
+    /// A limit of `rule` for each key, for at most a million keys, on [`Clock::system`](crate::Clock::system).
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
 
-    /// A keyed limit with other settings.
+    /// The settings of a keyed limit.
     pub fn builder(rule: R) -> KeyedBuilder<K, R> {
         KeyedBuilder::new(rule)
     }
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// Takes for `key` now, or is refused. See [`Gate::try_acquire`].
+    /// Takes permits of `key` now, or refuses the demand. See [`Gate::try_acquire`].
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why, and when to try again.
+    /// [`Denied`] holds the reason and the time after which the demand would be granted.
     #[inline]
     pub fn try_acquire<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied>
     where
@@ -120,7 +120,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         decided
     }
 
-    /// Kept apart, so that the fast path stays small: the less a decision executes, the more of the next one
+    /// A function of its own, so that the fast path stays small: the less a decision executes, the more of the next one
     /// the processor can begin while it waits for memory.
     #[inline(never)]
     fn try_acquire_long<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
@@ -141,7 +141,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Takes for `key`, waiting in the queue of the key if there is one. See [`Gate::acquire`].
+    /// Takes permits of `key`, and waits in the queue of the key if they are not available. See [`Gate::acquire`].
     pub fn acquire<'a, Q>(
         &'a self,
         key: &'a Q,
@@ -154,11 +154,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         AcquireKey::new(self, key, demand.into())
     }
 
-    /// Takes for `key`, blocking the thread while it waits. See [`Gate::acquire_blocking`].
+    /// [`acquire`](Self::acquire) that blocks the thread while it waits. See [`Gate::acquire_blocking`].
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why.
+    /// [`Denied`] holds the reason.
     pub fn acquire_blocking<Q>(
         &self,
         key: &Q,
@@ -171,12 +171,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         crate::blocking::wait(self.acquire(key, demand))
     }
 
-    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing, counts nothing and leaves no key
-    /// behind.
+    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing and stores
+    /// no key.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal that `try_acquire` would return.
     pub fn estimate<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<(), Denied>
     where
         K: Borrow<Q>,
@@ -202,7 +202,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Takes as many for `key` as there are, at most `most`; the permit says how many.
+    /// Takes as many permits of `key` as are available, at most `most`. [`Permit::cost`] is how many.
     pub fn take_up_to<Q>(&self, key: &Q, most: u32) -> Permit<'_>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -228,8 +228,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The limiter of one key, to wait with, reserve from, or put into an [`All`](crate::All). The key is kept
-    /// as long as the limiter is, and may keep its place for a tenth of a second longer.
+    /// The limiter of one key, to wait with, reserve from, or put into an [`All`](crate::All). The key stays as long as
+    /// this limiter lives, and up to a tenth of a second longer.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Who waits, in which order, and who has to go when there are too many.
+//! The queue of a limiter: its order, its bound, and which demand is evicted when it is full.
 
 mod several;
 mod waiters;
@@ -8,15 +8,17 @@ use std::time::Duration;
 pub(crate) use several::Since;
 pub(crate) use waiters::{Age, Evicted, Status, Ticket, Waiters};
 
-/// How a limiter lets callers wait.
+/// The settings of the queue in which demands wait.
 ///
-/// `bound` is how much may wait, in permits. Two orders have names and sensible companions:
+/// `bound` is how much may wait, in permits. There are two orders, each with defaults that suit it:
 ///
-/// - [`fifo`](Self::fifo): first come, first served, and a newcomer is refused when the queue is full.
-///   Nobody passes the head, not even one whose smaller cost would fit what is free.
-/// - [`lifo`](Self::lifo): last come, first served, and the oldest is evicted when the queue is full.
-///   A newcomer is granted at once when it fits, whoever waits. Under overload the newest requests
-///   are the ones whose callers still care.
+/// - [`fifo`](Self::fifo): first come, first served. When the queue is full a new demand is refused. No demand passes
+///   the head of the queue, even if its smaller cost would fit.
+/// - [`lifo`](Self::lifo): last come, first served. When the queue is full the oldest waiter is evicted. A new demand
+///   that fits is granted at once, although others wait. Under overload the callers of the newest requests are the ones
+///   that still wait for an answer.
+///
+/// Waiters of a higher [`Priority`](crate::Priority) are served first in both orders.
 ///
 /// ```
 /// use plimsoll::{Counts, Full, Queue};
@@ -35,26 +37,26 @@ pub struct Queue {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Who is served first among waiters of one class.
+/// Which waiter of a class is served first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Order {
     Fifo,
     Lifo,
 }
 
-/// Who has to go when the queue is full, among waiters of one class.
+/// Which demand is refused when the queue is full, among those of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Full {
-    /// The newcomer.
+    /// The new demand.
     Incoming,
-    /// Those who have waited longest.
+    /// The waiters that have waited longest, as many as the new demand needs room for.
     Oldest,
-    /// Those who came last before the newcomer.
+    /// The waiters that came last before the new demand.
     Newest,
 }
 
-/// What is compared with the bound.
+/// What is compared with the bound of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Counts {
@@ -66,7 +68,7 @@ pub enum Counts {
 }
 
 impl Queue {
-    /// First come, first served; a newcomer is refused when the queue is full.
+    /// First come, first served; a new demand is refused when the queue is full.
     pub const fn fifo(bound: u32) -> Self {
         Self {
             bound,
@@ -86,19 +88,19 @@ impl Queue {
         }
     }
 
-    /// Chooses who has to go when the queue is full.
+    /// Sets which demand is refused when the queue is full.
     pub const fn full(mut self, full: Full) -> Self {
         self.full = full;
         self
     }
 
-    /// Chooses what is compared with the bound.
+    /// Sets what is compared with the bound.
     pub const fn counts(mut self, counts: Counts) -> Self {
         self.counts = counts;
         self
     }
 
-    /// Lets nobody wait longer than this.
+    /// Sets the longest time that a demand waits. A shorter time-out of the [`Demand`](crate::Demand) counts instead.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
