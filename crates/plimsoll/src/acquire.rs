@@ -50,12 +50,12 @@ pub(crate) type BoxAcquire<'a> =
     Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>;
 
 impl<'a> Acquire<'a> {
-    /// An answer that is known already, for limiters in which nobody waits.
+    /// A future that is ready, for limiters without a queue.
     pub fn ready(answer: Result<Permit<'a>, Denied>) -> Self {
         Self(Stage::Answered(answer))
     }
 
-    /// The answer of a future, for limiters with a way to wait of their own.
+    /// The output of a future, for limiters that wait in their own way.
     pub fn from_future(
         future: impl Future<Output = Result<Permit<'a>, Denied>> + Send + 'a,
     ) -> Self {
@@ -151,7 +151,7 @@ pub(crate) trait Queueing: Shareable {
     fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied>;
     /// What has become of a place in the queue.
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>>;
-    /// Gives a place in the queue up.
+    /// Leaves a place in the queue.
     fn leave(&self, ticket: Ticket, cost: u32, reserved: bool);
     /// Returns what was taken ahead of time.
     fn cancel(&self, booking: u64, priority: Priority, how: Cancel);
@@ -169,16 +169,16 @@ pub(crate) enum Asked {
     Queued(Ticket),
 }
 
-/// How a reservation is given up.
+/// How a reservation is cancelled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cancel {
-    /// Its owner no longer wants it. After its time it counts as used.
+    /// By dropping it. After its time it counts as used.
     InTime,
     /// As if it had never been made.
     Undo,
 }
 
-/// The limiter whose queue somebody waits in.
+/// The limiter in whose queue a demand waits.
 #[derive(Clone)]
 pub(crate) enum Owner<'a> {
     Borrowed(&'a dyn Queueing),
@@ -203,7 +203,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// A place in the queue of a limiter, given up when it is dropped.
+/// A place in the queue of a limiter. Dropping it leaves the queue.
 pub(crate) struct Place<'a> {
     owner: Owner<'a>,
     ticket: Ticket,

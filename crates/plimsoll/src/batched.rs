@@ -22,9 +22,9 @@ use crate::{
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
 ///
-/// What is taken is spent by the thread alone, without touching shared memory, for at most the `hold`
-/// time (10 ms unless set). After that, and when the thread ends, the rest goes back. A runtime that
-/// tells when a thread goes idle can return it at once:
+/// A thread spends its batch without touching shared memory, for at most the [`hold`](Self::hold) time (10 ms unless
+/// set). After that, and when the thread ends, the rest is refunded. A runtime with a hook for idle threads can return it
+/// at once:
 ///
 /// ```
 /// use plimsoll::{Batched, Gate, TokenBucket};
@@ -57,7 +57,7 @@ pub struct Batched<R: Rule> {
 }
 
 struct Shared {
-    /// Demands that were granted from stocks, as far as threads have told.
+    /// Demands that were granted from stocks, as far as threads have reported them.
     granted: AtomicU64,
     /// Of all that were granted, those that were undone.
     undone: AtomicU64,
@@ -91,7 +91,7 @@ impl Shareable for Shared {
 impl<R: Rule> Batched<R> {
     /// Lets each thread take `batch` permits at once from `gate`.
     ///
-    /// Limits that are given back to cannot be batched; that is a compile-time error.
+    /// A limit whose permits are returned cannot be batched; that is a compile-time error.
     ///
     /// # Panics
     ///
@@ -113,7 +113,7 @@ impl<R: Rule> Batched<R> {
         const {
             assert!(
                 !R::RETURNS_PERMITS,
-                "permits that are given back cannot be batched"
+                "a limit whose permits are returned cannot be batched"
             )
         };
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -138,18 +138,18 @@ impl<R: Rule> Batched<R> {
         })
     }
 
-    /// Lets a thread hold what it took for at most `hold`.
+    /// Sets how long a thread holds what is left of a batch.
     #[must_use]
     pub fn hold(mut self, hold: Duration) -> Self {
         self.hold = hold;
         self
     }
 
-    /// Takes from this thread's stock, from the limiter if that does not suffice, or is refused.
+    /// Takes from the stock of this thread, or from the limiter if the stock does not suffice.
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter. What other threads have in stock may be back earlier than its hint.
+    /// The refusal of the limiter. Other threads may return their stock earlier than its hint.
     #[inline]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
@@ -223,7 +223,7 @@ impl<R: Rule> Batched<R> {
         Ok(self.permit(grant, era))
     }
 
-    /// Gives back what this thread has in stock.
+    /// Returns what this thread has in stock to the limiter.
     pub fn return_stock(&self) {
         let slot = self.slot();
         if STOCKS.with(|stocks| stocks[slot].id.get()) == self.id {
@@ -231,8 +231,8 @@ impl<R: Rule> Batched<R> {
         }
     }
 
-    /// What the limiter looks like now. What threads have in stock is in use; what they granted from it
-    /// is counted when it runs out or is returned.
+    /// The numbers of the limiter. The stocks of threads count as in use; what was granted from a stock is counted when
+    /// the stock runs out or is returned.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let undone = self.shared.undone.load(Ordering::Relaxed);
@@ -275,7 +275,7 @@ const SLOTS: usize = 16;
 thread_local! {
     /// Without destructors, so that reaching it is a single addition.
     static STOCKS: [Slot; SLOTS] = const { [const { Slot::empty() }; SLOTS] };
-    /// Who the stocks belong to; gives them back when the thread ends.
+    /// The owner of the stocks, which returns them when the thread ends.
     static OWNERS: Owners = const { Owners([const { RefCell::new(None) }; SLOTS]) };
 }
 
@@ -330,7 +330,7 @@ impl Slot {
         enough.then(|| (self.taken.get(), self.era.get()))
     }
 
-    /// How many demands were granted from a stock of which nothing is left. It is told once.
+    /// How many demands were granted from a stock of which nothing is left. It is reported once.
     fn used_up(&self, id: u64) -> Option<u32> {
         if self.id.get() != id || self.left.get() > 0 {
             return None;
@@ -356,7 +356,7 @@ impl Owners {
         self.0[slot].replace(Some(owner));
     }
 
-    /// Empties a slot: tells what was granted from it, and gives the rest back.
+    /// Empties a slot: reports what was granted from it, and returns the rest.
     fn settle(&self, slot: usize) {
         let owner = self.0[slot].take();
         STOCKS.with(|stocks| {

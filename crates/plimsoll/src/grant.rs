@@ -1,4 +1,4 @@
-//! What a limiter grants, and where that goes back to.
+//! What a limiter grants, and the source to which it returns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,16 +113,16 @@ impl Demand {
     }
 }
 
-/// Where permits go back to.
+/// The part of a limiter that receives returned permits.
 ///
-/// Only limiters of your own need this; see [`Limiter`](crate::Limiter) for one. A permit made by
+/// Only authors of limiters need it; see [`Limiter`](crate::Limiter) for one. A permit made by
 /// [`Permit::shared`](crate::Permit::shared) holds its source until it ends.
 pub trait Source: Send + Sync {
-    /// A permit, or a part of one, is returned.
+    /// Receives a permit, or a part of one, that is returned.
     fn give_back(&self, grant: Grant, outcome: Outcome);
 
-    /// What was granted was not used after all: as if it had not been granted, even by a limit that is refilled with
-    /// time. `whole` says whether that ends a grant, and not just a part of one.
+    /// Refunds a grant that was not used, also to a limit that is refilled with time. `whole` says whether that ends the
+    /// grant, and not just a part of it.
     ///
     /// The default returns it.
     fn undo(&self, grant: Grant, whole: bool) {
@@ -130,7 +130,7 @@ pub trait Source: Send + Sync {
         self.give_back(grant, Outcome::Ignore);
     }
 
-    /// What remained when it was granted, if whoever granted it said so. Only a source that is made for one permit, as
+    /// What remained when it was granted, if the limiter reported it. Only a source that is made for one permit, as
     /// that of a limiter in a store, knows.
     fn standing(&self) -> Option<Standing> {
         None
@@ -160,13 +160,13 @@ pub trait Shareable: Source {
     fn to_shared(&self) -> Arc<dyn Source>;
 }
 
-/// After how many resets in the instant of the grant it was granted. A moment alone does not tell what was granted
-/// before a reset from what was granted after it in the same instant.
+/// After how many resets in the instant of the grant it was granted. A moment alone does not distinguish what was
+/// granted before a reset from what was granted after it in the same instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Era(u8);
 
 impl Era {
-    /// Of grants that a reset has made good already, or of which nobody knows.
+    /// Of grants that a reset has refunded already, or whose era is not known.
     pub(crate) const LOST: Self = Self(u8::MAX);
 
     /// After the first reset.

@@ -33,7 +33,7 @@ impl InvalidLimit {
         self.field
     }
 
-    /// The value that was given.
+    /// The value that was passed.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value

@@ -9,8 +9,8 @@ use crate::{Clock, Moment};
 
 /// Whether the lease behind a permit still holds, and its fencing number. Clones are the same lease.
 ///
-/// A permit that is held elsewhere, in a store that others use too, can be lost: its lease runs out if it cannot be renewed,
-/// and then what it held may be another's. Permits that cannot be lost have none. See
+/// A permit of a limit in a store that several processes share can be lost: if its lease cannot be renewed it runs out,
+/// and another process may get the permit. Permits of limits in memory have no lease. See
 /// [`Permit::leases`](crate::Permit::leases).
 ///
 /// ```
@@ -42,14 +42,15 @@ struct Wakers {
 }
 
 impl LeaseState {
-    /// A lease that holds, for those who write a limiter of their own.
+    /// A lease that holds until [`lose`](Self::lose) is called. For authors of limiters.
     #[must_use]
     pub fn new(fence: u64) -> Self {
         Self::of(fence, None, Moment::from_nanos(u64::MAX))
     }
 
-    /// A lease that holds until `ends` by this clock, unless it is [renewed](Self::renew): then it is lost, whether anybody
-    /// [says so](Self::lose) or not. Somebody has to, for those who wait.
+    /// A lease that holds until `ends` by this clock, unless it is [renewed](Self::renew). From then on
+    /// [`is_lost`](Self::is_lost) is true by itself; [`lose`](Self::lose) has to be called all the same, to wake the tasks
+    /// that wait for [`lost`](Self::lost).
     #[must_use]
     pub fn until(fence: u64, clock: Clock, ends: Moment) -> Self {
         Self::of(fence, Some(clock), ends)
@@ -67,21 +68,21 @@ impl LeaseState {
         }
     }
 
-    /// Lets it last longer. What is lost stays lost.
+    /// Extends the lease until `ends`. A lost lease stays lost.
     pub fn renew(&self, ends: Moment) {
         if !self.is_lost() {
             self.inner.ends.store(ends.as_nanos(), Ordering::Release);
         }
     }
 
-    /// The fencing number: a later lease of the same key has a larger one. Whatever is written under a lease should carry
-    /// it, and whoever is written to should refuse a smaller one than it has seen.
+    /// The fencing number: a later lease of the same key has a larger one. Writes under a lease should carry it, and the
+    /// system that is written to should refuse a number smaller than the largest it has seen.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.inner.fence
     }
 
-    /// Whether the lease has run out. What it held may be another's by now.
+    /// Whether the lease has run out. Another process may hold what it held.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let inner = &*self.inner;
@@ -91,7 +92,7 @@ impl LeaseState {
             })
     }
 
-    /// Says that it has run out, and wakes those who wait for that.
+    /// Marks the lease as lost, and wakes the tasks that wait for that.
     pub fn lose(&self) {
         self.inner.lost.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut self.wakers().waiting);
@@ -100,7 +101,7 @@ impl LeaseState {
         }
     }
 
-    /// Resolves when the lease is lost, and never if it is given back before.
+    /// A future that resolves when the lease is lost, and never if it is returned before.
     pub fn lost(&self) -> Lost {
         Lost::of([self.clone()])
     }
@@ -158,7 +159,7 @@ impl Future for Lost {
                     wakers.waiting.extend(waker);
                 }
             }
-            // Under the lock: whoever loses it takes the wakers after it has said so.
+            // Under the lock: `lose` takes the wakers after it has marked the lease.
             let lost = lease.is_lost();
             drop(wakers);
             drop(former);

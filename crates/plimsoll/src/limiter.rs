@@ -18,7 +18,7 @@ use crate::standing::Standing;
 pub use parts::Parts;
 pub(crate) use parts::{Kind, Part, Several};
 
-/// Anything that says how much load is safe.
+/// A limiter: it grants or refuses demands.
 ///
 /// One trait for limits that are refilled with time and limits whose permits are returned, so that code can take a
 /// `&dyn Limiter` or an `Arc<dyn Limiter>` whatever the algorithm. Three verbs:
@@ -27,14 +27,13 @@ pub(crate) use parts::{Kind, Part, Several};
 /// - [`acquire`](Self::acquire): may wait in the limiter's queue.
 /// - [`reserve`](Self::reserve): never waits, but says when.
 ///
-/// A success is a [`Permit`], a refusal the error [`Denied`]. [`LimiterExt`] adds what follows from these for every
-/// limiter. [`Gate`](crate::Gate) turns any [`Rule`](crate::Rule) into a limiter; the rest of this page is for
+/// A success is a [`Permit`], a refusal is the error [`Denied`]. [`LimiterExt`] adds methods that every limiter has. [`Gate`](crate::Gate) turns any [`Rule`](crate::Rule) into a limiter; the rest of this page is for
 /// limiters that are not a gate.
 ///
 /// # A limiter of your own
 ///
-/// Two methods are required, and one of [`Source`](crate::Source) to return permits. The defaults of the others fit a limiter in
-/// which nobody waits. This one counts connections:
+/// Two methods are required, and one of [`Source`](crate::Source) to return permits. The defaults of the others fit a limiter
+/// without a queue. This one counts connections:
 ///
 /// ```
 /// use plimsoll::{Demand, Denied, Grant, Limiter, LimiterExt, Outcome, Permit, Reason, Snapshot, Source};
@@ -78,20 +77,19 @@ pub(crate) use parts::{Kind, Part, Several};
 /// # Ok::<(), Denied>(())
 /// ```
 pub trait Limiter: Send + Sync {
-    /// Takes now, or is refused.
+    /// Takes the permits now, or refuses the demand. It never waits.
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why, and when to try again.
+    /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// What operators look at: the limit, what is in use, what waits, totals.
+    /// The numbers of the limiter, for operators: the limit, what is in use, what waits, totals.
     fn snapshot(&self) -> Snapshot;
 
-    /// Takes, waiting in the queue of the limiter if it has one.
+    /// Takes the permits, and waits in the queue of the limiter if they are not available and it has one.
     ///
-    /// Nothing happens before the first poll. Dropping the future leaves the queue at once; it never
-    /// loses a permit. The default awaits [`acquire_owned`](Self::acquire_owned).
+    /// Nothing happens before the first poll. Dropping the future leaves the queue, and loses no permit. The default awaits [`acquire_owned`](Self::acquire_owned).
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::from_future(async move {
             let permit = self.acquire_owned(demand).await?;
@@ -99,31 +97,31 @@ pub trait Limiter: Send + Sync {
         })
     }
 
-    /// [`acquire`](Self::acquire), independent of the borrow of the limiter: for futures and services that are kept.
+    /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the limiter, and can be stored.
     ///
-    /// A limiter in which callers wait provides it. The default asks [`try_acquire`](Self::try_acquire) at once.
+    /// A limiter in which demands wait implements it. The default asks [`try_acquire`](Self::try_acquire) at once.
     fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
         Acquire::ready(self.try_acquire(demand).map(Permit::into_owned))
     }
 
-    /// Takes now what may be used later, and says when. Dropping the reservation cancels it.
+    /// Takes permits that may be used later, and returns when. It never waits. Dropping the reservation cancels it.
     ///
     /// The default reserves what [`try_acquire`](Self::try_acquire) grants.
     ///
     /// # Errors
     ///
-    /// If it is refused, or would have to wait longer than the demand is willing to.
+    /// If the demand is refused, or would have to wait longer than its time-out.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         self.try_acquire(demand).map(Reservation::ready)
     }
 
-    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and counts nothing.
+    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
     ///
     /// The default compares the cost with what the [snapshot](Self::snapshot) says is available.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal that `try_acquire` would return.
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
         let seen = self.snapshot();
         let cost = u64::from(demand.cost);
@@ -138,14 +136,14 @@ pub trait Limiter: Send + Sync {
         Err(refusal(reason, &seen, self.name()))
     }
 
-    /// What callers are told: the limit, what remains of it, and when there is more. What remains is left out where a
-    /// store would have to be asked.
+    /// What is reported to callers: the limit, what remains of it, and when there is more. What remains is `None` where
+    /// a store would have to be asked.
     fn standing(&self) -> Standing {
         let seen = self.snapshot();
         Standing::new(seen.limit, seen.available)
     }
 
-    /// Refuses all waiters and every demand from now on. Permits that are out may still be dropped.
+    /// Closes the limiter: all waiters and all later demands are refused. Permits that are out may still be returned.
     ///
     /// The default does nothing, for limiters that are never closed.
     fn close(&self) {}
@@ -168,7 +166,7 @@ pub trait Limiter: Send + Sync {
     }
 }
 
-/// What every [`Limiter`] can do besides its own methods.
+/// Methods that every [`Limiter`] has. They are implemented for all limiters.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Limiter, LimiterExt};
@@ -180,18 +178,18 @@ pub trait Limiter: Send + Sync {
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
 pub trait LimiterExt: Limiter {
-    /// Takes, blocking the thread while it waits. For threads outside of async runtimes; bound the wait
-    /// with [`Demand::within`].
+    /// [`acquire`](Limiter::acquire) that blocks the thread while it waits. For threads outside of async runtimes;
+    /// [`Demand::within`] bounds the wait.
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why.
+    /// [`Denied`] holds the reason.
     fn acquire_blocking(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         crate::blocking::wait(self.acquire(demand.into()))
     }
 
-    /// Whether there is room for anything new: for callers who do not start what will be refused anyway. Takes nothing
-    /// and counts nothing.
+    /// Whether there is room for another demand, granted or waiting: for callers that do not start what would be refused.
+    /// It takes nothing and counts nothing.
     ///
     /// A limit that is refilled with time is saturated when nothing is available and nothing more may wait; one whose
     /// permits are returned, when what is in use and what waits reach the limit and the bound of the queue together.
@@ -207,18 +205,28 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Takes after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that cannot
-    /// does nothing.
+    /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that
+    /// cannot charge does nothing.
     fn charge(&self, cost: u32) {
         if let Some(inner) = self.internals() {
             inner.charge(cost);
         }
     }
 
-    /// Corrects a permit of this limiter whose work turned out to cost `cost`, more or less than was taken for it: as
-    /// if that had been taken when the permit was granted.
+    /// Corrects the cost of a permit of this limiter whose work turned out to cost more or less than was taken: as if
+    /// `cost` had been taken when the permit was granted.
     ///
-    /// A limiter that does not know what came since then charges the difference now, or undoes it.
+    /// A limiter that does not know what happened since then charges the difference now, or refunds it.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, LimiterExt, ManualClock, TokenBucket};
+    ///
+    /// let tokens = Gate::builder(TokenBucket::per_second(100)).clock(ManualClock::new().clock()).build();
+    /// let mut permit = tokens.try_acquire(50)?; // an estimate
+    /// tokens.settle(&mut permit, 20);
+    /// assert_eq!(tokens.snapshot().available(), 80);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
         match self.internals() {
             Some(inner) => inner.settle(permit, cost),
@@ -226,7 +234,7 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// [`try_acquire`](Limiter::try_acquire) by a caller who will wait if it is refused, so that a refusal need not be
+    /// [`try_acquire`](Limiter::try_acquire) by a caller that will wait if it is refused, so that a refusal need not be
     /// counted.
     #[doc(hidden)]
     #[inline]
@@ -258,22 +266,22 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first though nobody
-    /// waits. Such a limiter is asked last, and what others have granted is held meanwhile. So is one of which it is
-    /// not known where its permits go back to.
+    /// Whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first although no
+    /// demand waits. Such a limiter is asked last, while the grants of the others are held. So is one whose source is
+    /// not known.
     #[doc(hidden)]
     fn is_remote(&self) -> bool {
         self.internals()
             .is_none_or(|inner| inner.is_remote() || inner.source().is_none())
     }
 
-    /// Where the permits of this limiter go back to, if all of them go back to one place.
+    /// The source to which all permits of this limiter return, if there is one.
     #[doc(hidden)]
     fn source(&self) -> Option<&dyn Shareable> {
         self.internals().and_then(|inner| inner.source())
     }
 
-    /// What it consists of, for those who ask several limiters at once.
+    /// The limiters that it consists of, for callers that ask several limiters at once.
     #[doc(hidden)]
     fn parts(&self) -> Parts<'_> {
         self.internals()

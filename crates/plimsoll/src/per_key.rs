@@ -2,19 +2,30 @@ use crate::joint::KeyGate;
 use crate::limiter::settle;
 use crate::{Acquire, Clock, Demand, Denied, Permit, Standing};
 
-/// A limit for each key, wherever its states are kept: in memory ([`Keyed`](crate::Keyed)) or in a store.
+/// A limit for each key, in memory ([`Keyed`](crate::Keyed)) or in a store.
 ///
-/// It is to `Keyed` what [`Limiter`](crate::Limiter) is to [`Gate`](crate::Gate): for code that has keys, whatever the
-/// limits behind them.
+/// It is the trait of keyed limits, as [`Limiter`](crate::Limiter) is that of single ones.
+///
+/// ```
+/// use plimsoll::{Demand, Keyed, PerKey, TokenBucket};
+///
+/// fn serve(limits: &dyn PerKey<str>, tenant: &str) -> bool {
+///     limits.try_acquire(tenant, Demand::ONE).is_ok()
+/// }
+///
+/// let limits: Keyed<String, _> = Keyed::new(TokenBucket::per_second(1));
+/// assert!(serve(&limits, "red") && serve(&limits, "blue"));
+/// assert!(!serve(&limits, "red"));
+/// ```
 pub trait PerKey<Q: ?Sized>: Send + Sync {
-    /// Takes for `key` now, or is refused. See [`Limiter::try_acquire`](crate::Limiter::try_acquire).
+    /// Takes permits of `key` now, or refuses the demand. See [`Limiter::try_acquire`](crate::Limiter::try_acquire).
     ///
     /// # Errors
     ///
-    /// [`Denied`] says why, and when to try again.
+    /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// [`try_acquire`](Self::try_acquire) by a caller who will wait if it is refused, so that a refusal need not be
+    /// [`try_acquire`](Self::try_acquire) by a caller that will wait if it is refused, so that a refusal need not be
     /// counted.
     #[doc(hidden)]
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
@@ -27,13 +38,13 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         self.attempt(key, demand).ok().map(Permit::into_owned)
     }
 
-    /// Takes for `key`, waiting where that is possible. See [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
+    /// Takes permits of `key`, and waits where that is possible. See [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
 
-    /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
+    /// Refunds `permit`, which was granted to `key`. See [`Permit::undo`].
     fn undo(&self, key: &Q, permit: Permit<'_>);
 
-    /// Takes after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
+    /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
     fn charge(&self, key: &Q, cost: u32);
 
     /// Corrects a permit of `key` whose work turned out to cost `cost`. See
@@ -43,20 +54,19 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         settle(permit, cost, undo, |more| self.charge(key, more));
     }
 
-    /// The clock it goes by, if it has one here.
+    /// The clock of the limit, if it has one in this process.
     fn clock(&self) -> Option<&Clock> {
         None
     }
 
-    /// What the owner of `key` is told of its limit. What remains of it is left out where a store would have to be
-    /// asked.
+    /// What is reported to the owner of `key`. What remains is `None` where a store would have to be asked.
     fn standing(&self, key: &Q) -> Standing;
 
-    /// What every key without a limit of its own is promised: the limit and its window.
+    /// What all keys without a limit of their own have in common: the limit and its window.
     fn promise(&self) -> Standing;
 
-    /// Whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first though
-    /// nobody waits.
+    /// Whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first
+    /// although no demand waits.
     #[doc(hidden)]
     fn is_remote(&self) -> bool {
         false
@@ -81,6 +91,6 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         None
     }
 
-    /// Its name.
+    /// The name of the limit, which its refusals carry.
     fn name(&self) -> Option<&str>;
 }

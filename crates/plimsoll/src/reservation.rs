@@ -1,4 +1,4 @@
-//! A permit that was taken now, to be used later.
+//! Permits that are taken now, to be used later.
 
 use std::fmt;
 use std::future::Future;
@@ -16,9 +16,9 @@ use crate::reason::Reason;
 
 /// A permit that was taken now and may be used later. [`Limiter::reserve`](crate::Limiter::reserve) returns it.
 ///
-/// Awaiting it waits for its time and yields the permit. Dropping it before cancels it: at or before its
-/// time that returns what nobody who reserved later has been put behind; afterwards nothing.
-/// [`undo`](Self::undo) is for callers who know that it has not been used.
+/// Awaiting it waits for its time and yields the permit. Dropping it cancels it. Up to its time, cancelling refunds what
+/// no later reservation depends on; after its time it refunds nothing. [`undo`](Self::undo) is for callers that know
+/// that it has not been used.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -99,15 +99,15 @@ pub(crate) struct Booked<'a> {
 }
 
 impl<'a> Reservation<'a> {
-    /// A reservation that is a permit already, for limiters that grant now or not at all. Dropping it undoes the
+    /// A reservation that is ready now, for authors of limiters that grant now or not at all. Dropping it undoes the
     /// permit.
     pub fn ready(permit: Permit<'a>) -> Self {
         let now = permit.granted_at();
         Self::new(Hold::Granted(Some(permit)), now, now)
     }
 
-    /// A reservation of a limiter with a way to wait of its own: made at one moment, ready at another if that is
-    /// known, and cancelled when `permit` is dropped.
+    /// A reservation whose permit is the output of a future, for authors of limiters. It is made at `made_at`, ready at
+    /// `ready_at` if that is known, and cancelled by dropping the future.
     pub fn from_future(
         made_at: Moment,
         ready_at: Option<Moment>,
@@ -134,11 +134,11 @@ impl<'a> Reservation<'a> {
         }
     }
 
-    /// Cancels it as if it had never been made, at whatever moment: for callers who reserve from several limiters and
-    /// are refused by one of them.
+    /// Cancels the reservation as if it had never been made, also after its time: for callers that reserve from several
+    /// limiters and are refused by one of them.
     ///
-    /// Unlike dropping it, which counts it as used from its time on. What others who reserved later have been put
-    /// behind comes back when they too are undone.
+    /// Dropping it, in contrast, counts it as used from its time on. What later reservations depend on is refunded when
+    /// they are undone too.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, SlidingLog};
@@ -168,24 +168,25 @@ impl<'a> Reservation<'a> {
         }
     }
 
-    /// How long it had to be waited for when it was made; `None` if that depends on permits that others return.
+    /// The time from when the reservation was made to when it is ready; `None` if that depends on permits that are
+    /// returned.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.ready_at().map(|ready_at| ready_at.since(self.made_at))
     }
 
-    /// When it was made.
+    /// When the reservation was made.
     pub(crate) fn made_at(&self) -> Moment {
         self.made_at
     }
 
-    /// When it may be used, if that is known.
+    /// When the reservation is ready, if that is known.
     #[must_use]
     pub fn ready_at(&self) -> Option<Moment> {
         self.ready_at.is_known().then_some(self.ready_at)
     }
 
-    /// Waits for its time, blocking the thread.
+    /// Blocks the thread until the reservation is ready.
     ///
     /// # Errors
     ///

@@ -99,7 +99,7 @@ pub use refusal::Refusal;
 /// | [`begin`](Self::begin), [`fresh_key`](Self::fresh_key), [`evictable_from`](Self::evictable_from) | counts time from the start of its limiter, or starts with less than it can hold |
 /// | [`recorded_at`](Self::recorded_at) | remembers a take under a later moment when the clock steps back |
 /// | [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) | cannot undo a take exactly |
-/// | [`REMEMBERS_REFUSALS`](Self::REMEMBERS_REFUSALS), [`refused`](Self::refused), [`remaining`](Self::remaining) | punishes those who ask too often |
+/// | [`REMEMBERS_REFUSALS`](Self::REMEMBERS_REFUSALS), [`refused`](Self::refused), [`remaining`](Self::remaining) | penalizes callers that ask too often |
 /// | [`book`](Self::book), [`charge`](Self::charge), [`settle`](Self::settle) | can go into debt |
 /// | [`add`](Self::add) | can tell an addition from the refund of a take at this moment |
 /// | [`window`](Self::window), [`overflows_from`](Self::overflows_from) | knows its period, or when its refill is lost |

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::moment::Moment;
 use crate::rule::Rule;
 
-/// What callers are told of a limit: how much it allows, how much of that is left, and when there is more.
+/// What is reported to callers: how much a limit allows, how much of that is left, and when there is more.
 ///
 /// It holds what the `RateLimit` and `RateLimit-Policy` headers say, and it is a copy: by the time it is read, others
 /// may have taken. [`Snapshot`](crate::Snapshot) is for operators, and also counts waiters and totals.
@@ -41,10 +41,10 @@ pub struct Standing {
     pub limit: u64,
     /// How much could be granted now. `None` if the limiter would have to ask a store to know.
     pub remaining: Option<u64>,
-    /// The time after which more than `remaining` is available if nobody else takes any. `None` if everything is
+    /// The time after which more than `remaining` is available if no other demand is granted. `None` if everything is
     /// available, or the time is not known, as for permits that others return.
     pub more_after: Option<Duration>,
-    /// The time after which the whole limit is available again if nobody else takes any. `None` if it is, or the time
+    /// The time after which the whole limit is available again if no other demand is granted. `None` if it is, or the time
     /// is not known.
     pub reset: Option<Duration>,
     /// The time in which the whole limit is refilled. `None` for a limit whose permits are returned.

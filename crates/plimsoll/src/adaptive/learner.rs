@@ -1,4 +1,4 @@
-//! Who runs the algorithm, and what becomes of the samples of those who do not.
+//! Which thread runs the algorithm, and what becomes of the samples of the other threads.
 //!
 //! Nobody who finishes work waits for an algorithm that computes. Whoever finds it free runs it; everybody else
 //! leaves the sample in the inbox and goes on. Who has run it takes what lies in the inbox, and looks once more

@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use crate::learning::{Load, Sample};
 
-/// An algorithm that finds a concurrency limit by watching how work fares.
+/// An algorithm that computes a concurrency limit from samples of the work. [`Adaptive`](super::Adaptive) has an example.
 ///
-/// A limit is a plain state machine: it owns no clock, takes no lock and starts nothing. Whoever holds it
-/// feeds it one [`Sample`] for each piece of work that ended, in order, and reads the number.
+/// A limit is a plain state machine: it owns no clock, takes no lock and starts no thread. Its
+/// owner passes it one [`Sample`] for each piece of work that ended, in order, and reads the limit.
 ///
 /// Samples come from the world: a latency may be 0 or hours, moments may step back, and there may be one
 /// sample a day. The number must stay within the bounds of the algorithm all the same.
@@ -27,12 +27,12 @@ pub trait Limit: Send + fmt::Debug + 'static {
         let _ = load;
     }
 
-    /// How much may wait, for an algorithm that has its own idea of that.
+    /// The bound of the queue, for an algorithm that computes one.
     fn queue_bound(&self) -> Option<u32> {
         None
     }
 
-    /// What the algorithm makes of what it saw, for people and dashboards.
+    /// What the algorithm measured and decided, for people and dashboards.
     fn insight(&self) -> Insight {
         Insight::default()
     }

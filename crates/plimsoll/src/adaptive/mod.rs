@@ -1,7 +1,7 @@
-//! Limits that find themselves.
+//! Adaptive concurrency limits.
 //!
-//! A [`Limit`] is an algorithm that watches work come and go and says how much of it is safe at once. [`Adaptive`]
-//! puts it into a gate: a concurrency limit with a queue, priorities and everything else, whose number moves.
+//! A [`Limit`] is an algorithm that measures work and computes how much of it may run at once. [`Adaptive`] is the
+//! rule that puts it into a [`Gate`](crate::Gate): a concurrency limit that changes, with a queue and priorities.
 //!
 //! [`Verdict`] is our own, and the one to begin with: it needs no tuning.
 //!

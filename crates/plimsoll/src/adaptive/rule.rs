@@ -9,11 +9,11 @@ use crate::{
     Carry, Concurrency, Gate, GateBuilder, Moment, Packed, PackedTake, Refusal, Rule, Slots,
 };
 
-/// At most so much at once as an algorithm finds out.
+/// A concurrency limit that an algorithm adjusts.
 ///
-/// It is a [`Concurrency`] limit whose number an algorithm, a [`Limit`], changes as it watches work come and go.
-/// Tell it how the work went with [`Permit::finish`](crate::Permit::finish): a permit that is simply dropped
-/// says nothing, so an algorithm that hears of nothing else stays where it is.
+/// It is a [`Concurrency`] limit that a [`Limit`] changes, by what it measures of the work. Report how the work went with
+/// [`Permit::finish`](crate::Permit::finish): a permit that is dropped without it is no sample, and an algorithm without
+/// samples does not change the limit.
 ///
 /// ```
 /// use plimsoll::adaptive::{Adaptive, Limit, Sample};
@@ -46,22 +46,23 @@ use crate::{
 /// # The queue
 ///
 /// The bound of the queue, if there is one, follows the limit: the root of the limit, rounded up, and never less
-/// than the bound it began with. An algorithm may have [its own idea](Limit::queue_bound), and so may
-/// [you](crate::GateBuilder::queue_size). A bound that falls sends nobody away who already waits.
+/// than the bound it began with. An algorithm may [compute another](Limit::queue_bound), and
+/// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) sets a function for it. When the bound falls, demands that
+/// already wait stay.
 ///
 /// # The clock
 ///
-/// A gate with this rule takes its time from [`Clock::precise`](crate::Clock::precise) unless told otherwise: on
-/// a clock that ticks once a millisecond all that is faster takes no time.
+/// A gate with this rule uses [`Clock::precise`](crate::Clock::precise) by default: by a clock that ticks once a
+/// millisecond all work that is faster would take no time.
 ///
 /// A permit of [`All`](crate::All) carries the moment of its first member's clock. Put the adaptive limit first, or
 /// give all members the same precise clock.
 #[must_use]
 pub struct Adaptive<L> {
     slots: Concurrency,
-    /// The bound that the queue was given last. Changed under the gate's lock.
+    /// The bound that was set last. Changed under the gate's lock.
     bound: AtomicU32,
-    /// Whether anybody was refused since the last sample.
+    /// Whether a demand was refused since the last sample.
     refused: AtomicBool,
     pace: Pace,
     learner: Learner<L>,

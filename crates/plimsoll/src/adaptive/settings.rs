@@ -50,7 +50,7 @@ pub struct Settings {
     pub min_queue: u32,
     /// The bound of the queue to begin with, at least its minimum.
     pub initial_queue: u32,
-    /// How long anybody waits at most.
+    /// How long a demand waits at most.
     pub queue_timeout: Option<Duration>,
 }
 

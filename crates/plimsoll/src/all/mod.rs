@@ -20,9 +20,10 @@ use crate::{
 
 /// Several limiters that must all grant: all or none.
 ///
-/// They are asked in order. When one refuses, it is as if none had been asked, rates and penalties too, and the refusal is
-/// that of the first that refuses, until the moment at which all would grant. A limiter that is there several times, also as a member of a member, is
-/// asked for the sum. The members stay limiters of their own and can be shared with others.
+/// The members are asked in order. When one refuses, the others are as if they had not been asked, rates and penalties
+/// included. The refusal is that of the first member that refuses, with the time after which all would grant. A limiter
+/// that is a member several times, also as a member of a member, is asked for the sum. The members remain limiters and
+/// can be used and shared by themselves.
 ///
 /// ```
 /// use plimsoll::{All, Concurrency, Demand, Gate, Limiter, Quota, TokenBucket};
@@ -41,11 +42,11 @@ use crate::{
 ///
 /// # Waiting
 ///
-/// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds nothing while it waits. When its
-/// turn has come it asks the others again; if one of them refuses by then, it keeps its place and joins that queue too, by
-/// its age: before those who came later. In fifo queues room is kept free for the oldest who waits for several, so
-/// that it is not passed for ever. A timeout or deadline is one for all members, as long on the clock of each. Limiters
-/// in stores are asked when all others have granted, and those are held meanwhile.
+/// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds no permit while it waits. When
+/// that member has room it asks the others again. If another refuses, it keeps its place and joins the queue of that one
+/// too, ordered by its age. Fifo queues keep room free for the oldest demand that waits for several limiters, so that it
+/// is not passed for ever. A time-out or deadline holds for all members together, measured on the clock of each. Limiters
+/// in stores are asked when all others have granted, and the grants of the others are held meanwhile.
 #[derive(Clone)]
 pub struct All {
     members: Arc<Members>,
@@ -64,7 +65,7 @@ pub(crate) struct Members {
 }
 
 impl All {
-    /// All of `members`.
+    /// A limiter that takes from all of `members`.
     ///
     /// # Panics
     ///
@@ -77,7 +78,7 @@ impl All {
         }
     }
 
-    /// All of `members`.
+    /// A limiter that takes from all of `members`.
     ///
     /// # Errors
     ///
@@ -105,13 +106,13 @@ impl All {
         Self { members }
     }
 
-    /// Gives it a name. Refusals name the member that refused if it has a name, otherwise this one.
+    /// Sets the name. A refusal carries the name of the member that refused if it has one, otherwise this name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self::with(self.members.limiters.clone(), Some(Name::new(name)))
     }
 
-    /// Takes from all now, or from none. See [`Limiter::try_acquire`].
+    /// Takes from all members now, or from none. See [`Limiter::try_acquire`].
     ///
     /// # Errors
     ///
@@ -120,7 +121,7 @@ impl All {
         self.members.try_acquire(demand.into())
     }
 
-    /// Takes from all, waiting where one refuses. See [`Limiter::acquire`].
+    /// Takes from all members, and waits in the queue of a member that refuses. See [`Limiter::acquire`].
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
         Acquire::starting(&*self.members, demand.into())
     }

@@ -87,7 +87,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         const {
             assert!(
                 !R::RETURNS_PERMITS,
-                "a limit that is given back to is resized, not replaced"
+                "a limit whose permits are returned is resized, not replaced"
             )
         };
         self.change(rule, carry, |gate, rule, now, start| {

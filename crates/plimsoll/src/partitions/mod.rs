@@ -23,7 +23,7 @@ use crate::{
 /// let shares = Partitions::try_new(gate, [("live", 7), ("batch", 3)])?;
 /// let (live, batch) = (shares.get("live").unwrap(), shares.get("batch").unwrap());
 ///
-/// // Nobody else is there: batch work may have it all.
+/// // There is no live work: batch work may have the whole limit.
 /// let all = batch.try_acquire(10.into())?;
 /// // Live work has come. It gets its share as soon as there is room again, and batch work no more than its own.
 /// assert!(live.try_acquire(1.into()).is_err());
@@ -36,11 +36,11 @@ use crate::{
 ///
 /// # What is promised
 ///
-/// The limit is never exceeded. A partition has a right to its part of the limit, rounded down, at least 1; it
-/// may have more while others leave theirs alone. A share that its partition has not asked for in a while
-/// ([`kept_for`](Self::kept_for), a second unless set) can be borrowed. When its partition comes back, borrowers get nothing more
-/// until it has its share; what they already have they keep until they are done. So a partition whose share is
-/// lent out waits, in the queue of the gate if it has one, for as long as that work takes.
+/// The limit is never exceeded. A partition has a right to its share of the limit, rounded down, at least 1. It may have
+/// more while other partitions do not use theirs: a share that its partition has not asked for in a while
+/// ([`lend_after`](Self::lend_after), a second unless set) can be borrowed. When its partition asks again, borrowers get
+/// nothing more until it has its share, but hold what they have until their work is done. So a partition whose share is
+/// lent waits for that work, in the queue of the gate if it has one.
 ///
 /// Shares follow the limit when it moves, as that of an [`Adaptive`](crate::adaptive::Adaptive) rule does.
 pub struct Partitions<R: Rule> {
@@ -77,7 +77,7 @@ impl<R: Rule> Partitions<R> {
         const {
             assert!(
                 R::RETURNS_PERMITS,
-                "only a limit that is given back to has shares"
+                "only a limit whose permits are returned has shares"
             )
         };
         let mut names = Vec::new();
@@ -86,15 +86,15 @@ impl<R: Rule> Partitions<R> {
             if weight == 0 {
                 return Err(InvalidLimit::new("weight", weight, "at least 1"));
             }
-            let kept = Name::new(name);
-            if names.contains(&kept) {
+            let name_of_part = Name::new(name);
+            if names.contains(&name_of_part) {
                 return Err(InvalidLimit::new(
                     "name",
                     name,
                     "each partition to have its own",
                 ));
             }
-            names.push(kept);
+            names.push(name_of_part);
             parts.push(weight);
         }
         if parts.is_empty() {
@@ -114,9 +114,10 @@ impl<R: Rule> Partitions<R> {
         })
     }
 
-    /// Keeps a share for so long, and for no more than twice as long, for a partition that does not ask for it.
-    pub fn kept_for(&self, idle: Duration) {
-        lock(&self.shared.shares).keep_for(saturating_nanos(idle).max(1));
+    /// Sets for how long a share is not lent after its partition last asked for it. It is lent after twice that time at
+    /// the latest.
+    pub fn lend_after(&self, idle: Duration) {
+        lock(&self.shared.shares).set_lend_after(saturating_nanos(idle).max(1));
     }
 
     /// The partition of this name.
@@ -214,7 +215,7 @@ impl<R: Rule> Part<R> {
 
 impl<R: Rule> Source for Part<R> {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        // Before the gate may wake somebody who asks for it.
+        // Before the gate may wake a task that asks for it.
         self.release(grant.cost);
         self.shared.gate.source().give_back(grant, outcome);
     }

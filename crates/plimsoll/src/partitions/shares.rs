@@ -1,4 +1,4 @@
-//! Who may have how much of a limit that several share.
+//! How much of a limit each of its partitions may have.
 
 use crate::{Demand, Moment};
 
@@ -8,8 +8,8 @@ pub(super) struct Shares {
     parts: Vec<Part>,
     /// The sum of all weights.
     weights: u64,
-    /// For so long a share is kept for a partition that no longer asks for it.
-    kept_for: u64,
+    /// For so long a share is not lent after its partition last asked for it.
+    lend_after: u64,
 }
 
 #[derive(Debug)]
@@ -24,7 +24,11 @@ struct Part {
 }
 
 impl Shares {
-    pub(super) fn new(weights: impl IntoIterator<Item = u32>, kept_for: u64, now: Moment) -> Self {
+    pub(super) fn new(
+        weights: impl IntoIterator<Item = u32>,
+        lend_after: u64,
+        now: Moment,
+    ) -> Self {
         let part = |weight| Part {
             weight,
             in_use: 0,
@@ -36,7 +40,7 @@ impl Shares {
         Self {
             parts,
             weights,
-            kept_for,
+            lend_after,
         }
     }
 
@@ -46,13 +50,13 @@ impl Shares {
         (u64::from(limit) * weight / self.weights).max(1)
     }
 
-    /// The most a partition may have now: its share, and what nobody else keeps.
+    /// The most a partition may have now: its share, and what the others do not claim.
     fn allowed(&mut self, index: usize, limit: u32, now: Moment) -> u64 {
         let mut kept = 0;
         for other in (0..self.parts.len()).filter(|other| *other != index) {
             let share = self.share(other, limit);
             let part = &mut self.parts[other];
-            let asked = part.asked_lately(now, self.kept_for);
+            let asked = part.asked_lately(now, self.lend_after);
             kept += part.in_use.max(asked.min(share));
         }
         let share = self.share(index, limit);
@@ -68,10 +72,10 @@ impl Shares {
         now: Moment,
     ) -> Result<(), u64> {
         let allowed = self.allowed(index, limit, now);
-        let kept_for = self.kept_for;
+        let lend_after = self.lend_after;
         let part = &mut self.parts[index];
         let wanted = part.in_use + demand.weight();
-        part.ask(wanted, now, kept_for);
+        part.ask(wanted, now, lend_after);
         if wanted > allowed {
             return Err(allowed.saturating_sub(part.in_use));
         }
@@ -95,8 +99,8 @@ impl Shares {
         part.in_use = part.in_use.saturating_sub(u64::from(cost));
     }
 
-    pub(super) fn keep_for(&mut self, nanos: u64) {
-        self.kept_for = nanos;
+    pub(super) fn set_lend_after(&mut self, nanos: u64) {
+        self.lend_after = nanos;
     }
 
     pub(super) fn in_use(&self, index: usize) -> u64 {
@@ -106,23 +110,23 @@ impl Shares {
 
 impl Part {
     /// The most it asked for lately.
-    fn asked_lately(&mut self, now: Moment, kept_for: u64) -> u64 {
-        self.turn(now, kept_for);
+    fn asked_lately(&mut self, now: Moment, lend_after: u64) -> u64 {
+        self.turn(now, lend_after);
         self.asked[0].max(self.asked[1])
     }
 
-    fn ask(&mut self, wanted: u64, now: Moment, kept_for: u64) {
-        self.turn(now, kept_for);
+    fn ask(&mut self, wanted: u64, now: Moment, lend_after: u64) {
+        self.turn(now, lend_after);
         self.asked[0] = self.asked[0].max(wanted);
     }
 
     /// Begins a new stretch of time if the present one is over.
-    fn turn(&mut self, now: Moment, kept_for: u64) {
+    fn turn(&mut self, now: Moment, lend_after: u64) {
         if now < self.until {
             return;
         }
-        let missed = now.nanos_since(self.until) >= kept_for;
+        let missed = now.nanos_since(self.until) >= lend_after;
         self.asked = [self.in_use, if missed { 0 } else { self.asked[0] }];
-        self.until = now.plus_nanos(kept_for);
+        self.until = now.plus_nanos(lend_after);
     }
 }

@@ -4,7 +4,7 @@ use super::token_bucket::{Filling, TokenBucket};
 use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule, Unpacked};
 
-/// A token bucket that locks out callers who do not stop asking.
+/// A token bucket that locks out callers that keep asking.
 ///
 /// # What it grants
 ///
@@ -52,7 +52,7 @@ pub struct Penalty {
 }
 
 impl PenaltyBucket {
-    /// Like `bucket`; nobody is locked out.
+    /// A penalty bucket without a lockout: it works like `bucket`.
     pub const fn new(bucket: TokenBucket) -> Self {
         Self {
             bucket,
@@ -66,7 +66,7 @@ impl PenaltyBucket {
     ///
     /// # Panics
     ///
-    /// If `soft_limit` is 0: nobody is locked out before the first refusal.
+    /// If `soft_limit` is 0: no caller is locked out before its first refusal.
     #[track_caller]
     pub const fn lockout(self, soft_limit: u32, lockout: Duration) -> Self {
         match self.checked_lockout(soft_limit, lockout) {
@@ -79,7 +79,7 @@ impl PenaltyBucket {
     ///
     /// # Errors
     ///
-    /// If `soft_limit` is 0: nobody is locked out before the first refusal.
+    /// If `soft_limit` is 0: no caller is locked out before its first refusal.
     pub fn try_lockout(self, soft_limit: u32, lockout: Duration) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_lockout(soft_limit, lockout);
         bucket.map_err(|unmet| unmet.with(soft_limit))
@@ -247,7 +247,7 @@ impl Rule for PenaltyBucket {
         self.bucket.charge(&mut penalty.filling, now, cost);
     }
 
-    /// Whoever is locked out stays so.
+    /// A caller that is locked out stays so.
     fn adopt(&self, old: &Self, penalty: &Penalty, now: Moment, carry: Carry) -> Penalty {
         if carry == Carry::Reset {
             return self.fresh(now);

@@ -10,7 +10,7 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked}
 /// # What it grants
 ///
 /// Up to the limit in any window, to the nanosecond; and, with a [minimum gap](Self::min_gap), nothing sooner than
-/// that after the take before. It can [count refusals](Self::counting_refusals) too, so that a caller who does not stop
+/// that after the take before. It can [count refusals](Self::counting_refusals) too, so that a caller that does not stop
 /// asking is refused until it stops.
 ///
 /// # What it remembers
@@ -144,7 +144,7 @@ impl SlidingLog {
         Ok(self)
     }
 
-    /// Counts what is refused as if it had been granted: one who keeps trying keeps being refused.
+    /// Counts refused demands as if they had been granted: a caller that keeps trying keeps being refused.
     pub const fn counting_refusals(mut self) -> Self {
         self.count_refused = true;
         self

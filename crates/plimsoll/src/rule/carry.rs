@@ -5,7 +5,7 @@
 /// | carry | of a bucket | of a window | choose it when |
 /// |---|---|---|---|
 /// | [`Used`](Self::Used) | 92 | 92 | the limit was raised or lowered, and what was spent counts against the new one |
-/// | [`AsIs`](Self::AsIs) | 2 | 92 | nobody is to gain tokens by a change; the new rate fills the rest |
+/// | [`AsIs`](Self::AsIs) | 2 | 92 | no caller is to gain tokens by a change; the new rate refills the rest |
 /// | [`Proportional`](Self::Proportional) | 20 | 20 | the same use is counted in another unit |
 /// | [`Reset`](Self::Reset) | 100 | 100 | the past does not matter |
 ///

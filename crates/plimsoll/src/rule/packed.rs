@@ -5,9 +5,9 @@ use crate::Moment;
 ///
 /// A state of 63 bits can be changed by one compare-and-exchange, without a lock. A rule whose state fits
 /// implements this trait, usually on itself, and names the implementation as its [`Rule::Fast`]; all others say
-/// [`Unpacked`]. The choice changes no answer, only how fast it is given.
+/// [`Unpacked`]. The choice changes no answer, only how fast it is.
 ///
-/// A word may leave out what the moment tells. It is read only at moments less than
+/// A word may leave out what follows from the moment. It is read only at moments less than
 /// 2^[`epoch_bits`](Self::epoch_bits) nanoseconds away from one at which it was written.
 ///
 /// ```

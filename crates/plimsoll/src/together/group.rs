@@ -266,8 +266,12 @@ impl<U: Copy + PartialEq> Group<U> {
 
     /// Whether another limit has replaced that of a member. If not, `waker` is woken when one does.
     pub(super) fn is_outdated(&self, waker: &Waker) -> bool {
-        let leases = self.members.iter().filter_map(|it| it.lease.as_ref());
-        leases.fold(false, |any, lease| lease.is_replaced(waker) || any)
+        let mut outdated = false;
+        // Every lease is asked, so that each knows the waker.
+        for lease in self.members.iter().filter_map(|it| it.lease.as_ref()) {
+            outdated |= lease.is_replaced(waker);
+        }
+        outdated
     }
 
     /// What a member is there for, and how many times its cost is asked for.
