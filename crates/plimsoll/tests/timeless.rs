@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use plimsoll::{Concurrency, Demand, EventKind, Gate, ManualClock, Moment, Queue};
+use plimsoll::{Concurrency, Demand, EventKind, Gate, Keyed, ManualClock, Moment, Queue};
 
 /// The names of all threads, as far as the system tells.
 fn threads() -> Vec<String> {
@@ -44,6 +44,36 @@ fn a_program_of_concurrency_limits_starts_no_thread() {
         .filter(|name| name.starts_with("plimsoll"))
         .collect();
     assert!(named.is_empty(), "{named:?}");
+}
+
+#[test]
+fn permits_of_known_keys_are_not_dated_and_unused_keys_are_forgotten() {
+    let time = ManualClock::new();
+    let keyed: Keyed<u64, _> = Keyed::builder(Concurrency::new(3))
+        .queue(Queue::fifo(10))
+        .clock(time.clock())
+        .build();
+    let second = |seconds| Moment::ORIGIN.plus(Duration::from_secs(seconds));
+    time.advance_to(second(5));
+    let first = keyed.try_acquire(&1, 1).unwrap();
+    let held = keyed.try_acquire(&1, 1).unwrap();
+    let acquired = keyed.acquire_blocking(&1, 1).unwrap();
+    time.advance_to(second(7));
+    // Nobody noted it then, so it is when somebody asks.
+    assert_eq!(held.granted_at(), second(7));
+    assert_eq!(acquired.granted_at(), second(7));
+    assert!(keyed.try_acquire(&1, 1).is_err());
+    drop((first, held, acquired));
+    assert_eq!(keyed.snapshot().in_use(), 0);
+    // Keys that nobody uses are forgotten by those who use others.
+    for key in 0..100 {
+        drop(keyed.try_acquire(&key, 1));
+    }
+    for _ in 0..20_000 {
+        time.advance(Duration::from_millis(1));
+        drop(keyed.try_acquire(&1, 1));
+    }
+    assert!(keyed.len() < 10, "{}", keyed.len());
 }
 
 #[test]

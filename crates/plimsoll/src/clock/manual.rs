@@ -30,11 +30,16 @@ pub struct ManualClock(Arc<Hand>);
 pub(super) struct Hand {
     now: AtomicU64,
     alarms: Alarms,
+    /// How often it was read.
+    #[cfg(test)]
+    reads: AtomicU64,
 }
 
 impl Hand {
     /// A plain load: the caller that moves the clock orders what happens before and after.
     pub(super) fn now(&self) -> Moment {
+        #[cfg(test)]
+        self.reads.fetch_add(1, Ordering::Relaxed);
         Moment::from_nanos(self.now.load(Ordering::Acquire))
     }
 
@@ -68,6 +73,12 @@ impl ManualClock {
     #[must_use]
     pub fn now(&self) -> Moment {
         self.0.now()
+    }
+
+    /// How often it was read.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn reads(&self) -> u64 {
+        self.0.reads.load(Ordering::Relaxed)
     }
 
     /// Moves the clock on by `span`.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use super::Keyed;
 use super::key_gate::Lease;
-use super::shared::Shared;
+use super::shared::{Shared, is_timeless};
 use super::step::{Decided, Done, How, Step};
 use crate::{Acquire, Demand, Denied, Moment, Permit, Reason, Rule};
 
@@ -82,10 +82,16 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         let shared = &*self.shared;
         let gates = &shared.gates;
-        let now = gates.clock.now();
-        if shared.take_short(key, now, demand.cost) {
-            gates.totals.granted();
-            return Ok(Ok(Permit::spent(demand.granted(now))));
+        if is_timeless::<R>() {
+            if let Some(lease) = shared.timeless_gate(key) {
+                return Ok(Err(lease));
+            }
+        } else {
+            let now = gates.clock.now();
+            if shared.take_short(key, now, demand.cost) {
+                gates.totals.granted();
+                return Ok(Ok(Permit::spent(demand.granted(now))));
+            }
         }
         let how = if gates.queue().is_none() || demand.is_at_once() {
             How::Try

@@ -149,6 +149,25 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.short_lasts = 0;
     }
 
+    /// The gate of a key, if it has one.
+    pub(super) fn timeless_gate<Q>(&mut self, hash: u64, key: &Q) -> Option<Lease<R>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.untimed = self.untimed.wrapping_add(1);
+        if self.untimed == 0 || self.closed {
+            return None;
+        }
+        match self.find(hash, key)? {
+            Found::Wide(_, wide) => match &wide.what {
+                What::Gate(held) => Some(Lease::new(held)),
+                What::State(_) => None,
+            },
+            Found::Word(..) => None,
+        }
+    }
+
     /// The gates of all keys that have one.
     pub(super) fn gates(&self) -> Vec<Lease<R>> {
         let wide = self.wide.iter().flatten();

@@ -210,6 +210,10 @@ impl<R: Rule> Source for GateOfKey<R> {
         self.gate.source().undo(grant, whole);
         self.room.note_end(self.shard);
     }
+
+    fn now(&self) -> Option<Moment> {
+        self.gate.source().now()
+    }
 }
 
 impl<R: Rule> Shareable for GateOfKey<R> {

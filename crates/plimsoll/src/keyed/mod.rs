@@ -22,7 +22,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use self::shared::Shared;
+use self::shared::{Shared, is_timeless};
 use self::step::{Decided, Done, How, Step};
 use crate::name::Name;
 use crate::{Demand, Denied, Gate, Permit, Rule};
@@ -89,6 +89,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     {
         let demand = demand.into();
         let shared = &*self.shared;
+        if is_timeless::<R>() {
+            return match shared.timeless_gate(key) {
+                Some(gate) => gate.try_acquire_owned(demand),
+                None => self.try_acquire_long(key, demand),
+            };
+        }
         let now = shared.gates.clock.now();
         if shared.take_short(key, now, demand.cost) {
             shared.gates.totals.granted();

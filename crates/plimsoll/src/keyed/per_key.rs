@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
 use super::key_gate::Lease;
+use super::shared::is_timeless;
 use super::step::{Decided, Done, How, Step};
 use crate::joint::KeyGate;
 use crate::name::Name;
@@ -158,10 +159,16 @@ where
     #[inline]
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         let shared = &*self.shared;
-        let now = shared.gates.clock.now();
-        if shared.take_short(key, now, demand.cost) {
-            shared.gates.totals.granted();
-            return Ok(Permit::spent(demand.granted(now)));
+        if is_timeless::<R>() {
+            if let Some(gate) = shared.timeless_gate(key) {
+                return gate.attempt_owned(demand);
+            }
+        } else {
+            let now = shared.gates.clock.now();
+            if shared.take_short(key, now, demand.cost) {
+                shared.gates.totals.granted();
+                return Ok(Permit::spent(demand.granted(now)));
+            }
         }
         match self.decide_now(key, demand, How::Attempt)? {
             Decided::Granted(taken) => {
@@ -174,6 +181,10 @@ where
 
     #[inline(always)]
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
+        if is_timeless::<R>() {
+            // Its keys have gates, which are asked by those who can wait for them.
+            return None;
+        }
         let shared = &*self.shared;
         let now = shared.gates.clock.now();
         if shared.take_short(key, now, demand.cost) {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::WhenFull;
-use super::key_gate::Gates;
+use super::key_gate::{Gates, Lease};
 use super::table::Table;
-use crate::{Denied, Moment, Rule};
+use crate::{Denied, Moment, Packed, Rule};
 
 pub(super) struct Shared<K, R: Rule, S> {
     pub(super) shards: Box<[Shard<K, R>]>,
@@ -73,6 +73,22 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let (shard, hash) = self.locate(key);
         let is_swept = now.as_nanos() < self.next_sweep.load(Ordering::Relaxed);
         is_swept && cost > 0 && self.shards[shard].lock().take_short(hash, key, now, cost)
+    }
+
+    /// The gate of a key that is known, without a look at the clock: where a rule does not depend on time, that is all there
+    /// is to do. `None` decides nothing; now and then it sends a caller on who knows the time, and sweeps.
+    #[inline]
+    pub(super) fn timeless_gate<Q>(&self, key: &Q) -> Option<Lease<R>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        // Where the least recently used is evicted, it is noted when a key is used.
+        if !is_timeless::<R>() || self.when_full == WhenFull::EvictLeastRecent {
+            return None;
+        }
+        let (shard, hash) = self.locate(key);
+        self.shards[shard].lock().timeless_gate(hash, key)
     }
 
     fn sweep(&self, table: &mut Table<K, R>, now: Moment) -> usize {
@@ -264,10 +280,45 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 }
 
+/// Whether a rule is decided by without knowing the time.
+pub(super) const fn is_timeless<R: Rule>() -> bool {
+    R::RETURNS_PERMITS && R::Fast::TIMELESS
+}
+
 /// Counts one more, unless there are `most` already.
 fn claim(count: &AtomicUsize, most: usize) -> bool {
     let claim = |count: usize| (count < most).then_some(count + 1);
     count
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
         .is_ok()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Concurrency, Keyed, ManualClock, PerKey, Queue, TokenBucket};
+
+    /// How often the clock is read by granted demands of a key that is known.
+    fn reads<R: crate::Rule + Clone>(rule: R) -> u64 {
+        let time = ManualClock::new();
+        let keyed: Keyed<u64, _> = Keyed::builder(rule)
+            .queue(Queue::fifo(10).timeout(Duration::from_secs(1)))
+            .clock(time.clock())
+            .build();
+        drop(keyed.try_acquire(&1, 1));
+        let before = time.reads();
+        for _ in 0..10 {
+            assert!(keyed.try_acquire(&1, 1).is_ok());
+            assert!(PerKey::attempt(&keyed, &1, 1.into()).is_ok());
+            assert!(keyed.acquire_blocking(&1, 1).is_ok());
+        }
+        time.reads() - before
+    }
+
+    #[test]
+    fn no_clock_is_read_for_a_known_key_of_a_rule_that_does_not_depend_on_time() {
+        assert_eq!(reads(Concurrency::new(1)), 0);
+        assert!(reads(TokenBucket::per_second(100)) > 0);
+    }
 }

@@ -46,6 +46,8 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) forgot_at: Moment,
     /// The same of all that was seen or added in the present round of sweeping.
     seen_forgettable_from: Moment,
+    /// Counts keys that were found by callers who do not know the time.
+    pub(super) untimed: u8,
 }
 
 /// Where the state of a key is.
@@ -72,6 +74,7 @@ impl<K, R: Rule> Table<K, R> {
             evictable_from: Moment::NEVER,
             forgot_at: Moment::ORIGIN,
             seen_forgettable_from: Moment::NEVER,
+            untimed: 0,
         };
         table.begin_epoch(now);
         table
