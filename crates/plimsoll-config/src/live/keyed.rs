@@ -339,10 +339,9 @@ impl<R: Rule + Clone> Keys for InMemory<R> {
     fn give_back(&self, key: &str, grant: Grant, outcome: Outcome) {
         if R::RETURNS_PERMITS
             && let Ok(gate) = self.keyed.gate(key)
+            && let Some(source) = LimiterExt::source(&gate)
         {
-            if let Some(source) = LimiterExt::source(&gate) {
-                source.give_back(grant, outcome);
-            }
+            source.give_back(grant, outcome);
         }
     }
 
