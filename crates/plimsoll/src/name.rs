@@ -1,8 +1,8 @@
 //! Names of limiters.
 //!
 //! Every refusal carries the name of its limiter, and most refusals are dropped unread. Owning the name
-//! would cost an atomic count up and down for each; so names are kept for good, each once. There are as
-//! many as somebody has written down.
+//! would cost an atomic count up and down for each; so each distinct name is
+//! stored once, for the life of the process.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};

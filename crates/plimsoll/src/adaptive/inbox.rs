@@ -1,13 +1,13 @@
-//! Where samples wait for whoever runs the algorithm.
+//! Where samples wait for the thread that runs the algorithm.
 
 use super::Sample;
 use crate::Moment;
 use crate::sync::{AtomicU64, Ordering};
 
-/// A bounded queue into which anybody puts and from which one at a time takes.
+/// A bounded queue with many producers and one consumer at a time.
 ///
 /// A sample is three words, so a place is made of plain atomics. Neither side ever waits for the other: a
-/// place that is claimed and not yet filled ends the taking, and whoever fills it looks after it.
+/// place that is claimed and not yet filled ends the taking, and the thread that fills it looks after it.
 pub(super) struct Inbox {
     places: Box<[Place; PLACES]>,
     /// How many places were claimed so far.
@@ -16,7 +16,7 @@ pub(super) struct Inbox {
     taken: AtomicU64,
 }
 
-/// So many samples wait for whoever runs the algorithm; more are lost.
+/// So many samples fit the inbox; more are lost.
 #[cfg(not(loom))]
 pub(super) const PLACES: usize = 64;
 #[cfg(loom)]

@@ -1,8 +1,8 @@
 //! Which thread runs the algorithm, and what becomes of the samples of the other threads.
 //!
-//! Nobody who finishes work waits for an algorithm that computes. Whoever finds it free runs it; everybody else
-//! leaves the sample in the inbox and goes on. Who has run it takes what lies in the inbox, and looks once more
-//! when the algorithm is free again. Who has put something there looks too. What slips through between the
+//! A thread that finishes work never waits for the algorithm. If the algorithm is free the thread runs it; otherwise it
+//! leaves the sample in the inbox and goes on. A thread that has run the algorithm takes what is in the inbox, and looks
+//! once more when the algorithm is free again. So does a thread that has left a sample. What slips through between the
 //! two at worst waits for the next work to end.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use super::{Insight, Limit, Load, Sample};
 use crate::Moment;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// So often one who has run the algorithm does so again for others, before it goes on with its own work.
+/// So often a thread that has run the algorithm does so again for others, before it goes on with its own work.
 const FAVOURS: u32 = 4;
 
 /// So many ticks that were missed are made up for.
@@ -31,7 +31,7 @@ struct Apart<T>(T);
 pub(super) struct Learner<L> {
     /// Written with every sample, so apart from what others only read.
     algorithm: Apart<Mutex<L>>,
-    /// The limit and the bound of the queue that were decided last: written by whoever runs the algorithm.
+    /// The limit and the bound of the queue that were decided last: written by the thread that runs the algorithm.
     decided: AtomicU64,
     /// When the next tick is due.
     tick_at: AtomicU64,
@@ -132,7 +132,7 @@ impl<L: Limit> Learner<L> {
         self.tick_at.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    /// The algorithm, if nobody else has it.
+    /// The algorithm, if no other thread runs it.
     #[inline]
     fn hold(&self) -> Option<MutexGuard<'_, L>> {
         match self.algorithm.0.try_lock() {
@@ -143,7 +143,7 @@ impl<L: Limit> Learner<L> {
         }
     }
 
-    /// Learns from a sample, now or soon. Returns whether there is a new decision, and whether the sample was kept.
+    /// Learns from a sample, now or soon. Returns whether there is a new decision, and whether the sample was stored.
     #[inline]
     pub(super) fn learn(&self, sample: &Sample, queued: u32) -> (bool, bool) {
         let load = Load {
@@ -158,7 +158,7 @@ impl<L: Limit> Learner<L> {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return (false, false);
         }
-        // Whoever had the algorithm may have looked into the inbox just before.
+        // The thread that ran the algorithm may have looked into the inbox just before.
         let decided = self.hold().is_some_and(|held| self.run(held, None, None));
         (decided, true)
     }
@@ -169,7 +169,7 @@ impl<L: Limit> Learner<L> {
             .is_some_and(|held| self.run(held, Some(load), None))
     }
 
-    /// Runs the algorithm, for the caller and for those who left something in the inbox.
+    /// Runs the algorithm, on the sample of the caller and on those in the inbox.
     #[inline]
     fn run<'a>(
         &'a self,

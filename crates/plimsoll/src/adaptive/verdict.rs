@@ -14,7 +14,7 @@
 //! the slow one; and the quick half is where latencies lie close together, so it shows a given delay with the least
 //! noise. Its error is known from the sample itself, and what lies within the error is not acted upon.
 //!
-//! *The baseline* is the hard part: whoever is always busy never sees it, and what a slow dependency adds looks like a queue.
+//! *The baseline* is the hard part: a server that is always busy never shows it, and what a slow dependency adds looks like a queue.
 //! So it is only believed where throughput bears witness.
 //!
 //! - Whenever the limit was not in the way, the latency was the server's own.
@@ -61,7 +61,7 @@ use crate::InvalidLimit;
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 ///
-/// What it does and why is told at the head of its module.
+/// The head of its module explains what it does and why.
 #[must_use]
 pub struct Verdict {
     law: Law,

@@ -10,7 +10,7 @@ use crate::sync::lock;
 use crate::{Demand, Denied, Moment, Permit, Priority, Reason, Refusal, Rule};
 
 impl<R: Rule> Core<R> {
-    /// Decides what the fast path left [open](Open), and says when; a refusal is counted and explained. Kept apart so
+    /// Decides what the fast path left [open](Open), and says when; a refusal is counted and explained. Not inlined, so
     /// that the fast path stays small enough to be inlined, and called with numbers only, so that nothing has to be in
     /// memory for it.
     #[inline(never)]
@@ -36,7 +36,7 @@ impl<R: Rule> Core<R> {
             // Behind the lock reading the clock costs little, and what waits there is always timed.
             Open::Parked { timed: false } => now = self.clock.now(),
         }
-        // Whoever does not wait need not say how long it would.
+        // The demand does not wait, so its time-out does not matter.
         let demand = Demand::of(cost).priority(priority);
         self.take_locked(now, demand)
     }
@@ -71,8 +71,7 @@ impl<R: Rule> Core<R> {
         })
     }
 
-    /// The middle way, for rules whose state never fits a word: behind the lock, but with nobody
-    /// waiting there is nobody to serve.
+    /// The path of rules whose state never fits a word: behind the lock, but without serving, because no demand waits.
     #[inline(always)]
     fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<WideStamp, Denied>> {
         let mut inside = lock(&self.inside);
@@ -119,7 +118,7 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// Takes now, by one who will wait if that is refused.
+    /// Takes now, for a caller that will wait if that is refused.
     #[inline]
     pub(super) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.attempt_by_word(demand) {
@@ -155,7 +154,7 @@ impl<R: Rule> Core<R> {
         }
         let refusal = charge(turn.rule, turn.state, turn.now, demand.cost, refusal);
         if R::REMEMBERS_REFUSALS {
-            // A refusal that counts puts those who wait off, and with them the one who is refused.
+            // A refusal that the rule remembers delays the waiters, and with them this demand.
             turn.inside.forecast.forget();
         }
         let refusal = turn.explain(demand, refusal);
@@ -166,7 +165,7 @@ impl<R: Rule> Core<R> {
         self.denied(turn.rule, refusal, turn.state, turn.now)
     }
 
-    /// What a refusal tells the caller.
+    /// The error of a refusal.
     pub(super) fn denied(
         &self,
         rule: &R,
@@ -183,7 +182,7 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// Whether a newcomer may be served before those who wait.
+    /// Whether a new demand may be served before the waiters.
     pub(super) fn may_pass(&self, demand: Demand) -> bool {
         self.inside.waiters.is_empty()
             || self.order() == Order::Lifo
@@ -224,8 +223,8 @@ impl<R: Rule> Turn<'_, R> {
         peek(self.rule, self.state, self.now, demand.cost)
     }
 
-    /// Why a demand is refused that may not pass those who wait: for the reason of the rule, if it has one. When it
-    /// would be granted is for the queue to say.
+    /// The refusal of a demand that may not pass the waiters: with the reason of the rule, if it has one. The queue adds
+    /// when it would be granted.
     pub(super) fn behind_waiters(&self, demand: Demand) -> Refusal {
         let refusal = peek(self.rule, self.state, self.now, demand.cost).err();
         let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
@@ -241,8 +240,8 @@ impl<R: Rule> Turn<'_, R> {
         refusal
     }
 
-    /// When `demand` would be granted if nobody but those who wait came, for the refused. With waiters in a lifo
-    /// queue nobody can promise anything.
+    /// When a refused `demand` would be granted if no other demand came after the waiters. Behind waiters in a lifo queue
+    /// that is not known.
     fn hint(&mut self, demand: Demand) -> Moment {
         let order = self.order();
         if R::RETURNS_PERMITS || order == Order::Lifo {

@@ -1,9 +1,8 @@
-//! When somebody's turn comes.
+//! When a demand will be served.
 //!
-//! For rules that replenish with time this can be known exactly: let everybody who is served before
-//! take at the earliest moment, one after the other, on a copy of the state. The outcome is kept, so
-//! that a flood of newcomers who are refused at a full queue costs one look each and not one walk
-//! through the queue each. The copies are made in the same two places again and again.
+//! For rules that are refilled with time this is known exactly: on a copy of the state, every waiter that is served
+//! before takes at the earliest moment, one after the other. The result is cached, so that each of many demands that are
+//! refused at a full queue costs one lookup and not one walk through the queue. Two copies are reused.
 
 use crate::queue::Order;
 use crate::{Moment, Rule};
@@ -14,17 +13,17 @@ use super::asking::{peek, take};
 const TRIES: usize = 4;
 
 pub(super) struct Forecast<S> {
-    /// The state as it will be when everybody of a class and above has been served.
+    /// The state after all waiters of a class and above have been served.
     served: Option<Served<S>>,
     /// Whether that is still so.
     holds: bool,
     /// The state as it will be when a newcomer, or those it has to wait for besides, have been served too.
     newcomer: Option<Served<S>>,
-    /// The last hint that was given, while it holds.
+    /// The last hint, while it holds.
     hint: Option<Hint>,
 }
 
-/// When one of `(class, cost)` who does not wait would be granted.
+/// When a demand of `(class, cost)` that does not wait would be granted.
 #[derive(Clone, Copy)]
 struct Hint {
     class: usize,
@@ -78,7 +77,7 @@ impl<S: Clone> Forecast<S> {
         newcomer.at
     }
 
-    /// When one of `(class, cost)` who comes back would be granted at once, if nobody else comes.
+    /// When a demand of `(class, cost)` that is made again later would be granted at once, if no other demand comes.
     ///
     /// That is not its turn in the queue. There it would stand before those of the classes `below`; but while it is
     /// away they are served as soon as they fit, and at the same moment before a newcomer.
@@ -121,7 +120,7 @@ impl<S: Clone> Forecast<S> {
         at
     }
 
-    /// Somebody of `class` has joined the end of its class.
+    /// A waiter of `class` has joined the end of its class.
     pub(super) fn joined<R: Rule<State = S>>(
         &mut self,
         rule: &R,
@@ -131,7 +130,7 @@ impl<S: Clone> Forecast<S> {
     ) {
         self.hint = None;
         match &mut self.served {
-            // It stands behind all who are in the forecast.
+            // It is served after all waiters of the forecast.
             Some(served) if self.holds && class == served.class && order == Order::Fifo => {
                 served.serve(rule, cost);
             }

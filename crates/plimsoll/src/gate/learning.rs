@@ -1,4 +1,4 @@
-//! What a gate tells a rule that learns, and what it makes of the answer.
+//! What a gate reports to a rule that learns, and how it applies the result.
 
 use super::Gate;
 use super::locked::Turn;
@@ -57,7 +57,7 @@ impl<R: Rule> Core<R> {
         (self.clock.now(), true)
     }
 
-    /// How much work was granted that nobody timed.
+    /// How much work was granted without being timed.
     fn untimed(&self) -> u64 {
         let timed = self.rule.learning().and_then(|it| it.timed());
         timed.map_or(0, |timed| self.totals.sum().0.saturating_sub(timed))
@@ -74,7 +74,7 @@ impl<R: Rule> Core<R> {
         // smaller one makes nothing up.
         let grown = self.rule.limit().saturating_sub(limit);
         let in_use = in_use.saturating_sub(u64::from(grown));
-        // Nobody waits while the state is in the word.
+        // No demand waits while the state is in the word.
         self.learn(ended, Load::of(now, in_use, 0));
     }
 
@@ -117,7 +117,7 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// Makes what the rule has learned the limit, and serves who can then run.
+    /// Applies the limit that the rule has learned, and serves waiters that then fit.
     #[cold]
     fn adjust(&self, now: Moment) {
         self.enter(now, |turn| {

@@ -17,7 +17,7 @@ use crate::wakeups::Wakeups;
 use crate::{Moment, Packed, Rule};
 
 pub(super) struct Inside<R: Rule> {
-    /// The gate itself, for those who need it for longer than a call.
+    /// The gate itself, for uses that outlive a call.
     pub(super) me: Weak<Core<R>>,
     /// The state, while it is here and not in the word.
     pub(super) state: Option<R::State>,
@@ -37,7 +37,7 @@ pub(super) struct Inside<R: Rule> {
     pub(super) due: Moment,
     pub(super) alarm: Alarm,
     pub(super) counts: Tally,
-    /// Those who want to know what happens. While there are any, the state stays here.
+    /// The subscribers. While there are any, the state stays here.
     pub(super) listeners: Vec<Arc<Feed>>,
 }
 
@@ -61,7 +61,7 @@ impl<R: Rule> Inside<R> {
         }
     }
 
-    /// The moment at which something happens behind the lock for one who came at `now`.
+    /// The moment of an operation behind the lock by a caller that read the clock at `now`.
     #[inline]
     pub(super) fn not_before(&mut self, now: Moment) -> Moment {
         self.latest = self.latest.max(now);
@@ -106,11 +106,11 @@ impl<R: Rule> Turn<'_, R> {
     }
 }
 
-/// After a rule has panicked, whoever waits is looked after again so much later.
+/// After a rule has panicked, waiters are served again so much later.
 const AGAIN_NANOS: u64 = 1_000_000_000;
 
 impl<R: Rule> Core<R> {
-    /// Runs `op` behind the lock, on the state, after everybody has been served who is due.
+    /// Runs `op` behind the lock, on the state, after all waiters that are due have been served.
     pub(super) fn enter<T>(&self, now: Moment, op: impl FnOnce(&mut Turn<'_, R>) -> T) -> T {
         let mut wakeups = Wakeups::default();
         let output = self.enter_once(now, &mut wakeups, |turn| {
@@ -123,8 +123,8 @@ impl<R: Rule> Core<R> {
         output.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Sets the alarm, wakes those who were settled, and goes on serving if they were too many for one turn or the
-    /// time of the next has come meanwhile.
+    /// Sets the alarm, wakes the tasks that were settled, and goes on serving if they were too many for one turn or the
+    /// next waiter is due meanwhile.
     #[inline]
     pub(super) fn wake(&self, now: Moment, wakeups: &mut Wakeups) {
         if wakeups.is_full() || wakeups.alarm.is_some() || wakeups.overdue {
@@ -150,13 +150,13 @@ impl<R: Rule> Core<R> {
                 return;
             }
             if let Err(panic) = self.enter_once(now, wakeups, |turn| turn.serve()) {
-                // It happened while others were served: what the caller came for is done.
+                // It happened while others were served: the operation of the caller is done.
                 discard(panic);
             }
         }
     }
 
-    /// A panic of `op` is handed over: whoever was settled before it must be woken first.
+    /// A panic of `op` is returned: tasks that were settled before it must be woken first.
     pub(super) fn enter_once<T>(
         &self,
         now: Moment,
@@ -224,7 +224,7 @@ impl<R: Rule> Core<R> {
                 inside.changed = inside.changed.take().or(changed);
                 let waits = !inside.waiters.is_empty();
                 inside.state = Some(state);
-                // Whoever waits is not forgotten: the rule may have recovered by then.
+                // Waiters are served again later: the rule may have recovered by then.
                 let again = waits.then(|| now.plus_nanos(AGAIN_NANOS));
                 self.decide_alarm(inside, again.unwrap_or(Moment::NEVER), wakeups);
                 return Err(panic);

@@ -11,20 +11,19 @@ use crate::wakeups::Wakeups;
 use crate::{Moment, Reason, Rule};
 
 impl<R: Rule> Turn<'_, R> {
-    /// Serves everybody who can run now, then lets those give up whose time is over. A crowd is served in
-    /// several goes.
+    /// Serves all waiters that fit now, then refuses those whose time is over. Many waiters are served in several turns.
     pub(super) fn serve(&mut self) {
         self.serve_until(Wakeups::is_full);
     }
 
-    /// Serves everybody who can run now, however many, for a newcomer to find what they leave.
+    /// Serves all waiters that fit now, however many, before a new demand is decided.
     pub(super) fn serve_all(&mut self) {
         self.serve_until(|_| false);
     }
 
     fn serve_until(&mut self, enough: impl Fn(&Wakeups) -> bool) {
-        // Until the head was due nobody could be served: whose time was over by then has waited in vain, however late
-        // it is noticed.
+        // Before the head was due no waiter could be served: those whose time was over by then are refused, however late
+        // that is noticed.
         let due = self.inside.due.min(self.now);
         while let Some(ticket) = self.inside.waiters.expired(due) {
             self.refuse(ticket, Reason::TimedOut);
@@ -41,13 +40,13 @@ impl<R: Rule> Turn<'_, R> {
                 self.inside.due = self.now;
                 return;
             }
-            // All at once: nobody whose time is over profits from another's giving up.
-            let mut anybody = false;
+            // All at once: a waiter whose time is over gains nothing when another is refused.
+            let mut expired = false;
             while let Some(ticket) = self.inside.waiters.expired(self.now) {
                 self.refuse(ticket, Reason::TimedOut);
-                anybody = true;
+                expired = true;
             }
-            if !anybody {
+            if !expired {
                 return;
             }
         }
@@ -99,11 +98,11 @@ impl<R: Rule> Turn<'_, R> {
     }
 }
 
-/// The alarm of a gate, as decided behind its lock. It is set when the lock is free; whoever decides later has
-/// the higher version, and the clock takes no notice of those who come too late.
+/// The alarm of a gate, as decided behind its lock. It is set when the lock is free. A later decision has the
+/// higher version, and the clock ignores settings of lower versions.
 pub(super) struct Alarm {
     pub(super) id: Option<AlarmId>,
-    /// When it rings, or will as soon as whoever decided so has set it.
+    /// When it rings, or will as soon as the thread that decided so has set it.
     pub(super) at: Moment,
     version: u64,
 }
@@ -121,8 +120,7 @@ impl Alarm {
 impl<R: Rule> Core<R> {
     /// Decides that the clock is to ring at `at`, which is left to do once the lock is free.
     ///
-    /// Only a clock that is moved by hand is told at once: whoever sees somebody wait and then moves the clock finds
-    /// the alarm there.
+    /// Only a manual clock is set at once: a caller that sees a waiter and then moves the clock finds the alarm there.
     pub(super) fn decide_alarm(&self, inside: &mut Inside<R>, at: Moment, wakeups: &mut Wakeups) {
         let alarm = &mut inside.alarm;
         if at == alarm.at || (alarm.id.is_none() && !at.is_known()) {
@@ -148,7 +146,7 @@ impl<R: Rule> Core<R> {
 
     /// When the clock is to ring: when the next waiter is served or gives up.
     ///
-    /// On a clock that somebody drives, a waiter is served to the moment it is due. On the machine's, ringing for each
+    /// On a clock that is driven, a waiter is served to the moment it is due. On the machine's, ringing for each
     /// alone would cost more than serving it, so the alarm may wait for more to fall due: by a sixth of what the head of
     /// the queue has waited, and never so long that anything is lost.
     pub(super) fn ringing_at(

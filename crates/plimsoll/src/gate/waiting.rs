@@ -41,7 +41,7 @@ impl<R: Rule> Queueing for Core<R> {
             let era = Era::default();
             return Ok(Asked::Granted(Stamp { at: now, era }, true));
         }
-        // To wait for a time, know the time. Waiting for others to give back, it hardly matters.
+        // A wait for a refill needs the precise time. A wait for returned permits does not.
         let patient = R::RETURNS_PERMITS && self.patient.load(Ordering::Relaxed);
         let now = if patient && demand.patience == Patience::Unlimited {
             self.clock.now()
@@ -140,11 +140,11 @@ impl<R: Rule> Core<R> {
         status
     }
 
-    /// Gives up a place in the queue, or what was granted to it and never read. What was reserved can
-    /// be given back until its time, as any reservation.
+    /// Leaves a place in the queue, and returns what was granted to it and never read. What was reserved is refunded
+    /// until its time, as any reservation.
     pub(super) fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
         let now = self.clock.precise_now();
-        // Its own waker is dropped when the lock is free, and not woken: nobody waits any more.
+        // Its own waker is dropped when the lock is free, and not woken: its task waits no more.
         let _waker = self.enter(now, |turn| {
             let mut waker = None;
             match turn.inside.waiters.status(ticket) {
@@ -176,7 +176,7 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// Joins the queue, making room as the queue says, and serves whoever can then run. `since` is earlier than now
+    /// Joins the queue, evicting waiters as its settings say, and serves waiters that then fit. `since` is earlier than now
     /// for a caller that has waited for other limiters before.
     pub(super) fn enqueue(
         &mut self,
@@ -213,7 +213,7 @@ impl<R: Rule> Turn<'_, R> {
         }
         if excess == 0 && !self.inside.waiters.any_for_several() && since.age == Age::NONE {
             let ticket = self.join(demand, deadline, since);
-            // Nothing has changed for those who wait, and the newcomer has just been refused.
+            // Nothing has changed for the waiters, and the new demand has just been refused.
             if self
                 .inside
                 .waiters
@@ -256,7 +256,7 @@ impl<R: Rule> Turn<'_, R> {
         ticket
     }
 
-    /// By how much a newcomer of `weight` exceeds the bound.
+    /// By how much a new demand of `weight` exceeds the bound.
     fn excess(&self, queue: Queue, weight: u64) -> u64 {
         let wanted = self.inside.waiters.queued() + weight;
         let bound = u64::from(queue.bound);
@@ -271,7 +271,7 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// When it would be the turn of `demand` behind those who are served before it.
+    /// When `demand` would be served, behind the waiters that are served before it.
     pub(super) fn turn_of(&mut self, demand: Demand, evicted: Evicted) -> Moment {
         if R::RETURNS_PERMITS {
             return Moment::NEVER;
@@ -286,7 +286,7 @@ impl<R: Rule> Turn<'_, R> {
             return answer.map_or_else(|refusal| refusal.ready_at, |()| self.now);
         }
         if evicted.anybody() {
-            // Those who are to go are part of what the forecast knows.
+            // The forecast includes the waiters that are to be evicted.
             forecast.forget();
         }
         let before = || waiters.costs_before(class, order, evicted);

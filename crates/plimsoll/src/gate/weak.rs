@@ -4,11 +4,11 @@ use super::Gate;
 use super::word::Core;
 use crate::Rule;
 
-/// A gate that lives as long as somebody else holds it.
+/// A weak reference to a gate.
 pub(crate) struct WeakGate<R: Rule>(Weak<Core<R>>);
 
 impl<R: Rule> WeakGate<R> {
-    /// The gate, if anybody holds it.
+    /// The gate, if it still exists.
     pub(crate) fn upgrade(&self) -> Option<Gate<R>> {
         self.0.upgrade().map(Gate::from_core)
     }

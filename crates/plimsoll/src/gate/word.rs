@@ -2,16 +2,15 @@
 //!
 //! # Fast path and slow path
 //!
-//! Most of the time nobody waits, and the state fits a word: a decision is one load, some arithmetic
-//! and one compare-and-exchange. Whatever does not fit that picture happens behind the lock: waiting,
-//! serving, closing, resizing, reserving. Whoever needs the lock first *parks* the word, that is, swaps
-//! a mark into it and carries the state behind the lock; as long as the mark is there, everybody else
-//! comes to the lock too, so a queue is never overtaken. When nobody waits any more, the state goes back
-//! into the word.
+//! Most of the time no demand waits, and the state fits a word: a decision is one load, some arithmetic
+//! and one compare-and-exchange. Everything else happens behind the lock: waiting, serving, closing,
+//! resizing, reserving. A thread that needs the lock first *parks* the word, that is, swaps a mark into
+//! it and moves the state behind the lock. As long as the mark is there, all other threads take the lock
+//! too, so a queue is never overtaken. When no demand waits any more, the state goes back into the word.
 //!
-//! # Giving back
+//! # Returning
 //!
-//! A permit is given back by adding to the word. If the word turns out to have been parked, the
+//! A permit is returned by adding to the word. If the word turns out to have been parked, the
 //! addition went into the mark, where it means nothing, and is repeated behind the lock: on the state
 //! if it is there, on the word if the state has gone back in the meantime. The mark has room for more
 //! additions than there can be threads.
@@ -50,9 +49,9 @@ pub(crate) struct Core<R: Rule> {
     pub(super) clock: Clock,
     pub(super) totals: Totals,
     pub(super) name: Option<Name>,
-    /// Set when it is closed, for those who do not look behind the lock.
+    /// Set when the gate is closed, for checks without the lock.
     pub(super) closed: AtomicBool,
-    /// Whether nobody who waits here ever gives up by the clock of the queue.
+    /// Whether the queue has no time-out.
     pub(super) patient: AtomicBool,
     pub(super) inside: Mutex<Inside<R>>,
 }
@@ -136,8 +135,8 @@ impl<R: Rule> Core<R> {
     pub(super) fn take_by_word(&self, now: Moment, cost: u32) -> ByWord {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            // Read after the word, so that a word of a later epoch is noticed; and acquired, so that who sees
-            // an epoch that has turned since cannot read the same word again.
+            // Read after the word, so that a word of a later epoch is noticed; and acquired, so that a
+            // thread that sees a later epoch cannot read the same word again.
             let epoch = self.epoch.load(Ordering::Acquire);
             if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
                 return ByWord::Parked;
@@ -171,7 +170,7 @@ impl<R: Rule> Core<R> {
         self.word.load(Ordering::Relaxed) & PARKED != 0
     }
 
-    /// The precise moment, for who is refused at `now`, if by that there may be enough.
+    /// The precise moment, for a demand that is refused at `now`, if by that there may be enough.
     #[inline(always)]
     pub(super) fn refine(&self, now: Moment, refusal: Refusal) -> Option<Moment> {
         if R::RETURNS_PERMITS {
@@ -215,9 +214,9 @@ impl<R: Rule> Core<R> {
         None
     }
 
-    /// Counts a refusal of the fast path, and tells the caller about it.
+    /// Counts a refusal of the fast path, and makes its error.
     ///
-    /// Inlined, so that a caller who does not look at the refusal does not pay for it.
+    /// Inlined, so that a caller that does not read the refusal does not pay for it.
     #[inline(always)]
     pub(super) fn denied_by_word(
         &self,
@@ -227,7 +226,7 @@ impl<R: Rule> Core<R> {
         cost: u32,
     ) -> Denied {
         self.totals.denied();
-        // Whoever asked for one and did not get it knows that there is nothing.
+        // If a cost of 1 is refused, nothing is available.
         if cost == 1 {
             self.note_turned_away(now);
             return self.refusal(refusal, now, 0);
@@ -276,7 +275,7 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// The state in the word, for whoever holds the lock and has found none behind it.
+    /// The state in the word, for a thread that holds the lock and has found no state behind it.
     pub(super) fn unparked(&self, now: Moment) -> R::State {
         let word = self.word.load(Ordering::Acquire);
         let epoch = self.epoch.load(Ordering::Relaxed);

@@ -8,7 +8,7 @@ use crate::{Moment, Priority, Reason};
 
 /// A place in the queue.
 ///
-/// Places are reused; the generation tells a new owner from an old one.
+/// Places are reused; the generation distinguishes a new owner from an old one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ticket {
     pub(super) index: u32,
@@ -32,7 +32,7 @@ pub(crate) enum Status {
     Refused(Reason),
 }
 
-/// Those who wait: one list for each class, from the oldest to the newest, all in one arena.
+/// The waiters: one list for each class, from the oldest to the newest, all in one arena.
 ///
 /// Entering, leaving and being served take constant time and, once the arena has grown, no
 /// allocation.
@@ -41,12 +41,12 @@ pub(crate) struct Waiters {
     pub(super) nodes: Vec<Node>,
     free: Link,
     pub(super) lists: [List; Priority::CLASSES],
-    /// The sum of the weights of all who wait.
+    /// The sum of the weights of all waiters.
     queued: u64,
     count: usize,
-    /// How many of those who wait do so for several limiters at once.
+    /// How many waiters wait for several limiters at once.
     pub(super) several: usize,
-    /// Deadlines of waiters. One who leaves early leaves its entry behind until it comes up.
+    /// Deadlines of waiters. The entry of a waiter that leaves early stays until it comes up.
     deadlines: BinaryHeap<Reverse<(Moment, Ticket)>>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Node {
     pub(super) joined: Moment,
     pub(super) class: usize,
     pub(super) age: Age,
-    /// Of one who waits for several: whether it was told that there is room for it here.
+    /// Of a waiter for several limiters: whether it was woken because there is room for it here.
     pub(super) offered: bool,
     status: Status,
     pub(super) waker: Option<Waker>,
@@ -86,12 +86,12 @@ impl Waiters {
         self.queued
     }
 
-    /// Whether anybody of this class or a higher one waits.
+    /// Whether there is a waiter of this class or a higher one.
     pub(crate) fn any_at_least(&self, class: usize) -> bool {
         self.lists[class..].iter().any(|list| list.oldest.is_some())
     }
 
-    /// Joins the end of its class; one who waits for several, behind those who came before it.
+    /// Joins the end of its class; a waiter for several limiters, behind the waiters that are older.
     pub(crate) fn push(
         &mut self,
         class: usize,
@@ -161,7 +161,7 @@ impl Waiters {
         }
     }
 
-    /// Who is served next, and its cost.
+    /// The waiter that is served next, and its cost.
     pub(crate) fn head(&self, order: Order) -> Option<(Ticket, u32)> {
         let index = self.lists.iter().rev().find_map(|list| match order {
             Order::Fifo => list.oldest,
@@ -170,7 +170,7 @@ impl Waiters {
         Some((self.ticket(index), self.nodes[index as usize].cost))
     }
 
-    /// Since when the one who is served next has waited.
+    /// Since when the waiter that is served next has waited.
     pub(crate) fn head_joined(&self, order: Order) -> Option<Moment> {
         self.head(order)
             .map(|(ticket, _)| self.nodes[ticket.index as usize].joined)
@@ -269,7 +269,7 @@ impl Waiters {
         first.map_or(Moment::NEVER, |&Reverse((deadline, _))| deadline)
     }
 
-    /// Somebody whose deadline has passed at `now`.
+    /// A waiter whose deadline has passed at `now`.
     pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
         while self.first_deadline() < now {
             let Reverse((_, ticket)) = self.deadlines.pop()?;
@@ -338,7 +338,7 @@ impl Waiters {
         }
         self.queued -= weight(cost);
         self.count -= 1;
-        // Deadlines of those who have left pile up only as far as there are waiters.
+        // Entries of waiters that have left accumulate only as far as there are waiters.
         if self.deadlines.len() > 64 + 2 * self.count {
             self.drop_stale_deadlines();
         }
@@ -380,7 +380,7 @@ impl Evicted {
     }
 }
 
-/// What a waiter counts against the bound: nobody waits for free.
+/// What a waiter counts against the bound: at least 1.
 fn weight(cost: u32) -> u64 {
     u64::from(cost.max(1))
 }
