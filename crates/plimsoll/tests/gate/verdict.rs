@@ -365,8 +365,11 @@ proptest! {
                 server.verdict.sample(&sample);
             }
         }
-        server.run(60 * SECOND);
-        let limit = server.verdict.limit();
-        prop_assert!((8..=30).contains(&limit), "{}", limit);
+        // A minute is enough, unless it ends in the middle of a probe.
+        let mut limits = (0..3).map(|_| {
+            server.run(60 * SECOND);
+            server.verdict.limit()
+        });
+        prop_assert!(limits.any(|limit| (8..=30).contains(&limit)));
     }
 }
