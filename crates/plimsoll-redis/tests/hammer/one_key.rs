@@ -76,7 +76,10 @@ async fn ask_there(tools: Rc<Tools>, rate: &str, limiter: RedisLimiter, end: Ins
         let asked = tools.earliest();
         let decision = limiter.decide(KEY, 1).await.expect("a decision");
         if let Decision::Granted(permit) = decision {
-            let (answered, left) = (tools.latest(), permit.standing().remaining.unwrap());
+            let (answered, left) = (
+                tools.latest(),
+                permit.standing().remaining.expect("a store says it"),
+            );
             say(&format!("{rate} {asked} {answered} {left}"));
         }
     }
