@@ -35,9 +35,9 @@ impl Tree {
     pub(crate) fn file(&self, path: &str, contents: impl AsRef<[u8]>) -> &Self {
         let path = self.0.join(path);
         if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).unwrap();
+            fs::create_dir_all(directory).expect("a directory");
         }
-        fs::write(path, contents).unwrap();
+        fs::write(path, contents).expect("a file");
         self
     }
 
