@@ -1,0 +1,184 @@
+//! The fast paths of two versions of the core, side by side. Built and run by `scripts/compare`.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+/// The names of the cases.
+const CASES: [&str; 9] = [
+    "granted",
+    "denied",
+    "permit",
+    "fixed-window",
+    "sliding-window",
+    "keyed",
+    "keyed-denied",
+    "dyn",
+    "all",
+];
+const VERSIONS: [&str; 2] = ["before", "now"];
+const ROUNDS: usize = 151;
+const CALLS: u64 = 20_000;
+/// What valgrind counts; the script divides by it.
+const COUNTED: u64 = 10_000;
+
+type Case = Box<dyn FnMut(u64)>;
+
+macro_rules! cases {
+    ($version:ident) => {
+        mod $version {
+            use std::hint::black_box;
+            use std::sync::Arc;
+            use std::time::Duration;
+
+            use ::$version::{
+                All, Concurrency, FixedWindow, Gate, Keyed, Limiter, Quota, SlidingWindow, TokenBucket,
+            };
+
+            const PLENTY: u32 = 4_000_000_000;
+
+            fn empty() -> TokenBucket {
+                TokenBucket::greedy(Quota::new(1, Duration::from_secs(3600)))
+            }
+
+            fn keyed(rule: TokenBucket) -> Keyed<u64, TokenBucket> {
+                let keyed = Keyed::new(rule);
+                for key in 0..1000 {
+                    let _ = keyed.try_acquire(&key, 1);
+                }
+                keyed
+            }
+
+            pub(crate) fn case(name: &str) -> super::Case {
+                match name {
+                    "granted" => {
+                        let gate = Gate::new(TokenBucket::per_second(PLENTY));
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(gate.try_acquire(black_box(1)).is_ok());
+                            }
+                        })
+                    }
+                    "denied" => {
+                        let gate = Gate::new(empty());
+                        let _ = gate.try_acquire(1);
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(gate.try_acquire(black_box(1)).err());
+                            }
+                        })
+                    }
+                    "permit" => {
+                        let gate = Gate::new(Concurrency::new(10));
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                let permit = gate.try_acquire(black_box(1));
+                                black_box(&permit);
+                            }
+                        })
+                    }
+                    "fixed-window" => {
+                        let gate = Gate::new(FixedWindow::new(Quota::per_second(PLENTY)));
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(gate.try_acquire(black_box(1)).is_ok());
+                            }
+                        })
+                    }
+                    "sliding-window" => {
+                        let quota = Quota::new(PLENTY, Duration::from_secs(10));
+                        let gate = Gate::new(SlidingWindow::new(quota, 10));
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(gate.try_acquire(black_box(1)).is_ok());
+                            }
+                        })
+                    }
+                    "keyed" => {
+                        let keyed = keyed(TokenBucket::per_second(PLENTY));
+                        let mut key = 0;
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                key = (key + 7) % 1000;
+                                black_box(keyed.try_acquire(&key, black_box(1)).is_ok());
+                            }
+                        })
+                    }
+                    "keyed-denied" => {
+                        let keyed = keyed(empty());
+                        let mut key = 0;
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                key = (key + 7) % 1000;
+                                black_box(keyed.try_acquire(&key, black_box(1)).err());
+                            }
+                        })
+                    }
+                    "dyn" => {
+                        let gate: Arc<dyn Limiter> = Arc::new(Gate::new(TokenBucket::per_second(PLENTY)));
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(gate.try_acquire(black_box(1).into()).is_ok());
+                            }
+                        })
+                    }
+                    "all" => {
+                        let rate: Arc<dyn Limiter> = Arc::new(Gate::new(TokenBucket::per_second(PLENTY)));
+                        let slots: Arc<dyn Limiter> = Arc::new(Gate::new(Concurrency::new(10)));
+                        let all = All::new([rate, slots]);
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(all.try_acquire(black_box(1)).is_ok());
+                            }
+                        })
+                    }
+                    other => panic!("there is no case `{other}`"),
+                }
+            }
+        }
+    };
+}
+
+cases!(before);
+cases!(now);
+
+fn case(version: &str, name: &str) -> Case {
+    match version {
+        "before" => before::case(name),
+        _ => now::case(name),
+    }
+}
+
+#[inline(never)]
+fn run(case: &mut dyn FnMut(u64)) {
+    case(COUNTED);
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [version, name] => {
+            let mut case = case(version, name);
+            case(1000);
+            run(&mut case);
+        }
+        [_] => println!("{}", CASES.join(" ")),
+        _ => CASES.into_iter().for_each(time),
+    }
+}
+
+fn time(name: &str) {
+    let mut cases = VERSIONS.map(|version| case(version, name));
+    let mut times = VERSIONS.map(|_| Vec::with_capacity(ROUNDS));
+    for _ in 0..ROUNDS {
+        for (case, times) in cases.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            black_box(case(CALLS));
+            times.push(start.elapsed().as_nanos() as f64 / CALLS as f64);
+        }
+    }
+    let [before, now] = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[ROUNDS / 10]
+    });
+    println!("| {name} | {before:.2} | {now:.2} |");
+}
