@@ -365,7 +365,7 @@ proptest! {
                 server.verdict.sample(&sample);
             }
         }
-        // A minute is enough, unless it ends in the middle of a probe.
+        // One saved case is at 7 after a minute, for a reason that is not known.
         let mut limits = (0..3).map(|_| {
             server.run(60 * SECOND);
             server.verdict.limit()
