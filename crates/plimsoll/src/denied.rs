@@ -3,6 +3,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::Moment;
+use crate::metadata::{Metadata, MetadataValue};
 use crate::name::Name;
 use crate::reason::Reason;
 use crate::rule::Refusal;
@@ -117,7 +118,19 @@ impl Denied {
     /// not callers.
     #[must_use]
     pub fn with_limiter(mut self, name: &str) -> Self {
-        self.limiter = Some(Name::new(name));
+        self.limiter = Name::of(Some(name), self.metadata());
+        self
+    }
+
+    pub(crate) fn with_name(mut self, name: Option<Name>) -> Self {
+        self.limiter = name;
+        self
+    }
+
+    /// Sets the metadata. As a name, it is stored once for the life of the process: see [`Metadata`].
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: &Metadata) -> Self {
+        self.limiter = Name::of(self.limiter(), Some(metadata));
         self
     }
 
@@ -181,7 +194,33 @@ impl Denied {
     /// The name of the limiter that refused, if it has one.
     #[must_use]
     pub fn limiter(&self) -> Option<&str> {
-        self.limiter.map(Name::as_str)
+        self.limiter.and_then(Name::as_str)
+    }
+
+    /// What the limiter that refused says about itself, if anything.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&'static Metadata> {
+        self.limiter.and_then(Name::metadata)
+    }
+
+    /// A phrase for people: that of the limiter, or else that of the [reason](Reason::phrase).
+    #[must_use]
+    pub fn phrase(&self) -> &'static str {
+        match self.metadata().and_then(Metadata::own_phrase) {
+            Some(phrase) => phrase,
+            None => self.reason.phrase(),
+        }
+    }
+
+    /// A value by its name: [`Metadata::RETRY_AFTER`], [`Metadata::REASON_PHRASE`], [`Metadata::CODE`], or that of a pair
+    /// of the limiter.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<MetadataValue<'static>> {
+        match name {
+            Metadata::RETRY_AFTER => self.retry_after().map(MetadataValue::Time),
+            Metadata::REASON_PHRASE => Some(MetadataValue::Text(self.phrase())),
+            _ => self.metadata()?.get(name),
+        }
     }
 }
 
@@ -190,7 +229,7 @@ impl fmt::Display for Denied {
         if let Some(name) = self.limiter() {
             write!(f, "{name}: ")?;
         }
-        f.write_str(self.reason.phrase())?;
+        f.write_str(self.phrase())?;
         if let Some(after) = self.retry_after() {
             write!(f, ", retry after {after:?}")?;
         }
@@ -225,13 +264,18 @@ impl serde::Serialize for Denied {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
 
-        let mut fields = serializer.serialize_struct("Denied", 6)?;
+        let metadata = self.metadata();
+        let length = 6 + usize::from(metadata.is_some());
+        let mut fields = serializer.serialize_struct("Denied", length)?;
         fields.serialize_field("reason", &self.reason)?;
         fields.serialize_field("limit", &self.limit)?;
         fields.serialize_field("remaining", &self.remaining)?;
         fields.serialize_field("retry_after", &self.retry_after())?;
         fields.serialize_field("reset", &self.reset())?;
         fields.serialize_field("limiter", &self.limiter())?;
+        if let Some(metadata) = metadata {
+            fields.serialize_field("metadata", metadata)?;
+        }
         fields.end()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::demand::{Demand, Priority};
 use crate::lease::LeaseState;
+use crate::metadata::Metadata;
 use crate::moment::Moment;
 use crate::standing::Standing;
 
@@ -133,6 +134,11 @@ pub trait Source: Send + Sync {
     /// What remained when it was granted, if the limiter reported it. Only a source that is made for one permit, as
     /// that of a limiter in a store, knows.
     fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// What the limiter says about itself, if anything.
+    fn metadata(&self) -> Option<&Metadata> {
         None
     }
 

@@ -19,6 +19,7 @@ mod keyed;
 mod learning;
 mod lease;
 mod limiter;
+mod metadata;
 mod moment;
 mod name;
 mod partitions;
@@ -59,6 +60,7 @@ pub use lease::{LeaseState, Lost};
 #[doc(hidden)]
 pub use limiter::{Internals, Parts};
 pub use limiter::{Limiter, LimiterExt};
+pub use metadata::{Metadata, MetadataValue};
 pub use moment::Moment;
 pub use partitions::{Partition, Partitions};
 pub use per_key::PerKey;

@@ -9,6 +9,8 @@ use crate::clock::Clock;
 use crate::demand::Demand;
 use crate::denied::Denied;
 use crate::grant::Shareable;
+use crate::metadata::Metadata;
+use crate::name::Name;
 use crate::permit::Permit;
 use crate::reason::Reason;
 use crate::reservation::Reservation;
@@ -133,7 +135,11 @@ pub trait Limiter: Send + Sync {
         } else {
             Reason::Exhausted
         };
-        Err(refusal(reason, &seen, self.name()))
+        Err(refusal(
+            reason,
+            &seen,
+            Name::of(self.name(), self.metadata()),
+        ))
     }
 
     /// What is reported to callers: the limit, what remains of it, and when there is more. What remains is `None` where
@@ -150,6 +156,11 @@ pub trait Limiter: Send + Sync {
 
     /// The name of the limiter, which its refusals carry.
     fn name(&self) -> Option<&str> {
+        None
+    }
+
+    /// What its refusals and permits say about it besides, if anything. See [`Metadata`].
+    fn metadata(&self) -> Option<&Metadata> {
         None
     }
 
@@ -201,7 +212,7 @@ pub trait LimiterExt: Limiter {
     fn check_saturation(&self) -> Result<(), Denied> {
         match self.internals() {
             Some(inner) => inner.check_saturation(),
-            None => saturation(&self.snapshot(), self.name()),
+            None => saturation(&self.snapshot(), Name::of(self.name(), self.metadata())),
         }
     }
 
@@ -331,7 +342,7 @@ pub trait Internals: Limiter {
 
     /// See [`LimiterExt::check_saturation`].
     fn check_saturation(&self) -> Result<(), Denied> {
-        saturation(&self.snapshot(), self.name())
+        saturation(&self.snapshot(), Name::of(self.name(), self.metadata()))
     }
 
     /// See [`LimiterExt::is_remote`].
@@ -362,18 +373,16 @@ pub(crate) fn settle<'a>(
     }
 }
 
-fn saturation(seen: &Snapshot, name: Option<&str>) -> Result<(), Denied> {
+fn saturation(seen: &Snapshot, name: Option<Name>) -> Result<(), Denied> {
     if seen.available > 0 || seen.queued < seen.queue_bound {
         return Ok(());
     }
     Err(refusal(Reason::Saturated, seen, name))
 }
 
-fn refusal(reason: Reason, seen: &Snapshot, name: Option<&str>) -> Denied {
+fn refusal(reason: Reason, seen: &Snapshot, name: Option<Name>) -> Denied {
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    let denied = Denied::new(reason).with_limit(number(seen.limit), number(seen.available));
-    match name {
-        Some(name) => denied.with_limiter(name),
-        None => denied,
-    }
+    Denied::new(reason)
+        .with_limit(number(seen.limit), number(seen.available))
+        .with_name(name)
 }

@@ -1,46 +1,84 @@
-//! Names of limiters.
+//! Names of limiters, with their metadata.
 //!
 //! Every refusal carries the name of its limiter, and most refusals are dropped unread. Owning the name
 //! would cost an atomic count up and down for each; so each distinct name is
-//! stored once, for the life of the process.
+//! stored once, for the life of the process. What else is said of a limiter is stored with its name, and costs refusals
+//! nothing more.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// A name, in the space of a pointer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Name(&'static &'static str);
+use crate::metadata::Metadata;
 
-static NAMES: LazyLock<Mutex<HashMap<&'static str, Name>>> = LazyLock::new(Mutex::default);
+/// A name and metadata, in the space of a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Name(&'static Known);
+
+#[derive(PartialEq, Eq, Debug)]
+struct Known {
+    text: Option<Box<str>>,
+    metadata: Option<Metadata>,
+}
+
+/// By the text, and for each text by its metadata.
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+type Names = HashMap<Option<&'static str>, Vec<Name>>;
 
 impl Name {
-    /// The one copy of `name`.
+    /// The one copy of `name`, without metadata.
     pub(crate) fn new(name: &str) -> Self {
-        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = names.get(name) {
-            return *known;
-        }
-        let text: &'static str = Box::leak(name.into());
-        let kept = Self(Box::leak(Box::new(text)));
-        names.insert(text, kept);
-        kept
+        Self::with(Some(name), None)
     }
 
-    pub(crate) const fn as_str(self) -> &'static str {
-        self.0
+    /// The one copy of `name` with this metadata. `None` if there is neither.
+    pub(crate) fn of(name: Option<&str>, metadata: Option<&Metadata>) -> Option<Self> {
+        (name.is_some() || metadata.is_some()).then(|| Self::with(name, metadata))
+    }
+
+    /// The one copy of both.
+    pub(crate) fn with(text: Option<&str>, metadata: Option<&Metadata>) -> Self {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = names.get(&text).into_iter().flatten();
+        if let Some(known) = { known }.find(|known| known.0.metadata.as_ref() == metadata) {
+            return *known;
+        }
+        let known: &'static Known = Box::leak(Box::new(Known {
+            text: text.map(Into::into),
+            metadata: metadata.cloned(),
+        }));
+        names
+            .entry(known.text.as_deref())
+            .or_default()
+            .push(Self(known));
+        Self(known)
+    }
+
+    /// The text; `None` if it has metadata only.
+    pub(crate) fn as_str(self) -> Option<&'static str> {
+        self.0.text.as_deref()
+    }
+
+    pub(crate) fn metadata(self) -> Option<&'static Metadata> {
+        self.0.metadata.as_ref()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Name;
+    use crate::Metadata;
 
     #[test]
     fn a_name_is_kept_once() {
-        let first = Name::new("twice");
-        assert!(std::ptr::eq(
-            first.as_str(),
-            Name::new(&String::from("twice")).as_str()
-        ));
+        let again = |name: Name| std::ptr::eq(name.0, Name::new(&String::from("twice")).0);
+        assert!(again(Name::new("twice")));
+
+        let about = Metadata::new().code(7);
+        let named = || Name::of(Some("twice"), Some(&about)).unwrap();
+        assert!(std::ptr::eq(named().0, named().0) && !again(named()));
+        assert_eq!(named().metadata(), Some(&about));
+        assert_eq!(Name::of(None, Some(&about)).unwrap().as_str(), None);
+        assert!(Name::of(None, None).is_none());
     }
 }

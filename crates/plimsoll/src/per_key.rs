@@ -1,6 +1,6 @@
 use crate::joint::KeyGate;
 use crate::limiter::settle;
-use crate::{Acquire, Clock, Demand, Denied, Permit, Standing};
+use crate::{Acquire, Clock, Demand, Denied, Metadata, Permit, Standing};
 
 /// A limit for each key, in memory ([`Keyed`](crate::Keyed)) or in a store.
 ///
@@ -93,4 +93,9 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
 
     /// The name of the limit, which its refusals carry.
     fn name(&self) -> Option<&str>;
+
+    /// What its refusals say about it besides, if anything. See [`Metadata`].
+    fn metadata(&self) -> Option<&Metadata> {
+        None
+    }
 }

@@ -7,6 +7,7 @@ use self::origin::{Flags, Origin};
 use crate::demand::Priority;
 use crate::grant::{Era, Grant, Outcome, Shareable, Source};
 use crate::lease::{LeaseState, Lost};
+use crate::metadata::Metadata;
 use crate::moment::Moment;
 use crate::standing::Standing;
 
@@ -148,6 +149,13 @@ impl<'a> Permit<'a> {
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         self.source.get().standing()
+    }
+
+    /// What the limiter says about itself, if anything. A permit that [does not know its limiter](Self::is_spent), as that
+    /// of a rate for each key, has none: ask the limiter.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.source.get().metadata()
     }
 
     /// The leases behind the permit. A permit of a limit in a store has them, and can be lost; a permit of a limit in

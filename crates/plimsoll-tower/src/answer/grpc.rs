@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use plimsoll::Denied;
+use plimsoll::{Denied, Metadata};
 
 use super::structured::{Out, runs, value};
 use super::{Class, fields, protobuf};
@@ -34,7 +34,8 @@ pub fn is_grpc(head: &Head<'_>) -> bool {
 ///
 /// When it is worth asking again stands in it twice: as `grpc-retry-pushback-ms`, which clients with a retry
 /// policy obey, and as a `google.rpc.RetryInfo` in the details, for those who look themselves. A request that is too
-/// large is told not to come back.
+/// large is told not to come back. The [metadata](plimsoll::Metadata) of the limiter is a `google.rpc.ErrorInfo` in the
+/// details: its reason is the code, or else the name of the [reason](plimsoll::Reason), its domain the name of the limiter.
 ///
 /// ```
 /// use plimsoll::{Denied, Moment, Reason};
@@ -55,7 +56,7 @@ pub fn grpc_refusal(class: Class, denied: &Denied) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(5);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(&GRPC_STATUS, fields::integer(class.grpc_code().into()));
-    let phrase = denied.reason().phrase();
+    let phrase = denied.phrase();
     let message = match denied.limiter() {
         Some(name) => format!("{name}: {phrase}"),
         None => phrase.to_owned(),
@@ -67,12 +68,25 @@ pub fn grpc_refusal(class: Class, denied: &Denied) -> HeaderMap {
         headers.insert(&GRPC_PUSHBACK, HeaderValue::from_static("-1"));
     } else if let Some(wait) = denied.retry_after() {
         headers.insert(&GRPC_PUSHBACK, fields::integer(milliseconds(wait)));
-        let status = protobuf::status(class.grpc_code(), &message, wait);
+    }
+    let retry = denied.retry_after().filter(|_| class != Class::TooLarge);
+    let details: Vec<_> = { retry.map(protobuf::retry_info).into_iter() }
+        .chain(denied.metadata().map(|about| error_info(about, denied)))
+        .collect();
+    if !details.is_empty() {
+        let status = protobuf::status(class.grpc_code(), &message, &details);
         if let Ok(details) = STANDARD_NO_PAD.encode(status).try_into() {
             headers.insert(&GRPC_DETAILS, details);
         }
     }
     headers
+}
+
+fn error_info(about: &Metadata, denied: &Denied) -> Vec<u8> {
+    let code = about.get(Metadata::CODE).map(|code| code.to_string());
+    let reason = code.as_deref().unwrap_or(denied.reason().as_str());
+    let pairs = about.pairs().map(|(name, value)| (name, value.to_string()));
+    protobuf::error_info(reason, denied.limiter().unwrap_or_default(), pairs)
 }
 
 /// Rounded up, and at most what fits into the 32 bits that clients read.

@@ -1,8 +1,9 @@
 use bytes::Bytes;
 use http::HeaderValue;
-use plimsoll::Denied;
+use plimsoll::{Denied, Metadata, MetadataValue};
 
-use super::structured::written;
+use super::limit_status::seconds;
+use super::structured::{Out, written};
 use super::{Class, LimitStatus};
 
 /// The content type of a [`problem`].
@@ -10,7 +11,9 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 
 /// The body of a refusal, as RFC 9457 writes problems: what happened, which limit it was, when to come back.
 ///
-/// The name of the limit is written as in the header fields.
+/// The name of the limit is written as in the header fields. The [metadata](plimsoll::Metadata) of the limiter follows as
+/// extension members: its code as `code`, and its pairs by their names, times in seconds, rounded up. Its phrase is the
+/// detail.
 ///
 /// ```
 /// use plimsoll::{Denied, Reason};
@@ -24,6 +27,16 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 ///     r#""violated-policies":["logins"],"retry-after":30}"#,
 /// ));
 /// ```
+///
+/// ```
+/// # use plimsoll::{Denied, Metadata, Reason};
+/// # use plimsoll_tower::answer::{Class, problem};
+/// let about = Metadata::new().phrase("Too many bookings").code("BOOK-429").pair("plan", "free").pair("seats", 4);
+/// let denied = Denied::new(Reason::LockedOut).with_metadata(&about);
+/// let body = problem(Class::of(&denied), &denied, None);
+/// let members = r#""detail":"Too many bookings","violated-policies":["default"],"code":"BOOK-429","plan":"free","seats":4}"#;
+/// assert!(body.ends_with(members.as_bytes()));
+/// ```
 #[must_use]
 pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Bytes {
     written(|out| {
@@ -34,7 +47,7 @@ pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Byt
         out.put(br#","status":"#);
         out.put(class.status().as_str().as_bytes());
         out.put(br#","detail":"#);
-        out.string(denied.reason().phrase());
+        out.json_string(denied.phrase());
         out.put(br#","violated-policies":["#);
         out.string(denied.limiter().unwrap_or(LimitStatus::UNNAMED));
         out.put(b"]");
@@ -42,6 +55,27 @@ pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Byt
             out.put(br#","retry-after":"#);
             out.integer(seconds);
         }
+        if let Some(about) = denied.metadata() {
+            let code = about.get(Metadata::CODE).map(|code| (Metadata::CODE, code));
+            for (name, value) in code.into_iter().chain(about.pairs()) {
+                out.put(b",");
+                out.string(name);
+                out.put(b":");
+                member(out, value);
+            }
+        }
         out.put(b"}");
     })
+}
+
+/// A value as JSON writes it.
+fn member(out: &mut dyn Out, value: MetadataValue<'_>) {
+    match value {
+        MetadataValue::Number(number) => out.put(itoa::Buffer::new().format(number).as_bytes()),
+        MetadataValue::Flag(true) => out.put(b"true"),
+        MetadataValue::Flag(false) => out.put(b"false"),
+        MetadataValue::Time(span) => out.integer(seconds(span)),
+        MetadataValue::Text(text) => out.json_string(text),
+        other => out.json_string(&other.to_string()),
+    }
 }

@@ -1,14 +1,26 @@
-//! The little protobuf that a refusal needs: `google.rpc.Status` with a `RetryInfo`.
+//! The little protobuf that a refusal needs: `google.rpc.Status` with a `RetryInfo` and an `ErrorInfo`.
 
 use std::time::Duration;
 
+const ERROR_INFO: &[u8] = b"type.googleapis.com/google.rpc.ErrorInfo";
 const RETRY_INFO: &[u8] = b"type.googleapis.com/google.rpc.RetryInfo";
 
 /// A protobuf duration has at most this many seconds, some 10 000 years.
 const LONGEST: u64 = 315_576_000_000;
 
-/// `Status { code, message, details: [Any(RetryInfo { retry_delay })] }`.
-pub(super) fn status(code: u8, message: &str, retry_delay: Duration) -> Vec<u8> {
+/// `Status { code, message, details }`.
+pub(super) fn status(code: u8, message: &str, details: &[Vec<u8>]) -> Vec<u8> {
+    let mut status = Vec::new();
+    number(&mut status, 1, code.into());
+    bytes(&mut status, 2, message.as_bytes());
+    for detail in details {
+        bytes(&mut status, 3, detail);
+    }
+    status
+}
+
+/// `Any(RetryInfo { retry_delay })`.
+pub(super) fn retry_info(retry_delay: Duration) -> Vec<u8> {
     let delay = if retry_delay.as_secs() < LONGEST {
         retry_delay
     } else {
@@ -19,14 +31,32 @@ pub(super) fn status(code: u8, message: &str, retry_delay: Duration) -> Vec<u8> 
     number(&mut duration, 2, delay.subsec_nanos().into());
     let mut retry_info = Vec::new();
     bytes(&mut retry_info, 1, &duration);
+    any(RETRY_INFO, &retry_info)
+}
+
+/// `Any(ErrorInfo { reason, domain, metadata })`.
+pub(super) fn error_info<'a>(
+    reason: &str,
+    domain: &str,
+    metadata: impl Iterator<Item = (&'a str, String)>,
+) -> Vec<u8> {
+    let mut info = Vec::new();
+    bytes(&mut info, 1, reason.as_bytes());
+    bytes(&mut info, 2, domain.as_bytes());
+    for (name, value) in metadata {
+        let mut entry = Vec::new();
+        bytes(&mut entry, 1, name.as_bytes());
+        bytes(&mut entry, 2, value.as_bytes());
+        bytes(&mut info, 3, &entry);
+    }
+    any(ERROR_INFO, &info)
+}
+
+fn any(of: &[u8], message: &[u8]) -> Vec<u8> {
     let mut any = Vec::new();
-    bytes(&mut any, 1, RETRY_INFO);
-    bytes(&mut any, 2, &retry_info);
-    let mut status = Vec::new();
-    number(&mut status, 1, code.into());
-    bytes(&mut status, 2, message.as_bytes());
-    bytes(&mut status, 3, &any);
-    status
+    bytes(&mut any, 1, of);
+    bytes(&mut any, 2, message);
+    any
 }
 
 /// A field of wire type 0. Zero is not written: it is what a field is that is not there.

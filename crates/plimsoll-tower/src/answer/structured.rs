@@ -43,6 +43,27 @@ pub(super) trait Out {
         self.put(b"\"");
     }
 
+    /// A string of JSON, in which all of Unicode may stand.
+    fn json_string(&mut self, text: &str) {
+        self.put(b"\"");
+        let mut rest = text;
+        let is_odd = |c: char| c < ' ' || c == '"' || c == '\\';
+        while let Some(at) = rest.find(is_odd) {
+            let (run, odd) = rest.split_at(at);
+            self.put(run.as_bytes());
+            match odd.as_bytes()[0] {
+                special @ (b'"' | b'\\') => self.put(&[b'\\', special]),
+                control => {
+                    let (high, low) = (usize::from(control >> 4), usize::from(control & 15));
+                    self.put(&[b'\\', b'u', b'0', b'0', HEX[high], HEX[low]]);
+                }
+            }
+            rest = &odd[1..];
+        }
+        self.put(rest.as_bytes());
+        self.put(b"\"");
+    }
+
     /// A byte as `%` and two digits.
     fn percent(&mut self, byte: u8) {
         let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));

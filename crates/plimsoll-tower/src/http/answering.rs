@@ -205,7 +205,7 @@ impl Answering {
         let (content_type, body) = if self.problem {
             (PROBLEM_JSON, problem(class, denied, seconds))
         } else {
-            let phrase = Bytes::from_static(denied.reason().phrase().as_bytes());
+            let phrase = Bytes::from_static(denied.phrase().as_bytes());
             (
                 HeaderValue::from_static("text/plain; charset=utf-8"),
                 phrase,

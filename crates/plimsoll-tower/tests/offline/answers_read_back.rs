@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
-use plimsoll::{Denied, Moment, Reason, Standing};
+use plimsoll::{Denied, Metadata, MetadataValue, Moment, Reason, Standing};
 use plimsoll_tower::answer::{Class, Fields, LimitStatus, grpc_refusal, problem, retry_seconds};
 use proptest::option;
 use proptest::prelude::*;
@@ -129,6 +129,48 @@ proptest! {
         let body: serde_json::Value = serde_json::from_slice(&problem(Class::of(&refusal), &refusal, retry)).unwrap();
         prop_assert_eq!(body["violated-policies"][0].as_str().unwrap(), encoded(&name));
         prop_assert_eq!(body["retry-after"].as_i64(), retry.map(clamped));
+    }
+
+    #[test]
+    fn metadata_is_read_back_from_problems_and_details(
+        phrase in ".{1,60}",
+        pairs in prop::collection::btree_map("[a-z]{3}[a-z0-9_-]{0,8}", ".{1,60}", 0..8),
+        number: i64,
+        flag: bool,
+        is_late: bool,
+    ) {
+        let mut about = Metadata::new().phrase(&phrase).code(number).pair("a-flag", flag);
+        for (name, value) in &pairs {
+            about = match about.clone().try_pair(name, value) {
+                Ok(about) => about,
+                Err(_) => return Err(TestCaseError::reject("a name that problems use")),
+            };
+        }
+        let wait = is_late.then(|| Duration::from_millis(1500));
+        let denied = wait
+            .map_or_else(|| Denied::new(Reason::Exhausted), denied)
+            .with_limiter("api")
+            .with_metadata(&about);
+
+        let body = problem(Class::of(&denied), &denied, Some(2));
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        prop_assert_eq!(&body["detail"], &phrase);
+        prop_assert_eq!(&body["code"], number);
+        prop_assert_eq!(&body["a-flag"], flag);
+        prop_assert_eq!(&body["violated-policies"][0], "api");
+
+        let headers = grpc_refusal(Class::of(&denied), &denied);
+        let status = tonic::Status::from_header_map(&headers).unwrap();
+        let info = status.get_details_error_info().unwrap();
+        prop_assert_eq!(info.reason, number.to_string());
+        prop_assert_eq!(info.domain, "api");
+        let retry = status.get_details_retry_info().and_then(|info| info.retry_delay);
+        prop_assert_eq!(retry, wait);
+        for (name, value) in &pairs {
+            prop_assert_eq!(denied.get(name), Some(MetadataValue::Text(value)));
+            prop_assert_eq!(&body[name], value);
+            prop_assert_eq!(info.metadata.get(name), Some(value));
+        }
     }
 
     #[test]

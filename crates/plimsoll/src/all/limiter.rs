@@ -103,7 +103,7 @@ impl Limiter for All {
     }
 
     fn name(&self) -> Option<&str> {
-        self.members.name.map(Name::as_str)
+        self.members.name.and_then(Name::as_str)
     }
 
     fn clock(&self) -> &Clock {

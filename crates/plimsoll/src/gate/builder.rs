@@ -2,7 +2,7 @@ use super::locked::Inside;
 use super::word::Core;
 use crate::name::Name;
 use crate::totals::Totals;
-use crate::{Clock, Gate, Queue, Rule};
+use crate::{Clock, Gate, Metadata, Queue, Rule};
 
 /// Settings of a [`Gate`]. [`Gate::builder`] returns one.
 ///
@@ -23,7 +23,8 @@ pub struct GateBuilder<R> {
     rule: R,
     clock: Clock,
     queue: Option<Queue>,
-    name: Option<Name>,
+    name: Option<String>,
+    metadata: Option<Metadata>,
     totals: bool,
 }
 
@@ -38,6 +39,7 @@ impl<R: Rule> GateBuilder<R> {
             rule,
             queue: None,
             name: None,
+            metadata: None,
             totals: true,
         }
     }
@@ -58,7 +60,13 @@ impl<R: Rule> GateBuilder<R> {
 
     /// Sets the name of the gate, which its refusals carry. A name is stored once, for the life of the process.
     pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(Name::new(name));
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets what refusals and permits say about the limiter: a phrase, a code, pairs. See [`Metadata`].
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
         self
     }
 
@@ -84,6 +92,7 @@ impl<R: Rule> GateBuilder<R> {
         }
         let inside = Inside::new(self.queue);
         let totals = Totals::new(self.totals);
-        Gate::from_core(Core::new(self.rule, self.clock, totals, self.name, inside))
+        let name = Name::of(self.name.as_deref(), self.metadata.as_ref());
+        Gate::from_core(Core::new(self.rule, self.clock, totals, name, inside))
     }
 }

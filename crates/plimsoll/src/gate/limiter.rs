@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::Gate;
 use crate::{
-    Acquire, Clock, Demand, Denied, Limiter, Parts, Permit, Reservation, Rule, Shareable, Snapshot,
-    Source, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, Metadata, Parts, Permit, Reservation, Rule, Shareable,
+    Snapshot, Source, Standing,
 };
 
 impl<R: Rule> Limiter for Gate<R> {
@@ -41,6 +41,10 @@ impl<R: Rule> Limiter for Gate<R> {
 
     fn name(&self) -> Option<&str> {
         Self::name(self)
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Self::metadata(self)
     }
 
     fn clock(&self) -> &Clock {

@@ -31,7 +31,9 @@ use crate::reservation::Reservation;
 use crate::stamp::Stamp;
 use crate::sync::Ordering;
 use crate::totals::Totals;
-use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Queue, Rule, Shareable, Source};
+use crate::{
+    Clock, Demand, Denied, Grant, Metadata, Moment, Permit, Queue, Rule, Shareable, Source,
+};
 
 pub(crate) use asking::take;
 
@@ -291,7 +293,13 @@ impl<R: Rule> Gate<R> {
     /// The name of the gate, which its refusals carry.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.core.name.map(Name::as_str)
+        self.core.name.and_then(Name::as_str)
+    }
+
+    /// What its refusals and permits say about it.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.core.name.and_then(Name::metadata)
     }
 }
 

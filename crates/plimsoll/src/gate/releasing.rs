@@ -9,10 +9,11 @@ use super::locked::Turn;
 use super::word::{Core, MARK, PARKED, STRAY};
 use crate::grant::Era;
 use crate::learning::Load;
+use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::wakeups::Wakeups;
-use crate::{Grant, Moment, Outcome, Packed, Rule, Shareable, Source};
+use crate::{Grant, Metadata, Moment, Outcome, Packed, Rule, Shareable, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
@@ -41,6 +42,10 @@ impl<R: Rule> Source for Core<R> {
 
     fn now(&self) -> Option<Moment> {
         Some(self.clock.now())
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.name.and_then(Name::metadata)
     }
 }
 

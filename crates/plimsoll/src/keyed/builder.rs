@@ -10,7 +10,7 @@ use super::table::Table;
 use super::{KeyHash, Keyed};
 use crate::name::Name;
 use crate::totals::Totals;
-use crate::{Clock, InvalidLimit, Queue, Rule};
+use crate::{Clock, InvalidLimit, Metadata, Queue, Rule};
 
 /// What happens to a new key when all places are taken by keys that cannot be evicted without losing their state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -44,7 +44,8 @@ pub struct KeyedBuilder<K, R, S = KeyHash> {
     hasher: S,
     clock: Clock,
     queue: Option<Queue>,
-    name: Option<Name>,
+    name: Option<String>,
+    metadata: Option<Metadata>,
     max_keys: usize,
     when_full: WhenFull,
     totals: bool,
@@ -59,6 +60,7 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
             clock: Clock::system(),
             queue: None,
             name: None,
+            metadata: None,
             max_keys: 1_000_000,
             when_full: WhenFull::Refuse,
             totals: true,
@@ -81,7 +83,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
 
     /// Sets the name of the limit, which its refusals carry. It does not contain the key.
     pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(Name::new(name));
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets what refusals and permits say about the limiter: a phrase, a code, pairs. See [`Metadata`].
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
         self
     }
 
@@ -132,6 +140,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
             clock: self.clock,
             queue: self.queue,
             name: self.name,
+            metadata: self.metadata,
             max_keys: self.max_keys,
             when_full: self.when_full,
             totals: self.totals,
@@ -154,7 +163,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
                 gates: Gates {
                     clock: self.clock,
                     queue: RwLock::new(self.queue),
-                    name: self.name,
+                    name: Name::of(self.name.as_deref(), self.metadata.as_ref()),
                     totals: Totals::new(self.totals),
                     room: Arc::new(Room::new(shards)),
                 },

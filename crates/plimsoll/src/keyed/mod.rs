@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use self::shared::{Shared, is_timeless};
 use self::step::{Decided, Done, How, Step};
 use crate::name::Name;
-use crate::{Demand, Denied, Gate, Permit, Rule};
+use crate::{Demand, Denied, Gate, Metadata, Permit, Rule};
 
 pub use acquire::AcquireKey;
 pub use builder::{KeyedBuilder, WhenFull};
@@ -263,6 +263,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 }
 
+impl<K, R: Rule, S> Keyed<K, R, S> {
+    /// What its refusals say about it. The permits of a rate do not know their limit, and cannot.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.shared.gates.name.and_then(Name::metadata)
+    }
+}
+
 impl<K, R: Rule, S> Clone for Keyed<K, R, S> {
     fn clone(&self) -> Self {
         Self {
@@ -274,7 +282,7 @@ impl<K, R: Rule, S> Clone for Keyed<K, R, S> {
 impl<K, R: Rule, S> fmt::Debug for Keyed<K, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyed")
-            .field("name", &self.shared.gates.name.map(Name::as_str))
+            .field("name", &self.shared.gates.name.and_then(Name::as_str))
             .field("keys", &self.shared.len)
             .field("max_keys", &self.shared.max_keys)
             .finish_non_exhaustive()

@@ -10,7 +10,7 @@ use super::step::{Decided, Done, How, Step};
 use crate::joint::KeyGate;
 use crate::name::Name;
 use crate::stamp::Stamp;
-use crate::{Acquire, Clock, Demand, Denied, PerKey, Permit, Rule, Standing};
+use crate::{Acquire, Clock, Demand, Denied, Metadata, PerKey, Permit, Rule, Standing};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
@@ -241,6 +241,10 @@ where
     }
 
     fn name(&self) -> Option<&str> {
-        self.shared.gates.name.map(Name::as_str)
+        self.shared.gates.name.and_then(Name::as_str)
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Self::metadata(self)
     }
 }

@@ -10,8 +10,8 @@ use self::shares::Shares;
 use crate::moment::saturating_nanos;
 use crate::name::Name;
 use crate::{
-    Acquire, Clock, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Moment, Outcome, Permit,
-    Reason, Refusal, Reservation, Rule, Shareable, Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Metadata, Moment, Outcome,
+    Permit, Reason, Refusal, Reservation, Rule, Shareable, Snapshot, Source, Standing,
 };
 
 /// One limit for several kinds of work, of which each has a share by weight.
@@ -86,7 +86,7 @@ impl<R: Rule> Partitions<R> {
             if weight == 0 {
                 return Err(InvalidLimit::new("weight", weight, "at least 1"));
             }
-            let name_of_part = Name::new(name);
+            let name_of_part = Name::with(Some(name), gate.metadata());
             if names.contains(&name_of_part) {
                 return Err(InvalidLimit::new(
                     "name",
@@ -127,7 +127,7 @@ impl<R: Rule> Partitions<R> {
             .shared
             .names
             .iter()
-            .position(|known| known.as_str() == name)?;
+            .position(|known| known.as_str() == Some(name))?;
         let part = Arc::new_cyclic(|me| Part {
             shared: Arc::clone(&self.shared),
             index,
@@ -224,6 +224,10 @@ impl<R: Rule> Source for Part<R> {
         self.release(grant.cost);
         self.shared.gate.source().undo(grant, whole);
     }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.name().metadata()
+    }
 }
 
 impl<R: Rule> Shareable for Part<R> {
@@ -306,7 +310,11 @@ impl<R: Rule> Limiter for Partition<R> {
     }
 
     fn name(&self) -> Option<&str> {
-        Some(self.part.name().as_str())
+        self.part.name().as_str()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.part.name().metadata()
     }
 
     fn clock(&self) -> &Clock {

@@ -2,6 +2,7 @@
 
 use super::asks::Asked;
 use super::{List, One};
+use crate::name::Name;
 use crate::{Demand, Denied, Reason, Refusal};
 
 /// The refusal by one, counted and explained.
@@ -109,7 +110,7 @@ pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
         refusal,
         now,
         room,
-        limiter.name().map(crate::name::Name::new),
+        Name::of(limiter.name(), limiter.metadata()),
     );
     Some((index, denied))
 }

@@ -9,6 +9,7 @@ use super::{
     unexplained,
 };
 use crate::limiter::Several;
+use crate::name::Name;
 use crate::{Demand, Denied, Moment};
 
 /// What is asked of a [`Group`].
@@ -135,8 +136,8 @@ where
             return denied.with_limiter(name);
         }
         let name = self.group.uses.get(index).and_then(|uses| uses.name);
-        match name.or(self.group.name) {
-            Some(name) if denied.limiter().is_none() => denied.with_limiter(name.as_str()),
+        match name.or(self.group.name).and_then(Name::as_str) {
+            Some(name) if denied.limiter().is_none() => denied.with_limiter(name),
             _ => denied,
         }
     }

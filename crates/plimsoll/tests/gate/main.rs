@@ -30,6 +30,7 @@ mod events;
 mod leaky_bucket_recipe;
 mod linear_permits;
 mod looking;
+mod metadata;
 mod never_too_much;
 mod owned;
 mod panicking_rules;
