@@ -98,3 +98,9 @@ impl<S: Sync> axum::extract::FromRequestParts<S> for Leases {
         Ok(Self::of(&parts.extensions))
     }
 }
+
+/// Adds the leases of a permit to those that a request has, for other crates of this workspace.
+#[doc(hidden)]
+pub fn add_leases(permit: &Permit<'_>, extensions: &mut Extensions) {
+    Leases::add(permit, extensions);
+}

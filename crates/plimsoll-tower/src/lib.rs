@@ -18,6 +18,8 @@ mod refusals;
 mod service;
 pub mod shedding;
 
+#[doc(hidden)]
+pub use self::http::internals;
 pub use self::http::{
     ByKey, ByKeyLater, Everyone, HttpLimit, HttpLimitLayer, LimitBody, Limits, Refused,
     RequestLimit, ResponseFuture, ResponseHead, SendFields, Stalled, Usage, WithoutKey, outcome_of,

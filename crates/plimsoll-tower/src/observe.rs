@@ -153,7 +153,7 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.finish(&mut held.held, outcome, all)
     }
 
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         self.limits.tell(&held.held, see);
     }
 

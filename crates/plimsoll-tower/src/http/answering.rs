@@ -94,7 +94,7 @@ impl Default for Answering {
 impl Answering {
     /// Tells what is left of limits that have let a request pass.
     pub(super) fn tell<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
-        if L::COUNT == 1 {
+        if !L::TELLS_SEVERAL {
             limits.tell(held, &mut |status| {
                 self.fields.write_one(headers, &status, &self.policy);
             });
@@ -141,7 +141,7 @@ impl Answering {
         let standing = Standing::new(denied.limit().into(), denied.remaining().into())
             .more_after(denied.retry_after())
             .reset(denied.reset());
-        let statuses = [limits.at(index).status(standing)];
+        let statuses = [limits.refused_status(index, &denied, standing)];
         let class = limits.at(index).class(head, &denied);
         let told = self.when_full(class, &denied);
         let seconds = retry_seconds(&told, &statuses);
@@ -150,7 +150,9 @@ impl Answering {
         }
         let mut response = match &self.respond {
             Some(respond) => respond(head, &denied),
-            None => self.usual(head, class, &told, seconds),
+            None => limits
+                .respond(head, &denied, class)
+                .unwrap_or_else(|| self.usual(head, class, &told, seconds)),
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use bytes::Bytes;
+use http::Response;
 use plimsoll::together::AskKey;
 use plimsoll::{Acquire, Demand, Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
 
@@ -64,7 +66,30 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
 
     /// What the caller is told of each.
     #[doc(hidden)]
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
+    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
+
+    /// Whether [`tell`](Self::tell) may have more than one thing to tell.
+    #[doc(hidden)]
+    const TELLS_SEVERAL: bool = Self::COUNT > 1;
+
+    /// What the caller is told of the limit of this index when it refuses, and stands like this.
+    #[doc(hidden)]
+    fn refused_status<'a>(
+        &'a self,
+        index: usize,
+        denied: &'a Denied,
+        standing: Standing,
+    ) -> LimitStatus<'a> {
+        let _ = denied;
+        self.at(index).status(standing)
+    }
+
+    /// The response to a refusal, where the limits say it.
+    #[doc(hidden)]
+    fn respond(&self, head: &Head<'_>, denied: &Denied, class: Class) -> Option<Response<Bytes>> {
+        let _ = (head, denied, class);
+        None
+    }
 
     /// Writes into a request what its handler, and layers further in, are to know: which limits have charged it, and the
     /// leases behind its permits. Says whether the handler can report usage.
@@ -129,7 +154,8 @@ impl fmt::Debug for Ask {
 }
 
 /// A key that is looked up.
-pub(crate) type Finding = Pin<Box<dyn Future<Output = ()> + Send>>;
+#[doc(hidden)]
+pub type Finding = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What a limit consists of, for the engine that waits for several.
 #[doc(hidden)]
@@ -273,9 +299,29 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         self.0.finish(&mut held.0, outcome, all) || left
     }
 
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+    const TELLS_SEVERAL: bool = true;
+
+    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         self.0.tell(&held.0, see);
         self.1.tell(&held.1, see);
+    }
+
+    fn refused_status<'a>(
+        &'a self,
+        index: usize,
+        denied: &'a Denied,
+        standing: Standing,
+    ) -> LimitStatus<'a> {
+        if index < A::COUNT {
+            self.0.refused_status(index, denied, standing)
+        } else {
+            self.1.refused_status(index - A::COUNT, denied, standing)
+        }
+    }
+
+    fn respond(&self, head: &Head<'_>, denied: &Denied, class: Class) -> Option<Response<Bytes>> {
+        let first = self.0.respond(head, denied, class);
+        first.or_else(|| self.1.respond(head, denied, class))
     }
 
     #[inline]
@@ -288,6 +334,6 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
 impl<A: Limits, B: Limits> sealed::Sealed for (A, B) {}
 
 pub(crate) mod sealed {
-    /// Only the limits of this crate.
+    /// Only the limits of this workspace.
     pub trait Sealed {}
 }

@@ -46,3 +46,13 @@ pub use subject::{ByKey, Everyone, WithoutKey};
 #[cfg(feature = "axum")]
 pub(crate) use subject::{Subject, Take};
 pub use usage::Usage;
+
+/// For other crates of this workspace that put limits of their own into an [`HttpLimitLayer`]. Not part of the stable
+/// interface.
+#[doc(hidden)]
+pub mod internals {
+    pub use super::limits::sealed::Sealed;
+    pub use super::limits::{Ask, Asked, Finding, How, Note, OneLimit};
+    pub use super::settle::Done;
+    pub use crate::leases::add_leases;
+}

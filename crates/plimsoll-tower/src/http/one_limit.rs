@@ -106,7 +106,7 @@ where
         false
     }
 
-    fn tell<'a>(&'a self, held: &Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         let Some(permit) = &held.permit else {
             return;
         };

@@ -31,21 +31,26 @@ impl<'a> Ask<'a> {
     ///
     /// The refusal of the first that refuses.
     pub fn try_all(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
-        if asks.len() <= 1 || asks.iter().all(Self::is_plain) {
-            let mut granted = 0;
-            for ask in asks {
-                match ask.attempt() {
-                    Ok(permit) => held.push(permit),
-                    Err(_) => break,
-                }
-                granted += 1;
-            }
-            if granted == asks.len() {
-                return Ok(());
-            }
-            Self::undo_all(asks, std::mem::take(held));
+        if Self::attempt_all(asks, held) {
+            return Ok(());
         }
         Self::decide(asks, held)
+    }
+
+    /// Takes for all of `asks` now if each can be asked on its own and undone exactly, and allocates nothing. `false`
+    /// decides and counts nothing: [`try_all`](Self::try_all) and [`Waiting::start`] do.
+    pub fn attempt_all(asks: &[Self], held: &mut Permits<'a>) -> bool {
+        if asks.len() > 1 && !asks.iter().all(Self::is_plain) {
+            return false;
+        }
+        for ask in asks {
+            let Ok(permit) = ask.attempt() else {
+                Self::undo_all(asks, std::mem::take(held));
+                return false;
+            };
+            held.push(permit);
+        }
+        true
     }
 
     /// Decides under the locks of all, and counts a refusal.
