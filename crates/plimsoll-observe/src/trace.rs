@@ -107,6 +107,7 @@ impl Trace {
         let forwarded = self
             .events
             .by_ref()
+            .filter(|event| !is_count(event.kind))
             .map(|event| forward(&self.limiter, &event))
             .count();
         let missed = self.events.missed();
@@ -117,6 +118,11 @@ impl Trace {
         }
         forwarded
     }
+}
+
+/// Whether it says nothing that the event before it has not said.
+fn is_count(kind: EventKind) -> bool {
+    matches!(kind, EventKind::InUseChanged | EventKind::QueuedChanged)
 }
 
 fn forward(limiter: &str, event: &Event) {

@@ -1,13 +1,19 @@
 //! The events of a limiter.
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+mod callback;
+mod feed;
+mod listeners;
+
 use std::time::Duration;
 
-use crossbeam_queue::ArrayQueue;
+use crate::moment::Moment;
+use crate::snapshot::Snapshot;
+use crate::{Outcome, Priority, Reason};
 
-use crate::{Moment, Outcome, Priority, Reason};
+pub use callback::Listener;
+pub use feed::{Events, NextEvent};
+pub use listeners::Listeners;
+pub(crate) use {feed::Writer, listeners::Sink};
 
 /// One event in a limiter, and the numbers of the limiter right after it. [`Events`] yields them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,10 +35,48 @@ pub struct Event {
     pub queued: u64,
 }
 
+impl Event {
+    /// An event with the numbers of a snapshot, for [limiters of your own](Listeners).
+    #[must_use]
+    pub fn new(kind: EventKind, at: Moment, seen: &Snapshot) -> Self {
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self {
+            kind,
+            at,
+            limit: number(seen.limit),
+            in_use: seen.in_use,
+            queue_bound: number(seen.queue_bound),
+            queued: seen.queued,
+        }
+    }
+}
+
+/// An event of one key of a limiter: of [`Keyed`](crate::Keyed), or of a policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct KeyedEvent<K> {
+    /// The key.
+    pub key: K,
+    /// The event, with the numbers of the key.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub event: Event,
+}
+
+impl<K> KeyedEvent<K> {
+    /// An event of this key.
+    #[must_use]
+    pub const fn new(key: K, event: Event) -> Self {
+        Self { key, event }
+    }
+}
+
 /// The kinds of events.
 ///
 /// [`Processing`](Self::Processing) and [`Processed`](Self::Processed) change what is in use;
-/// [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued) change what waits.
+/// [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued) change what waits. Each of them is followed by
+/// [`InUseChanged`](Self::InUseChanged) or [`QueuedChanged`](Self::QueuedChanged) if the number differs from that of the
+/// event before, for subscribers that watch the numbers only. What the passing of time changes is in the next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
@@ -42,6 +86,10 @@ pub enum EventKind {
     LimitChanged,
     /// The bound of the queue changed. Every subscriber gets this event once at the start if there is a queue.
     QueueBoundChanged,
+    /// The number of permits in use changed: by a grant, a return, or a change of the limiter.
+    InUseChanged,
+    /// The sum of the costs that wait changed.
+    QueuedChanged,
     /// A demand joined the queue.
     Enqueued {
         /// The class of the demand.
@@ -82,7 +130,10 @@ impl EventKind {
     #[must_use]
     pub const fn priority(self) -> Option<Priority> {
         match self {
-            Self::LimitChanged | Self::QueueBoundChanged => None,
+            Self::LimitChanged
+            | Self::QueueBoundChanged
+            | Self::InUseChanged
+            | Self::QueuedChanged => None,
             Self::Enqueued { priority }
             | Self::Dequeued { priority, .. }
             | Self::Processing { priority }
@@ -97,86 +148,13 @@ impl EventKind {
         match self {
             Self::LimitChanged => "limit_changed",
             Self::QueueBoundChanged => "queue_bound_changed",
+            Self::InUseChanged => "in_use_changed",
+            Self::QueuedChanged => "queued_changed",
             Self::Enqueued { .. } => "enqueued",
             Self::Dequeued { .. } => "dequeued",
             Self::Processing { .. } => "processing",
             Self::Processed { .. } => "processed",
             Self::Rejected { .. } => "rejected",
         }
-    }
-}
-
-/// The events of a limiter since the [subscription](crate::Gate::subscribe), in order.
-///
-/// ```
-/// use plimsoll::{Concurrency, Gate, EventKind};
-///
-/// let gate = Gate::new(Concurrency::new(1));
-/// let mut events = gate.subscribe(1000);
-/// let permit = gate.try_acquire(1);
-/// assert!(gate.try_acquire(1).is_err());
-/// drop(permit);
-///
-/// let kinds: Vec<&str> = events.by_ref().map(|event| event.kind.as_str()).collect();
-/// assert_eq!(kinds, ["limit_changed", "processing", "rejected", "processed"]);
-/// assert_eq!(events.missed(), 0);
-/// ```
-///
-/// It is an iterator over the events so far: `next` returns `None` when there are no more yet, and can be called again
-/// later. It has to be polled; no task is woken. Events that do not fit the capacity of the subscription are lost and
-/// [counted](Self::missed), so a slow subscriber never blocks the limiter. Dropping it ends the subscription.
-///
-/// While a gate has subscribers, all its decisions take its lock. Without subscribers events cost nothing.
-pub struct Events(Arc<Feed>);
-
-/// The buffer that a gate writes to and a subscriber reads from.
-pub(crate) struct Feed {
-    events: ArrayQueue<Event>,
-    missed: AtomicU64,
-}
-
-impl Feed {
-    pub(crate) fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self {
-            events: ArrayQueue::new(capacity.max(1)),
-            missed: AtomicU64::new(0),
-        })
-    }
-
-    /// Stores the event; returns whether there still is a subscriber.
-    pub(crate) fn emit(self: &Arc<Self>, event: Event) -> bool {
-        if self.events.push(event).is_err() {
-            self.missed.fetch_add(1, Ordering::Relaxed);
-        }
-        Arc::strong_count(self) > 1
-    }
-}
-
-impl Events {
-    pub(crate) fn new(feed: &Arc<Feed>) -> Self {
-        Self(Arc::clone(feed))
-    }
-
-    /// How many events were lost because the buffer was full.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.0.missed.load(Ordering::Relaxed)
-    }
-}
-
-impl Iterator for Events {
-    type Item = Event;
-
-    fn next(&mut self) -> Option<Event> {
-        self.0.events.pop()
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events")
-            .field("waiting", &self.0.events.len())
-            .field("missed", &self.missed())
-            .finish()
     }
 }

@@ -49,7 +49,7 @@ pub use clock::{Clock, ManualClock, Sleep};
 pub use concurrency::{Concurrency, Slots};
 pub use demand::{Demand, Priority};
 pub use denied::Denied;
-pub use events::{Event, EventKind, Events};
+pub use events::{Event, EventKind, Events, KeyedEvent, Listener, Listeners, NextEvent};
 pub use gate::{Gate, GateBuilder};
 #[doc(hidden)]
 pub use grant::Era;

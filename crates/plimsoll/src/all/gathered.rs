@@ -33,6 +33,7 @@ impl Members {
         let taken = taken.or_else(|| permits.first().map(Permit::granted_at));
         let grant = demand.granted(taken.unwrap_or_else(|| self.clock().now()));
         self.totals.granted();
+        self.tell_granted(demand);
         let gathered = Gathered::new(self.shared(), permits, demand.cost);
         Permit::shared(Arc::new(gathered), grant, true)
     }
@@ -89,6 +90,7 @@ impl Gathered {
 impl Source for Gathered {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
         self.each(grant.cost, true, |permit| permit.finish(outcome));
+        self.members.tell_processed(grant, outcome);
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
@@ -100,6 +102,7 @@ impl Source for Gathered {
                 .for_each(|it| it.count_undone());
         }
         self.each(grant.cost, whole, Permit::undo);
+        self.members.tell_processed(grant, Outcome::Ignore);
     }
 
     fn leases(&self, each: &mut dyn FnMut(&LeaseState)) {

@@ -46,7 +46,7 @@ impl Limiter for All {
         let reserved = match members.asked(demand).reserve() {
             Ok(reserved) => reserved,
             Err(denied) => {
-                members.totals.denied();
+                members.count_denied(demand, &denied);
                 return Err(denied);
             }
         };

@@ -1,3 +1,4 @@
+mod events;
 mod gathered;
 mod limiter;
 #[cfg(all(test, loom))]
@@ -8,14 +9,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use self::events::Queued;
 use crate::acquire::{BoxAcquire, Start};
 use crate::limiter::{Part, Several};
 use crate::name::Name;
 use crate::together::{Group, Permits, Refuser, Request, Taken, attempt, unexplained};
 use crate::totals::Totals;
 use crate::{
-    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Limiter, Outcome, Permit, Shareable,
-    Source,
+    Acquire, Clock, Demand, Denied, Event, Grant, InvalidLimit, Limiter, Listeners, Outcome,
+    Permit, Shareable, Source,
 };
 
 /// Several limiters that must all grant: all or none.
@@ -60,6 +62,7 @@ pub(crate) struct Members {
     totals: Totals,
     /// Of what was granted, how often it was undone.
     undone: AtomicU64,
+    listeners: Listeners<Event>,
     name: Option<Name>,
     me: Weak<Self>,
 }
@@ -100,9 +103,14 @@ impl All {
             group,
             totals: Totals::new(true),
             undone: AtomicU64::new(0),
+            listeners: Listeners::new(),
             name,
             me: Weak::clone(me),
         });
+        Self { members }
+    }
+
+    fn of(members: Arc<Members>) -> Self {
         Self { members }
     }
 
@@ -159,6 +167,7 @@ impl Members {
             return self.gathered(permits, demand, None);
         }
         self.count_granted_by_all();
+        self.tell_granted(demand);
         let grant = Grant {
             timed: taken.untimed.is_empty(),
             ..demand.granted(taken.moments.of(0))
@@ -178,10 +187,7 @@ impl Members {
                 Err((_, denied)) => Err(denied.unwrap_or_else(unexplained)),
             }
         };
-        if answer.is_err() {
-            self.totals.denied();
-        }
-        answer
+        answer.inspect_err(|denied| self.count_denied(demand, denied))
     }
 
     /// [`try_acquire`](Self::try_acquire), by a caller that waits if it is refused: then it says who refused.
@@ -208,18 +214,19 @@ impl Members {
         let asked = self.asked(demand);
         let answer = if self.group.is_remote() {
             let mut permits = Permits::new();
+            let queued = Queued::new(self, demand);
             let answer = asked.acquire(refuser, &mut permits).await;
+            drop(queued);
             answer.map(|()| self.gathered(permits, demand, None))
         } else if demand.is_at_once() {
             return self.try_acquire(demand);
         } else {
+            let queued = Queued::new(self, demand);
             let taken = asked.wait(refuser.0).await;
+            drop(queued);
             taken.map(|taken| self.permit(demand, taken))
         };
-        if answer.is_err() {
-            self.totals.denied();
-        }
-        answer
+        answer.inspect_err(|denied| self.count_denied(demand, denied))
     }
 
     /// The part of a grant that goes back to each member.
@@ -282,6 +289,7 @@ impl Source for Members {
         self.each(grant, |source, grant, times| {
             (0..times).for_each(|_| source.give_back(grant, outcome));
         });
+        self.tell_processed(grant, outcome);
     }
 
     fn undo(&self, grant: Grant, whole: bool) {
@@ -292,6 +300,7 @@ impl Source for Members {
         self.each(grant, |source, grant, times| {
             (0..times).for_each(|_| source.undo(grant, whole));
         });
+        self.tell_processed(grant, Outcome::Ignore);
     }
 }
 

@@ -3,31 +3,63 @@
 //! A gate with subscribers keeps its state behind the lock. All decisions then happen there, in one order, and the fast
 //! path does not need to know that there are subscribers.
 
-use std::sync::Arc;
+use std::io;
 
 use super::Gate;
 use super::locked::{Inside, Turn};
 use super::word::Core;
-use crate::events::{Event, EventKind, Events, Feed};
+use crate::events::{Event, EventKind, Events, Listener, Sink, Writer};
 use crate::queue::{Status, Ticket};
+use crate::wakeups::Wakeups;
 use crate::{Grant, Moment, Outcome, Reason, Rule};
 
 impl<R: Rule> Gate<R> {
     /// Subscribes to the events of the gate from now on. At most `capacity` events are stored until they are read; more
     /// are lost and counted. See [`Events`].
     pub fn subscribe(&self, capacity: usize) -> Events {
-        let feed = Feed::new(capacity);
-        let events = Events::new(&feed);
+        let (writer, events) = Writer::new(capacity);
         self.core.enter(self.core.clock.precise_now(), |turn| {
-            // Only the newcomer does not know these.
+            // Only the newcomer does not know these. It does not wait yet.
             let event = |kind| turn.inside.event(kind, turn.rule, turn.state, turn.now);
-            feed.emit(event(EventKind::LimitChanged));
+            writer.emit(event(EventKind::LimitChanged), &mut drop);
             if turn.inside.queue.is_some() {
-                feed.emit(event(EventKind::QueueBoundChanged));
+                writer.emit(event(EventKind::QueueBoundChanged), &mut drop);
             }
-            turn.inside.listeners.push(feed);
+            turn.add_sink(Box::new(writer));
         });
         events
+    }
+
+    /// Calls a function with each event of the gate from now on, on a thread of its own: slow or panicking, it disturbs
+    /// nobody. See [`Listener`].
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, EventKind, Gate};
+    ///
+    /// let gate = Gate::new(Concurrency::new(1));
+    /// let listener = gate.subscribe_with(|event| {
+    ///     if let EventKind::Rejected { priority, .. } = event.kind {
+    ///         eprintln!("rejected with priority {priority:?}");
+    ///     }
+    /// })?;
+    /// # listener.finish();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the system has no room for another thread.
+    pub fn subscribe_with(
+        &self,
+        callback: impl FnMut(Event) + Send + 'static,
+    ) -> io::Result<Listener> {
+        self.subscribe(Listener::CAPACITY).listen(callback)
+    }
+
+    /// Passes the events from now on to `sink`.
+    pub(crate) fn add_sink(&self, sink: Box<dyn Sink>) {
+        let now = self.core.clock.precise_now();
+        self.core.enter(now, |turn| turn.add_sink(sink));
     }
 }
 
@@ -50,15 +82,24 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Inside<R> {
-    /// Emits the changes of the bounds.
+    /// Emits the changes of the bounds, and of the counts if no other event said so.
     #[cold]
-    pub(super) fn emit_changes(&mut self, before: Bounds, rule: &R, state: &R::State, now: Moment) {
+    pub(super) fn emit_changes(
+        &mut self,
+        before: Bounds,
+        (rule, state, now): (&R, &R::State, Moment),
+        wakeups: &mut Wakeups,
+    ) {
         if before.limit != rule.limit() {
-            self.emit(EventKind::LimitChanged, rule, state, now);
+            let event = self.event(EventKind::LimitChanged, rule, state, now);
+            self.tell(event, wakeups);
         }
         if before.queue != self.queue.map(|queue| queue.bound) {
-            self.emit(EventKind::QueueBoundChanged, rule, state, now);
+            let event = self.event(EventKind::QueueBoundChanged, rule, state, now);
+            self.tell(event, wakeups);
         }
+        let event = self.event(EventKind::InUseChanged, rule, state, now);
+        self.tell_counts(event, wakeups);
     }
 
     fn event(&self, kind: EventKind, rule: &R, state: &R::State, now: Moment) -> Event {
@@ -72,10 +113,22 @@ impl<R: Rule> Inside<R> {
         }
     }
 
-    #[cold]
-    fn emit(&mut self, kind: EventKind, rule: &R, state: &R::State, now: Moment) {
-        let event = self.event(kind, rule, state, now);
-        self.listeners.retain(|feed: &Arc<Feed>| feed.emit(event));
+    fn tell(&mut self, event: Event, wakeups: &mut Wakeups) {
+        let wake = &mut |reader| wakeups.push(Some(reader));
+        self.listeners.retain(|sink| sink.emit(event, wake));
+    }
+
+    /// Tells which of the counts differ from what was told last.
+    fn tell_counts(&mut self, event: Event, wakeups: &mut Wakeups) {
+        let told = std::mem::replace(&mut self.told, (event.in_use, event.queued));
+        if told.1 != event.queued {
+            let kind = EventKind::QueuedChanged;
+            self.tell(Event { kind, ..event }, wakeups);
+        }
+        if told.0 != event.in_use {
+            let kind = EventKind::InUseChanged;
+            self.tell(Event { kind, ..event }, wakeups);
+        }
     }
 }
 
@@ -83,8 +136,21 @@ impl<R: Rule> Turn<'_, R> {
     #[inline]
     pub(super) fn emit(&mut self, kind: EventKind) {
         if !self.inside.listeners.is_empty() {
-            self.inside.emit(kind, self.rule, self.state, self.now);
+            self.emit_to_listeners(kind);
         }
+    }
+
+    #[cold]
+    fn emit_to_listeners(&mut self, kind: EventKind) {
+        let event = self.inside.event(kind, self.rule, self.state, self.now);
+        self.inside.tell(event, self.wakeups);
+        self.inside.tell_counts(event, self.wakeups);
+    }
+
+    fn add_sink(&mut self, sink: Box<dyn Sink>) {
+        let queued = self.inside.waiters.queued();
+        self.inside.told = (self.rule.in_use(self.state, self.now), queued);
+        self.inside.listeners.push(sink);
     }
 
     /// Emits that a permit was returned.

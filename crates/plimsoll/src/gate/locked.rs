@@ -8,7 +8,7 @@ use super::forecast::Forecast;
 use super::reserving::Bookings;
 use super::serving::Alarm;
 use super::word::Core;
-use crate::events::Feed;
+use crate::events::Sink;
 use crate::queue::{Order, Queue, Waiters};
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
@@ -38,7 +38,9 @@ pub(super) struct Inside<R: Rule> {
     pub(super) alarm: Alarm,
     pub(super) counts: Tally,
     /// The subscribers. While there are any, the state stays here.
-    pub(super) listeners: Vec<Arc<Feed>>,
+    pub(super) listeners: Vec<Box<dyn Sink>>,
+    /// What was in use and what waited when they were told last.
+    pub(super) told: (u64, u64),
 }
 
 impl<R: Rule> Inside<R> {
@@ -58,6 +60,7 @@ impl<R: Rule> Inside<R> {
             alarm: Alarm::new(),
             counts: Tally::default(),
             listeners: Vec::new(),
+            told: (0, 0),
         }
     }
 
@@ -202,7 +205,7 @@ impl<R: Rule> Core<R> {
                 // Apart from what is inside while that is changed.
                 let rule = inside.changed.clone();
                 let rule = rule.as_deref().unwrap_or(&self.rule);
-                inside.emit_changes(before, rule, &state, now);
+                inside.emit_changes(before, (rule, &state, now), wakeups);
             }
             let rule = inside.changed.as_deref().unwrap_or(&self.rule);
             let at = self.ringing_at(inside, rule, &state, now);

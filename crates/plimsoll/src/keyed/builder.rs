@@ -169,6 +169,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
                 },
                 max_keys: AtomicUsize::new(self.max_keys),
                 when_full: self.when_full,
+                heard: Mutex::new(None),
                 changing: Mutex::new(()),
                 len: AtomicUsize::new(0),
                 own: AtomicUsize::new(0),

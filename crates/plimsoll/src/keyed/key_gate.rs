@@ -143,7 +143,7 @@ impl Gates {
 /// The gate of a key. Permits that are given back come back to it.
 pub(super) struct GateOfKey<R: Rule> {
     me: Weak<Self>,
-    gate: Gate<R>,
+    pub(super) gate: Gate<R>,
     /// The rule it should follow, and the start of a new state by that; set behind the lock of the shard.
     rule: Mutex<(Arc<R>, Option<Stamp>)>,
     room: Arc<Room>,
@@ -224,6 +224,21 @@ impl<R: Rule> Shareable for GateOfKey<R> {
         }
     }
 }
+
+/// The subscribers, as a table knows them.
+pub(super) trait Hear<K, R: Rule>: Send + Sync {
+    /// Whether there still are any.
+    fn are_left(&self) -> bool;
+
+    /// Has them hear of a gate.
+    fn attach(&self, key: &K, gate: &Gate<R>);
+
+    /// Tells them of a refusal that no gate knows of.
+    fn refused(&self, key: K, demand: Demand, denied: &Denied, clock: &Clock);
+}
+
+/// The subscribers of a table.
+pub(super) type Heard<K, R> = Option<Arc<dyn Hear<K, R>>>;
 
 /// The right to use the gate of a key without the lock of its shard.
 pub(super) struct Lease<R: Rule>(Option<Arc<GateOfKey<R>>>);

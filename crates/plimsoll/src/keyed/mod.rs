@@ -3,6 +3,7 @@
 mod acquire;
 mod builder;
 mod changes;
+mod events;
 mod hash;
 mod key_gate;
 mod limits;

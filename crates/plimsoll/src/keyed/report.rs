@@ -6,10 +6,11 @@ use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
 use super::key_gate::Lease;
-use super::step::Step;
-use super::table::View;
+use super::step::{Seen, Step};
+use super::table::{Found, Table, View};
+use super::wide::What;
 use crate::gate::Counted;
-use crate::{Moment, Rule, Snapshot};
+use crate::{Moment, Packed, Rule, Snapshot};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// What one key looks like now; `None` if it is not known, and so as good as new.
@@ -116,6 +117,44 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             View::State(rule, one) => state(key, snapshot(rule, one, now)),
             View::Gate(held) => gate(key, Lease::new(held)),
         });
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
+    /// Looks at the state of a key, or at that of a new one.
+    pub(super) fn view<Q, T>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        now: Moment,
+        see: impl FnOnce(&R, &R::State, Seen) -> T,
+    ) -> Step<T, R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut seen = Seen {
+            now,
+            known: true,
+            closed: self.closed,
+        };
+        match self.find(hash, key) {
+            Some(Found::Word(rule, word)) => {
+                Step::Done(see(rule, &R::Fast::unpack(rule, *word, now), seen))
+            }
+            Some(Found::Wide(rule, wide)) => match &wide.what {
+                What::State(state) => {
+                    seen.now = now.max(wide.used);
+                    Step::Done(see(wide.own.as_deref().unwrap_or(rule), state, seen))
+                }
+                What::Gate(held) => Step::Gate(Lease::new(held)),
+            },
+            None => {
+                seen.known = false;
+                let rule = self.rule_of(key);
+                Step::Done(see(rule, &rule.fresh_key(now), seen))
+            }
+        }
     }
 }
 

@@ -3,12 +3,12 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::WhenFull;
 use super::key_gate::{Gates, Lease};
 use super::table::Table;
-use crate::{Denied, Moment, Packed, Rule};
+use crate::{Denied, KeyedEvent, Listeners, Moment, Packed, Rule};
 
 pub(super) struct Shared<K, R: Rule, S> {
     pub(super) shards: Box<[Shard<K, R>]>,
@@ -17,6 +17,8 @@ pub(super) struct Shared<K, R: Rule, S> {
     /// May change, so keys may be known that would no longer be let in.
     pub(super) max_keys: AtomicUsize,
     pub(super) when_full: WhenFull,
+    /// The subscribers, as the tables know them too.
+    pub(super) heard: Mutex<Option<Arc<Listeners<KeyedEvent<K>>>>>,
     /// Held while the rule of all keys changes.
     pub(super) changing: Mutex<()>,
     /// How many keys there are states of, and how many keys have a rule of their own.

@@ -90,12 +90,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         self.sweep_now_and_then(now);
         let (shard, hash) = self.locate(key);
         let mut table = self.locked(shard, now);
+        let heard = table.heard();
         if table.closed {
             let view = table.view(hash, key, now, |rule, state, seen| {
                 self.closed(rule, state, seen.now)
             });
+            drop(table);
             return match view {
-                Step::Done(denied) => Err(denied),
+                Step::Done(denied) => self.tell_refused(heard, key, demand, how, denied),
                 Step::Gate(lease) => Ok(Decided::Ask(lease)),
             };
         }
@@ -106,6 +108,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let began = table.starts.of_key(None, false);
         if !R::RETURNS_PERMITS
             && demand.cost > 0
+            && heard.is_none()
             && let Some(Found::Word(rule, word)) = table.find(hash, key)
         {
             match R::Fast::take_packed(rule, *word, now, demand.cost) {
@@ -128,9 +131,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 Err(denied) => Done::Answer(Err(denied)),
             }
         });
-        match step? {
-            Step::Done(taken) => taken.map(Decided::Granted),
-            Step::Gate(lease) => Ok(Decided::Ask(lease)),
+        match step {
+            Ok(Step::Done(taken)) => taken.map(Decided::Granted),
+            Ok(Step::Gate(lease)) => Ok(Decided::Ask(lease)),
+            Err(denied) => self.tell_refused(heard, key, demand, how, denied),
         }
     }
 
@@ -303,10 +307,15 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             free,
             closed,
             starts,
+            heard,
             ..
         } = self;
         let closed = *closed;
         let entry = entries.find(hash, key)?;
+        if place(entry.word).is_none() && heard.is_some() {
+            let state = R::Fast::unpack(rule, entry.word, now);
+            entry.word = store(wide, free, Wide::new(What::State(state), now));
+        }
         if place(entry.word).is_none() {
             let mut state = R::Fast::unpack(rule, entry.word, now);
             let done = op.take()?(Turn {
@@ -337,7 +346,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let began = starts.of_key(found.began, found.own.is_some());
         let rule = found.own.as_ref().unwrap_or(rule);
         if let What::State(state) = &mut found.what {
-            if let Some(op) = op.take_if(|_| !R::RETURNS_PERMITS)
+            if let Some(op) = op.take_if(|_| !R::RETURNS_PERMITS && heard.is_none())
                 && let Done::Answer(answer) = op(Turn {
                     rule,
                     state,
@@ -352,47 +361,14 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             if closed {
                 held.close();
             }
+            if let Some(heard) = heard {
+                heard.attach(&entry.key, &held.gate);
+            }
             found.what = What::Gate(held);
         }
         match &found.what {
             What::Gate(held) => Some(Step::Gate(Lease::new(held))),
             What::State(_) => None,
-        }
-    }
-
-    /// Looks at the state of a key, or at that of a new one.
-    fn view<Q, T>(
-        &mut self,
-        hash: u64,
-        key: &Q,
-        now: Moment,
-        see: impl FnOnce(&R, &R::State, Seen) -> T,
-    ) -> Step<T, R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let mut seen = Seen {
-            now,
-            known: true,
-            closed: self.closed,
-        };
-        match self.find(hash, key) {
-            Some(Found::Word(rule, word)) => {
-                Step::Done(see(rule, &R::Fast::unpack(rule, *word, now), seen))
-            }
-            Some(Found::Wide(rule, wide)) => match &wide.what {
-                What::State(state) => {
-                    seen.now = now.max(wide.used);
-                    Step::Done(see(wide.own.as_deref().unwrap_or(rule), state, seen))
-                }
-                What::Gate(held) => Step::Gate(Lease::new(held)),
-            },
-            None => {
-                seen.known = false;
-                let rule = self.rule_of(key);
-                Step::Done(see(rule, &rule.fresh_key(now), seen))
-            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use super::key_gate::GateOfKey;
+use super::key_gate::{GateOfKey, Heard};
 use super::slots::{Entry, Slots};
 use super::starts::Starts;
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
@@ -30,6 +30,8 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) free: Vec<usize>,
     /// Gates of keys that were forgotten by name, which somebody may still hold or wait in.
     pub(super) detached: Vec<WeakGate<R>>,
+    /// While there are subscribers, a key that is asked has a gate.
+    pub(super) heard: Heard<K, R>,
     /// Whether every demand is refused.
     pub(super) closed: bool,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
@@ -66,6 +68,7 @@ impl<K, R: Rule> Table<K, R> {
             wide: Vec::new(),
             free: Vec::new(),
             detached: Vec::new(),
+            heard: None,
             closed: false,
             compact,
             begins: 0,
@@ -88,9 +91,9 @@ impl<K, R: Rule> Table<K, R> {
         self.open_fast_path();
     }
 
-    /// Lets the fast path decide, unless every demand is refused or grants must say after which start they were made.
+    /// Lets the fast path decide, unless all is refused, somebody listens, or grants must say after which start they were made.
     pub(super) fn open_fast_path(&mut self) {
-        let open = !self.closed && !self.starts.hold();
+        let open = !self.closed && self.heard.is_none() && !self.starts.hold();
         self.short_lasts = if open { self.lasts } else { 0 };
     }
 

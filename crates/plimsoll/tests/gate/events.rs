@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use plimsoll::adaptive::{Adaptive, Limit, Sample};
 use plimsoll::{
-    Acquire, Concurrency, Demand, EventKind, Events, Gate, ManualClock, Outcome, Priority, Queue,
-    TokenBucket,
+    Acquire, Concurrency, Demand, Event, EventKind, Events, Gate, ManualClock, Outcome, Priority,
+    Queue, TokenBucket,
 };
 use proptest::prelude::*;
 
@@ -22,9 +22,19 @@ fn gate(time: &ManualClock, limit: u32, queue: u32) -> Gate<Concurrency> {
         .build()
 }
 
+/// What was told, without the counts that changed by it.
+fn items(events: &mut Events) -> impl Iterator<Item = Event> {
+    events.filter(|event| {
+        !matches!(
+            event.kind,
+            EventKind::InUseChanged | EventKind::QueuedChanged
+        )
+    })
+}
+
 /// What was told: the word, in use, queued.
 fn told(events: &mut Events) -> Vec<(&'static str, u64, u64)> {
-    events
+    items(events)
         .map(|event| (event.kind.as_str(), event.in_use, event.queued))
         .collect()
 }
@@ -64,7 +74,7 @@ fn work_that_waits_is_told_in_order_with_its_times() {
 
     let (critical, normal) = (Priority::Critical, Priority::Normal);
     let span = Duration::from_millis(30);
-    let kinds: Vec<EventKind> = events.by_ref().map(|event| event.kind).collect();
+    let kinds: Vec<EventKind> = items(&mut events).map(|event| event.kind).collect();
     assert_eq!(
         kinds,
         [
@@ -153,7 +163,7 @@ fn changes_of_the_limit_and_of_the_queue_are_told() {
     gate.resize(9).unwrap();
     gate.set_queue_bound(2);
     assert_eq!(gate.snapshot().queue_bound(), 2);
-    let seen: Vec<_> = events
+    let seen: Vec<_> = items(&mut events)
         .map(|event| (event.kind.as_str(), event.limit, event.queue_bound))
         .collect();
     assert_eq!(
@@ -181,7 +191,7 @@ fn a_limit_that_finds_itself_tells_what_it_found() {
     let mut events = gate.subscribe(100);
     told(&mut events);
     gate.try_acquire(1).unwrap().finish(Outcome::Success);
-    let seen: Vec<_> = events
+    let seen: Vec<_> = items(&mut events)
         .map(|event| (event.kind.as_str(), event.limit, event.queue_bound))
         .collect();
     assert_eq!(
@@ -204,7 +214,9 @@ fn a_rate_has_no_permits_that_come_back() {
     let mut events = gate.subscribe(10);
     drop(gate.try_acquire(1).unwrap());
     assert!(gate.try_acquire(1).is_err());
-    let words: Vec<_> = events.by_ref().map(|event| event.kind.as_str()).collect();
+    let words: Vec<_> = items(&mut events)
+        .map(|event| event.kind.as_str())
+        .collect();
     assert_eq!(words, ["limit_changed", "processing", "rejected"]);
     drop(events);
     time.advance(Duration::from_secs(1));
@@ -220,7 +232,7 @@ fn a_subscriber_that_does_not_look_loses_and_holds_up_nobody() {
         drop(gate.try_acquire(1).unwrap());
     }
     assert_eq!(events.by_ref().count(), 4);
-    assert_eq!(events.missed(), 2 + 200 - 4);
+    assert_eq!(events.missed(), 2 + 400 - 4);
     drop(gate.try_acquire(1).unwrap());
     assert_eq!(told(&mut events).len(), 2, "it is told again from then on");
 
@@ -238,7 +250,7 @@ fn several_listen_and_each_is_told_everything() {
     let gate = gate(&ManualClock::new(), 2, 0);
     let (mut one, mut two) = (gate.subscribe(100), gate.subscribe(100));
     drop(gate.try_acquire(1).unwrap());
-    assert_eq!(one.by_ref().count(), 4);
+    assert_eq!(items(&mut one).count(), 4);
     assert_eq!(told(&mut two).len(), 4);
     drop(one);
     drop(gate.try_acquire(1).unwrap());

@@ -29,6 +29,7 @@ mod epochs;
 mod events;
 mod leaky_bucket_recipe;
 mod linear_permits;
+mod listening;
 mod looking;
 mod metadata;
 mod never_too_much;

@@ -6,6 +6,7 @@ mod poll;
 mod forgotten_keys;
 mod keyed;
 mod keyed_as_gate;
+mod keyed_events;
 mod keyed_flood;
 mod keyed_limits;
 mod keyed_queue;

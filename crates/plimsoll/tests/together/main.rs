@@ -8,6 +8,7 @@ mod rules;
 mod waiter;
 
 mod all;
+mod all_events;
 mod all_waiting;
 mod batched;
 mod partitions;

@@ -1,0 +1,126 @@
+//! All subscribers of a limiter.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use super::{Event, Events, Writer};
+use crate::unwind::quietly;
+
+/// Takes the events of a gate, behind its lock.
+pub(crate) trait Sink: Send + Sync {
+    /// Stores an event, and passes readers that wait for one to `wake`. Returns whether there still is a subscriber.
+    fn emit(&self, event: Event, wake: &mut dyn FnMut(Waker)) -> bool;
+}
+
+impl Sink for Writer<Event> {
+    fn emit(&self, event: Event, wake: &mut dyn FnMut(Waker)) -> bool {
+        Self::emit(self, event, wake)
+    }
+}
+
+/// The subscribers of a limiter that is not a [`Gate`](crate::Gate): what it needs to have events of its own.
+///
+/// ```
+/// use plimsoll::{Event, EventKind, Listeners, Moment, Priority, Reason, Snapshot};
+///
+/// #[derive(Default)]
+/// struct Maintenance {
+///     listeners: Listeners<Event>,
+/// }
+///
+/// impl Maintenance {
+///     fn refuse(&self) {
+///         // Costs one load while nobody listens.
+///         if self.listeners.are_there() {
+///             let kind = EventKind::Rejected { priority: Priority::Normal, reason: Reason::Closed };
+///             self.listeners.emit(Event::new(kind, Moment::ORIGIN, &Snapshot::of(0, 0)));
+///         }
+///     }
+/// }
+///
+/// let limiter = Maintenance::default();
+/// limiter.refuse();
+/// let mut events = limiter.listeners.subscribe(100);
+/// limiter.refuse();
+/// assert_eq!(events.count(), 1);
+/// ```
+pub struct Listeners<T> {
+    /// Whether the list is not empty.
+    any: AtomicBool,
+    feeds: Mutex<Vec<Writer<T>>>,
+}
+
+impl<T> Listeners<T> {
+    /// No subscribers.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            any: AtomicBool::new(false),
+            feeds: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn feeds(&self) -> MutexGuard<'_, Vec<Writer<T>>> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are subscribers. A load of one flag.
+    #[inline]
+    #[must_use]
+    pub fn are_there(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Adds a subscriber, for which at most `capacity` events are stored.
+    pub fn subscribe(&self, capacity: usize) -> Events<T> {
+        let (writer, events) = Writer::new(capacity);
+        let mut feeds = self.feeds();
+        feeds.push(writer);
+        self.any.store(true, Ordering::Relaxed);
+        events
+    }
+
+    /// Whether there still are subscribers. Those that are gone are removed.
+    pub(crate) fn are_left(&self) -> bool {
+        let mut feeds = self.feeds();
+        feeds.retain(Writer::is_read);
+        self.any.store(!feeds.is_empty(), Ordering::Relaxed);
+        !feeds.is_empty()
+    }
+}
+
+impl<T: Clone> Listeners<T> {
+    /// Passes an event to all subscribers and wakes those that wait. Call it with no lock held: waking runs foreign code.
+    #[cold]
+    pub fn emit(&self, event: T) {
+        let mut readers = Vec::new();
+        self.store(event, &mut |reader| readers.push(reader));
+        for reader in readers {
+            quietly(|| reader.wake());
+        }
+    }
+
+    /// [`emit`](Self::emit) that leaves the waking to the caller. Returns whether there still are subscribers.
+    pub(crate) fn store(&self, event: T, wake: &mut dyn FnMut(Waker)) -> bool {
+        let mut feeds = self.feeds();
+        feeds.retain(|feed| feed.emit(event.clone(), wake));
+        self.any.store(!feeds.is_empty(), Ordering::Relaxed);
+        !feeds.is_empty()
+    }
+}
+
+impl<T> Default for Listeners<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for Listeners<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listeners")
+            .field("any", &self.are_there())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! The events of all keys.
+//!
+//! While there are subscribers every key that is asked has a gate, whose events go to them together with the key. The
+//! fast path does not know of subscribers: it is closed while there are any.
+
+use std::hash::{BuildHasher, Hash};
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
+
+use super::Keyed;
+use super::key_gate::{Hear, Heard, Lease};
+use super::shared::Shared;
+use super::step::How;
+use super::table::{Table, View};
+use crate::events::{Event, EventKind, Events, KeyedEvent, Listener, Listeners, Sink};
+use crate::{Clock, Demand, Denied, Gate, Rule, Snapshot};
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
+    /// Subscribes to the events of all keys from now on, each with its key. At most `capacity` events are stored until
+    /// they are read; more are lost and counted. See [`Events`].
+    ///
+    /// ```
+    /// use plimsoll::{EventKind, Keyed, TokenBucket};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(1));
+    /// let mut events = per_tenant.subscribe(1000);
+    /// assert!(per_tenant.try_acquire("red", 1).is_ok());
+    /// assert!(per_tenant.try_acquire("red", 1).is_err());
+    /// let refused = events.find(|it| matches!(it.event.kind, EventKind::Rejected { .. }));
+    /// assert_eq!(refused.map(|it| it.key).as_deref(), Some("red"));
+    /// ```
+    ///
+    /// There is no first event of a key. While there are subscribers a key that is asked has a whole [`Gate`], as one
+    /// with waiters has; there are no more of them than [`max_keys`](super::KeyedBuilder::max_keys), and they go when their
+    /// keys are evicted. Without subscribers events cost nothing.
+    pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<K>> {
+        let shared = &*self.shared;
+        // Also keeps two that subscribe at once apart.
+        let mut kept = shared.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(heard) = kept.as_ref().filter(|heard| Listeners::are_left(heard)) {
+            return heard.subscribe(capacity);
+        }
+        let heard = Arc::new(Listeners::new());
+        let events = heard.subscribe(capacity);
+        *kept = Some(Arc::clone(&heard));
+        let now = shared.gates.clock.precise_now();
+        for shard in 0..shared.shards.len() {
+            let mut gates: Vec<(K, Lease<R>)> = Vec::new();
+            let mut table = shared.locked(shard, now);
+            table.heard = Some(Arc::new(Arc::clone(&heard)));
+            table.open_fast_path();
+            table.each(now, |key, view| {
+                if let View::Gate(held) = view {
+                    gates.push((key.clone(), Lease::new(held)));
+                }
+            });
+            drop(table);
+            // A gate that is entered serves, which wakes tasks, so the lock of the shard is free.
+            for (key, gate) in gates {
+                Hear::attach(&heard, &key, &gate);
+            }
+        }
+        events
+    }
+
+    /// Calls a function with each event of all keys from now on, on a thread of its own: slow or panicking, it disturbs
+    /// nobody. See [`Listener`].
+    ///
+    /// # Errors
+    ///
+    /// If the system has no room for another thread.
+    pub fn subscribe_with(
+        &self,
+        callback: impl FnMut(KeyedEvent<K>) + Send + 'static,
+    ) -> io::Result<Listener> {
+        self.subscribe(Listener::CAPACITY).listen(callback)
+    }
+}
+
+impl<K: Clone + Send + Sync + 'static, R: Rule> Hear<K, R> for Arc<Listeners<KeyedEvent<K>>> {
+    fn are_left(&self) -> bool {
+        Listeners::are_left(self)
+    }
+
+    fn attach(&self, key: &K, gate: &Gate<R>) {
+        gate.add_sink(Box::new(OfKey {
+            key: key.clone(),
+            heard: Self::clone(self),
+        }));
+    }
+
+    fn refused(&self, key: K, demand: Demand, denied: &Denied, clock: &Clock) {
+        let kind = EventKind::Rejected {
+            priority: demand.priority,
+            reason: denied.reason(),
+        };
+        let seen = Snapshot::of(u64::from(denied.limit()), u64::from(denied.remaining()));
+        let event = Event::new(kind, clock.now(), &seen);
+        self.emit(KeyedEvent { key, event });
+    }
+}
+
+/// Passes the events of a gate on, with their key.
+struct OfKey<K> {
+    key: K,
+    heard: Arc<Listeners<KeyedEvent<K>>>,
+}
+
+impl<K: Clone + Send + Sync> Sink for OfKey<K> {
+    fn emit(&self, event: Event, wake: &mut dyn FnMut(Waker)) -> bool {
+        let key = self.key.clone();
+        self.heard.store(KeyedEvent { key, event }, wake)
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
+    /// The subscribers, if any are left. When they are gone the fast path is open again.
+    #[inline]
+    pub(super) fn heard(&mut self) -> Heard<K, R> {
+        if self.heard.as_ref().is_some_and(|heard| !heard.are_left()) {
+            self.heard = None;
+            self.open_fast_path();
+        }
+        self.heard.clone()
+    }
+}
+
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
+    /// A refusal without a gate, of which subscribers are told unless the caller asks again.
+    pub(super) fn tell_refused<Q, T>(
+        &self,
+        heard: Heard<K, R>,
+        key: &Q,
+        demand: Demand,
+        how: How,
+        denied: Denied,
+    ) -> Result<T, Denied>
+    where
+        K: From<Q::Owned>,
+        Q: ToOwned + ?Sized,
+    {
+        if let Some(heard) = heard.filter(|_| how != How::Attempt) {
+            let key = K::from(key.to_owned());
+            heard.refused(key, demand, &denied, &self.gates.clock);
+        }
+        Err(denied)
+    }
+}
