@@ -1,10 +1,12 @@
 //! The fast paths of two versions of the core, side by side. Built and run by `scripts/compare`.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
-/// The names of the cases.
-const CASES: [&str; 9] = [
+/// The names of the cases. The first is a reading of the default clock and nothing else.
+const CASES: [&str; 13] = [
+    "clock",
     "granted",
     "denied",
     "permit",
@@ -12,8 +14,11 @@ const CASES: [&str; 9] = [
     "sliding-window",
     "keyed",
     "keyed-denied",
+    "new-key",
     "dyn",
     "all",
+    "all-denied",
+    "batched",
 ];
 const VERSIONS: [&str; 2] = ["before", "now"];
 const ROUNDS: usize = 151;
@@ -31,7 +36,7 @@ macro_rules! cases {
             use std::time::Duration;
 
             use ::$version::{
-                All, Concurrency, FixedWindow, Gate, Keyed, Limiter, Quota, SlidingWindow, TokenBucket,
+                All, Batched, Clock, Concurrency, FixedWindow, Gate, Keyed, Limiter, Quota, SlidingWindow, TokenBucket,
             };
 
             const PLENTY: u32 = 4_000_000_000;
@@ -50,6 +55,14 @@ macro_rules! cases {
 
             pub(crate) fn case(name: &str) -> super::Case {
                 match name {
+                    "clock" => {
+                        let clock = Clock::system();
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(black_box(&clock).now());
+                            }
+                        })
+                    }
                     "granted" => {
                         let gate = Gate::new(TokenBucket::per_second(PLENTY));
                         Box::new(move |calls| {
@@ -113,6 +126,18 @@ macro_rules! cases {
                             }
                         })
                     }
+                    "new-key" => {
+                        // Keys are full again and forgotten long before they come back.
+                        let rule = TokenBucket::greedy(Quota::new(1, Duration::from_micros(1)));
+                        let keyed = Keyed::<u64, _>::new(rule);
+                        let mut key = 0;
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                key += 1;
+                                black_box(keyed.try_acquire(&key, black_box(1)).is_ok());
+                            }
+                        })
+                    }
                     "dyn" => {
                         let gate: Arc<dyn Limiter> = Arc::new(Gate::new(TokenBucket::per_second(PLENTY)));
                         Box::new(move |calls| {
@@ -128,6 +153,25 @@ macro_rules! cases {
                         Box::new(move |calls| {
                             for _ in 0..calls {
                                 black_box(all.try_acquire(black_box(1)).is_ok());
+                            }
+                        })
+                    }
+                    "all-denied" => {
+                        let slots: Arc<dyn Limiter> = Arc::new(Gate::new(Concurrency::new(10)));
+                        let rate: Arc<dyn Limiter> = Arc::new(Gate::new(empty()));
+                        let all = All::new([slots, rate]);
+                        let _ = all.try_acquire(1);
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(all.try_acquire(black_box(1)).err());
+                            }
+                        })
+                    }
+                    "batched" => {
+                        let batched = Batched::new(Gate::new(TokenBucket::per_second(PLENTY)), 64);
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(batched.try_acquire(black_box(1)).is_ok());
                             }
                         })
                     }
@@ -153,12 +197,21 @@ fn run(case: &mut dyn FnMut(u64)) {
     case(COUNTED);
 }
 
+/// Until a clock that is kept by a thread has surely started to tick, as otherwise it is read another way.
+fn warm_up(case: &mut dyn FnMut(u64)) {
+    case(1000);
+    for _ in 0..100 {
+        case(10);
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [version, name] => {
             let mut case = case(version, name);
-            case(1000);
+            warm_up(&mut case);
             run(&mut case);
         }
         [_] => println!("{}", CASES.join(" ")),
