@@ -30,6 +30,9 @@ pub(crate) trait Joint: Shareable {
     /// Takes by the word alone. A refusal is not counted.
     fn take_word(&self, now: Moment, cost: u32) -> Word;
 
+    /// Whether its word grants. If not, it may all the same.
+    fn has_room(&self, cost: u32) -> bool;
+
     /// As if that had not been taken by the word, a moment ago.
     fn undo_word(&self, exchange: Exchange, grant: Grant);
 

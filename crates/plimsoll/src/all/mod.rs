@@ -13,11 +13,13 @@ use self::events::Queued;
 use crate::acquire::{BoxAcquire, Start};
 use crate::limiter::{Part, Several};
 use crate::name::Name;
-use crate::together::{Group, Permits, Refuser, Request, Taken, attempt, unexplained};
+use crate::together::{
+    ByWords, Group, Open, Permits, Refuser, Request, Taken, attempt_open, take_words, unexplained,
+};
 use crate::totals::Totals;
 use crate::{
-    Acquire, Clock, Demand, Denied, Event, Grant, InvalidLimit, Limiter, Listeners, Outcome,
-    Permit, Shareable, Source,
+    Acquire, Clock, Demand, Denied, Event, Grant, InvalidLimit, Limiter, Listeners, Moment,
+    Outcome, Permit, Shareable, Source,
 };
 
 /// Several limiters that must all grant: all or none.
@@ -158,7 +160,7 @@ impl Members {
     }
 
     /// The permit for what was taken.
-    fn permit<'a>(&'a self, demand: Demand, taken: Taken<'a>) -> Permit<'a> {
+    fn permit<'a>(&'a self, demand: Demand, taken: &mut Taken<'a>) -> Permit<'a> {
         // A limiter that is not a gate may not know what it granted by the moment: its own permit is held.
         if !taken.is_of_one_moment() || !taken.held.is_empty() {
             let mut permits = Permits::new();
@@ -166,24 +168,49 @@ impl Members {
             self.group.several().for_each(|it| it.count_granted());
             return self.gathered(permits, demand, None);
         }
+        self.permit_at(demand, taken.moments.of(0), taken.untimed.is_empty())
+    }
+
+    /// The permit for what all members have granted at one moment.
+    #[inline]
+    fn permit_at(&self, demand: Demand, now: Moment, timed: bool) -> Permit<'_> {
         self.count_granted_by_all();
         self.tell_granted(demand);
         let grant = Grant {
-            timed: taken.untimed.is_empty(),
-            ..demand.granted(taken.moments.of(0))
+            timed,
+            ..demand.granted(now)
         };
         Permit::new(self, grant, true)
     }
 
+    /// What is granted by the words of the members alone.
+    #[inline]
+    fn take_words(&self, demand: Demand) -> Result<Permit<'_>, Open> {
+        let ByWords { now, untimed } = take_words(self.asked(demand))?;
+        Ok(self.permit_at(demand, now, untimed == 0))
+    }
+
+    #[inline]
     pub(crate) fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+        match self.take_words(demand) {
+            Ok(permit) => Ok(permit),
+            Err(open) => self.try_acquire_open(demand, open),
+        }
+    }
+
+    #[inline(never)]
+    fn try_acquire_open(&self, demand: Demand, open: Open) -> Result<Permit<'_>, Denied> {
         let asked = self.asked(demand);
-        let answer = if self.group.is_remote() {
+        let answer = if let Open::Refused(refused) = open {
+            Err(refused.note(asked))
+        } else if self.group.is_remote() {
             let mut permits = Permits::new();
             let answer = asked.try_acquire(&mut permits);
             answer.map(|()| self.gathered(permits, demand, None))
         } else {
-            match attempt(asked, true) {
-                Ok(taken) => return Ok(self.permit(demand, taken)),
+            let mut taken = Taken::default();
+            match attempt_open(asked, open, true, &mut taken) {
+                Ok(()) => return Ok(self.permit(demand, &mut taken)),
                 Err((_, denied)) => Err(denied.unwrap_or_else(unexplained)),
             }
         };
@@ -193,14 +220,26 @@ impl Members {
     /// [`try_acquire`](Self::try_acquire), by a caller that waits if it is refused: then it says who refused.
     #[inline]
     pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Refuser> {
+        match self.take_words(demand) {
+            Ok(permit) => Ok(permit),
+            Err(open) => self.attempt_open(demand, open),
+        }
+    }
+
+    #[inline(never)]
+    fn attempt_open(&self, demand: Demand, open: Open) -> Result<Permit<'_>, Refuser> {
+        if let Open::Refused(refused) = open {
+            return Err(Refuser(refused.index));
+        }
         let asked = self.asked(demand);
         if self.group.is_remote() {
             let mut permits = Permits::new();
             asked.attempt(&mut permits)?;
             return Ok(self.gathered(permits, demand, None));
         }
-        match attempt(asked, false) {
-            Ok(taken) => Ok(self.permit(demand, taken)),
+        let mut taken = Taken::default();
+        match attempt_open(asked, open, false, &mut taken) {
+            Ok(()) => Ok(self.permit(demand, &mut taken)),
             Err((refuser, _)) => Err(Refuser(refuser)),
         }
     }
@@ -224,7 +263,7 @@ impl Members {
             let queued = Queued::new(self, demand);
             let taken = asked.wait(refuser.0).await;
             drop(queued);
-            taken.map(|taken| self.permit(demand, taken))
+            taken.map(|mut taken| self.permit(demand, &mut taken))
         };
         answer.inspect_err(|denied| self.count_denied(demand, denied))
     }

@@ -4,6 +4,7 @@ use std::mem::ManuallyDrop;
 
 use super::others::OtherPermits;
 use super::transaction::{Transaction, Verdict};
+use super::words::{ByWord, ByWords, Open, take_words, undo_word};
 use super::{List, Set, refuse, too_large};
 use crate::joint::{Decision, Exchange, Word};
 use crate::stamp::Stamp;
@@ -157,44 +158,71 @@ enum Refused {
 
 /// Takes from all that are not asked elsewhere; or from none, and says who refused. With `note` the refusal is counted and
 /// explained.
+///
+/// `taken` must be new. It is filled in place, because to move it takes longer than to ask a limiter.
 #[inline]
 pub(crate) fn attempt<'a>(
     list: impl List<'a>,
     note: bool,
-) -> Result<Taken<'a>, (usize, Option<Denied>)> {
-    if !list.precise() {
-        match attempt_at(list, Moments::late(list), note) {
-            Ok(taken) => return Ok(taken),
-            Err(Refused::By(index, denied)) => return Err((index, denied)),
-            Err(Refused::Late) => {}
+    taken: &mut Taken<'a>,
+) -> Result<(), (usize, Option<Denied>)> {
+    match take_words(list) {
+        Ok(ByWords { now, untimed }) => {
+            taken.moments.one = now;
+            taken.untimed = Set::of_few(untimed);
+            Ok(())
         }
+        Err(open) => attempt_open(list, open, note, taken),
     }
-    attempt_precisely(list, note)
+}
+
+/// The same for a list that [`take_words`] has left open.
+#[inline(never)]
+pub(crate) fn attempt_open<'a>(
+    list: impl List<'a>,
+    open: Open,
+    note: bool,
+    taken: &mut Taken<'a>,
+) -> Result<(), (usize, Option<Denied>)> {
+    match open {
+        Open::Refused(refused) => {
+            return Err((refused.index, note.then(|| refused.note(list))));
+        }
+        Open::Each if !list.precise() => {
+            taken.moments = Moments::late(list);
+            match attempt_now(list, note, taken) {
+                Ok(()) => return Ok(()),
+                Err(Refused::By(index, denied)) => return Err((index, denied)),
+                Err(Refused::Late) => {}
+            }
+        }
+        Open::Each | Open::Late => {}
+    }
+    attempt_precisely(list, note, taken)
 }
 
 #[inline(never)]
 fn attempt_precisely<'a>(
     list: impl List<'a>,
     note: bool,
-) -> Result<Taken<'a>, (usize, Option<Denied>)> {
-    let moments = Moments::now(list, Clock::precise_now);
-    attempt_at(list, moments, note).map_err(|refused| match refused {
+    taken: &mut Taken<'a>,
+) -> Result<(), (usize, Option<Denied>)> {
+    taken.untimed = Set::default();
+    taken.moments = Moments::now(list, Clock::precise_now);
+    attempt_now(list, note, taken).map_err(|refused| match refused {
         Refused::By(index, denied) => (index, denied),
         Refused::Late => unreachable!("the moments are not late"),
     })
 }
 
+/// Takes from all at the moments of `taken`.
 #[inline]
-fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<Taken<'a>, Refused> {
-    let mut taken = Taken {
-        moments,
-        ..Taken::default()
-    };
+fn attempt_now<'a>(list: impl List<'a>, note: bool, taken: &mut Taken<'a>) -> Result<(), Refused> {
     let mut words = Words::default();
     let mut parked = Set::default();
     let so_far = Undo {
         list,
-        taken: &mut taken,
+        taken,
         words: &mut words,
     };
     for index in 0..list.local() {
@@ -252,7 +280,7 @@ fn attempt_at<'a>(list: impl List<'a>, moments: Moments, note: bool) -> Result<T
         }
     }
     let _complete = ManuallyDrop::new(so_far);
-    Ok(taken)
+    Ok(())
 }
 
 fn ask<'a>(list: impl List<'a>, index: usize, note: bool) -> Result<Permit<'a>, Denied> {
@@ -297,14 +325,8 @@ fn refused_by_word<'a>(
             return (before, note.then(|| refuse(list, before, denied)));
         }
     }
-    if !note {
-        return (index, None);
-    }
-    let denied = match (list.member(index).gate(), list.demand(index)) {
-        (Some(gate), Some(demand)) => gate.note_word(refusal, word, now, demand.cost),
-        _ => unreachable!("a word is that of a gate"),
-    };
-    (index, Some(refuse(list, index, denied)))
+    let refused = ByWord::new(index, (refusal, word), now);
+    (index, note.then(|| refused.note(list)))
 }
 
 /// As if nothing had been taken by a word, nor from one that is no gate. A panic in one keeps nothing of the others.
@@ -312,11 +334,9 @@ fn refused_by_word<'a>(
 fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Words) {
     let mut panic = First::default();
     for index in (0..list.local()).rev() {
-        if let Some(exchange) = words.get(index)
-            && let (Some(gate), Some(demand)) = (list.member(index).gate(), list.demand(index))
-        {
-            let grant = taken.grant(index, demand);
-            if let Err(other) = isolated(|| gate.undo_word(exchange, grant)) {
+        if let Some(exchange) = words.get(index) {
+            let at = (taken.moments.of(index), !taken.untimed.contains(index));
+            if let Err(other) = isolated(|| undo_word(list, index, exchange, at)) {
                 panic.keep(other);
             }
         }

@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use super::Request;
 use super::asks::{Ask, Asked};
+use super::words::MOST;
 use crate::grant::Era;
 use crate::joint::{Joint, KeyLease};
 use crate::limiter::LimiterExt;
@@ -26,6 +27,8 @@ pub struct Group<U> {
     pub(super) local: usize,
     pub(super) one_clock: bool,
     pub(super) precise: bool,
+    /// Whether [`take_words`](super::take_words) may be tried.
+    pub(super) few_words: bool,
     /// The name of refusals by limiters that have none.
     pub(super) name: Option<Name>,
 }
@@ -220,10 +223,12 @@ impl<U: Copy + PartialEq> Group<U> {
                 .map(|member| member.one(asks).clock())
         };
         let one_clock = clocks().zip(clocks().skip(1)).all(|(a, b)| a.is_same(b));
-        let gates = members[..local].iter().filter_map(|it| it.gate.as_ref());
-        let precise = gates.into_iter().any(|gate| !gate.is_in_word());
+        let gates = || members[..local].iter().filter_map(|it| it.gate.as_ref());
+        let precise = gates().any(|gate| !gate.is_in_word());
+        let few_words = (1..=MOST).contains(&local) && gates().count() == members.len();
         Self {
             precise,
+            few_words: few_words && one_clock && !precise,
             members: members.into(),
             uses: uses.into(),
             several: several.into(),
@@ -281,8 +286,9 @@ impl<U: Copy + PartialEq> Group<U> {
 
     /// Each member, and how many times its cost is asked for by its first use.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (One<'_>, u32)> {
-        let members = self.members.iter().zip(&self.uses);
-        members.map(|(member, uses)| (member.one(&[]), uses.first.1))
+        // Two slices that are walked backwards together would be made equally long first.
+        let indices = 0..self.members.len();
+        indices.map(|index| (self.members[index].one(&[]), self.uses[index].first.1))
     }
 
     /// Each limiter, and how many times its cost is asked for by its first use.

@@ -78,12 +78,13 @@ mod set;
 mod transaction;
 mod wait;
 mod waiting;
+mod words;
 
 pub use crate::blocking::wait as block_on;
 pub use crate::joint::{KeyGate, WatchReplaced};
 pub use crate::limiter::Parts;
 pub use asks::{Ask, AskKey, Key, may_wait};
-pub(crate) use attempt::{Taken, attempt};
+pub(crate) use attempt::{Taken, attempt, attempt_open};
 pub use group::Group;
 pub(crate) use group::One;
 use left::Left;
@@ -96,6 +97,7 @@ use reserve::reserve;
 use set::Set;
 use wait::Wait;
 pub use waiting::{Refused, Waiting};
+pub(crate) use words::{ByWords, Open, take_words};
 
 use crate::{Demand, Denied, Moment};
 
@@ -115,6 +117,9 @@ pub(crate) trait List<'a>: Copy {
 
     /// Whether all of them go by one clock.
     fn one_clock(self) -> bool;
+
+    /// Whether all are gates on one clock, so few that their words can be taken from at one go.
+    fn is_few_words(self) -> bool;
 
     /// What is asked of one, if anything. It may be more than can be asked for.
     fn cost(self, index: usize) -> Option<u64>;

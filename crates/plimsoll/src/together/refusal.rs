@@ -40,7 +40,11 @@ fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool)
         let Some(demand) = list.demand(index).filter(|_| index != refuser) else {
             continue;
         };
-        let Err(denied) = look(list.member(index), demand) else {
+        let member = list.member(index);
+        if member.gate().is_some_and(|gate| gate.has_room(demand.cost)) {
+            continue;
+        }
+        let Err(denied) = look(member, demand) else {
             continue;
         };
         latest = match (latest, denied.retry_after()) {

@@ -89,6 +89,11 @@ where
     }
 
     #[inline]
+    fn is_few_words(self) -> bool {
+        self.group.few_words
+    }
+
+    #[inline]
     fn cost(self, index: usize) -> Option<u64> {
         let uses = self.group.uses.get(index)?;
         let cost = |(of, times)| Some(u64::from((self.cost)(of)?) * u64::from(times));
@@ -121,6 +126,9 @@ where
 
     #[cold]
     fn count_denied(self, refuser: usize) {
+        if self.group.several.is_empty() {
+            return;
+        }
         let address = self.member(refuser).address();
         for (several, _) in &self.group.several {
             several.count_denied_by(address);
@@ -166,8 +174,9 @@ where
     /// The refusal of the first member that refuses, with the moment at which all would grant.
     #[inline]
     pub fn try_acquire(self, held: &mut Permits<'a>) -> Result<(), Denied> {
-        match attempt(self, true) {
-            Ok(taken) => self.hold(taken, held),
+        let mut taken = Taken::default();
+        match attempt(self, true, &mut taken) {
+            Ok(()) => self.hold(&mut taken, held),
             Err((_, denied)) => return Err(denied.unwrap_or_else(unexplained)),
         }
         self.ask_stores(held, true)
@@ -180,8 +189,9 @@ where
     /// The member that refused, to [wait](Self::acquire) for.
     #[inline]
     pub fn attempt(self, held: &mut Permits<'a>) -> Result<(), Refuser> {
-        match attempt(self, false) {
-            Ok(taken) => self.hold(taken, held),
+        let mut taken = Taken::default();
+        match attempt(self, false, &mut taken) {
+            Ok(()) => self.hold(&mut taken, held),
             Err((refuser, _)) => return Err(Refuser(refuser)),
         }
         self.ask_stores(held, false)
@@ -226,8 +236,8 @@ where
     /// deadline allows.
     pub async fn acquire(self, refuser: Refuser, held: &mut Permits<'a>) -> Result<(), Denied> {
         if self.local() == self.len() {
-            let taken = self.wait(refuser.0).await?;
-            self.hold(taken, held);
+            let mut taken = self.wait(refuser.0).await?;
+            self.hold(&mut taken, held);
         } else {
             self.acquire_from_stores(held).await?;
         }
@@ -255,16 +265,18 @@ where
                 false => left.of(self.like(), self.member(index).clock().precise_now()),
             })
             .collect();
-        let taken = match attempt(self, at_once) {
-            Ok(taken) => taken,
+        let mut taken = Taken::default();
+        match attempt(self, at_once, &mut taken) {
+            Ok(()) => {}
             Err((_, denied)) if at_once => return Err(denied.unwrap_or_else(unexplained)),
             Err((refuser, _)) => {
                 let now = self.member(0).clock().precise_now();
-                self.with(left.of(self.like(), now)).wait(refuser).await?
+                let waiting = self.with(left.of(self.like(), now));
+                taken = waiting.wait(refuser).await?;
             }
-        };
+        }
         let so_far = SoFar(held);
-        self.hold(taken, so_far.0);
+        self.hold(&mut taken, so_far.0);
         for (index, like) in stores.zip(likes) {
             let Some(cost) = self.demand(index).map(|demand| demand.cost) else {
                 continue;
@@ -299,7 +311,7 @@ where
 
     /// Makes permits of what was taken.
     #[inline]
-    pub(crate) fn hold(self, mut taken: Taken<'a>, held: &mut Permits<'a>) {
+    pub(crate) fn hold(self, taken: &mut Taken<'a>, held: &mut Permits<'a>) {
         for index in 0..self.local() {
             if let Some(permit) = taken.permit(self, index) {
                 held.push(permit);

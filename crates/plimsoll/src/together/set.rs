@@ -8,6 +8,15 @@ pub(crate) struct Set {
 const BITS: usize = 64;
 
 impl Set {
+    /// Those below 64, as bits.
+    #[inline]
+    pub(crate) fn of_few(few: u64) -> Self {
+        Self {
+            few,
+            ..Self::default()
+        }
+    }
+
     #[inline]
     pub(crate) fn insert(&mut self, index: usize) {
         match index.checked_sub(BITS) {

@@ -59,7 +59,8 @@ impl<'a> Ask<'a> {
         let refused = |(index, denied)| Refused { index, denied };
         let group = Group::of_asks(asks).map_err(refused)?;
         let request = group.ask_each(asks);
-        let taken = attempt(request, true).map_err(|(leaf, denied)| Refused {
+        let mut taken = Taken::default();
+        attempt(request, true, &mut taken).map_err(|(leaf, denied)| Refused {
             index: request.ask_of(leaf),
             denied: denied.unwrap_or_else(unexplained),
         })?;
@@ -178,8 +179,10 @@ impl Waiting {
             Some((wait, _)) => wait.continue_in(request, leaf, progress),
             None => Wait::start(request, leaf),
         };
-        let (wait, permits) = match attempt(request, false) {
-            Ok(taken) => (None, request.each(taken)),
+        let mut taken = Taken::default();
+        let attempted = attempt(request, false, &mut taken).map(|()| request.each(taken));
+        let (wait, permits) = match attempted {
+            Ok(permits) => (None, permits),
             Err((leaf, _)) => match start(leaf) {
                 Ok(wait) => (Some((wait, leaf)), Vec::new()),
                 Err(denied) => {

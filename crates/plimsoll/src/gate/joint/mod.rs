@@ -17,7 +17,7 @@ use crate::queue::{Since, Status, Ticket};
 use crate::sync::lock;
 use crate::unwind::Payload;
 use crate::wakeups::Wakeups;
-use crate::{Clock, Demand, Denied, Grant, Moment, Reason, Refusal, Rule, Source};
+use crate::{Clock, Demand, Denied, Grant, Moment, Packed, Reason, Refusal, Rule, Source};
 
 impl<R: Rule> Joint for Core<R> {
     fn to_arc(&self) -> Arc<dyn Joint> {
@@ -51,6 +51,11 @@ impl<R: Rule> Joint for Core<R> {
         }
         let timed = self.rule.learning().is_none() || self.start().1;
         self.exchange_word(now, cost, timed)
+    }
+
+    fn has_room(&self, cost: u32) -> bool {
+        let now = self.clock.now_if(!R::Fast::TIMELESS);
+        cost > 0 && self.word_grants(now.unwrap_or(Moment::ORIGIN), cost)
     }
 
     fn undo_word(&self, exchange: Exchange, grant: Grant) {

@@ -49,6 +49,19 @@ impl<R: Rule> Core<R> {
         }
     }
 
+    /// Whether [`exchange_word`](Self::exchange_word) would grant.
+    pub(super) fn word_grants(&self, now: Moment, cost: u32) -> bool {
+        let word = self.word.load(Ordering::Acquire);
+        // A word read before the epoch turned says nothing, unless it is there still.
+        word & PARKED == 0
+            && now.as_nanos() >> self.epoch_bits == self.epoch.load(Ordering::Acquire)
+            && matches!(
+                R::Fast::take_packed(&self.rule, word, now, cost),
+                PackedTake::Taken(_)
+            )
+            && self.word.load(Ordering::Acquire) == word
+    }
+
     /// Puts back what was exchanged, if nobody has changed the word since. The state is then what it was: nothing has to be
     /// computed, which for a clock that is late would not be exact.
     pub(super) fn exchange_back(&self, exchange: Exchange) -> bool {
