@@ -1,10 +1,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use plimsoll_spec::{Limiter, Place, Places, Problem, Store, Units, text_of};
+use plimsoll_spec::{Place, Places, Problem, Store, Units, text_of};
 
 use crate::check::{Context, Definition, Plan, plan};
 use crate::spec::File;
+use crate::uses::Use;
 use crate::{ConfigError, Format, effective};
 
 /// A configuration file that has been read and checked.
@@ -88,7 +89,18 @@ impl Config {
 
     /// The names of the limiters, in the order of the file.
     pub fn limiters(&self) -> impl Iterator<Item = &str> {
-        self.spec.limiters.iter().map(|(name, _)| name)
+        self.spec.all().map(|(_, name, _)| name)
+    }
+
+    /// How requests use each limiter, by name, in the order of the file.
+    pub fn uses(&self) -> impl Iterator<Item = (&str, &Use)> {
+        self.spec.all().map(|(_, name, limit)| (name, &limit.uses))
+    }
+
+    /// How requests use the limiter of this name.
+    #[must_use]
+    pub fn use_of(&self, name: &str) -> Option<&Use> {
+        self.spec.limit(name).map(|limit| &limit.uses)
     }
 
     /// The names of the providers, in the order of the file.
@@ -129,7 +141,7 @@ fn read(text: &str, format: Format) -> (Option<Checked>, Vec<Problem>) {
     let Some(mut file) = read.value else {
         return (None, read.problems);
     };
-    file.limiters.values_mut().for_each(Limiter::fill);
+    file.fill();
     let places = Places::of(&root);
     let context = Context::new(&file, &places, &read.broken, read.problems);
     let plan = plan(&context);

@@ -11,7 +11,7 @@ fn limiter(fields: &str) -> Limiter {
     let text = format!("limiters: {{ a: {{ {fields} }} }}");
     let config = Config::from_str("a.yaml", &text, Format::Yaml);
     let config = config.unwrap_or_else(|error| panic!("{error}"));
-    config.spec.limiters.get("a").expect("there").clone()
+    config.spec.limit("a").expect("there").limiter.clone()
 }
 
 fn algorithm(fields: &str) -> Box<dyn Limit> {
@@ -99,7 +99,7 @@ fn stores() {
         let text = format!("{text}\nlimiters: {{ a: {{ store: main, {fields} }} }}");
         let config = Config::from_str("a.yaml", &text, Format::Yaml);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
-        config.spec.limiters.get("a").expect("there").clone()
+        config.spec.limit("a").expect("there").limiter.clone()
     };
     let slots = in_store("kind: concurrency, limit: 4");
     let outage = slots.common.outage.map(redis::outage_of);

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use plimsoll_spec::{Entry, Node, Value, parse};
 
 use crate::check::Plan;
-use crate::spec::File;
+use crate::spec::{File, SECTIONS};
 
 /// Writes the limits that are in effect.
 pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,7 +16,8 @@ pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt
     };
     for section in entries(&root) {
         match section.key.as_str() {
-            "limiters" => limiters(plan, &section.value, f)?,
+            "limiters" if !file.limits.is_empty() && file.limiters.is_empty() => {}
+            name if SECTIONS.contains(&name) => limiters(plan, name, &section.value, f)?,
             name => {
                 writeln!(f, "{name}:")?;
                 block(&section.value, f)?;
@@ -26,11 +27,11 @@ pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt
     Ok(())
 }
 
-fn limiters(plan: &Plan, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn limiters(plan: &Plan, section: &str, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if entries(node).is_empty() {
-        return f.write_str("limiters: {}\n");
+        return writeln!(f, "{section}: {{}}");
     }
-    f.write_str("limiters:\n")?;
+    writeln!(f, "{section}:")?;
     for entry in entries(node) {
         let name = &entry.key;
         let definition = plan.definition(name);
@@ -39,7 +40,7 @@ fn limiters(plan: &Plan, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result
             write!(f, " # {}", definition.class)?;
         }
         f.write_char('\n')?;
-        for field in flat(&entry.value) {
+        for field in limit(&entry.value) {
             writeln!(f, "    {}: {}", field.key, flow(&field.value))?;
         }
     }
@@ -56,6 +57,38 @@ fn block(node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             .iter()
             .try_for_each(|item| writeln!(f, "  - {}", flow(item))),
         Value::Scalar { .. } => writeln!(f, "  {}", flow(node)),
+    }
+}
+
+/// The fields of a limiter and of how it is used, as they stand in a file.
+fn limit(node: &Node) -> Vec<Entry> {
+    let part = |name: &str| entries(node).iter().find(|part| part.key == name);
+    let mut fields = part("limiter").map_or_else(Vec::new, |limiter| flat(&limiter.value));
+    let uses = part("uses").map_or(&[][..], |uses| entries(&uses.value));
+    fields.extend(uses.iter().map(|field| match field.key.as_str() {
+        "tiers" | "overrides" => Entry {
+            value: Node {
+                value: Value::Map(entries(&field.value).iter().map(tier).collect()),
+                ..field.value.clone()
+            },
+            ..field.clone()
+        },
+        _ => field.clone(),
+    }));
+    fields
+}
+
+/// A tier, which may be a limiter of its own.
+fn tier(entry: &Entry) -> Entry {
+    match &entry.value.value {
+        Value::Map(_) => Entry {
+            value: Node {
+                value: Value::Map(flat(&entry.value)),
+                ..entry.value.clone()
+            },
+            ..entry.clone()
+        },
+        _ => entry.clone(),
     }
 }
 

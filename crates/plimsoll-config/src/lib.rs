@@ -11,6 +11,7 @@ mod redis;
 mod route;
 mod schema;
 mod spec;
+pub mod uses;
 
 pub use config::Config;
 pub use live::{Changes, FileWatch, FileWatcher, KeyedLimiter, LimitSet, Limits, Part, Route};

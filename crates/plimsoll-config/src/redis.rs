@@ -112,7 +112,7 @@ mod tests {
             let text = format!("limiters: {{ a: {{ kind: {word}, {fields} }} }}");
             let config = Config::from_str("a.yaml", &text, Format::Yaml);
             let config = config.unwrap_or_else(|error| panic!("{error}"));
-            let kind = &config.spec.limiters.get("a").expect("there").kind;
+            let kind = &config.spec.limit("a").expect("there").limiter.kind;
             assert_eq!(rule(kind).is_ok(), STORABLE.contains(&word), "{word}");
         }
     }

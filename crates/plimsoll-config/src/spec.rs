@@ -6,6 +6,8 @@ use plimsoll_spec::{Limiter, Name, Named, Store};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::uses::Use;
+
 /// A file of limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
@@ -22,7 +24,10 @@ pub(crate) struct File {
     pub(crate) stores: Named<Store>,
     /// The limiters, by name.
     #[serde(default)]
-    pub(crate) limiters: Named<Limiter>,
+    pub(crate) limiters: Named<Limit>,
+    /// More limiters, by name: another word for `limiters`.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub(crate) limits: Named<Limit>,
     /// Limiters by what they count, for places that count several things.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) providers: Named<Provider>,
@@ -32,6 +37,56 @@ pub(crate) struct File {
     /// Where they hang. The first route that matches counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) routes: Vec<Route>,
+}
+
+/// The sections that hold limiters.
+pub(crate) const SECTIONS: [&str; 2] = ["limiters", "limits"];
+
+impl File {
+    /// All limiters, each with the section it is in and its name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &Limit)> {
+        let [limiters, limits] = SECTIONS;
+        let limiters = self
+            .limiters
+            .iter()
+            .map(move |(name, it)| (limiters, name, it));
+        let limits = self.limits.iter().map(move |(name, it)| (limits, name, it));
+        limiters.chain(limits)
+    }
+
+    /// The limiter of this name.
+    pub(crate) fn limit(&self, name: &str) -> Option<&Limit> {
+        self.limiters.get(name).or_else(|| self.limits.get(name))
+    }
+
+    /// Fills in the defaults that depend on other fields.
+    pub(crate) fn fill(&mut self) {
+        let limits = self.limiters.values_mut().chain(self.limits.values_mut());
+        limits.for_each(Limit::fill);
+    }
+}
+
+/// A limiter, and how requests use it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename = "split")]
+pub(crate) struct Limit {
+    pub(crate) uses: Use,
+    pub(crate) limiter: Limiter,
+}
+
+impl Limit {
+    /// A limit with a key has a state for each. A tier is used as the limit it belongs to.
+    fn fill(&mut self) {
+        let Self { uses, limiter } = self;
+        limiter.common.keyed |= uses.key.is_some();
+        let mut common = limiter.common.clone();
+        common.name = None;
+        limiter.fill();
+        for tier in uses.limits_mut() {
+            tier.common = common.clone();
+            tier.fill();
+        }
+    }
 }
 
 /// The limiters of a place, by weight.
@@ -113,5 +168,26 @@ impl JsonSchema for Provider {
             "properties": properties,
             "additionalProperties": limiter,
         })
+    }
+}
+
+/// Every kind, with the fields that say how requests use it.
+impl JsonSchema for Limit {
+    fn schema_name() -> Cow<'static, str> {
+        "Limit".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut limit = Limiter::json_schema(generator);
+        let uses = Use::json_schema(generator);
+        let fields = uses
+            .get("properties")
+            .and_then(serde_json::Value::as_object);
+        plimsoll_spec::with_fields(&mut limit, fields.into_iter().flatten());
+        limit.insert(
+            "description".to_owned(),
+            "A limiter: its kind, the fields of that kind, and how requests use it.".into(),
+        );
+        limit
     }
 }

@@ -70,7 +70,7 @@ pub use rates::{
     SmoothWarmup,
 };
 pub use scalar::Units;
-pub use schema::schema_of;
+pub use schema::{schema_of, with_fields};
 pub use store::{Always, Borrow, Outage, Secret, Share, Store, Url};
 pub use tree::{Entry, Node, Value, document, parse};
 pub use value::{Memory, Name, Number, Percent, Period, Positive, Span};

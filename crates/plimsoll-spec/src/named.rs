@@ -11,7 +11,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Values with names, in the order of the file.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named<T> {
     entries: Vec<(String, T)>,
     by_name: HashMap<String, usize>,
@@ -40,6 +40,22 @@ impl<T> Named<T> {
     /// The values, in the order of the file.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().map(|(_, value)| value)
+    }
+
+    /// Adds a value after the others, in the place of one of the same name.
+    pub fn push(&mut self, name: String, value: T) {
+        match self.by_name.get(&name) {
+            Some(index) => self.entries[*index].1 = value,
+            None => {
+                self.by_name.insert(name.clone(), self.entries.len());
+                self.entries.push((name, value));
+            }
+        }
+    }
+
+    /// Names and values by themselves, in the order of the file.
+    pub fn into_entries(self) -> impl Iterator<Item = (String, T)> {
+        self.entries.into_iter()
     }
 
     /// Names and values, in the order of the file.
@@ -82,8 +98,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
                 let mut named = Named::default();
                 while let Some((name, value)) = map.next_entry::<String, T>()? {
-                    named.by_name.insert(name.clone(), named.entries.len());
-                    named.entries.push((name, value));
+                    named.push(name, value);
                 }
                 Ok(named)
             }

@@ -229,6 +229,17 @@ fn whole(node: &Node, least: u32) -> Read<u32> {
     number.filter(|number| *number >= least).ok_or_else(wanted)
 }
 
+/// A whole number that may be written in thousands (`100k`), millions (`2M`) or milliards (`1G`). `None` if it is none.
+#[must_use]
+pub fn amount(text: &str) -> Option<u64> {
+    const SCALES: [(char, u64); 3] = [('k', 1000), ('M', 1_000_000), ('G', 1_000_000_000)];
+    let scaled = |(unit, scale): &(char, u64)| Some((text.strip_suffix(*unit)?, *scale));
+    let (number, scale) = SCALES.iter().find_map(scaled).unwrap_or((text, 1));
+    let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: Option<u64> = plain.then(|| number.parse().ok()).flatten();
+    number?.checked_mul(scale)
+}
+
 /// A number that only grows, such as a total.
 ///
 /// # Errors

@@ -60,6 +60,23 @@ impl JsonSchema for Limiter {
     }
 }
 
+/// Adds fields to each branch of the schema of a [`Limiter`].
+pub fn with_fields<'a>(
+    limiter: &mut Schema,
+    fields: impl Iterator<Item = (&'a String, &'a Value)> + Clone,
+) {
+    let branches = limiter.get_mut("oneOf").and_then(Value::as_array_mut);
+    for branch in branches.into_iter().flatten() {
+        if let Some(properties) = branch["properties"].as_object_mut() {
+            properties.extend(
+                fields
+                    .clone()
+                    .map(|(name, field)| (name.clone(), field.clone())),
+            );
+        }
+    }
+}
+
 fn choices(schema: &Schema) -> Vec<Value> {
     let choices = schema.get("oneOf").and_then(Value::as_array);
     choices.cloned().unwrap_or_default()

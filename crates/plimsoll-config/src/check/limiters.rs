@@ -7,12 +7,16 @@ use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{InvalidSpec, Kind, Limiter, Member, Path, Place, Problem, Step, below};
 
 use super::{Context, MOST};
+use crate::spec::SECTIONS;
+use crate::uses::Tier;
 
 /// A limiter that is to be built, with all its defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     /// Its name in the file, or its path below the limiter in which it is described.
     pub(crate) id: String,
+    /// The section of the file that it is in.
+    pub(crate) section: &'static str,
     /// Where it is described.
     pub(crate) place: Place,
     pub(crate) limiter: Limiter,
@@ -38,9 +42,17 @@ impl Definition {
 /// All limiters of a file, members before those that they are members of.
 pub(crate) fn definitions(context: &Context<'_>) -> Vec<Definition> {
     let mut drafts = Vec::new();
-    for (name, limiter) in context.file.limiters.iter() {
-        let path = vec![Step::Key("limiters"), Step::Key(name)];
-        draft(name.to_owned(), limiter, path, context, &mut drafts);
+    for (section, name, limit) in context.file.all() {
+        let path = vec![Step::Key(section), Step::Key(name)];
+        super::uses::uses(limit, &path, context);
+        for (field, tier, is) in limit.uses.tiers() {
+            if let Tier::Limit(limiter) = is {
+                let path = below(&below(&path, Step::Key(field)), Step::Key(tier));
+                let id = format!("{name}.{field}[{tier}]");
+                draft(id, limiter, path, context, &mut drafts);
+            }
+        }
+        draft(name.to_owned(), &limit.limiter, path, context, &mut drafts);
     }
     names_are_unique(&drafts, context);
     let by_id = drafts.iter().enumerate();
@@ -64,6 +76,13 @@ struct Draft<'a> {
     id: String,
     path: Path<'a>,
     limiter: &'a Limiter,
+}
+
+impl Draft<'_> {
+    fn section(&self) -> &'static str {
+        let is = |section: &&str| self.path.first() == Some(&Step::Key(*section));
+        SECTIONS.into_iter().find(is).unwrap_or(SECTIONS[0])
+    }
 }
 
 fn draft<'a>(
@@ -101,8 +120,13 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         Kind::All { .. } | Kind::Memory { .. } | Kind::Cpu { .. }
     );
     if common.keyed && (no_rule || matches!(limiter.kind, Kind::Adaptive(_))) {
-        let message = format!("`{word}` has no keys: expected a limiter of another kind, or false");
-        context.note(places.name(&field("keyed"), message));
+        let message = format!("`{word}` has no keys: expected a limiter of another kind");
+        let name = if places.has(&field("key")) {
+            "key"
+        } else {
+            "keyed"
+        };
+        context.note(places.name(&field(name), message));
     }
     if common.queue.is_some() && no_rule {
         let message = format!("`{word}` has no queue: who waits does so in the queue of a member");
@@ -252,6 +276,7 @@ impl Sorter<'_, '_> {
         self.state[index] = State::Done(behind, class, stored);
         self.sorted.push(Definition {
             id: draft.id.clone(),
+            section: draft.section(),
             place: self.context.places.find(&draft.path).0,
             limiter: draft.limiter.clone(),
             members,
@@ -301,7 +326,7 @@ impl Sorter<'_, '_> {
         } else if file.middleware.get(name).is_some() {
             "is a list of middleware: expected a limiter"
         } else {
-            let known = file.limiters.iter().map(|(name, _)| name);
+            let known = file.all().map(|(_, name, _)| name);
             let known: Vec<&str> = known.collect();
             let hint = nearest(name, known.iter().copied());
             return places.value(path, format!("there is no limiter `{name}`{hint}"));

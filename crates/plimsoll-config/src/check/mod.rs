@@ -6,6 +6,7 @@
 mod context;
 mod limiters;
 mod stores;
+mod uses;
 mod warnings;
 
 use std::collections::{HashMap, HashSet};
@@ -89,7 +90,7 @@ impl<'a> Checker<'a> {
     /// Limiters, providers and lists are called by name in the same places.
     fn names(&self) {
         let Context { file, places, .. } = self.context;
-        let limiters = file.limiters.iter().map(|(name, _)| ("limiters", name));
+        let limiters = file.all().map(|(section, name, _)| (section, name));
         let providers = file.providers.iter().map(|(name, _)| ("providers", name));
         let lists = file.middleware.iter().map(|(name, _)| ("middleware", name));
         let mut seen = HashMap::new();
@@ -198,7 +199,7 @@ impl<'a> Checker<'a> {
         if self.context.broken.has(&name.0) || self.context.is_full() {
             return;
         }
-        let limiters = file.limiters.iter().map(|(name, _)| name);
+        let limiters = file.all().map(|(_, name, _)| name);
         let providers = file.providers.iter().map(|(name, _)| name);
         let lists = file.middleware.iter().map(|(name, _)| name);
         let others: Vec<&str> = providers.chain(lists).collect();

@@ -71,7 +71,7 @@ pub(super) fn wrong(config: &Config, definition: &Definition, message: String) -
     let problem = Problem::new(definition.place, message);
     let problem = problem
         .under_key(&label(&definition.id))
-        .under_key("limiters");
+        .under_key(definition.section);
     ConfigError::problem(&config.file, problem)
 }
 

@@ -328,7 +328,7 @@ impl Limits {
                 let problem = Problem::new(first.place, message);
                 ConfigError::problem(
                     &config.file,
-                    problem.under_key(&first.id).under_key("limiters"),
+                    problem.under_key(&first.id).under_key(first.section),
                 )
             })?;
             *sampling = Some(thread);

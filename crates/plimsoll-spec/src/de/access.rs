@@ -147,15 +147,18 @@ impl<'t> SeqAccess<'t> for Items<'t, '_> {
 pub(super) struct Halves<'t, 'a> {
     node: &'t Node,
     aside: &'a Aside<'t>,
+    /// Fields that were read already, if the struct is itself a part of another.
+    read: Vec<&'static str>,
     known: Rc<Cell<&'static [&'static str]>>,
     first: bool,
 }
 
 impl<'t, 'a> Halves<'t, 'a> {
-    pub(super) fn of(node: &'t Node, aside: &'a Aside<'t>) -> Self {
+    pub(super) fn of(node: &'t Node, read: Vec<&'static str>, aside: &'a Aside<'t>) -> Self {
         Self {
             node,
             aside,
+            read,
             known: Rc::default(),
             first: true,
         }
@@ -172,7 +175,8 @@ impl<'t> SeqAccess<'t> for Halves<'t, '_> {
         let part = if std::mem::replace(&mut self.first, false) {
             Part::Known(Rc::clone(&self.known))
         } else {
-            Part::Rest(self.known.get().to_vec(), String::new())
+            let read = [&self.read, self.known.get()].concat();
+            Part::Rest(read, String::new())
         };
         let tree = Tree {
             part,

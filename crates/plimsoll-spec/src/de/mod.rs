@@ -6,7 +6,8 @@
 //!
 //! - an enum called by a field, [`TAGS`], is read from a map by the word in that field, and its variants from the rest;
 //! - a struct called [`SPLIT`] has two parts that are read from the same map: the fields of the first, then the rest;
-//! - an enum called [`EITHER`] has a variant for a word, and one for a list or a map.
+//! - an enum called [`EITHER`] has a variant for a word, and one for a list or a map;
+//! - a type whose name begins with [`TEXT`] is spelled as one text; what follows is read in the place of a wrong one.
 //!
 //! Single values are read by the functions of [`scalar`](crate::scalar), so units and ranges are the same in all files.
 
@@ -44,6 +45,8 @@ const TAGS: [(&str, (&str, &str)); 2] = [
 const SPLIT: &str = "split";
 /// A struct that says where a secret is: what stands there in its place is not shown.
 const SECRET: &str = "Secret";
+/// How the name of a type begins that is spelled as one text, before a text that is right.
+const TEXT: &str = "text:";
 /// An enum of a word, or something larger.
 const EITHER: &str = "either";
 
@@ -260,6 +263,13 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error<'de>> {
+        if let Some(harmless) = name.strip_prefix(TEXT) {
+            if self.made_up {
+                return visitor.visit_str(harmless);
+            }
+            let read: Result<_, Error<'de>> = visitor.visit_string(text(self.node)?);
+            return read.map_err(|error| error.at(self.node));
+        }
         match scalar::reader(name) {
             Some(read) => {
                 let node = (!self.made_up).then_some(self.node);
@@ -301,8 +311,12 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
             return Err(Problem::new(self.node.place, message).into());
         }
         if name == SPLIT && !self.made_up {
+            let read = match self.part {
+                Part::Rest(read, _) => read,
+                _ => Vec::new(),
+            };
             return visitor
-                .visit_seq(Halves::of(self.node, self.aside))
+                .visit_seq(Halves::of(self.node, read, self.aside))
                 .map_err(|error| error.at(self.node));
         }
         self.fields(what, fields, false, visitor)

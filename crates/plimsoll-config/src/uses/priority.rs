@@ -1,0 +1,54 @@
+//! How much a request matters.
+
+use std::fmt;
+
+use plimsoll::Priority;
+use plimsoll_spec::scalar::nearest;
+
+use super::key::field_name;
+use super::text::{Spelled, spelled_as_text};
+
+/// How much a request matters.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum PrioritySpec {
+    /// All requests the same: `critical`, `normal` or `non-critical`.
+    Constant(Priority),
+    /// `header:NAME`: as a header field says. Its name is in lower case.
+    Header(String),
+}
+
+impl fmt::Display for PrioritySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(priority) => f.write_str(priority.as_str()),
+            Self::Header(name) => write!(f, "header:{name}"),
+        }
+    }
+}
+
+impl Spelled for PrioritySpec {
+    const HARMLESS: &'static str = "text:normal";
+    const WANTED: &'static str = "a priority: critical, normal, non-critical or header:NAME";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(name) = text.strip_prefix("header:") {
+            return field_name(name).map(Self::Header);
+        }
+        let found = Priority::ALL.iter().find(|it| it.as_str() == text);
+        let known = Priority::ALL.map(Priority::as_str);
+        let hint = || match nearest(text, known.iter().copied()) {
+            hint if hint.contains("did you mean") => hint,
+            _ => String::new(),
+        };
+        found.copied().map(Self::Constant).ok_or_else(hint)
+    }
+}
+
+spelled_as_text! {
+    PrioritySpec => {
+        "description": "How much a request matters: critical, normal, non-critical, or what a header field says (header:NAME).",
+        "type": "string",
+        "anyOf": [{ "enum": ["critical", "normal", "non-critical"] }, { "pattern": "^header:.+$" }]
+    }
+}

@@ -1,0 +1,106 @@
+//! Values that are one text in a file and have a meaning of their own.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use plimsoll_spec::quote;
+use plimsoll_spec::scalar::amount;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A value that is spelled as one text.
+pub(crate) trait Spelled: Sized {
+    /// `text:` and any text that is right: what is read in the place of one that is wrong, so that others can be told of.
+    const HARMLESS: &'static str;
+    /// What is expected.
+    const WANTED: &'static str;
+
+    /// The value; the error is what could have been meant, as a hint after the message.
+    fn parse(text: &str) -> Result<Self, String>;
+}
+
+/// Reads a text that means a `T`.
+pub(crate) fn spelled<'de, T: Spelled, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    struct Text<T>(PhantomData<T>);
+
+    impl<T: Spelled> Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(T::WANTED)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            T::parse(text).map_err(|hint| {
+                let (wanted, found) = (T::WANTED, quote(text));
+                E::custom(format_args!("expected {wanted}, found {found}{hint}"))
+            })
+        }
+    }
+
+    deserializer.deserialize_newtype_struct(T::HARMLESS, Text(PhantomData))
+}
+
+/// `Deserialize`, `Serialize` by `Display`, and a schema for types that are spelled.
+macro_rules! spelled_as_text {
+    ($($type:ty => { $($schema:tt)+ })+) => {$(
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::uses::spelled(deserializer)
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ $($schema)+ })
+            }
+        }
+    )+};
+}
+pub(super) use spelled_as_text;
+
+/// A whole number that may be written `100k`, `2M` or `1G`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Amount(pub(crate) u64);
+
+impl Spelled for Amount {
+    const HARMLESS: &'static str = "text:1";
+    const WANTED: &'static str = "a whole number such as 100, 100k or 2M";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        amount(text).map(Self).ok_or_else(String::new)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        spelled(deserializer)
+    }
+}
+
+impl JsonSchema for Amount {
+    fn schema_name() -> Cow<'static, str> {
+        "Amount".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A whole number; 100k, 2M and 1G are thousands, millions and milliards.",
+            "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": "^[0-9]+[kMG]?$" }]
+        })
+    }
+}

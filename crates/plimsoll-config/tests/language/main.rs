@@ -1,0 +1,11 @@
+//! The language of files: what is right, what is wrong, what is said of it, and what it comes to.
+
+mod all_mistakes;
+mod bad_files;
+mod durations;
+mod fuzz;
+mod good_files;
+mod hostile_files;
+mod schema;
+mod uses;
+mod warnings;
