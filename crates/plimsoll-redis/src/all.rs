@@ -2,10 +2,7 @@ use std::sync::Arc;
 
 use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 
-use crate::answer::{Answer, Verdict};
-use crate::lease::Lease;
-use crate::limiter::fence;
-use crate::script::Script;
+use crate::many::{Subject, Subjects};
 use crate::{Decision, RedisLimiter, RedisPermit, Store, StoreError};
 
 /// Several limiters that must all grant, in one decision: all or none. Made by [`Store::all`].
@@ -13,19 +10,11 @@ use crate::{Decision, RedisLimiter, RedisPermit, Store, StoreError};
 /// They are asked in order, in one script. A refusal names the first that refuses, charges none of the others, and says
 /// when all would grant.
 ///
-/// All are asked about the *same key*: the keys of one subject lie together, also in a cluster, and there is no
-/// decision at once on keys that do not. Limits on different subjects, such as a customer and everybody, are decided
-/// one after the other.
+/// All are asked about the *same key* at the same cost, and the keys of one subject lie together, also in a cluster.
+/// [`Store::decide_all`] decides about limits of different subjects, such as a customer and everybody.
 #[derive(Clone, Debug)]
 pub struct RedisAll {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    store: Store,
-    members: Vec<RedisLimiter>,
-    script: Script,
+    members: Arc<[RedisLimiter]>,
 }
 
 impl Store {
@@ -38,17 +27,17 @@ impl Store {
         &self,
         limiters: impl IntoIterator<Item = RedisLimiter>,
     ) -> Result<RedisAll, InvalidLimit> {
-        RedisAll::new(self.clone(), limiters.into_iter().collect())
+        RedisAll::new(self, limiters.into_iter().collect())
     }
 }
 
 impl RedisAll {
-    fn new(store: Store, members: Vec<RedisLimiter>) -> Result<Self, InvalidLimit> {
+    fn new(store: &Store, members: Vec<RedisLimiter>) -> Result<Self, InvalidLimit> {
         if members.is_empty() {
             return Err(InvalidLimit::new("of", "empty", "at least 1 limiter"));
         }
         for (index, member) in members.iter().enumerate() {
-            if !member.store().is(&store) {
+            if !member.store().is(store) {
                 let rule = "a limiter of the same store";
                 return Err(InvalidLimit::new("of", member.name(), rule));
             }
@@ -57,13 +46,8 @@ impl RedisAll {
                 return Err(InvalidLimit::new("of", member.name(), "each limiter once"));
             }
         }
-        let inner = Inner {
-            script: Script::deciding(members.iter().map(RedisLimiter::kind)),
-            store,
-            members,
-        };
         Ok(Self {
-            inner: Arc::new(inner),
+            members: members.into(),
         })
     }
 
@@ -73,21 +57,16 @@ impl RedisAll {
     ///
     /// If the store cannot decide.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<Decision, StoreError> {
-        let key = key.as_ref();
-        let asked = |member: &RedisLimiter| member.ask_lease(&member.key(key), cost);
-        let (ids, leases): (_, Vec<_>) = self.members().iter().map(asked).unzip();
-        let leases = leases.into_iter().flatten();
-        Ok(match self.ask("take", key, cost, ids).await? {
-            Ok((standing, taken)) => {
-                let granted = |lease: Lease| lease.granted(fence(taken));
-                let leases = leases.map(granted).collect();
-                Decision::Granted(RedisPermit::new(cost, standing, leases))
-            }
-            Err(denied) => {
-                leases.for_each(Lease::abandon);
-                Decision::Denied(denied)
-            }
-        })
+        let mut subjects = self.subjects(key.as_ref(), cost);
+        subjects.decide(|_, _| None).await?;
+        if let Some(denied) = refusal(&subjects) {
+            return Ok(Decision::Denied(denied));
+        }
+        let standing = least(&subjects);
+        let subjects = subjects.into_each().into_iter();
+        let leases = subjects.filter_map(|mut subject| subject.take_lease());
+        let permit = RedisPermit::new(cost, standing, leases.collect());
+        Ok(Decision::Granted(permit))
     }
 
     /// What [`decide`](Self::decide) would answer. Takes nothing.
@@ -100,44 +79,40 @@ impl RedisAll {
         key: impl AsRef<[u8]>,
         cost: u32,
     ) -> Result<Result<Standing, Denied>, StoreError> {
-        let ids = vec![String::new(); self.members().len()];
-        let answer = self.ask("peek", key.as_ref(), cost, ids).await?;
-        Ok(answer.map(|(standing, _)| standing))
+        let mut subjects = self.subjects(key.as_ref(), cost);
+        subjects.peek().await?;
+        Ok(refusal(&subjects).map_or_else(|| Ok(least(&subjects)), Err))
     }
 
     /// The limiters, in the order in which they are asked.
     #[must_use]
     pub fn members(&self) -> &[RedisLimiter] {
-        &self.inner.members
+        &self.members
     }
 
-    async fn ask(
-        &self,
-        what: &str,
-        subject: &[u8],
-        cost: u32,
-        ids: Vec<String>,
-    ) -> Result<Result<(Standing, Moment), Denied>, StoreError> {
-        let inner = &*self.inner;
-        let keys: Vec<_> = inner.members.iter().map(|each| each.key(subject)).collect();
-        let mut arguments = vec![what.to_owned(), inner.store.now(), cost.to_string()];
-        for (member, id) in inner.members.iter().zip(ids) {
-            arguments.extend(member.words(id));
-        }
-        let answer = inner.store.run(&inner.script, &keys, &arguments).await?;
-        let mut answer = Answer::new(answer)?;
-        let limits: Vec<_> = inner.members.iter().map(RedisLimiter::limit).collect();
-        Ok(match answer.verdict(&limits)? {
-            Verdict::Granted(standings) => {
-                let least = standings
-                    .into_iter()
-                    .min_by_key(|standing| standing.remaining);
-                Ok((least.unwrap_or_default(), answer.moment()?))
-            }
-            Verdict::Refused(refused) => {
-                let member = &inner.members[refused.index];
-                Err(refused.denied(member.limit(), member.name()))
-            }
-        })
+    fn subjects(&self, key: &[u8], cost: u32) -> Subjects {
+        let members = self.members.iter();
+        Subjects::new(members.map(|member| (member, key, cost, false))).0
     }
+}
+
+/// What is left of the limit of which least is.
+fn least(subjects: &Subjects) -> Standing {
+    let told = subjects.each().iter().filter_map(Subject::told);
+    let least = told.min_by_key(|standing| standing.remaining);
+    least.unwrap_or_default()
+}
+
+/// The refusal of the first that refuses, until the time at which all would grant.
+fn refusal(subjects: &Subjects) -> Option<Denied> {
+    let answers = subjects.each().iter().map(Subject::answer);
+    let mut refusals = answers.filter_map(|answer| answer.denied);
+    let first = refusals.next()?;
+    let longest = refusals.fold(first.retry_after(), |longest, denied| {
+        Some(longest?.max(denied.retry_after()?))
+    });
+    Some(first.with_ready_at(
+        Moment::ORIGIN,
+        longest.map(|span| Moment::ORIGIN.plus(span)),
+    ))
 }

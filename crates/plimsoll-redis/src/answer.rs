@@ -13,23 +13,17 @@ pub(crate) struct Answer {
     parts: std::vec::IntoIter<Value>,
 }
 
-/// What a decision came to.
-pub(crate) enum Verdict {
-    /// The standing of each limit.
-    Granted(Vec<Standing>),
-    Refused(Refused),
-}
-
-/// What a demand of a batch came to.
+/// What one limit answers.
+#[derive(Clone, Debug)]
 pub(crate) enum Decided {
     /// What is left, and when it was taken, by the clock of the store.
     Granted(Standing, Moment),
     Refused(Refused),
 }
 
-/// A refusal, by one of several limits.
+/// A refusal.
+#[derive(Clone, Debug)]
 pub(crate) struct Refused {
-    pub(crate) index: usize,
     reason: Reason,
     ready: Option<Duration>,
     left: u32,
@@ -82,21 +76,12 @@ impl Answer {
         self.parts.next().unwrap_or(Value::Nil)
     }
 
-    /// A decision on limits, of each of which this is the most that can be granted.
-    pub(crate) fn verdict(&mut self, limits: &[u32]) -> Result<Verdict, StoreError> {
-        if self.number::<u8>()? == 1 {
-            let standings = limits.iter().map(|limit| self.standing(*limit));
-            return Ok(Verdict::Granted(standings.collect::<Result<_, _>>()?));
-        }
-        Ok(Verdict::Refused(self.refused(limits.len())?))
-    }
-
-    /// The next decision of a batch on one limit. A grant that was taken at the same moment as the one before, which was
-    /// at `last`, does not repeat it.
+    /// The next decision on one limit. A grant that was taken at the same moment as the one before, which was at `last`,
+    /// need not repeat it.
     pub(crate) fn decided(&mut self, limit: u32, last: Moment) -> Result<Decided, StoreError> {
         let verdict = self.part();
         match verdict {
-            Value::Int(0) => Ok(Decided::Refused(self.refused(1)?)),
+            Value::Int(0) => Ok(Decided::Refused(self.refused()?)),
             Value::Int(1) => {
                 let standing = self.standing(limit)?;
                 let part = self.part();
@@ -127,13 +112,11 @@ impl Answer {
             // Longer than anybody lives.
             return Ok(Ok(self.span()?.unwrap_or(Duration::MAX)));
         }
-        self.refused(1).map(Err)
+        self.refused().map(Err)
     }
 
-    fn refused(&mut self, limits: usize) -> Result<Refused, StoreError> {
-        let number: usize = self.number()?;
+    fn refused(&mut self) -> Result<Refused, StoreError> {
         Ok(Refused {
-            index: number.saturating_sub(1).min(limits.saturating_sub(1)),
             reason: self.reason()?,
             ready: self.span()?,
             left: self.number()?,

@@ -2,7 +2,7 @@
 
 use plimsoll::{Denied, Moment, Standing};
 
-use crate::answer::Verdict;
+use crate::answer::Decided;
 use crate::rule::moment;
 use crate::{RedisLimiter, StoreError};
 
@@ -58,13 +58,14 @@ impl RedisLimiter {
     ) -> Result<Result<Borrowed, Denied>, StoreError> {
         let key = self.key(key);
         let mut answer = self.ask("borrow", key, least, most.to_string()).await?;
-        Ok(match answer.verdict(&[self.limit()])? {
-            Verdict::Granted(standings) => Ok(Borrowed {
-                standing: standings.first().copied().unwrap_or_default(),
-                taken: answer.moment()?,
+        let limit = self.limit();
+        Ok(match answer.decided(limit, Moment::ORIGIN)? {
+            Decided::Granted(standing, taken) => Ok(Borrowed {
+                standing,
+                taken,
                 amount: answer.number()?,
             }),
-            Verdict::Refused(refused) => Err(refused.denied(self.limit(), self.name())),
+            Decided::Refused(refused) => Err(refused.denied(limit, self.name())),
         })
     }
 }

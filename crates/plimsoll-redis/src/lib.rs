@@ -95,6 +95,7 @@ mod limiter;
 mod link;
 #[cfg(feature = "tracing")]
 mod log;
+mod many;
 mod nodes;
 mod outage;
 mod rule;
@@ -102,6 +103,7 @@ mod script;
 mod state;
 mod store;
 mod terms;
+mod undo;
 
 pub use all::RedisAll;
 pub use borrow::Borrow;
@@ -113,6 +115,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use fleet::{Fleet, FleetBuilder, FleetKey, FleetTotals};
 pub use health::{StoreEvent, StoreEvents, StoreFailure, StoreStats};
 pub use limiter::RedisLimiter;
+pub use many::{StoreAnswer, StoreAnswers, StoreAsk, StoreDecision, StorePermits};
 pub use outage::Outage;
 pub use rule::RedisRule;
 pub use state::Seen;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 
-use crate::answer::{Answer, Decided, Refused, Verdict};
+use crate::answer::{Answer, Decided, Refused};
 use crate::batch::Demand;
 use crate::key;
-use crate::lease::{Lease, Leases};
+use crate::lease::Leases;
 use crate::rule::{Kind, number};
 use crate::script::Script;
 use crate::store::Store;
@@ -86,7 +86,7 @@ impl RedisLimiter {
         let inner = Inner {
             name: name.to_owned(),
             kind: terms.rule.kind(),
-            script: Script::deciding([terms.rule.kind()]),
+            script: Script::asking(terms.rule.kind()),
             origin,
             terms: RwLock::new(Arc::new(terms)),
             leases: Mutex::new(leases),
@@ -182,9 +182,10 @@ impl RedisLimiter {
     ) -> Result<Result<Standing, Denied>, StoreError> {
         let key = self.key(key.as_ref());
         let mut answer = self.ask("peek", key, cost, String::new()).await?;
-        Ok(match answer.verdict(&[self.limit()])? {
-            Verdict::Granted(standings) => Ok(standings.first().copied().unwrap_or_default()),
-            Verdict::Refused(refused) => Err(refused.denied(self.limit(), &self.inner.name)),
+        let limit = self.limit();
+        Ok(match answer.decided(limit, Moment::ORIGIN)? {
+            Decided::Granted(standing, _) => Ok(standing),
+            Decided::Refused(refused) => Err(refused.denied(limit, &self.inner.name)),
         })
     }
 
@@ -293,18 +294,9 @@ impl RedisLimiter {
         self.inner.kind
     }
 
-    fn terms(&self) -> Arc<Terms> {
+    pub(crate) fn terms(&self) -> Arc<Terms> {
         let terms = &self.inner.terms;
         Arc::clone(&terms.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// A lease that is asked for, with its id, if it has leases.
-    pub(crate) fn ask_lease(&self, key: &[u8], cost: u32) -> (String, Option<Lease>) {
-        let terms = self.terms();
-        let id = terms.new_id();
-        let leases = terms.leases.as_ref().filter(|_| cost > 0);
-        let lease = leases.map(|leases| leases.ask(key.to_vec(), &id, cost));
-        (id, lease)
     }
 
     pub(crate) fn key(&self, subject: &[u8]) -> Vec<u8> {
@@ -316,13 +308,6 @@ impl RedisLimiter {
             self.inner.name.as_bytes(),
             self.inner.kind,
         )
-    }
-
-    /// Its arguments for the script.
-    pub(crate) fn words(&self, id: String) -> Vec<String> {
-        let mut words = self.terms().words.clone();
-        words.extend(self.holds_leases().then_some(id));
-        words
     }
 
     pub(crate) async fn ask(

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use plimsoll::{
     Bandwidths, Concurrency, FixedWindow, InvalidLimit, Moment, Quota, Rule, SlidingCounter,
-    SlidingLog, SlidingWindow, TokenBucket,
+    SlidingLog, SlidingWindow, Standing, TokenBucket,
 };
 
 /// A limit as Redis keeps it.
@@ -48,6 +48,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 6;
+
     /// The letter for it in scripts and keys.
     pub(crate) const fn letter(self) -> u8 {
         match self {
@@ -95,6 +98,24 @@ impl RedisRule {
             Shape::SlidingLog(log) => log.limit(),
             Shape::Concurrency { limit, .. } => *limit,
         }
+    }
+
+    /// What it promises, whatever its state.
+    pub(crate) fn promise(&self) -> Standing {
+        let window = match &self.shape {
+            Shape::FixedWindow { quota, .. }
+            | Shape::SlidingWindow { quota, .. }
+            | Shape::SlidingCounter(quota) => Some(quota.period()),
+            Shape::Buckets(buckets) => {
+                let windows = buckets.iter().map(|bucket| bucket.window(Moment::ORIGIN));
+                windows.max().flatten()
+            }
+            Shape::SlidingLog(log) => Some(log.quota().period()),
+            Shape::Concurrency { .. } => None,
+        };
+        Standing::of_limit(u64::from(self.limit()))
+            .window(window)
+            .returns(window.is_none())
     }
 
     /// The length of its leases, if it has any.

@@ -1,7 +1,7 @@
 //! The scripts, put together of the files in `lua/`.
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use crate::RedisRule;
 use crate::rule::Kind;
@@ -18,6 +18,7 @@ const TIME: &str = include_str!("lua/time.lua");
 const TERMS: &str = include_str!("lua/terms.lua");
 const DECIDE: &str = include_str!("lua/decide.lua");
 const ASKED: &str = include_str!("lua/asked.lua");
+const MANY: &str = include_str!("lua/many.lua");
 const LIST: &str = include_str!("lua/list.lua");
 const BATCH: &str = include_str!("lua/batch.lua");
 const QUICK: &str = include_str!("lua/quick/quick.lua");
@@ -67,9 +68,17 @@ impl Script {
         Self::of(&[LIST, &quick.concat(), &deciding([kind]), BATCH])
     }
 
-    /// The script for everything else that limits of these kinds are asked.
-    pub(crate) fn deciding(kinds: impl IntoIterator<Item = Kind>) -> Self {
-        Self::of(&[&deciding(kinds), ASKED])
+    /// The script for everything else that one limit is asked.
+    pub(crate) fn asking(kind: Kind) -> Self {
+        Self::of(&[&deciding([kind]), ASKED])
+    }
+
+    /// The script that decides about several limits of these kinds at once. There is one for each set of kinds.
+    pub(crate) fn many(kinds: impl Iterator<Item = Kind> + Clone) -> &'static Self {
+        static SCRIPTS: [OnceLock<Script>; 1 << Kind::COUNT] =
+            [const { OnceLock::new() }; 1 << Kind::COUNT];
+        let set = kinds.clone().fold(0, |set, kind| set | 1 << kind as usize);
+        SCRIPTS[set].get_or_init(|| Self::of(&[&deciding(kinds), MANY]))
     }
 
     pub(crate) fn text(&self) -> &str {

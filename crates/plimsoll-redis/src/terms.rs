@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use plimsoll::{InvalidLimit, Moment};
+use plimsoll::{InvalidLimit, Moment, Standing};
 
 use crate::RedisRule;
 use crate::batch::Batcher;
@@ -10,6 +10,7 @@ use crate::store::Store;
 /// What changes with the rule.
 pub(crate) struct Terms {
     pub(crate) rule: RedisRule,
+    pub(crate) promise: Standing,
     /// The rule as arguments for scripts.
     pub(crate) words: Vec<String>,
     pub(crate) batcher: Arc<Batcher>,
@@ -37,6 +38,7 @@ impl Terms {
         let words = rule.words(origin);
         Ok(Self {
             batcher: Batcher::new(store.clone(), &rule, words.clone()),
+            promise: rule.promise(),
             words,
             leases,
             rule,

@@ -6,13 +6,13 @@ use plimsoll::{
 };
 
 use super::FleetBuilder;
-use super::decide::UndoOnDrop;
 use super::source::{FleetSource, Hold, Origin};
 use super::wait::Waiting;
 use crate::background::Background;
 use crate::borrow::{Known, Lender, Tag, Taken};
-use crate::outage::{Fallback, in_memory};
-use crate::{RedisLimiter, StoreError};
+use crate::outage::Fallback;
+use crate::undo::UndoOnDrop;
+use crate::{Decision, RedisLimiter, StoreError};
 
 /// What a [`Fleet`](super::Fleet) did in this process so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -63,7 +63,7 @@ impl Inner {
             .with_limiter(name);
         Ok(Self {
             fallback: settings.outage.prepare(&rule, name, &clock)?,
-            promise: in_memory(&rule, 1.0, name, &clock, 1)?.promise(),
+            promise: rule.promise(),
             lender: match settings.borrow {
                 Some(borrow) => Some(Arc::new(borrow.lender(&limiter)?)),
                 None => None,
@@ -190,7 +190,7 @@ impl Inner {
                 Taken::AskStore => {}
             }
         }
-        let decision = UndoOnDrop::new(&self.limiter, key, demand.cost).await?;
+        let decision = self.ask_store(key, demand.cost).await?;
         let answer = decision.into_result();
         if let (Some(lender), Err(denied)) = (&self.lender, &answer) {
             lender.learn(key, asked, demand.cost, denied);
@@ -204,6 +204,22 @@ impl Inner {
             };
             self.permit(key, demand, standing, origin)
         }))
+    }
+
+    /// Asks the store, and sees to it that a caller who does not wait for the answer is not charged.
+    async fn ask_store(&self, key: &Arc<[u8]>, cost: u32) -> Result<Decision, StoreError> {
+        let (asked, subject) = (self.limiter.clone(), Arc::clone(key));
+        let (limiter, key) = (self.limiter.clone(), Arc::clone(key));
+        let question = async move { asked.decide(subject, cost).await };
+        let undo = move |answer| async move {
+            // What is held by a lease goes back by itself.
+            if let Ok(Decision::Granted(permit)) = answer {
+                let given_back = limiter.put_back(&key, permit.cost(), permit.taken());
+                // Nobody is left to tell.
+                let _ = given_back.await;
+            }
+        };
+        UndoOnDrop::new(question, undo).await
     }
 
     fn permit(

@@ -1,7 +1,6 @@
 //! Limits in Redis behind the traits of limits in memory.
 
 mod builder;
-mod decide;
 mod inner;
 mod key;
 mod per_key;

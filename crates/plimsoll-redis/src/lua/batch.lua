@@ -14,13 +14,12 @@ if asked == 'batch' then
   local rule = kind.rule()
   local function decide_list(key)
     local limit = { key = key, kind = kind, rule = rule, state = kind.load(rule, key) }
-    limits[1] = limit
     for _ = 1, number() do
       local count = number()
-      amount = number()
+      limit.cost = number()
       for _ = 1, count do
         if rule.id then rule.id = word() end
-        for _, part in ipairs(decide(true)) do
+        for _, part in ipairs(decide(limit, true)) do
           size = size + 1
           out[size] = part
         end

@@ -105,6 +105,16 @@ end
 function kinds.k.add(rule, state, amount)
 end
 
+-- Gives back the lease of this id, unless it has run out: then it is gone already.
+function kinds.k.undo(rule, state, cost)
+  local member = rule.id .. ':' .. string.format('%.0f', cost)
+  local ends = tonumber(redis.call('ZSCORE', state.key, member) or 0)
+  if ends > now.s * 1000000 + math.floor(now.n / 1000) then
+    redis.call('ZREM', state.key, member)
+    state.used, state.freed = state.used - cost, state.freed + cost
+  end
+end
+
 function kinds.k.full(rule, state)
   if state.used == 0 then return 0 end
   return false

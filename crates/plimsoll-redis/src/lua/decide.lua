@@ -1,39 +1,43 @@
--- Decides: one call for one or several limits, all or none, or for a list of demands on one limit.
+-- Decides about one limit: one call for one demand, or for lists of demands.
 --
--- KEYS: one for each limit, all with the same hash tag; for `batch` one for each list, all of one limit.
--- ARGV: what is asked, the time or nothing (see time.lua), the amount; then for each limit the letter of its kind and
--- its own arguments; last, for `book` the longest wait, or nothing, for `borrow` the most, for `undo` the moment. For
--- `batch` see list.lua.
+-- KEYS: the key of the limit; for `batch` one for each list, all of one limit.
+-- ARGV: what is asked, the time or nothing (see time.lua), the cost; then the letter of the kind and the arguments of the
+-- limit; last, for `book` the longest wait, or nothing, for `borrow` the most, for `undo` the moment. For `batch` see
+-- list.lua; for several limits at once see many.lua.
 --
 -- | asked  | does                                            | answers                                       |
 -- |--------|-------------------------------------------------|-----------------------------------------------|
--- | take   | takes the amount from all, or from none         | 1, and of each what is left, when there is    |
--- |        |                                                 | more and when it is full                      |
--- |        |                                                 | 0, the number of the limit that refused, why, |
--- |        |                                                 | when all would grant, what is left, when full |
--- | batch  | takes for each demand of the lists, in order    | what take would answer to each                |
--- | peek   | nothing                                         | what take would answer                        |
--- | up_to  | takes as much as there is, at most the amount   | what was taken, what is left, when it is full |
+-- | peek   | nothing                                         | 1, what is left, when there is more, when it  |
+-- |        |                                                 | is full, and the moment                       |
+-- |        |                                                 | 0, why it refuses, when it would grant, what  |
+-- |        |                                                 | is left, when it is full                      |
+-- | batch  | takes for each demand of the lists, in order    | the same for each, after it                   |
+-- | up_to  | takes as much as there is, at most the cost     | what was taken, what is left, when it is full |
 -- |        |                                                 | and the moment                                |
--- | borrow | takes half of what is left, at least the amount | what take would answer; last, what was taken  |
+-- | borrow | takes half of what is left, at least the cost   | the same, after it; last, what was taken      |
 -- |        | and at most the most                            |                                               |
--- | charge | takes the amount after the fact: buckets owe    | nothing                                       |
--- |        | it, others are used up                          |                                               |
--- | undo   | gives back the amount, as far as it still       | nothing                                       |
--- |        | counts, that was taken at the moment            |                                               |
--- | book   | takes the amount of a bucket ahead of time      | 1, when it may be used; or as take            |
+-- | charge | takes the cost after the fact: buckets owe it,  | nothing                                       |
+-- |        | others are used up                              |                                               |
+-- | undo   | gives back the cost, as far as it still counts, | nothing                                       |
+-- |        | that was taken at the moment                    |                                               |
+-- | book   | takes the cost from a bucket ahead of time      | 1, when it may be used; or 0 and so on        |
 -- | add    | makes so much more available                    | nothing                                       |
 -- | begin  | writes down a limit that nobody has used        | nothing                                       |
 -- | look   | nothing                                         | what is left, what is in use, when it is full |
 --
 -- When is a span in nanoseconds, a number below 2^53 and text above, and empty if nobody knows. A refusal writes
 -- nothing, unless refusals count, a lease has run out, the bucket is new and not full, or the clock has stepped far back.
--- A grant ends with the moment at which it was recorded, by which it can be undone. Where a state was started anew because
+-- The moment of a grant is that at which it was recorded, by which it can be undone. Where a state was started anew because
 -- it was written by a clock that is far ahead, the answer ends with `stepped`.
 
-local asked, amount = ARGV[1], number_of(ARGV[3])
+local asked = ARGV[1]
 
-local limits = {}
+-- The limit of this kind at a key; its arguments come next.
+local function limit_at(key, cost)
+  local kind = kinds[word()]
+  local rule = kind.rule()
+  return { key = key, cost = cost, kind = kind, rule = rule, state = kind.load(rule, key) }
+end
 
 -- What is done to a state is done to the entries of other terms beside it.
 local function change(limit, what, ...)
@@ -60,70 +64,59 @@ end
 
 -- Why a limit refuses, or nil, and the span after which it would grant, or false.
 local function refusal(limit)
-  if amount > limit.rule.limit then return 'too_large', false end
+  if limit.cost > limit.rule.limit then return 'too_large', false end
   -- Nothing fits where one would.
-  local span, reason = limit.kind.wait(limit.rule, limit.state, math.max(1, amount))
+  local span, reason = limit.kind.wait(limit.rule, limit.state, math.max(1, limit.cost))
   if span == nil then return nil end
   return reason or 'exhausted', span
 end
 
--- The same, with the refusal itself counted where it counts.
-local function charged(limit, reason, span)
+-- The span of a refusal that is itself counted where refusals count.
+local function noted(limit, reason, span)
   if reason ~= 'too_large' and limit.kind.refused then
-    return limit.kind.refused(limit.rule, limit.state, amount, span)
+    return limit.kind.refused(limit.rule, limit.state, limit.cost, span)
   end
   return span
 end
 
--- The moment of a grant: that of a lease, which is its number, or else that of the first limit.
-local function recorded()
-  local moment = limits[1].state.recorded or now
-  for _, limit in ipairs(limits) do
-    local state = limit.state
-    if state.fence and since(state.recorded, moment) ~= 0 then moment = state.recorded end
+-- Takes after the fact, and says how much.
+local function charge(limit)
+  local part = limit.cost
+  if not limit.kind.owes then part = math.min(part, limit.kind.available(limit.rule, limit.state)) end
+  if part > 0 then change(limit, 'take', part) end
+  return part
+end
+
+local function refused(limit, reason, span)
+  return { 0, reason, span_text(span), room(limit) }
+end
+
+local function granted(limit)
+  local left, full = room(limit)
+  local more = ''
+  if left < limit.rule.limit then
+    more = span_text(limit.kind.wait(limit.rule, limit.state, left + 1))
+  else
+    full = ''
   end
-  return moment
+  return { 1, left, more, full, text_of_moment(limit.state.recorded or now) }
 end
 
 -- Decides, and takes in memory if `takes` says so. What is to be saved is marked.
-local function decide(takes)
-  for i, limit in ipairs(limits) do
-    local reason, span = refusal(limit)
-    if reason then
-      span = charged(limit, reason, span)
-      local left, full = room(limit)
-      for j = i + 1, #limits do
-        local other_reason, other = refusal(limits[j])
-        -- A limit that was not reached has not refused, so it charges nothing.
-        if other_reason then span = span and other and most(span, other) end
-      end
-      for j = 1, i do limits[j].changed = limits[j].changed or limits[j].state.unsaved end
-      return { 0, i, reason, span_text(span), left, full }
+local function decide(limit, takes)
+  local reason, span = refusal(limit)
+  local answer
+  if reason then
+    span = noted(limit, reason, span)
+    answer = refused(limit, reason, span)
+  else
+    if takes and limit.cost > 0 then
+      change(limit, 'take', limit.cost)
+      limit.changed = true
     end
+    answer = granted(limit)
   end
-  local answer = { 1 }
-  for _, limit in ipairs(limits) do
-    if takes and amount > 0 then change(limit, 'take', amount) end
-    limit.changed = limit.changed or (takes and amount > 0) or limit.state.unsaved
-    local left, full = room(limit)
-    local more = ''
-    if left < limit.rule.limit then
-      more = span_text(limit.kind.wait(limit.rule, limit.state, left + 1))
-    else
-      full = ''
-    end
-    answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = left, more, full
-  end
-  answer[#answer + 1] = text_of_moment(recorded())
-  return answer
-end
-
--- Decides and writes: last, because a state may look at what is still there as it was.
-local function take()
-  local answer = decide(true)
-  for _, limit in ipairs(limits) do
-    if limit.changed then save(limit) end
-  end
+  limit.changed = limit.changed or limit.state.unsaved
   return answer
 end
 

@@ -17,6 +17,7 @@ mod fleet_same;
 mod fleet_waiting;
 mod leases;
 mod logs;
+mod many;
 mod names;
 mod outage;
 mod property;

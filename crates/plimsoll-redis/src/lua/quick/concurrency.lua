@@ -22,9 +22,9 @@ local function quick(key, at)
       if used + cost > limit then
         -- Leases that last longer than new ones were written before the clock stepped back. See concurrency.lua.
         if micros % 64 == 0 or (first[6] and first[6] - micros > lease / 1000 + 1000) then return nil end
-        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
-        out[size + 4], out[size + 5], out[size + 6] = '', math.max(0, limit - used), ''
-        size = size + 6
+        out[size + 1], out[size + 2] = 0, 'exhausted'
+        out[size + 3], out[size + 4], out[size + 5] = '', math.max(0, limit - used), ''
+        size = size + 5
       else
         used = used + cost
         members[count + 1], members[count + 2] = ends, argv[id] .. ':' .. text

@@ -18,9 +18,9 @@ local function quick(key, at)
     if cost == 0 or cost > limit then return nil end
     for _ = 1, argv[run] do
       if used + cost > limit then
-        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
-        out[size + 4], out[size + 5], out[size + 6] = span, limit - used, span
-        size = size + 6
+        out[size + 1], out[size + 2] = 0, 'exhausted'
+        out[size + 3], out[size + 4], out[size + 5] = span, limit - used, span
+        size = size + 5
       else
         used = used + cost
         out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, span, span, stamp

@@ -39,10 +39,10 @@ local function quick(key, at)
     if cost == 0 or cost > limit then return nil end
     for _ = 1, argv[run] do
       if cost > left then
-        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
-        out[size + 4], out[size + 5] = wait(used, cost), left
-        out[size + 6] = used > 0 and full or window - passed
-        size = size + 6
+        out[size + 1], out[size + 2] = 0, 'exhausted'
+        out[size + 3], out[size + 4] = wait(used, cost), left
+        out[size + 5] = used > 0 and full or window - passed
+        size = size + 5
       else
         used = used + cost
         left = room(used)

@@ -32,9 +32,9 @@ local function quick(key, at)
       if used + cost > limit then
         -- More must leave than the first entry, or the refusal counts.
         if used + cost - limit > first_cost + 0 or argv[8] == '1' then return nil end
-        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
-        out[size + 4], out[size + 5], out[size + 6] = leaves, limit - used, full
-        size = size + 6
+        out[size + 1], out[size + 2] = 0, 'exhausted'
+        out[size + 3], out[size + 4], out[size + 5] = leaves, limit - used, full
+        size = size + 5
       else
         used, taken, full = used + cost, taken + cost, window
         out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, leaves, full, stamp

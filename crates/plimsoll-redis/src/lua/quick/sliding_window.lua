@@ -26,9 +26,9 @@ local function quick(key, at)
       if used + cost > limit then
         -- With the oldest segment goes at least 1.
         if used + cost > limit + 1 then return nil end
-        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
-        out[size + 4], out[size + 5], out[size + 6] = more, limit - used, full
-        size = size + 6
+        out[size + 1], out[size + 2] = 0, 'exhausted'
+        out[size + 3], out[size + 4], out[size + 5] = more, limit - used, full
+        size = size + 5
       else
         used = used + cost
         out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, more, full, stamp

@@ -23,11 +23,11 @@ local function quick(key, at)
       local over = after - capacity
       if over > 0 then
         local held = capacity - missing
-        out[size + 1], out[size + 2], out[size + 3] = 0, 1, 'exhausted'
-        out[size + 4] = (over + -over % refill) / refill
-        out[size + 5] = (held - held % period) / period
-        out[size + 6] = (missing + -missing % refill) / refill
-        size = size + 6
+        out[size + 1], out[size + 2] = 0, 'exhausted'
+        out[size + 3] = (over + -over % refill) / refill
+        out[size + 4] = (held - held % period) / period
+        out[size + 5] = (missing + -missing % refill) / refill
+        size = size + 5
       else
         missing, full = after, (after + -after % refill) / refill
         local part = -over % period

@@ -1,0 +1,71 @@
+
+-- Decides about several limits in one call, each with its own key, terms and cost: all or none.
+--
+-- KEYS: one for each limit, no key twice, all in one hash slot. ARGV: what is asked, the time or nothing (see time.lua),
+-- nothing; then for each limit its cost, `s` if it is a shadow, the letter of its kind and its own arguments; for `undo` also
+-- the moment at which it was taken, or nothing if it was not.
+--
+-- | asked  | does                                              | answers                                      |
+-- |--------|---------------------------------------------------|----------------------------------------------|
+-- | take   | takes from all that grant, if no limit that is    | 1 if it took, or else 0; and for each limit  |
+-- |        | enforced refuses                                  | what `batch` answers, see decide.lua         |
+-- | peek   | nothing                                           | what take would answer, without its effect   |
+-- | charge | takes after the fact                              | what peek would answer after it              |
+-- | undo   | gives back, as far as it still counts             | what peek would answer after it              |
+--
+-- Every limit is evaluated, also when another one refuses. Of those that refuse, the first that is enforced counts the refusal
+-- where refusals count. A shadow never refuses for the others: it is taken from if it would have granted, or else counts the
+-- refusal, and both only if the decision is admitted.
+
+local takes = asked == 'take'
+
+local limits = {}
+for i, key in ipairs(KEYS) do
+  local cost, shadow = number(), word() == 's'
+  local limit = limit_at(key, cost)
+  limit.shadow, limits[i] = shadow, limit
+  local changed = asked == 'charge' and charge(limit) > 0
+  if asked == 'undo' then
+    local taken = word()
+    changed = taken ~= ''
+    if changed then change(limit, 'undo', cost, moment_of(taken)) end
+  end
+  if changed then
+    save(limit)
+    -- A state need not know what became of it when it was written.
+    limit.state = limit.kind.load(limit.rule, key)
+  end
+end
+
+local refuser
+for _, limit in ipairs(limits) do
+  limit.reason, limit.span = refusal(limit)
+  if limit.reason and not limit.shadow then refuser = refuser or limit end
+end
+
+local out = { refuser and 0 or 1 }
+for _, limit in ipairs(limits) do
+  local answer
+  if limit.reason then
+    local counts = refuser == limit or (not refuser and limit.shadow)
+    if counts then limit.span = noted(limit, limit.reason, limit.span) end
+    answer = refused(limit, limit.reason, limit.span)
+  else
+    if takes and not refuser and limit.cost > 0 then
+      change(limit, 'take', limit.cost)
+      limit.changed = true
+    end
+    answer = granted(limit)
+  end
+  limit.changed = limit.changed or limit.state.unsaved
+  for _, part in ipairs(answer) do out[#out + 1] = part end
+end
+
+-- Last, because a state may look at what is still there as it was.
+if takes then
+  for _, limit in ipairs(limits) do
+    if limit.changed then save(limit) end
+  end
+end
+if asked == 'peek' then return out end
+return told(out)

@@ -1,0 +1,188 @@
+use std::sync::Arc;
+
+use plimsoll::{Moment, Standing};
+
+use super::StoreAnswer;
+use crate::answer::Decided;
+use crate::lease::Lease;
+use crate::limiter::fence;
+use crate::rule::{Kind, moment};
+use crate::terms::Terms;
+use crate::{RedisLimiter, StoreErrorKind};
+
+/// One limit at one key, and what a decision asks of it.
+pub(crate) struct Subject {
+    limiter: RedisLimiter,
+    terms: Arc<Terms>,
+    key: Vec<u8>,
+    /// All that is asked of it. It may be more than can be asked for.
+    cost: u64,
+    shadow: bool,
+    /// The id of its lease, if it has leases.
+    id: String,
+    lease: Option<Lease>,
+    /// What the store said last.
+    answer: Option<Decided>,
+    /// Why it did not say anything.
+    failed: Option<StoreErrorKind>,
+    /// When it was taken, by the clock of the store.
+    taken: Option<Moment>,
+}
+
+/// What a script does with subjects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Take,
+    Peek,
+    Charge,
+    Undo,
+}
+
+impl Verb {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Take => "take",
+            Self::Peek => "peek",
+            Self::Charge => "charge",
+            Self::Undo => "undo",
+        }
+    }
+}
+
+impl Subject {
+    pub(super) fn new(limiter: &RedisLimiter, key: Vec<u8>, cost: u32, shadow: bool) -> Self {
+        Self {
+            limiter: limiter.clone(),
+            terms: limiter.terms(),
+            key,
+            cost: u64::from(cost),
+            shadow,
+            id: String::new(),
+            lease: None,
+            answer: None,
+            failed: None,
+            taken: None,
+        }
+    }
+
+    /// It is asked for twice: the costs add up. It is a shadow only if it always is.
+    pub(super) fn add(&mut self, cost: u32, shadow: bool) {
+        self.cost = self.cost.saturating_add(u64::from(cost));
+        self.shadow &= shadow;
+    }
+
+    pub(super) fn limiter(&self) -> &RedisLimiter {
+        &self.limiter
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.limiter.kind()
+    }
+
+    pub(super) fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// Whether more is asked for than it could ever grant.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.cost > u64::from(self.limit())
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken.is_some()
+    }
+
+    pub(super) fn limit(&self) -> u32 {
+        self.terms.rule.limit()
+    }
+
+    fn cost(&self) -> u32 {
+        u32::try_from(self.cost).unwrap_or(u32::MAX)
+    }
+
+    /// Adds its arguments for the script.
+    pub(super) fn write(&mut self, verb: Verb, arguments: &mut Vec<String>) {
+        if let (Verb::Take, Some(leases), 1..) = (verb, &self.terms.leases, self.cost) {
+            self.id = leases.new_id();
+            self.lease = Some(leases.ask(self.key.clone(), &self.id, self.cost()));
+        }
+        arguments.push(self.cost.to_string());
+        arguments.push(if self.shadow { "s" } else { "" }.to_owned());
+        arguments.extend(self.terms.words.iter().cloned());
+        if self.limiter.holds_leases() {
+            arguments.push(self.id.clone());
+        }
+        if verb == Verb::Undo {
+            arguments.push(self.taken.map_or_else(String::new, moment));
+        }
+    }
+
+    /// The store has answered; `took` says whether it took from those that grant.
+    pub(super) fn answered(&mut self, verb: Verb, took: bool, answer: Decided) {
+        if let (Verb::Take, true, Decided::Granted(_, moment), 1..) =
+            (verb, took, &answer, self.cost)
+        {
+            self.taken = Some(*moment);
+            let granted = |lease: Lease| lease.granted(fence(*moment));
+            self.lease = self.lease.take().map(granted);
+        } else if verb != Verb::Charge {
+            // It was refused, or the script has given it back.
+            self.taken = None;
+            self.lease.take().into_iter().for_each(Lease::abandon);
+        }
+        self.answer = Some(answer);
+    }
+
+    /// The store has not answered. A lease is given back in the background.
+    pub(super) fn failed(&mut self, kind: StoreErrorKind) {
+        (self.failed, self.taken, self.lease) = (Some(kind), None, None);
+    }
+
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    pub(crate) fn take_lease(&mut self) -> Option<Lease> {
+        self.lease.take()
+    }
+
+    /// What the store said is left, if it granted.
+    pub(crate) fn told(&self) -> Option<Standing> {
+        match &self.answer {
+            Some(Decided::Granted(standing, _)) => Some(*standing),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn answer(&self) -> StoreAnswer {
+        let promise = self.terms.promise;
+        let mut answer = StoreAnswer {
+            standing: promise,
+            denied: None,
+            shadow: self.shadow,
+            fence: self.lease().and_then(Lease::state).map(|it| it.fence()),
+            cause: self.failed,
+        };
+        match &self.answer {
+            Some(Decided::Granted(told, _)) => {
+                answer.standing = promise
+                    .remaining(told.remaining)
+                    .more_after(told.more_after)
+                    .reset(told.reset);
+            }
+            Some(Decided::Refused(refused)) => {
+                let denied = refused.denied(self.limit(), self.limiter.name());
+                answer.standing = promise
+                    .remaining(u64::from(denied.remaining()))
+                    .reset(denied.reset());
+                answer.denied = Some(denied);
+            }
+            None => {}
+        }
+        answer
+    }
+}

@@ -1,0 +1,68 @@
+//! Questions to a store whose callers may give up.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+
+/// Asks a store. If it is dropped before the answer is here, a task waits for the answer and undoes what was granted: a
+/// caller who gives up is not charged.
+#[must_use = "futures do nothing unless they are polled"]
+pub(crate) struct UndoOnDrop<T: Send + 'static, U: Undo<T>> {
+    question: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    undo: Option<U>,
+    begun: bool,
+}
+
+/// Undoes what an answer says was granted.
+pub(crate) trait Undo<T>: Unpin + Send + 'static {
+    fn undo(self, answer: T) -> impl Future<Output = ()> + Send;
+}
+
+impl<T, F, R> Undo<T> for F
+where
+    F: FnOnce(T) -> R + Unpin + Send + 'static,
+    R: Future<Output = ()> + Send,
+{
+    fn undo(self, answer: T) -> impl Future<Output = ()> + Send {
+        self(answer)
+    }
+}
+
+impl<T: Send + 'static, U: Undo<T>> UndoOnDrop<T, U> {
+    pub(crate) fn new(question: impl Future<Output = T> + Send + 'static, undo: U) -> Self {
+        Self {
+            question: Some(Box::pin(question)),
+            undo: Some(undo),
+            begun: false,
+        }
+    }
+}
+
+impl<T: Send + 'static, U: Undo<T>> Future for UndoOnDrop<T, U> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        self.begun = true;
+        let Some(question) = &mut self.question else {
+            return Poll::Pending;
+        };
+        let answer = question.as_mut().poll(cx);
+        if answer.is_ready() {
+            self.question = None;
+        }
+        answer
+    }
+}
+
+impl<T: Send + 'static, U: Undo<T>> Drop for UndoOnDrop<T, U> {
+    fn drop(&mut self) {
+        let question = self.question.take().filter(|_| self.begun);
+        let (Some(question), Some(undo), Ok(runtime)) =
+            (question, self.undo.take(), Handle::try_current())
+        else {
+            return;
+        };
+        runtime.spawn(async move { undo.undo(question.await).await });
+    }
+}

@@ -1,0 +1,466 @@
+//! One decision about many subjects in one script: as in memory, and with everything that memory does not say.
+
+use std::time::Duration;
+
+use crate::property::for_all;
+use crate::server::Server;
+use plimsoll::together::{Ask, Permits};
+use plimsoll::{
+    Concurrency, Demand, Denied, FixedWindow, Gate, Limiter, ManualClock, Quota, Reason,
+    SlidingCounter, SlidingLog, SlidingWindow, Standing, TokenBucket,
+};
+use plimsoll_redis::{RedisLimiter, Store, StoreAnswer, StoreAsk, StoreErrorKind, StorePermits};
+use proptest::prelude::*;
+
+/// What a refusal says of one limit.
+fn facts(denied: &Denied) -> (Reason, Option<Duration>, u32, u32, Option<Duration>) {
+    (
+        denied.reason(),
+        denied.retry_after(),
+        denied.limit(),
+        denied.remaining(),
+        denied.reset(),
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    /// Exactly as long as the last refusal said, or a nanosecond less.
+    WaitAsTold {
+        early: bool,
+    },
+    Decide {
+        asks: Vec<(usize, u32)>,
+        shadows: Vec<(usize, u32)>,
+        then: Then,
+    },
+    /// Returns what was granted longest ago.
+    Return,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Hold,
+    Undo,
+}
+
+/// One subject, here and there.
+struct Pair {
+    gate: Box<dyn Limiter>,
+    redis: RedisLimiter,
+    key: &'static str,
+    counts_refusals: bool,
+}
+
+/// Nine subjects of six kinds; the first two limits are asked about two keys each.
+fn pairs(store: &Store, time: &ManualClock) -> Vec<Pair> {
+    let quota = |units| Quota::new(units, Duration::from_millis(1100));
+    let log = SlidingLog::new(quota(7)).min_gap(Duration::from_millis(3));
+    let counting = SlidingLog::new(quota(6)).counting_refusals();
+    let mut pairs = Vec::new();
+    macro_rules! pair {
+        ($name:literal, $key:literal, $rule:expr) => {
+            let gate = Gate::builder($rule).clock(time.clock()).name($name);
+            pairs.push(Pair {
+                gate: Box::new(gate.build()),
+                redis: store.limiter($name, $rule).expect("a limit"),
+                key: $key,
+                counts_refusals: $name == "counting",
+            });
+        };
+    }
+    pair!("bucket", "user 1", TokenBucket::per_second(5).initial(2));
+    pair!("bucket", "user 2", TokenBucket::per_second(5).initial(2));
+    pair!("window", "user 1", FixedWindow::new(quota(9)));
+    pair!("window", "tenant", FixedWindow::new(quota(9)));
+    pair!("log", "tenant", log.clone());
+    pair!("counting", "tenant", counting.clone());
+    pair!("counter", "everybody", SlidingCounter::new(quota(8)));
+    pair!("segments", "everybody", SlidingWindow::new(quota(8), 4));
+    pair!("jobs", "tenant", Concurrency::new(6));
+    pairs
+}
+
+const PAIRS: usize = 9;
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let asks = |most| prop::collection::vec((0..PAIRS, 0..4_u32), 0..most);
+    let then = prop_oneof![3 => Just(Then::Hold), 1 => Just(Then::Undo)];
+    let decide = (asks(6), asks(3), then).prop_map(|(asks, shadows, then)| {
+        // In memory nothing is both.
+        let enforced = |of: usize| asks.iter().any(|(other, _)| *other == of);
+        let shadows = shadows.into_iter().filter(|(of, _)| !enforced(*of));
+        let mut once = Vec::<(usize, u32)>::new();
+        for (of, cost) in shadows {
+            if once.iter().all(|(other, _)| *other != of) {
+                once.push((of, cost));
+            }
+        }
+        Step::Decide {
+            asks,
+            shadows: once,
+            then,
+        }
+    });
+    let step = prop_oneof![
+        6 => decide,
+        1 => Just(Step::Return),
+        1 => (0..700_000_000_u64).prop_map(Step::Wait),
+        1 => any::<bool>().prop_map(|early| Step::WaitAsTold { early }),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+struct Run<'a> {
+    time: ManualClock,
+    store: Store,
+    pairs: &'a [Pair],
+    held: Vec<(Permits<'a>, StorePermits)>,
+    told: Duration,
+}
+
+/// What is asked of each subject that is asked.
+fn sums(asks: &[(usize, u32)]) -> Vec<(usize, u32)> {
+    let mut sums = Vec::<(usize, u32)>::new();
+    for &(of, cost) in asks {
+        match sums.iter_mut().find(|(other, _)| *other == of) {
+            Some((_, sum)) => *sum += cost,
+            None => sums.push((of, cost)),
+        }
+    }
+    sums
+}
+
+impl<'a> Run<'a> {
+    async fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Wait(nanos) => self.time.advance(Duration::from_nanos(*nanos)),
+            Step::WaitAsTold { early } => {
+                let early = Duration::from_nanos(u64::from(*early));
+                self.time.advance(self.told.saturating_sub(early));
+            }
+            Step::Return if self.held.is_empty() => {}
+            Step::Return => {
+                let (here, there) = self.held.remove(0);
+                drop(here);
+                prop_assert!(there.release().await.expect("an answer"));
+            }
+            Step::Decide {
+                asks,
+                shadows,
+                then,
+            } => self.decide(asks, shadows, *then).await?,
+        }
+        self.compare_states().await
+    }
+
+    async fn decide(
+        &mut self,
+        asks: &[(usize, u32)],
+        shadows: &[(usize, u32)],
+        then: Then,
+    ) -> Result<(), TestCaseError> {
+        let pairs = self.pairs;
+        let ask = |&(of, cost): &(usize, u32)| {
+            let pair: &Pair = &pairs[of];
+            StoreAsk::new(&pair.redis, pair.key, cost)
+        };
+        let mut there: Vec<_> = asks.iter().map(ask).collect();
+        there.extend(shadows.iter().map(|shadow| ask(shadow).shadow()));
+        let sums = sums(asks);
+        let too_large = |&(of, sum): &(usize, u32)| sum > pairs[of].redis.limit();
+        if sums.iter().any(too_large) {
+            let decision = self.store.decide_all(&there).await.expect("a decision");
+            let denied = decision.into_result().expect_err("more than ever fits");
+            prop_assert_eq!(denied.reason(), Reason::TooLarge);
+            return Ok(());
+        }
+        let estimates = pairs.iter().enumerate().map(|(of, pair)| {
+            let cost = sums.iter().chain(shadows).find(|(other, _)| *other == of);
+            cost.map(|(_, cost)| pair.gate.estimate(Demand::of(*cost)))
+        });
+        let estimates: Vec<_> = estimates.collect();
+        let peeked = self.store.peek_all(&there).await.expect("answers");
+        let here: Vec<_> = asks
+            .iter()
+            .map(|&(of, cost)| Ask::limiter(&*pairs[of].gate, cost))
+            .collect();
+        let mut permits = Permits::new();
+        let answer = Ask::try_all(&here, &mut permits);
+        let mut shadowed = Vec::new();
+        if answer.is_ok() {
+            for &(of, cost) in shadows {
+                let permit = pairs[of].gate.try_acquire(cost.into());
+                shadowed.push(permit.as_ref().err().cloned());
+                permit.into_iter().for_each(|permit| permits.push(permit));
+            }
+        }
+        let decision = self.store.decide_all(&there).await.expect("a decision");
+        prop_assert_eq!(decision.is_admitted(), answer.is_ok());
+        prop_assert_eq!(peeked.are_granted(), answer.is_ok());
+        prop_assert!(!decision.is_compensated());
+
+        let refuser = answer.as_ref().err().map(|refused| asks[refused.index].0);
+        let all: Vec<_> = asks.iter().chain(shadows).collect();
+        prop_assert_eq!(decision.answers().len(), all.len());
+        for (index, (&&(of, _), answer)) in all.iter().zip(decision.answers().iter()).enumerate() {
+            let pair = &pairs[of];
+            prop_assert_eq!(answer.shadow, index >= asks.len());
+            prop_assert_eq!(answer.cause, None);
+            let estimate = estimates[of].as_ref().expect("asked");
+            match estimate {
+                Ok(()) => {
+                    prop_assert!(answer.grants(), "{:?}", answer);
+                    prop_assert_eq!(answer.standing, pair.gate.standing());
+                }
+                Err(denied) => {
+                    let noted = refuser == Some(of) || (refuser.is_none() && answer.shadow);
+                    compare(denied, answer, pair, noted)?;
+                    if let Some(Some(denied)) = index
+                        .checked_sub(asks.len())
+                        .and_then(|it| shadowed.get(it))
+                    {
+                        compare(denied, answer, pair, true)?;
+                    }
+                }
+            }
+        }
+        match (answer, decision.into_result()) {
+            (Err(here), Err(there)) => {
+                prop_assert_eq!(here.denied.retry_after(), there.retry_after());
+                self.told = there.retry_after().unwrap_or_default();
+            }
+            (Ok(()), Ok(there)) => match then {
+                Then::Hold => self.held.push((permits, there)),
+                Then::Undo => {
+                    permits.undo();
+                    there.undo().await.expect("an answer");
+                }
+            },
+            (here, there) => prop_assert!(false, "{:?} and {:?}", here, there),
+        }
+        Ok(())
+    }
+
+    async fn compare_states(&self) -> Result<(), TestCaseError> {
+        for pair in self.pairs {
+            let here = pair.gate.snapshot();
+            let there = pair.redis.look(pair.key).await.expect("a look");
+            let here = (here.available(), here.in_use());
+            prop_assert_eq!(here, (there.available, there.in_use), "{:?}", pair.redis);
+        }
+        Ok(())
+    }
+}
+
+/// Compares a refusal with that of one limit.
+fn compare(
+    here: &Denied,
+    there: &StoreAnswer,
+    pair: &Pair,
+    noted: bool,
+) -> Result<(), TestCaseError> {
+    let denied = there.denied.as_ref().expect("a refusal");
+    prop_assert_eq!(denied.limiter(), pair.gate.name());
+    // What it would be told if it counted the refusal.
+    if noted || !pair.counts_refusals {
+        prop_assert_eq!(facts(here), facts(denied));
+    }
+    let standing: Standing = pair.gate.standing();
+    prop_assert_eq!(
+        (
+            there.standing.limit,
+            there.standing.window,
+            there.standing.returns
+        ),
+        (standing.limit, standing.window, standing.returns)
+    );
+    prop_assert_eq!(
+        there.standing.remaining,
+        Some(u64::from(denied.remaining()))
+    );
+    Ok(())
+}
+
+#[test]
+fn decisions_about_many_subjects_answer_as_in_memory() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let server = Server::start();
+    let run = async |steps: Vec<Step>| {
+        let time = ManualClock::new();
+        let store = server.store().clock(time.clock()).open().expect("a store");
+        let pairs = pairs(&store, &time);
+        for pair in &pairs {
+            pair.redis.forget(pair.key).await.expect("forgetting");
+            pair.redis.begin(pair.key).await.expect("a beginning");
+        }
+        let mut run = Run {
+            time,
+            store,
+            pairs: &pairs,
+            held: Vec::new(),
+            told: Duration::ZERO,
+        };
+        for step in &steps {
+            run.step(step).await?;
+        }
+        for (_, there) in run.held.drain(..) {
+            there.release().await.expect("an answer");
+        }
+        Ok(())
+    };
+    for_all(40, &steps(), |steps| runtime.block_on(run(steps)));
+}
+
+/// Four limits of four kinds, each for a key of its own.
+fn four(store: &Store) -> [RedisLimiter; 4] {
+    [
+        store.limiter("user", TokenBucket::per_second(10)),
+        store.limiter("tenant", FixedWindow::new(Quota::per_hour(100))),
+        store.limiter("daily", SlidingLog::new(Quota::per_day(50))),
+        store.limiter("jobs", Concurrency::new(2)),
+    ]
+    .map(|limiter| limiter.expect("a limit"))
+}
+
+fn asks<'a>(four: &'a [RedisLimiter; 4], costs: [u32; 4]) -> Vec<StoreAsk<'a>> {
+    let keys = ["user 7", "tenant 42", "user 7", "everybody"];
+    let each = four.iter().zip(keys).zip(costs);
+    each.map(|((limiter, key), cost)| StoreAsk::new(limiter, key, cost))
+        .collect()
+}
+
+#[tokio::test]
+async fn four_limits_are_one_round_trip_whatever_is_asked() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let four = four(&store);
+    // The first call also makes the script known.
+    store.peek_all(&asks(&four, [1; 4])).await.expect("answers");
+    assert_eq!(server.cli(&["dbsize"]), "0");
+
+    let before = server.scripts_run();
+    let decision = store.decide_all(&asks(&four, [1, 2, 3, 1])).await;
+    let decision = decision.expect("a decision");
+    assert_eq!(server.scripts_run(), before + 1);
+    let left: Vec<_> = decision
+        .answers()
+        .iter()
+        .map(|it| it.standing.remaining)
+        .collect();
+    assert_eq!(left, [Some(9), Some(98), Some(47), Some(1)]);
+    let fences: Vec<_> = decision
+        .answers()
+        .iter()
+        .map(|it| it.fence.is_some())
+        .collect();
+    assert_eq!(fences, [false, false, false, true]);
+
+    let peeked = store
+        .peek_all(&asks(&four, [1, 99, 48, 2]))
+        .await
+        .expect("answers");
+    assert_eq!(server.scripts_run(), before + 2);
+    let grants: Vec<_> = peeked.iter().map(StoreAnswer::grants).collect();
+    assert_eq!(grants, [true, false, false, false]);
+    // Nobody knows when a job is returned, so that is the longest.
+    assert_eq!(peeked.binding(), Some(3));
+    assert_eq!(peeked.denied().and_then(Denied::limiter), Some("jobs"));
+
+    let refused = store
+        .decide_all(&asks(&four, [1, 99, 48, 1]))
+        .await
+        .expect("a decision");
+    assert_eq!(server.scripts_run(), before + 3);
+    assert_eq!(refused.answers().binding(), Some(2));
+    let longest = refused.answers()[2]
+        .denied
+        .as_ref()
+        .and_then(Denied::retry_after);
+    let denied = refused.into_result().expect_err("refused");
+    assert_eq!(
+        (denied.limiter(), denied.retry_after()),
+        (Some("daily"), longest)
+    );
+    assert!(longest > Some(Duration::from_secs(80_000)));
+
+    // Jobs cannot be charged, so this is another script, which the first call makes known.
+    let charged = store.charge_all(&asks(&four, [1, 1, 1, 0])).await;
+    charged.expect("charged");
+    let before = server.scripts_run();
+    let charged = store.charge_all(&asks(&four, [3, 7, 6, 1])).await;
+    charged.expect("charged");
+    assert_eq!(server.scripts_run(), before + 1);
+    let permits = decision.into_result().expect("permits");
+    permits.undo().await.expect("undone");
+    assert_eq!(server.scripts_run(), before + 2);
+    let peeked = store.peek_all(&asks(&four, [0; 4])).await.expect("answers");
+    let left: Vec<_> = peeked.iter().map(|it| it.standing.remaining).collect();
+    // A bucket fills while this runs.
+    assert_eq!(left[1..], [Some(92), Some(43), Some(2)]);
+}
+
+#[tokio::test]
+async fn what_never_fits_is_refused_without_a_round_trip() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let four = four(&store);
+    let mut asks = asks(&four, [5, 1, 1, 1]);
+    asks.push(StoreAsk::new(&four[0], "user 7", 6));
+    let decision = store.decide_all(&asks).await.expect("a decision");
+    assert_eq!(server.scripts_run(), 0);
+    let answers = decision.answers();
+    assert_eq!(answers.binding(), Some(0));
+    let reason = |answer: &StoreAnswer| answer.denied.as_ref().map(Denied::reason);
+    assert_eq!(reason(&answers[0]), Some(Reason::TooLarge));
+    assert_eq!(reason(&answers[4]), Some(Reason::TooLarge));
+    assert_eq!(reason(&answers[1]), None);
+    assert_eq!(
+        (answers[1].standing.limit, answers[1].standing.remaining),
+        (100, None)
+    );
+    // A shadow that never fits refuses nobody.
+    asks[0] = asks[0].shadow();
+    asks[4] = asks[4].shadow();
+    let decision = store.decide_all(&asks).await.expect("a decision");
+    assert!(decision.is_admitted());
+    assert_eq!(reason(&decision.answers()[0]), Some(Reason::TooLarge));
+    assert_eq!(decision.answers()[0].standing.remaining, Some(10));
+}
+
+#[tokio::test]
+async fn a_limiter_of_another_store_cannot_be_asked() {
+    let server = Server::start();
+    let (here, there) = (server.store().open(), server.store().open());
+    let (here, there) = (here.expect("a store"), there.expect("a store"));
+    let four = four(&there);
+    let answer = here.decide_all(&asks(&four, [1; 4])).await;
+    assert_eq!(
+        answer.expect_err("another store").kind(),
+        StoreErrorKind::Unsupported
+    );
+    let nothing = here.decide_all(&[]).await.expect("a decision");
+    assert!(nothing.is_admitted() && nothing.answers().is_empty());
+}
+
+/// A caller that gives up has not been charged when the answer is here.
+#[tokio::test]
+async fn a_decision_that_nobody_waits_for_is_undone() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let four = four(&store);
+    {
+        let asks = asks(&four, [1, 7, 5, 1]);
+        let mut decision = Box::pin(store.decide_all(&asks));
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(decision.as_mut().poll(cx)));
+        assert!(polled.await.is_pending());
+    }
+    // Asked, and undone.
+    while server.scripts_run() < 2 || server.cli(&["dbsize"]) != "0" {
+        tokio::task::yield_now().await;
+    }
+    let peeked = store.peek_all(&asks(&four, [0; 4])).await.expect("answers");
+    let left: Vec<_> = peeked.iter().map(|it| it.standing.remaining).collect();
+    assert_eq!(left, [Some(10), Some(100), Some(50), Some(2)]);
+}
