@@ -1,0 +1,303 @@
+//! How a decision ends: admitted with a hold, or refused, with an answer for each limit.
+
+use std::fmt;
+use std::time::Duration;
+
+use plimsoll::{Denied, Outcome, Permit, Reason, Standing};
+use smallvec::SmallVec;
+
+use crate::members::{FEW, Member, Members};
+use crate::seen::Beyond;
+
+/// What one limit says in a decision. Each limit that was asked has one, also where another one refused.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Answer<'d> {
+    /// The name of the limit.
+    pub limit: &'d str,
+    /// What was asked of it.
+    pub cost: u64,
+    /// Whether it only counts, and refuses nobody.
+    pub shadow: bool,
+    /// How it stands after the decision. `None` for a tier that is unlimited.
+    pub standing: Option<Standing>,
+    /// Why it refuses, or would refuse if it were enforced.
+    pub denied: Option<&'d Denied>,
+}
+
+impl Answer<'_> {
+    /// Whether it grants what was asked.
+    #[must_use]
+    pub const fn is_granted(&self) -> bool {
+        self.denied.is_none()
+    }
+
+    /// How long to wait before what was asked would be granted, if nobody else came.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.denied?.retry_after()
+    }
+}
+
+/// What each member of a decision says against it.
+pub(crate) type Denials = SmallVec<[Option<Denied>; FEW]>;
+
+/// An admitted decision: what it holds, and what each limit answered.
+///
+/// Dropping it returns slots, and keeps what rates have charged. [`settle`](Self::settle) corrects an estimate,
+/// [`undo`](Self::undo) takes everything back.
+#[must_use = "what is held is returned when it is dropped"]
+pub struct Hold {
+    members: Members,
+    /// One for each member, where something was taken.
+    permits: SmallVec<[Option<Permit<'static>>; FEW]>,
+    /// What limits in shadow mode would have said.
+    denials: Denials,
+    beyond: SmallVec<[Beyond; 1]>,
+}
+
+impl Hold {
+    pub(crate) fn new(members: Members) -> Self {
+        Self {
+            members,
+            permits: SmallVec::new(),
+            denials: SmallVec::new(),
+            beyond: SmallVec::new(),
+        }
+    }
+
+    pub(crate) const fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// Keeps the permit of a member.
+    pub(crate) fn keep_permit(&mut self, index: usize, permit: Option<Permit<'static>>) {
+        if self.permits.len() <= index {
+            self.permits.resize_with(index + 1, || None);
+        }
+        self.permits[index] = permit;
+    }
+
+    /// Notes that a member in shadow mode would have refused.
+    pub(crate) fn would_refuse(&mut self, index: usize, denied: Denied, beyond: Option<Beyond>) {
+        if self.denials.len() <= index {
+            self.denials.resize_with(index + 1, || None);
+        }
+        self.denials[index] = Some(denied);
+        self.beyond.extend(beyond);
+    }
+
+    /// What each limit says, in the order in which they were asked.
+    pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
+        let answer = |(index, member): (usize, &Member)| {
+            let denied = self.denials.get(index).and_then(Option::as_ref);
+            let permit = self.permits.get(index).and_then(Option::as_ref);
+            let standing = permit
+                .and_then(Permit::standing)
+                .or_else(|| self.members.standing(member));
+            let of = &self.members;
+            answer(of, member, standing, denied)
+        };
+        self.members.list.iter().enumerate().map(answer)
+    }
+
+    /// The permits of limits that were asked and have something to return, in the order of the decision.
+    pub fn permits(&self) -> impl Iterator<Item = &Permit<'static>> {
+        self.permits.iter().flatten()
+    }
+
+    /// Whether anything is returned when the work is done, as slots are and tokens are not.
+    #[must_use]
+    pub fn gives_back(&self) -> bool {
+        self.permits().any(Permit::gives_back)
+    }
+
+    /// What was asked of the limit of this position.
+    pub(crate) fn cost_at(&self, index: usize) -> u64 {
+        self.members.list.get(index).map_or(0, |member| member.cost)
+    }
+
+    /// Corrects what was taken from the limit of this position, for work that turned out to cost `cost`.
+    ///
+    /// More than was taken is charged in full, as a debt if it has to be.
+    pub fn settle_at(&mut self, index: usize, cost: u64) {
+        let (Some(member), Some(Some(permit))) =
+            (self.members.list.get(index), self.permits.get_mut(index))
+        else {
+            return;
+        };
+        self.members.subject(member).settle(permit, cost);
+    }
+
+    /// Corrects what was taken from a limit by name. Of a limit that is not part of the decision nothing is taken.
+    pub fn settle(&mut self, limit: &str, cost: u64) {
+        let is = |member: &Member| &*self.members.limit(member).name == limit;
+        if let Some(index) = self.members.list.iter().position(is) {
+            self.settle_at(index, cost);
+        }
+    }
+
+    /// Returns what is held, and says how the work went, for adaptive limits.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.give_back(outcome);
+    }
+
+    /// [`finish`](Self::finish) in place.
+    #[doc(hidden)]
+    pub fn give_back(&mut self, outcome: Outcome) {
+        for permit in self.permits.iter_mut().flatten() {
+            permit.give_back(outcome);
+        }
+        self.beyond.clear();
+    }
+
+    /// Takes the decision back, also from rates, as if it had not been made.
+    pub fn undo(mut self) {
+        self.undo_all();
+    }
+
+    /// [`undo`](Self::undo) in place.
+    #[doc(hidden)]
+    pub fn undo_all(&mut self) {
+        let permits = std::mem::take(&mut self.permits);
+        for (member, permit) in self.members.list.iter().zip(permits).rev() {
+            if let Some(permit) = permit {
+                self.members.subject(member).undo(permit);
+            }
+        }
+        self.beyond.clear();
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("limits", &self.members)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A refused decision. Nothing was taken, except that limits which count refusals noted their own.
+#[derive(Clone)]
+pub struct Refusal {
+    members: Members,
+    denials: Denials,
+    /// The position of the binding limit, if it was asked at all.
+    binding: Option<usize>,
+    denied: Denied,
+}
+
+impl Refusal {
+    /// Of members that refuse, finds the one that is binding.
+    pub(crate) fn new(members: Members, denials: Denials, first: usize) -> Self {
+        let enforced = |(index, _): &(usize, &Denied)| {
+            let member = &members.list[*index];
+            members.is_asked(member)
+        };
+        let refusing = denials.iter().enumerate();
+        let refusing = refusing.filter_map(|(index, denied)| Some((index, denied.as_ref()?)));
+        let binding = refusing
+            .filter(enforced)
+            .max_by_key(|(index, denied)| {
+                let never = matches!(denied.reason(), Reason::TooLarge | Reason::Closed);
+                // Of equal ones the first.
+                (never, denied.retry_after(), std::cmp::Reverse(*index))
+            })
+            .map_or(first, |(index, _)| index);
+        let denied = denials.get(binding).cloned().flatten();
+        let denied = denied.unwrap_or_else(|| Denied::new(Reason::Unavailable));
+        let name = &members.limit(&members.list[binding]).name;
+        let denied = match denied.limiter() {
+            Some(limiter) if limiter == &**name => denied,
+            _ => denied.with_limiter(name),
+        };
+        Self {
+            denials,
+            binding: Some(binding),
+            denied,
+            members,
+        }
+    }
+
+    /// A decision that was refused before anything was asked, because of the limit of this name.
+    pub(crate) fn before(members: Members, limit: &str, denied: Denied) -> Self {
+        Self {
+            members,
+            denials: Denials::new(),
+            binding: None,
+            denied: denied.with_limiter(limit),
+        }
+    }
+
+    /// What each limit says, in the order in which they were asked.
+    pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
+        let answer = |(index, member): (usize, &Member)| {
+            let denied = self.denials.get(index).and_then(Option::as_ref);
+            answer(&self.members, member, self.members.standing(member), denied)
+        };
+        self.members.list.iter().enumerate().map(answer)
+    }
+
+    /// The refusal of the binding limit: of those that refuse, the one that takes longest to grant. It says when the whole
+    /// decision would be admitted, if nobody else came.
+    #[must_use]
+    pub const fn denied(&self) -> &Denied {
+        &self.denied
+    }
+
+    /// The position of the binding limit among the [answers](Self::answers). `None` if nothing was asked, because a key is
+    /// missing or there is no such limit.
+    #[must_use]
+    pub const fn binding(&self) -> Option<usize> {
+        self.binding
+    }
+
+    /// The name of the binding limit.
+    #[must_use]
+    pub fn limit(&self) -> &str {
+        self.denied.limiter().unwrap_or_default()
+    }
+
+    /// How long to wait before the decision would be admitted, if nobody else came. `None` if nobody knows.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.denied.retry_after()
+    }
+
+    pub(crate) const fn members(&self) -> &Members {
+        &self.members
+    }
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusal")
+            .field("limits", &self.members)
+            .field("denied", &self.denied)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.denied.fmt(f)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn answer<'d>(
+    members: &'d Members,
+    member: &Member,
+    standing: Option<Standing>,
+    denied: Option<&'d Denied>,
+) -> Answer<'d> {
+    let limit = members.limit(member);
+    Answer {
+        limit: &limit.name,
+        cost: member.cost,
+        shadow: limit.shadow,
+        standing,
+        denied,
+    }
+}

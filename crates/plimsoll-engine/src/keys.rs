@@ -1,0 +1,201 @@
+//! Keys of requests: what a part of a key is read from.
+
+use std::fmt::Write;
+
+use http::HeaderName;
+use plimsoll_config::uses::{KeyPart, KeySpec};
+use plimsoll_tower::keys::{
+    CookieKey, Forwarded, HeaderKey, LONGEST, Missing, PathKey, Peer, QueryKey, TrustedProxies,
+    bounded,
+};
+use plimsoll_tower::{Head, KeyFrom};
+
+use crate::members::KeyBuffer;
+use crate::request::{BodyValues, Claims, Descriptors};
+
+/// How the address of a client is found.
+#[derive(Clone, Debug)]
+pub(crate) enum Client {
+    Peer(Peer),
+    Forwarded(Forwarded),
+}
+
+impl Client {
+    pub(crate) fn new(trusted: TrustedProxies, header: Option<HeaderName>, ipv6: u8) -> Self {
+        match header {
+            _ if trusted == TrustedProxies::none() => Self::Peer(Peer::new().ipv6_prefix(ipv6)),
+            Some(name) => {
+                Self::Forwarded(Forwarded::single_header(trusted, name).ipv6_prefix(ipv6))
+            }
+            None => Self::Forwarded(Forwarded::x_forwarded_for(trusted).ipv6_prefix(ipv6)),
+        }
+    }
+}
+
+/// Where a part of a key is read.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Client(Client),
+    Peer(Peer),
+    Method,
+    Host,
+    Path(PathKey),
+    Route,
+    Header(HeaderKey),
+    Cookie(CookieKey),
+    Query(QueryKey),
+    Segment(usize),
+    Descriptor(String),
+    Claim(String),
+    Form(String),
+    Json(String),
+    Constant(String),
+}
+
+impl Source {
+    /// What a part of a file means. `None` if its name cannot be that of anything.
+    pub(crate) fn new(part: &KeyPart, client: &Client) -> Option<Self> {
+        Some(match part {
+            KeyPart::Client => Self::Client(client.clone()),
+            KeyPart::Peer => Self::Peer(Peer::new()),
+            KeyPart::Method => Self::Method,
+            KeyPart::Host => Self::Host,
+            KeyPart::Path => Self::Path(PathKey::new()),
+            KeyPart::Route => Self::Route,
+            KeyPart::Header(name) | KeyPart::Metadata(name) => {
+                Self::Header(HeaderKey::named(name).ok()?)
+            }
+            KeyPart::Cookie(name) => Self::Cookie(CookieKey::new(name)),
+            KeyPart::Query(name) => Self::Query(QueryKey::new(name)),
+            KeyPart::Segment(number) => Self::Segment(*number),
+            KeyPart::Descriptor(name) => Self::Descriptor(name.clone()),
+            KeyPart::Claim(name) => Self::Claim(name.clone()),
+            KeyPart::Form(name) => Self::Form(name.clone()),
+            KeyPart::Json(pointer) => Self::Json(pointer.clone()),
+            KeyPart::Constant(text) => Self::Constant(text.clone()),
+            _ => return None,
+        })
+    }
+
+    /// Whether it is read from the body.
+    pub(crate) const fn reads_body(&self) -> bool {
+        matches!(self, Self::Form(_) | Self::Json(_))
+    }
+
+    /// Whether it says who asks, so that the limit is the caller's own.
+    pub(crate) const fn is_of_caller(&self) -> bool {
+        !matches!(
+            self,
+            Self::Method | Self::Host | Self::Path(_) | Self::Route | Self::Constant(_)
+        )
+    }
+
+    /// What the program has to do for there to be such a part, if it is not the caller that left it out.
+    pub(crate) fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        let missing = match self {
+            Self::Client(Client::Peer(peer)) | Self::Peer(peer) => peer.missing(head),
+            Self::Client(Client::Forwarded(forwarded)) => forwarded.missing(head),
+            _ => return None,
+        };
+        match missing {
+            Missing::InProgram(remedy) => Some(remedy),
+            _ => None,
+        }
+    }
+
+    /// Writes the part of this request into `to`. False if the request has none.
+    pub(crate) fn write(&self, head: &Head<'_>, route: &str, to: &mut dyn Write) -> bool {
+        let text = match self {
+            Self::Client(Client::Peer(peer)) | Self::Peer(peer) => {
+                let address = peer.key(head);
+                return address.is_some_and(|address| write!(to, "{address}").is_ok());
+            }
+            Self::Client(Client::Forwarded(forwarded)) => {
+                let address = forwarded.key(head);
+                return address.is_some_and(|address| write!(to, "{address}").is_ok());
+            }
+            Self::Header(key) => key.key(head),
+            Self::Cookie(key) => key.key(head),
+            Self::Query(key) => key.key(head),
+            Self::Path(key) => key.key(head),
+            Self::Method => Some(head.method().as_str().into()),
+            Self::Host => host(head).map(|host| bounded(host.into(), LONGEST)),
+            Self::Route => Some(route.into()),
+            Self::Segment(number) => {
+                let segment = head.uri().path().split('/').nth(*number);
+                let segment = segment.filter(|segment| !segment.is_empty());
+                segment.map(|segment| bounded(segment.into(), LONGEST))
+            }
+            Self::Descriptor(name) => {
+                let known = head.extensions().get::<Descriptors>();
+                known.and_then(|known| Some(bounded(known.get(name)?.into(), LONGEST)))
+            }
+            Self::Claim(name) => {
+                let known = head.extensions().get::<Claims>();
+                known.and_then(|known| Some(bounded(known.get(name)?.into(), LONGEST)))
+            }
+            Self::Form(name) => {
+                let body = head.extensions().get::<BodyValues>();
+                body.and_then(|body| Some(bounded(body.form(name)?, LONGEST)))
+            }
+            Self::Json(pointer) => {
+                let body = head.extensions().get::<BodyValues>();
+                body.and_then(|body| Some(bounded(body.json(pointer)?, LONGEST)))
+            }
+            Self::Constant(text) => Some(text.as_str().into()),
+        };
+        text.is_some_and(|text| to.write_str(&text).is_ok())
+    }
+}
+
+/// The host that is asked for, without its port.
+pub(crate) fn host<'r>(head: &Head<'r>) -> Option<&'r str> {
+    let authority = head.uri().authority().map(http::uri::Authority::as_str);
+    let host = authority.or_else(|| head.header("host"))?;
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    if host.starts_with('[') {
+        return host.find(']').map(|end| &host[..=end]);
+    }
+    Some(host.split(':').next().unwrap_or(host))
+}
+
+/// Writes the key of a request from its parts. False if one of them is missing; then nothing was written.
+pub(crate) fn write_key(
+    parts: &[Source],
+    head: &Head<'_>,
+    route: &str,
+    keys: &mut KeyBuffer,
+) -> bool {
+    let start = keys.end();
+    let written = match parts {
+        [part] => part.write(head, route, keys),
+        parts => parts.iter().enumerate().all(|(index, part)| {
+            (index == 0 || keys.write_char(KeySpec::SEPARATOR).is_ok())
+                && part.write(head, route, &mut Escaped(keys))
+        }),
+    };
+    if !written {
+        keys.cut(start);
+    }
+    written
+}
+
+/// Writes a part of a key of several, so that no two keys are written the same: `|` stands between the parts, and where a
+/// part contains it, it is written as `\|`.
+struct Escaped<'a>(&'a mut KeyBuffer);
+
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        const SPECIAL: [char; 2] = [KeySpec::SEPARATOR, '\\'];
+        if !text.contains(SPECIAL) {
+            return self.0.write_str(text);
+        }
+        for letter in text.chars() {
+            if SPECIAL.contains(&letter) {
+                self.0.write_char('\\')?;
+            }
+            self.0.write_char(letter)?;
+        }
+        Ok(())
+    }
+}

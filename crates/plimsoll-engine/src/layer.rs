@@ -1,0 +1,374 @@
+//! A tower layer that asks the limits of a file.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http::{Extensions, HeaderName, HeaderValue, Response, StatusCode, header};
+use plimsoll::{Clock, Demand, Denied, Moment, Outcome, Permit, Priority, Reason, Standing};
+use plimsoll_config::uses::{AnswerSpec, CostPart, CostSpec};
+use plimsoll_tower::answer::{Class, LimitStatus};
+use plimsoll_tower::internals::{
+    Ask, Asked, Done, Finding, How, Note, OneLimit, Sealed, add_leases,
+};
+use plimsoll_tower::{Head, HttpLimitLayer, ResponseHead, Usage};
+
+use crate::decide::Decide;
+use crate::decision::{Hold, Refusal};
+use crate::limits::Limits;
+use crate::members::Member;
+use crate::plan::Limit;
+use crate::resolve::{number, resolve};
+
+impl Limits {
+    /// A layer that asks the limits of a request's route, for axum, tonic and every service that speaks HTTP.
+    ///
+    /// ```
+    /// use plimsoll_engine::Limits;
+    ///
+    /// let limits = Limits::from_yaml("limits:
+    ///   per_client: { kind: token_bucket, burst: 10, refill: 5, every: 1s, key: client }
+    /// routes:
+    ///   - { match: /**, limits: [per_client] }
+    /// ")?;
+    /// let layer = limits.layer();
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
+    ///
+    /// A request that no route is for passes. Changes of the file count from the next request on.
+    pub fn layer(&self) -> HttpLimitLayer<FileLimits> {
+        HttpLimitLayer::new(FileLimits {
+            limits: self.clone(),
+        })
+    }
+}
+
+/// The limits of a file, in an [`HttpLimitLayer`].
+#[derive(Clone, Debug)]
+pub struct FileLimits {
+    limits: Limits,
+}
+
+/// What a request holds of them.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Held {
+    hold: Option<Hold>,
+    /// What the decision came to, when it had to wait.
+    waited: Option<Arc<OnceLock<Waited>>>,
+}
+
+/// A decision that is taken out once.
+type Waited = std::sync::Mutex<Option<Result<Hold, Refusal>>>;
+
+impl Held {
+    /// The decision that was waited for, if it is there.
+    fn take_waited(&mut self) -> Option<Result<Hold, Refusal>> {
+        let waited = self.waited.as_ref()?.get()?;
+        let mut waited = waited
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        waited.take()
+    }
+
+    /// The limits that were asked, each with its position and what it costs where the request went.
+    fn each(hold: &Hold) -> impl Iterator<Item = (usize, &CostSpec)> {
+        let members = hold.members();
+        let route = members.route.map(|route| &members.plan.routes[route]);
+        let cost = move |member: &Member| Some(&route?.uses.get(member.used)?.cost);
+        let list = members.list.iter().enumerate();
+        list.filter_map(move |(index, member)| Some((index, cost(member)?)))
+    }
+}
+
+impl Sealed for FileLimits {}
+
+impl plimsoll_tower::Limits for FileLimits {
+    type Held = Held;
+    const COUNT: usize = 1;
+    const TELLS_SEVERAL: bool = true;
+
+    fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Held) -> Ask {
+        let How::Take { priority, .. } = how else {
+            return Ask::Pass;
+        };
+        if held.hold.is_some() {
+            return Ask::Pass;
+        }
+        let decided = match held.take_waited() {
+            Some(decided) => decided,
+            None if held.waited.is_some() => return Ask::Pass,
+            None => match resolve(&self.limits.plan(), head, Demand::ONE.priority(priority)) {
+                Ok(None) => return Ask::Pass,
+                Err(refusal) => Err(refusal),
+                Ok(Some(members)) => {
+                    let mut decide = Decide::start(members);
+                    match decide.now() {
+                        Some(decided) => decided,
+                        None => return Ask::FindKey(wait(decide, held)),
+                    }
+                }
+            },
+        };
+        match decided {
+            Ok(hold) => {
+                held.hold = Some(hold);
+                Ask::Pass
+            }
+            Err(refusal) => Ask::Refused(refusal.denied().clone()),
+        }
+    }
+
+    fn at(&self, _index: usize) -> &dyn OneLimit {
+        self
+    }
+
+    fn asked<'a>(&'a self, _held: &'a Held, see: &mut dyn FnMut(Asked<'a>)) {
+        see(Asked::Nothing);
+    }
+
+    fn granted(&self, _index: usize, _permit: Permit<'static>, _held: &mut Held) {}
+
+    fn undo(&self, held: &mut Held) {
+        if let Some(hold) = held.hold.take() {
+            hold.undo();
+        }
+        if let Some(Ok(hold)) = held.take_waited() {
+            hold.undo();
+        }
+    }
+
+    fn settle(&self, done: &Done<'_>, held: &mut Held) {
+        let Some(hold) = &mut held.hold else {
+            return;
+        };
+        let settled: smallvec::SmallVec<[(usize, u64); 4]> = Held::each(hold)
+            .filter_map(|(index, cost)| Some((index, cost_after(cost, done, hold.cost_at(index))?)))
+            .collect();
+        for (index, cost) in settled {
+            hold.settle_at(index, cost);
+        }
+    }
+
+    fn outlasts_head(&self, held: &Held) -> bool {
+        let Some(hold) = &held.hold else {
+            return false;
+        };
+        hold.gives_back() || Held::each(hold).any(|(_, cost)| late(cost).is_some())
+    }
+
+    fn finish(&self, held: &mut Held, outcome: Outcome, all: bool) -> bool {
+        let Some(hold) = &mut held.hold else {
+            return false;
+        };
+        if !all && Held::each(hold).any(|(_, cost)| late(cost).is_some_and(reads_body)) {
+            return true;
+        }
+        hold.give_back(outcome);
+        false
+    }
+
+    fn tell<'a>(&'a self, held: &'a Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+        let Some(hold) = &held.hold else {
+            return;
+        };
+        for answer in hold.answers().filter(|answer| !answer.shadow) {
+            if let Some(standing) = answer.standing
+                && standing.remaining.is_some()
+            {
+                see(LimitStatus::new(answer.limit, standing));
+            }
+        }
+    }
+
+    fn refused_status<'a>(
+        &'a self,
+        _index: usize,
+        denied: &'a Denied,
+        standing: Standing,
+    ) -> LimitStatus<'a> {
+        let name = denied.limiter().unwrap_or(LimitStatus::UNNAMED);
+        let promise = self.with_limit(denied, |limit| limit.promise()).flatten();
+        let promise = promise.unwrap_or(standing);
+        let told = Standing::of_limit(standing.limit)
+            .window(promise.window)
+            .returns(promise.returns)
+            .remaining(u64::from(denied.remaining()))
+            .more_after(denied.retry_after())
+            .reset(denied.reset());
+        LimitStatus::new(name, told)
+    }
+
+    fn respond(&self, head: &Head<'_>, denied: &Denied, _class: Class) -> Option<Response<Bytes>> {
+        let plan = self.limits.plan();
+        let of_limit = denied.limiter().and_then(|name| plan.limit(name));
+        let of_limit = of_limit.and_then(|limit| plan.limits[limit].answer.clone());
+        let of_route = || plan.routes[plan.route(head)?].answer.clone();
+        let answer = of_limit.or_else(of_route).or_else(|| plan.answer.clone())?;
+        Some(respond(&answer, denied))
+    }
+
+    fn prepare(&self, held: &Held, extensions: &mut Extensions) -> bool {
+        let Some(hold) = &held.hold else {
+            return false;
+        };
+        for permit in hold.permits() {
+            add_leases(permit, extensions);
+        }
+        Held::each(hold).any(|(_, cost)| late(cost) == Some(&CostPart::Usage))
+    }
+
+    fn note(&self, _note: &Note<'_>, _held: &mut Held) {}
+}
+
+/// Waits for a decision. What it comes to is left in `held`.
+fn wait(decide: Decide, held: &mut Held) -> Finding {
+    let waited = Arc::new(OnceLock::new());
+    held.waited = Some(Arc::clone(&waited));
+    Box::pin(async move {
+        let decided = decide.await;
+        let _first = waited.set(std::sync::Mutex::new(Some(decided)));
+    })
+}
+
+impl FileLimits {
+    fn with_limit<T>(&self, denied: &Denied, with: impl FnOnce(&Limit) -> T) -> Option<T> {
+        let plan = self.limits.plan();
+        let limit = plan.limit(denied.limiter()?)?;
+        Some(with(&plan.limits[limit]))
+    }
+}
+
+impl OneLimit for FileLimits {
+    fn demand(&self, _head: &Head<'_>, _priority: Priority) -> Option<Demand> {
+        None
+    }
+
+    fn now(&self) -> Moment {
+        static SYSTEM: std::sync::LazyLock<Clock> = std::sync::LazyLock::new(Clock::system);
+        SYSTEM.precise_now()
+    }
+
+    fn status(&self, standing: Standing) -> LimitStatus<'_> {
+        LimitStatus::new(LimitStatus::UNNAMED, standing)
+    }
+
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
+        if denied.reason() == Reason::NoKey && self.missing(head).is_some() {
+            return Class::Misconfigured;
+        }
+        let of_caller = self.with_limit(denied, Limit::is_of_caller);
+        match of_caller {
+            Some(true) => Class::of_caller(denied),
+            _ => Class::of(denied),
+        }
+    }
+
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        let plan = self.limits.plan();
+        let route = &plan.routes[plan.route(head)?];
+        let limits = route.uses.iter().map(|by| &plan.limits[by.limit]);
+        let mut parts = limits.flat_map(|limit| &limit.key);
+        parts.find_map(|part| part.missing(head))
+    }
+}
+
+/// The part of a cost that is known only after the request was served.
+fn late(cost: &CostSpec) -> Option<&CostPart> {
+    match cost {
+        CostSpec::Measured(part) if part.is_late() => Some(part),
+        CostSpec::Estimated { actual, .. } => actual.as_ref(),
+        _ => None,
+    }
+}
+
+const fn reads_body(part: &CostPart) -> bool {
+    !matches!(part, CostPart::ResponseHeader(_))
+}
+
+/// What a request cost, if `done` tells. `taken` is what was taken for it.
+fn cost_after(cost: &CostSpec, done: &Done<'_>, taken: u64) -> Option<u64> {
+    if let CostSpec::Status(ranges) = cost {
+        let head = answered(done)?;
+        let status = head.status().as_u16();
+        return Some(ranges.iter().any(|range| range.contains(status)).into());
+    }
+    match (late(cost)?, done) {
+        (CostPart::ResponseHeader(name), _) => {
+            let value = answered(done)?.headers().get(name);
+            value.and_then(|value| number(value.as_bytes()))
+        }
+        (CostPart::ResponseBytes, Done::Sent { bytes, .. }) => Some(*bytes),
+        (
+            CostPart::Usage,
+            Done::Sent {
+                usage, complete, ..
+            },
+        ) => Some(used(*usage, *complete, taken)),
+        (CostPart::Usage, Done::RefusedInside { usage, .. }) => Some(used(*usage, false, taken)),
+        _ => None,
+    }
+}
+
+const fn answered<'d>(done: &Done<'d>) -> Option<ResponseHead<'d>> {
+    match done {
+        Done::Answered(head) | Done::RefusedInside { head, .. } => Some(*head),
+        Done::Sent { .. } => None,
+    }
+}
+
+/// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported.
+fn used(usage: Option<&Usage>, complete: bool, taken: u64) -> u64 {
+    let total = usage.map_or(0, Usage::total);
+    match complete || usage.is_some_and(Usage::is_final) {
+        true => total,
+        false => total.max(taken),
+    }
+}
+
+/// The response that a file says.
+fn respond(answer: &AnswerSpec, denied: &Denied) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    let status = answer.status.map_or(429, |status| status.code());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let headers = response.headers_mut();
+    for (name, value) in answer.headers.iter() {
+        if let (Ok(name), Ok(value)) = (
+            HeaderName::from_bytes(name.as_bytes()),
+            HeaderValue::from_str(value),
+        ) {
+            headers.append(name, value);
+        }
+    }
+    let content_type = |text: &str| HeaderValue::from_str(text).ok();
+    let (kind, body) = match &answer.problem {
+        Some(problem) => {
+            let mut map = serde_json::Map::new();
+            let mut say = |name: &str, value: Option<&String>| {
+                if let Some(value) = value {
+                    map.insert(name.to_owned(), value.as_str().into());
+                }
+            };
+            say("type", problem.kind.as_ref());
+            say("title", problem.title.as_ref());
+            say("detail", problem.detail.as_ref());
+            map.insert("status".to_owned(), status.into());
+            map.insert("reason".to_owned(), denied.reason().as_str().into());
+            let body = serde_json::Value::Object(map).to_string();
+            (content_type("application/problem+json"), Bytes::from(body))
+        }
+        None => {
+            let phrase = || denied.reason().phrase().to_owned();
+            let body = answer.body.clone().unwrap_or_else(phrase);
+            let kind = answer.content_type.as_deref();
+            let kind = kind.unwrap_or("text/plain; charset=utf-8");
+            (content_type(kind), Bytes::from(body))
+        }
+    };
+    if let Some(kind) = kind
+        && !headers.contains_key(header::CONTENT_TYPE)
+    {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    *response.body_mut() = body;
+    response
+}

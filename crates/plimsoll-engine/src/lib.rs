@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+
+mod ask;
+mod decide;
+mod decision;
+mod handle;
+mod keys;
+mod layer;
+mod limits;
+mod members;
+mod plan;
+mod request;
+mod resolve;
+mod router;
+mod seen;
+mod terms;
+mod top;
+mod view;
+
+pub use ask::Ask;
+pub use decide::Decide;
+pub use decision::{Answer, Hold, Refusal};
+pub use layer::FileLimits;
+pub use limits::Limits;
+pub use plimsoll_config::{Changes, Config, ConfigError};
+pub use request::{Claims, Descriptors};
+pub use top::{TopKey, mask};
+pub use view::{LimitView, TopView};

@@ -1,0 +1,193 @@
+//! Limits from a file, as one thing that decides.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use plimsoll::{Clock, Demand, Denied, Reason};
+use plimsoll_config::{Changes, Config, ConfigError, Limits as Limiters};
+
+use crate::ask::Ask;
+use crate::decide::{self, Decide};
+use crate::decision::{Hold, Refusal};
+use crate::members::{Member, Members};
+use crate::plan::Plan;
+use crate::seen::Seen;
+
+/// The limits of a file, running: one decision over as many of them as a request has.
+///
+/// A clone is the same limits.
+///
+/// ```
+/// use plimsoll_engine::{Ask, Limits};
+///
+/// let limits = Limits::from_yaml("limits:
+///   per_user: { kind: token_bucket, burst: 2, refill: 1, every: 1s, key: header:x-user }
+///   slots: { kind: concurrency, limit: 1 }
+/// ")?;
+/// let asks = [Ask::new("per_user").key("anna"), Ask::new("slots")];
+/// let hold = limits.try_decide(&asks).unwrap();
+/// let refusal = limits.try_decide(&asks).unwrap_err();
+/// assert_eq!(refusal.limit(), "slots");
+/// // All or none: anna has not paid for what was refused.
+/// let remaining: Vec<_> = refusal.answers().map(|answer| answer.standing.unwrap().remaining).collect();
+/// assert_eq!(remaining, [Some(1), Some(0)]);
+/// drop(hold);
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
+#[derive(Clone)]
+pub struct Limits {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    limiters: Arc<Limiters>,
+    plan: ArcSwap<Plan>,
+    /// What is counted of limits, by name. It stays when the file changes. Locked while a file is put in place.
+    seen: Mutex<HashMap<String, Arc<Seen>>>,
+}
+
+impl Limits {
+    /// Reads a file and builds its limits, on the system's clock.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the file, each with its place.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        Self::new(&Config::from_file(path)?, &Clock::system())
+    }
+
+    /// Builds the limits of a text in YAML, on the system's clock.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, each with its place.
+    pub fn from_yaml(text: &str) -> Result<Self, ConfigError> {
+        let config = Config::from_str("limits.yaml", text, plimsoll_config::Format::Yaml)?;
+        Self::new(&config, &Clock::system())
+    }
+
+    /// Builds the limits of a configuration, on `clock`.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be built.
+    pub fn new(config: &Config, clock: &Clock) -> Result<Self, ConfigError> {
+        let limiters = Arc::new(config.build(clock)?);
+        let mut seen = HashMap::new();
+        let plan = Plan::build(&limiters.current(), &mut seen);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                limiters,
+                plan: ArcSwap::from_pointee(plan),
+                seen: Mutex::new(seen),
+            }),
+        })
+    }
+
+    /// Puts another configuration in the place of the present one. What was used stays used, permits and waiters are kept.
+    ///
+    /// # Errors
+    ///
+    /// If something of it cannot be built; then nothing has changed.
+    pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
+        let mut seen = self
+            .shared
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let changes = self.shared.limiters.replace(config)?;
+        let plan = Plan::build(&self.shared.limiters.current(), &mut seen);
+        self.shared.plan.store(Arc::new(plan));
+        Ok(changes)
+    }
+
+    /// Reads a file and [puts it in place](Self::replace).
+    ///
+    /// # Errors
+    ///
+    /// If something is wrong with it; then nothing has changed.
+    pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
+        self.replace(&Config::from_file(path)?)
+    }
+
+    /// Takes for all of `asks` now, or for none. Limits in stores answer what is known in this process: use
+    /// [`decide`](Self::decide) where there are any.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, with the answer of each limit.
+    pub fn try_decide(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
+        decide::try_decide(self.members(asks, Demand::ONE)?)
+    }
+
+    /// Takes for all of `asks`, or for none. Waits in the queues of limits that have one, with the priority and until the
+    /// deadline of `like`, and for stores.
+    pub fn decide(&self, asks: &[Ask<'_>], like: impl Into<Demand>) -> Decide {
+        match self.members(asks, like.into()) {
+            Ok(members) => Decide::start(members),
+            Err(refusal) => Decide::ready(Err(refusal)),
+        }
+    }
+
+    /// What [`try_decide`](Self::try_decide) would answer. Takes nothing, counts nothing and leaves no key behind.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    pub fn peek(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
+        decide::peek(self.members(asks, Demand::ONE)?)
+    }
+
+    /// Charges after the fact, in full: what does not fit is a debt. Limits that are not there are left out.
+    pub fn charge(&self, asks: &[Ask<'_>]) {
+        if let Ok(members) = self.members(asks, Demand::ONE) {
+            for member in &members.list {
+                members.subject(member).charge(member.cost);
+            }
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.shared.plan.load_full()
+    }
+
+    /// The limiters, by name, for code that asks one of them alone.
+    #[must_use]
+    pub fn limiters(&self) -> &Arc<Limiters> {
+        &self.shared.limiters
+    }
+
+    /// What these ask for.
+    fn members(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
+        let mut members = Members::new(self.plan(), like);
+        for ask in asks {
+            let Some(limit) = members.plan.limit(ask.limit) else {
+                let denied = Denied::new(Reason::Closed);
+                return Err(Refusal::before(members, ask.limit, denied));
+            };
+            let start = members.keys.end();
+            let key = ask.key.unwrap_or_default();
+            let _ = members.keys.write_str(key);
+            let terms = members.plan.limits[limit].terms_of(key, ask.tier);
+            members.list.push(Member {
+                limit,
+                terms,
+                key: start..members.keys.end(),
+                cost: ask.cost,
+                used: 0,
+            });
+        }
+        Ok(members)
+    }
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits")
+            .field("limiters", &self.shared.limiters)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! What a program and the layers around a request know of it, beside what it says itself.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What the program knows of the caller, by name: the claims of its token, the plan of its account. In the extensions of
+/// a request it is what `claim:NAME` in a file reads.
+///
+/// ```
+/// use plimsoll_engine::Claims;
+///
+/// let claims = Claims::from([("plan", "pro"), ("account", "7")]);
+/// let request = http::Request::get("/").extension(claims).body(())?;
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Claims(Arc<HashMap<String, String>>);
+
+impl Claims {
+    /// What is known by this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Claims {
+    fn from_iter<T: IntoIterator<Item = (K, V)>>(claims: T) -> Self {
+        let claims = claims.into_iter();
+        Self(Arc::new(
+            claims.map(|(name, is)| (name.into(), is.into())).collect(),
+        ))
+    }
+}
+
+impl<K: Into<String>, V: Into<String>, const N: usize> From<[(K, V); N]> for Claims {
+    fn from(claims: [(K, V); N]) -> Self {
+        claims.into_iter().collect()
+    }
+}
+
+impl std::fmt::Debug for Claims {
+    /// Without what they say: it may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The entries of an Envoy descriptor, in the extensions of a request: what `descriptor:NAME` in a file reads.
+#[derive(Clone, Default)]
+pub struct Descriptors(pub Vec<(String, String)>);
+
+impl Descriptors {
+    /// The first entry with this key.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let mut entries = self.0.iter();
+        let (_, value) = entries.find(|(key, _)| key == name)?;
+        Some(value)
+    }
+}
+
+impl std::fmt::Debug for Descriptors {
+    /// Without what they say: it may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|(key, _)| key))
+            .finish()
+    }
+}
+
+/// The body of a request, as far as it was read for its limits: what `form:NAME` and `json:/POINTER` in a file read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BodyValues {
+    form: HashMap<String, String>,
+    json: Option<Arc<serde_json::Value>>,
+}
+
+impl BodyValues {
+    pub(crate) fn form(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.form.get(name).map(|value| value.as_str().into())
+    }
+
+    /// A text, a number or a truth value of a JSON body.
+    pub(crate) fn json(&self, pointer: &str) -> Option<Cow<'_, str>> {
+        match self.json.as_ref()?.pointer(pointer)? {
+            serde_json::Value::String(text) => Some(text.as_str().into()),
+            serde_json::Value::Number(number) => Some(number.to_string().into()),
+            serde_json::Value::Bool(truth) => Some(truth.to_string().into()),
+            _ => None,
+        }
+    }
+
+    /// A whole number of a JSON body, or how many a list there has.
+    pub(crate) fn number(&self, pointer: &str) -> Option<u64> {
+        match self.json.as_ref()?.pointer(pointer)? {
+            serde_json::Value::Number(number) => number.as_u64(),
+            serde_json::Value::Array(list) => u64::try_from(list.len()).ok(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! From a request to what it asks: which route, which limits, whose, and at what cost.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use http::header::CONTENT_LENGTH;
+use plimsoll::{Demand, Denied, Priority, Reason};
+use plimsoll_config::uses::{CostPart, CostSpec, PrioritySpec, WithoutKey};
+use plimsoll_tower::{Head, PriorityFrom, PriorityHeader};
+
+use crate::decision::Refusal;
+use crate::keys::write_key;
+use crate::members::{KeyBuffer, Member, Members};
+use crate::plan::{Limit, Plan};
+use crate::request::BodyValues;
+
+impl Plan {
+    /// The first route of the file that is for this request.
+    pub(crate) fn route(&self, head: &Head<'_>) -> Option<usize> {
+        let fits = |route: usize| self.routes[route].fits(head);
+        self.router.find(head.uri().path(), &fits)
+    }
+}
+
+/// What a request asks, by the routes of a plan. `None` if no route is for it.
+pub(crate) fn resolve(
+    plan: &Arc<Plan>,
+    head: &Head<'_>,
+    like: Demand,
+) -> Result<Option<Members>, Refusal> {
+    let Some(number) = plan.route(head) else {
+        return Ok(None);
+    };
+    let route = &plan.routes[number];
+    let mut members = Members::new(Arc::clone(plan), like);
+    members.route = Some(number);
+    let mut priority = route.priority.as_ref();
+    for (used, by) in route.uses.iter().enumerate() {
+        let limit = &plan.limits[by.limit];
+        let start = members.keys.end();
+        if !limit.key.is_empty() && !write_key(&limit.key, head, &route.name, &mut members.keys) {
+            match limit.without_key {
+                WithoutKey::Skip => continue,
+                WithoutKey::Share => {}
+                _ => {
+                    let denied = Denied::new(Reason::NoKey);
+                    limit.seen.refused(&denied, "");
+                    return Err(Refusal::before(members, &limit.name, denied));
+                }
+            }
+        }
+        priority = priority.or(limit.priority.as_ref());
+        let key = start..members.keys.end();
+        let terms = terms(limit, key.clone(), head, &route.name, &mut members.keys);
+        let cost = cost_before(&by.cost, head);
+        members.list.push(Member {
+            limit: by.limit,
+            terms,
+            key,
+            cost,
+            used,
+        });
+    }
+    if let Some(priority) = priority {
+        members.like = members.like.priority(priority_of(priority, head));
+    }
+    Ok(Some(members))
+}
+
+/// The terms of a key: those of its tier, if there are tiers. The tier is written behind the keys, and taken back.
+fn terms(
+    limit: &Limit,
+    key: Range<usize>,
+    head: &Head<'_>,
+    route: &str,
+    keys: &mut KeyBuffer,
+) -> usize {
+    let Some(by) = limit.tier_source() else {
+        return limit.terms_of(keys.text(key), None);
+    };
+    let start = keys.end();
+    let written = by.write(head, route, keys);
+    let tier = keys.text(start..keys.end());
+    let terms = limit.terms_of(keys.text(key), written.then_some(tier));
+    keys.cut(start);
+    terms
+}
+
+fn priority_of(priority: &PrioritySpec, head: &Head<'_>) -> Priority {
+    match priority {
+        PrioritySpec::Constant(priority) => *priority,
+        PrioritySpec::Header(name) => {
+            let header = PriorityHeader::named(name);
+            header.map_or(Priority::Normal, |header| header.priority(head))
+        }
+        _ => Priority::Normal,
+    }
+}
+
+/// What is taken for a request before it is served.
+pub(crate) fn cost_before(cost: &CostSpec, head: &Head<'_>) -> u64 {
+    match cost {
+        CostSpec::Fixed(cost) => *cost,
+        // Until it is known, a request counts as one that does: many at once gain nothing.
+        CostSpec::Status(_) => 1,
+        // What is known only later takes nothing now, and is admitted while anything is left.
+        CostSpec::Measured(part) => read(part, head).unwrap_or(match part.is_late() {
+            true => 0,
+            false => 1,
+        }),
+        CostSpec::Estimated {
+            estimate,
+            default,
+            most,
+            ..
+        } => {
+            let cost = read(estimate, head).unwrap_or(*default);
+            most.map_or(cost, |most| cost.min(most))
+        }
+        _ => 1,
+    }
+}
+
+/// What a part of a request says before it is served.
+fn read(part: &CostPart, head: &Head<'_>) -> Option<u64> {
+    match part {
+        CostPart::ContentLength | CostPart::RequestBytes => {
+            let lengths = head.headers().get_all(CONTENT_LENGTH).iter();
+            lengths.map(|line| number(line.as_bytes())).max().flatten()
+        }
+        CostPart::Header(name) => number(head.headers().get(name)?.as_bytes()),
+        CostPart::Json(pointer) => head.extensions().get::<BodyValues>()?.number(pointer),
+        _ => None,
+    }
+}
+
+/// A number of nothing but digits. One that is too large for a cost is the largest.
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        Some(number.saturating_mul(10).saturating_add(digit))
+    })
+}

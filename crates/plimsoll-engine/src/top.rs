@@ -1,0 +1,121 @@
+//! The keys that come most often, in bounded memory.
+
+use std::collections::HashMap;
+
+/// How many keys are counted at once.
+const COUNTED: usize = 128;
+
+/// How much of a key is kept. Keys that agree in so much count together here.
+const LONGEST: usize = 256;
+
+/// The space-saving sketch of Metwally and others: a key that is not counted takes the place of the one with the
+/// smallest count, and inherits that count as its possible error. Every key with more than a 128th of all that was added
+/// is among the counted.
+#[derive(Debug, Default)]
+pub(crate) struct TopKeys {
+    counts: HashMap<Box<str>, Count>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    count: u64,
+    error: u64,
+}
+
+/// A key that comes often.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TopKey {
+    /// The key. [Masked](mask) unless it was asked for as it is.
+    pub key: String,
+    /// How much was counted for it: at most that much.
+    pub count: u64,
+    /// By how much the count may be too large.
+    pub error: u64,
+}
+
+impl TopKeys {
+    pub(crate) fn add(&mut self, key: &str, amount: u64) {
+        let key = bounded(key);
+        if let Some(known) = self.counts.get_mut(key) {
+            known.count = known.count.saturating_add(amount);
+            return;
+        }
+        let mut error = 0;
+        if self.counts.len() >= COUNTED {
+            let least = self.counts.iter().min_by_key(|(_, count)| count.count);
+            let least = least.map(|(key, count)| (key.clone(), count.count));
+            if let Some((key, count)) = least {
+                self.counts.remove(&key);
+                error = count;
+            }
+        }
+        let count = error.saturating_add(amount);
+        self.counts.insert(key.into(), Count { count, error });
+    }
+
+    /// The keys that come most often, the first the most. Keys of which nothing is sure are left out.
+    pub(crate) fn most(&self, most: usize, masked: bool) -> Vec<TopKey> {
+        let mut all: Vec<_> = self.counts.iter().collect();
+        all.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then_with(|| a.cmp(b)));
+        let all = all
+            .into_iter()
+            .filter(|(_, count)| count.count > count.error);
+        let top = all.take(most).map(|(key, count)| TopKey {
+            key: if masked { mask(key) } else { key.to_string() },
+            count: count.count,
+            error: count.error,
+        });
+        top.collect()
+    }
+}
+
+fn bounded(key: &str) -> &str {
+    &key[..key.floor_char_boundary(LONGEST)]
+}
+
+/// A key that is recognised by who knows it, and not told to who does not: its first characters, and how many follow.
+///
+/// ```
+/// assert_eq!(plimsoll_engine::mask("sk-live-51Hq9"), "sk-l… (13)");
+/// assert_eq!(plimsoll_engine::mask("ab"), "a… (2)");
+/// ```
+#[must_use]
+pub fn mask(key: &str) -> String {
+    let length = key.chars().count();
+    let shown: String = key.chars().take((length / 3).clamp(1, 4)).collect();
+    format!("{shown}… ({length})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequent_keys_are_found_among_very_many() {
+        let mut top = TopKeys::default();
+        for round in 0_u32..20_000 {
+            top.add(&format!("once {round}"), 1);
+            if round % 20 == 0 {
+                top.add("often", 1);
+            }
+            if round % 40 == 0 {
+                top.add("less often", 1);
+            }
+        }
+        assert_eq!(top.counts.len(), COUNTED);
+        let most = top.most(2, false);
+        assert_eq!(most[0].key, "often");
+        assert_eq!(most[1].key, "less often");
+        assert!(most[0].count >= 1000 && most[0].count - most[0].error <= 1000);
+    }
+
+    #[test]
+    fn long_keys_are_cut_at_a_character() {
+        let mut top = TopKeys::default();
+        top.add(&"ä".repeat(64_000), 3);
+        let most = top.most(1, false);
+        assert!(most[0].key.len() <= LONGEST);
+        assert_eq!(most[0].count, 3);
+    }
+}

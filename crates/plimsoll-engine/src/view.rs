@@ -1,0 +1,88 @@
+//! Limits as an operator sees them.
+
+use plimsoll::{Reason, Snapshot};
+use plimsoll_config::uses::Mode;
+
+use crate::limits::Limits;
+use crate::plan::Limit;
+use crate::top::TopKey;
+
+/// A limit as it stands, of all keys together.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LimitView {
+    /// Its name.
+    pub name: String,
+    /// Whether it is enforced.
+    pub mode: Mode,
+    /// Its limiter: what is in use, who waits, what was granted and refused.
+    pub snapshot: Snapshot,
+    /// The limiters of its tiers and of keys with limits of their own, by the tier or the key.
+    pub tiers: Vec<(String, Snapshot)>,
+    /// Decisions that it refused, by reason.
+    pub refused: Vec<(Reason, u64)>,
+    /// Decisions that it would have refused in shadow mode.
+    pub would_refuse: u64,
+    /// What is in flight beyond the limit of a limit in shadow mode.
+    pub beyond: u64,
+}
+
+/// The keys of a limit that come most often.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TopView {
+    /// By what was taken for them: estimated from a sample.
+    pub used: Vec<TopKey>,
+    /// By how often they were refused, or would have been.
+    pub refused: Vec<TopKey>,
+}
+
+impl Limits {
+    /// Every limit as it stands, in the order of the file.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<LimitView> {
+        self.plan().limits.iter().map(view).collect()
+    }
+
+    /// The keys of a limit that come most often, at most `most` of each. They are [masked](crate::mask) unless `raw`.
+    ///
+    /// ```
+    /// use plimsoll_engine::{Ask, Limits};
+    ///
+    /// let limits = Limits::from_yaml("limits: { user: { kind: fixed_window, limit: 1, window: 1h, key: header:x-user } }")?;
+    /// for _ in 0..3 {
+    ///     let _ = limits.try_decide(&[Ask::new("user").key("anna@example.com")]);
+    /// }
+    /// let top = limits.top("user", 10, false).unwrap();
+    /// assert_eq!((top.refused[0].key.as_str(), top.refused[0].count), ("anna… (16)", 2));
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn top(&self, limit: &str, most: usize, raw: bool) -> Option<TopView> {
+        let plan = self.plan();
+        let limit = &plan.limits[plan.limit(limit)?];
+        let top = limit.seen.lock();
+        Some(TopView {
+            used: top.used.most(most, !raw),
+            refused: top.refused.most(most, !raw),
+        })
+    }
+}
+
+fn view(limit: &Limit) -> LimitView {
+    let own = limit.terms(0).snapshot();
+    let tiers = limit.others().iter();
+    let tiers = tiers.filter_map(|(name, terms)| Some((name.clone(), terms.snapshot()?)));
+    LimitView {
+        name: limit.name.to_string(),
+        mode: match limit.shadow {
+            true => Mode::Shadow,
+            false => Mode::Enforce,
+        },
+        snapshot: own.unwrap_or_else(|| Snapshot::of(0, 0)),
+        tiers: tiers.collect(),
+        refused: limit.seen.refusals().collect(),
+        would_refuse: limit.seen.would_have_refused(),
+        beyond: limit.seen.in_flight_beyond(),
+    }
+}

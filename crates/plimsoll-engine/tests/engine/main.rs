@@ -1,0 +1,18 @@
+//! Limits from a file, as one thing that decides.
+
+mod decisions;
+mod shadow;
+
+use plimsoll::ManualClock;
+use plimsoll_config::{Config, Format};
+use plimsoll_engine::Limits;
+
+/// The limits of a text, on a clock that is set by hand.
+#[track_caller]
+fn limits(text: &str) -> (Limits, ManualClock) {
+    let time = ManualClock::new();
+    let config = Config::from_str("limits.yaml", text, Format::Yaml);
+    let config = config.unwrap_or_else(|error| panic!("{error}"));
+    let limits = Limits::new(&config, &time.clock()).unwrap_or_else(|error| panic!("{error}"));
+    (limits, time)
+}
