@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use plimsoll::{Clock, Keyed, Moment, PenaltyBucket};
+use plimsoll::{Clock, Keyed, Moment, PenaltyBucket, Rule};
 
 use crate::decision::Decision;
 use crate::retained::RetainedBucket;
@@ -21,6 +21,7 @@ use crate::tiers::{TIERS, Tier};
 pub(crate) struct SubjectLimits<K> {
     states: Keyed<K, RetainedBucket>,
     initial: u32,
+    limit: u32,
     retention: Duration,
     lockout: Duration,
 }
@@ -31,7 +32,8 @@ impl<K: Hash + Eq + Clone> SubjectLimits<K> {
             .lockout(settings.max_soft_violations, settings.lockout)
             .soft_window(settings.soft_window);
         let rule = RetainedBucket::new(bucket, settings.subject_idle);
-        let (initial, retention) = (rule.initial(), rule.retention());
+        let (initial, limit) = (rule.initial(), rule.limit());
+        let retention = rule.retention();
         let states = Keyed::<K, _>::builder(rule)
             .clock(settings.clock.clone())
             .max_keys(settings.max_subjects)
@@ -40,6 +42,7 @@ impl<K: Hash + Eq + Clone> SubjectLimits<K> {
         Self {
             states,
             initial,
+            limit,
             retention,
             lockout: settings.lockout,
         }
@@ -55,6 +58,11 @@ impl<K: Hash + Eq + Clone> SubjectLimits<K> {
             }
             Err(denied) => Decision::refused(&denied, self.lockout),
         }
+    }
+
+    /// The most that one subject may use at once.
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -90,9 +90,10 @@ impl PoliciesBuilder {
         self
     }
 
-    /// Looks for idle policies once in this many evaluations, at least 1. Default: 1024.
-    pub fn cleanup_interval(mut self, evaluations: u64) -> Self {
-        self.settings.cleanup_interval = evaluations;
+    /// Looks for idle policies this often while there are packets, more than 0, and after 1024 evaluations if that is
+    /// sooner. Default: 1 minute.
+    pub fn cleanup_interval(mut self, interval: Duration) -> Self {
+        self.settings.cleanup_interval = interval;
         self
     }
 

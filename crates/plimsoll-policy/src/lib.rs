@@ -3,6 +3,7 @@
 mod active;
 mod builder;
 mod decision;
+mod log;
 mod policies;
 mod report;
 mod retained;
@@ -14,5 +15,5 @@ pub use builder::PoliciesBuilder;
 pub use decision::{Closed, Decision};
 pub use policies::Policies;
 pub use report::{Report, Row};
-pub use subject::{OpCode, Remote};
+pub use subject::{OpCode, Packet, Remote};
 pub use tiers::Policy;

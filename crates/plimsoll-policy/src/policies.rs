@@ -1,15 +1,19 @@
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
+use std::{fmt, io, thread};
 
-use plimsoll::{Address, PenaltyBucket, TokenBucket};
+use plimsoll::{
+    Address, Event, EventKind, Events, KeyedEvent, Listener, Listeners, Moment, PenaltyBucket,
+    Priority, Snapshot, TokenBucket,
+};
 
 use crate::active::{Active, SubjectLimits, Table};
 use crate::decision::{Closed, Decision};
+use crate::log;
 use crate::report::{Report, Row};
 use crate::settings::Settings;
-use crate::subject::{OpCode, Remote, Subject};
+use crate::subject::{OpCode, Packet, Remote, Subject};
 use crate::tiers::{Effective, Policy, Tier};
 
 /// Decides on packets by the policies of their handlers.
@@ -40,9 +44,17 @@ struct Shared {
     /// `None` once they are closed.
     open: RwLock<Option<Open>>,
     evaluations: AtomicU64,
-    /// The number of evaluations at which the next sweep is due.
+    /// The number of evaluations at which the next sweep is due, and the moment.
     next_sweep: AtomicU64,
+    next_sweep_at: AtomicU64,
+    listeners: Listeners<KeyedEvent<Packet>>,
 }
+
+/// A sweep is due after so many evaluations, whatever the time.
+const SWEEP_EVERY: u64 = 1024;
+
+/// More subjects than this are not dropped on the thread of a caller.
+const DROPPED_AT_ONCE: usize = 64;
 
 struct Open {
     table: Table,
@@ -57,6 +69,7 @@ impl Policies {
     ) -> Self {
         let limits = |bucket| Arc::new(SubjectLimits::new(PenaltyBucket::new(bucket), &settings));
         let fallback = fallback.map(limits);
+        let now = settings.clock.now();
         Self {
             shared: Arc::new(Shared {
                 handlers,
@@ -65,7 +78,9 @@ impl Policies {
                     fallback,
                 })),
                 evaluations: AtomicU64::new(0),
-                next_sweep: AtomicU64::new(settings.cleanup_interval),
+                next_sweep: AtomicU64::new(SWEEP_EVERY),
+                next_sweep_at: AtomicU64::new(now.plus(settings.cleanup_interval).as_nanos()),
+                listeners: Listeners::new(),
                 settings,
             }),
         }
@@ -83,9 +98,12 @@ impl Policies {
         op: impl Into<OpCode>,
         remote: impl Into<Remote>,
     ) -> Result<Decision, Closed> {
-        let decision = self.shared.decide(op.into(), remote.into())?;
-        self.shared.count();
-        Ok(decision)
+        let (op, remote) = (op.into(), remote.into());
+        let decided = match self.shared.handlers.get(&op) {
+            Some(effective) => self.shared.decide_by(*effective, op, remote)?,
+            None => self.shared.fall_back(op, remote)?,
+        };
+        Ok(self.shared.finish(op, remote, decided))
     }
 
     /// Decides on one packet for the operation `op` by `policy`, whatever the builder declared for `op`.
@@ -114,17 +132,55 @@ impl Policies {
         remote: impl Into<Remote>,
     ) -> Result<Decision, Closed> {
         let effective = policy.effective().unwrap_or(Effective::Refused);
-        let decision = self.shared.decide_by(effective, op.into(), remote.into())?;
-        self.shared.count();
-        Ok(decision)
+        let (op, remote) = (op.into(), remote.into());
+        let decided = self.shared.decide_by(effective, op, remote)?;
+        Ok(self.shared.finish(op, remote, decided))
     }
 
     /// Drops all state. Every later evaluation returns [`Closed`].
     pub fn close(&self) {
         let open = &self.shared.open;
         let closed = open.write().unwrap_or_else(PoisonError::into_inner).take();
-        // Dropped with the lock released: there may be much of it.
-        drop(closed);
+        if let Some(closed) = closed {
+            let evaluations = self.shared.evaluations.load(Ordering::Relaxed);
+            log::closed(closed.table.iter().count(), closed.subjects(), evaluations);
+        }
+    }
+
+    /// Subscribes to the decisions from now on, each with its [`Packet`]. At most `capacity` events are stored until they
+    /// are read; more are lost and counted. See [`Events`].
+    ///
+    /// An admitted packet is [`Processing`](plimsoll::EventKind::Processing), a refused one
+    /// [`Rejected`](plimsoll::EventKind::Rejected). The limit is the burst of the subject, what is in use is what it has used
+    /// of that; both are 0 where there is no limit.
+    ///
+    /// ```
+    /// use plimsoll_policy::{Policies, Policy};
+    /// use std::net::SocketAddr;
+    ///
+    /// let policies = Policies::builder().handler(7_u32, Policy::per_second(1.0)).build()?;
+    /// let mut events = policies.subscribe(1000);
+    /// let peer: SocketAddr = "192.0.2.1:40000".parse()?;
+    /// let _ = policies.evaluate(7_u32, peer);
+    /// let heard = events.next().ok_or("nothing was told")?;
+    /// assert_eq!((heard.key.remote.port(), heard.event.limit), (Some(40000), 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<Packet>> {
+        self.shared.listeners.subscribe(capacity)
+    }
+
+    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
+    /// [`Listener`].
+    ///
+    /// # Errors
+    ///
+    /// If the system has no room for another thread.
+    pub fn subscribe_with(
+        &self,
+        callback: impl FnMut(KeyedEvent<Packet>) + Send + 'static,
+    ) -> io::Result<Listener> {
+        self.subscribe(1024).listen(callback)
     }
 
     /// The active policies and counters at this moment.
@@ -132,12 +188,14 @@ impl Policies {
     pub fn report(&self) -> Report {
         let shared = &*self.shared;
         let open = shared.open.read().unwrap_or_else(PoisonError::into_inner);
-        let active = open.iter().flat_map(|open| open.table.iter().rev());
+        let active = || open.iter().flat_map(|open| open.table.iter().rev());
         Report {
             time: shared.settings.clock.precise_now(),
+            active_policies: active().count(),
             max_policies: shared.settings.max_policies,
             evaluations: shared.evaluations.load(Ordering::Relaxed),
-            rows: active
+            rows: active()
+                .take(Report::MOST_ROWS)
                 .map(|active| Row {
                     rps: active.tier.rps(),
                     burst: active.tier.burst(),
@@ -149,45 +207,86 @@ impl Policies {
     }
 }
 
-impl Shared {
-    fn decide(&self, op: OpCode, remote: Remote) -> Result<Decision, Closed> {
-        match self.handlers.get(&op) {
-            Some(effective) => self.decide_by(*effective, op, remote),
-            None => self.fall_back(remote.address(self.settings.ipv6_prefix)),
-        }
-    }
+/// A decision, and the limit it was made by; 0 without one.
+type Decided = (Decision, u32);
 
+impl Open {
+    fn subjects(&self) -> usize {
+        let fallback = self.fallback.as_ref().map_or(0, |limits| limits.len());
+        let policies = self.table.iter().map(Active::subjects);
+        fallback + policies.sum::<usize>()
+    }
+}
+
+impl Shared {
     /// Decides by the policy of a handler.
     fn decide_by(
         &self,
         effective: Effective,
         op: OpCode,
         remote: Remote,
-    ) -> Result<Decision, Closed> {
+    ) -> Result<Decided, Closed> {
         let tier = match effective {
-            Effective::Unlimited => return self.read(|_| Decision::UNLIMITED),
-            Effective::Refused => return self.read(|_| Decision::ALWAYS_REFUSED),
+            Effective::Unlimited => return self.read(|_| (Decision::UNLIMITED, 0)),
+            Effective::Refused => return self.read(|_| (Decision::ALWAYS_REFUSED, 0)),
             Effective::Limited(tier) => tier,
         };
         let Some(address) = remote.address(self.settings.ipv6_prefix) else {
-            return self.read(|_| Decision::THROTTLED);
+            log::unknown_address(op);
+            return self.read(|_| (Decision::THROTTLED, 0));
         };
         let active = match self.read(|open| open.table.find(tier))? {
             Some(active) => active,
             None => self.activate(tier)?,
         };
         let subject = Subject { op, address };
-        Ok(active.evaluate(&subject, &self.settings.clock))
+        let decision = active.evaluate(&subject, &self.settings.clock);
+        Ok((decision, active.tier.burst()))
     }
 
     /// Decides on an operation without a policy.
-    fn fall_back(&self, address: Option<Address>) -> Result<Decision, Closed> {
+    fn fall_back(&self, op: OpCode, remote: Remote) -> Result<Decided, Closed> {
         let limits = self.read(|open| open.fallback.clone())?;
-        Ok(match (limits, address) {
-            (None, _) => Decision::UNLIMITED,
-            (Some(_), None) => Decision::THROTTLED,
-            (Some(limits), Some(address)) => limits.evaluate(&address),
+        log::missing_policy(op, remote, limits.is_some());
+        Ok(match (limits, remote.address(self.settings.ipv6_prefix)) {
+            (None, _) => (Decision::UNLIMITED, 0),
+            (Some(_), None) => {
+                log::unknown_address(op);
+                (Decision::THROTTLED, 0)
+            }
+            (Some(limits), Some(address)) => (limits.evaluate(&address), limits.limit()),
         })
+    }
+
+    /// What is left to do after a decision: tell of it, count it, and sweep if a sweep is due.
+    fn finish(&self, op: OpCode, remote: Remote, (decision, limit): Decided) -> Decision {
+        if !decision.is_allowed() {
+            log::refused(op, remote, decision, self.settings.lockout);
+        }
+        if self.listeners.are_there() {
+            self.tell(Packet { op, remote }, decision, limit);
+        }
+        let evaluations = self.evaluations.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = self.settings.clock.now();
+        if evaluations >= self.next_sweep.load(Ordering::Relaxed)
+            || now.as_nanos() >= self.next_sweep_at.load(Ordering::Relaxed)
+        {
+            self.sweep(evaluations, now);
+        }
+        decision
+    }
+
+    #[cold]
+    fn tell(&self, packet: Packet, decision: Decision, limit: u32) {
+        let priority = Priority::Normal;
+        let kind = match decision.reason() {
+            None => EventKind::Processing { priority },
+            Some(reason) => EventKind::Rejected { priority, reason },
+        };
+        let left = decision.credit().into();
+        let seen = Snapshot::of(limit.into(), left);
+        let event = Event::new(kind, self.settings.clock.now(), &seen);
+        self.listeners.emit(KeyedEvent::new(packet, event));
     }
 
     /// Reads under the shared lock. `read` must be quick: callers that activate a policy wait for it.
@@ -204,28 +303,32 @@ impl Shared {
         Ok(open.table.find_or_activate(tier, &self.settings))
     }
 
-    /// Counts an evaluation, and sweeps if a sweep is due and the lock is free.
-    fn count(&self) {
-        let evaluations = self.evaluations.fetch_add(1, Ordering::Relaxed) + 1;
-        if evaluations >= self.next_sweep.load(Ordering::Relaxed) {
-            self.sweep(evaluations);
-        }
-    }
-
+    /// Removes idle policies if the lock is free: some 56 looks. Policies with many subjects are dropped on a thread of
+    /// their own.
     #[cold]
-    fn sweep(&self, evaluations: u64) {
+    fn sweep(&self, evaluations: u64, now: Moment) {
         let mut guard = match self.open.try_write() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let next = evaluations.saturating_add(self.settings.cleanup_interval);
+        let next = evaluations.saturating_add(SWEEP_EVERY);
         self.next_sweep.store(next, Ordering::Relaxed);
-        let now = self.settings.clock.now();
+        let next_at = now.plus(self.settings.cleanup_interval);
+        self.next_sweep_at
+            .store(next_at.as_nanos(), Ordering::Relaxed);
         let idle = self.settings.policy_idle;
         let swept = guard.as_mut().map(|open| open.table.sweep(now, idle));
         drop(guard);
-        drop(swept);
+        let swept = swept.unwrap_or_default();
+        let subjects: usize = swept.iter().map(|active| active.subjects()).sum();
+        log::swept(swept.len(), subjects);
+        if subjects > DROPPED_AT_ONCE {
+            // Where there is no thread to be had it is dropped here.
+            let _thread = thread::Builder::new()
+                .name("plimsoll-policy-sweep".into())
+                .spawn(move || drop(swept));
+        }
     }
 }
 

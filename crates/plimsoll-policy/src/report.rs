@@ -2,7 +2,10 @@ use std::fmt;
 
 use plimsoll::Moment;
 
-/// The active policies at one moment: as data by its methods, as a table by its [`Display`](fmt::Display).
+/// The active policies at one moment.
+///
+/// It is data by its methods, a table by its [`Display`](fmt::Display), [pairs](Self::pairs) of names and values, and with the
+/// feature `serde` whatever serde writes. At most 32 policies are listed; their [number](Self::active_policies) is exact.
 ///
 /// ```
 /// use plimsoll::ManualClock;
@@ -29,8 +32,10 @@ use plimsoll::Moment;
 /// Times are those of the clock of the policies. The text writes them as UTC, counted from 1970 as
 /// [`Clock::system`](plimsoll::Clock::system) does, whatever the origin of the clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Report {
     pub(crate) time: Moment,
+    pub(crate) active_policies: usize,
     pub(crate) max_policies: usize,
     pub(crate) evaluations: u64,
     pub(crate) rows: Vec<Row>,
@@ -38,6 +43,7 @@ pub struct Report {
 
 /// One active policy of a [`Report`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Row {
     pub(crate) rps: u32,
     pub(crate) burst: u32,
@@ -46,6 +52,9 @@ pub struct Row {
 }
 
 impl Report {
+    /// No more policies than this are listed.
+    pub const MOST_ROWS: usize = 32;
+
     /// When the report was made.
     #[must_use]
     pub fn time(&self) -> Moment {
@@ -55,7 +64,7 @@ impl Report {
     /// How many policies were active.
     #[must_use]
     pub fn active_policies(&self) -> usize {
-        self.rows.len()
+        self.active_policies
     }
 
     /// How many may be active.
@@ -70,10 +79,55 @@ impl Report {
         self.evaluations
     }
 
-    /// The active policies, by falling rate, then by falling burst.
+    /// The active policies, by falling rate, then by falling burst; the first 32.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// The report as names and values, for logs and consoles that show those.
+    ///
+    /// ```
+    /// use plimsoll::ManualClock;
+    /// use plimsoll_policy::{OpCode, Policies, Policy};
+    ///
+    /// let policies = Policies::builder()
+    ///     .handler(OpCode(7), Policy::per_second(5.0).burst(2.5))
+    ///     .clock(ManualClock::new().clock())
+    ///     .build()?;
+    /// let _ = policies.evaluate(OpCode(7), std::net::Ipv4Addr::LOCALHOST);
+    /// let pairs: Vec<String> =
+    ///     policies.report().pairs().map(|(name, value)| format!("{name}={value}")).collect();
+    /// assert_eq!(pairs, [
+    ///     "UtcNow=1970-01-01T00:00:00Z",
+    ///     "ActivePolicies=1",
+    ///     "MaxPolicies=64",
+    ///     "CheckCounter=1",
+    ///     "Policies[0].RPS=8",
+    ///     "Policies[0].Burst=4",
+    ///     "Policies[0].Subjects=1",
+    ///     "Policies[0].LastUsedUtc=1970-01-01T00:00:00Z",
+    /// ]);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
+    pub fn pairs(&self) -> impl Iterator<Item = (String, String)> {
+        let head = [
+            ("UtcNow", Utc(self.time).to_string()),
+            ("ActivePolicies", self.active_policies.to_string()),
+            ("MaxPolicies", self.max_policies.to_string()),
+            ("CheckCounter", self.evaluations.to_string()),
+        ];
+        let head = head.map(|(name, value)| (name.to_owned(), value));
+        let rows = self.rows.iter().enumerate().flat_map(|(at, row)| {
+            let fields = [
+                ("RPS", row.rps.to_string()),
+                ("Burst", row.burst.to_string()),
+                ("Subjects", row.subjects.to_string()),
+                ("LastUsedUtc", Utc(row.last_used).to_string()),
+            ];
+            fields.map(|(name, value)| (format!("Policies[{at}].{name}"), value))
+        });
+        head.into_iter().chain(rows)
     }
 }
 
@@ -109,7 +163,7 @@ impl fmt::Display for Report {
             f,
             "{}: {} of {} policies active, {} evaluations",
             Utc(self.time),
-            self.rows.len(),
+            self.active_policies,
             self.max_policies,
             self.evaluations
         )?;
@@ -120,6 +174,9 @@ impl fmt::Display for Report {
             let (rps, burst, subjects) = (row.rps, row.burst, row.subjects);
             let last_used = Utc(row.last_used);
             writeln!(f, "{rps:5}  {burst:5}  {subjects:8}  {last_used}")?;
+        }
+        if let more @ 1.. = self.active_policies - self.rows.len() {
+            writeln!(f, "  and {more} more")?;
         }
         Ok(())
     }

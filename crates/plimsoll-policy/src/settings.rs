@@ -10,7 +10,7 @@ pub(crate) struct Settings {
     pub(crate) clock: Clock,
     pub(crate) max_policies: usize,
     pub(crate) policy_idle: Duration,
-    pub(crate) cleanup_interval: u64,
+    pub(crate) cleanup_interval: Duration,
     pub(crate) max_subjects: usize,
     pub(crate) subject_idle: Duration,
     pub(crate) max_soft_violations: u32,
@@ -26,7 +26,7 @@ impl Default for Settings {
             clock: Clock::system(),
             max_policies: 64,
             policy_idle: Duration::from_secs(1800),
-            cleanup_interval: 1024,
+            cleanup_interval: Duration::from_secs(60),
             max_subjects: 10_000,
             subject_idle: Duration::from_secs(300),
             max_soft_violations: 3,
@@ -58,7 +58,6 @@ impl Settings {
         let initial = self.initial_tokens.unwrap_or(0).into();
         within("initial_tokens", initial, 0, 64, "at most 64")?;
         let at_least_one = [
-            ("cleanup_interval", self.cleanup_interval),
             ("max_subjects", self.max_subjects as u64),
             ("max_soft_violations", self.max_soft_violations.into()),
         ];
@@ -66,6 +65,7 @@ impl Settings {
             within(field, value, 1, u64::MAX, "at least 1")?;
         }
         not_zero("policy_idle", self.policy_idle)?;
+        not_zero("cleanup_interval", self.cleanup_interval)?;
         not_zero("subject_idle", self.subject_idle)?;
         not_zero("soft_window", self.soft_window)?;
         if self.lockout > Duration::from_millis(LONGEST_MS.into()) {

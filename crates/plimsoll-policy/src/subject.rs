@@ -1,4 +1,5 @@
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use plimsoll::Address;
@@ -32,11 +33,11 @@ impl fmt::Display for OpCode {
     }
 }
 
-/// The address a packet came from, without its port, or [`UNKNOWN`](Self::UNKNOWN).
+/// The address a packet came from, or [`UNKNOWN`](Self::UNKNOWN).
 ///
 /// Made by `From` an [`IpAddr`], a [`SocketAddr`], or an `Option` of either. The port does not count: a client
-/// chooses it, and would escape its limit by connecting again. An IPv4 address that came in through an IPv6 socket
-/// (`::ffff:192.0.2.1`) equals the IPv4 address.
+/// chooses it, and would escape its limit by connecting again. It is kept for [reports](Self::port) and logs. An IPv4
+/// address that came in through an IPv6 socket (`::ffff:192.0.2.1`) equals the IPv4 address.
 ///
 /// ```
 /// use plimsoll_policy::Remote;
@@ -45,24 +46,72 @@ impl fmt::Display for OpCode {
 /// let one: SocketAddr = "192.0.2.1:40000".parse()?;
 /// let same: SocketAddr = "[::ffff:192.0.2.1]:40001".parse()?;
 /// assert_eq!(Remote::from(one), Remote::from(same));
+/// assert_eq!(Remote::from(same).port(), Some(40001));
+/// assert_eq!(Remote::from(same).to_string(), "192.0.2.1:40001");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Remote(Option<IpAddr>);
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    ip: Option<IpAddr>,
+    port: Option<u16>,
+}
 
 impl Remote {
     /// The address is not known. Such packets are refused wherever there is a limit.
-    pub const UNKNOWN: Self = Self(None);
+    pub const UNKNOWN: Self = Self {
+        ip: None,
+        port: None,
+    };
+
+    /// The address, if it is known.
+    #[must_use]
+    pub const fn ip(self) -> Option<IpAddr> {
+        self.ip
+    }
+
+    /// The port, if it is known. It takes no part in any decision or comparison.
+    #[must_use]
+    pub const fn port(self) -> Option<u16> {
+        self.port
+    }
 
     /// The network that is limited as one.
     pub(crate) fn address(self, ipv6_prefix: u8) -> Option<Address> {
-        Some(Address::network(self.0?, 32, ipv6_prefix))
+        Some(Address::network(self.ip?, 32, ipv6_prefix))
+    }
+}
+
+impl PartialEq for Remote {
+    fn eq(&self, other: &Self) -> bool {
+        self.ip == other.ip
+    }
+}
+
+impl Eq for Remote {}
+
+impl Hash for Remote {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ip.hash(state);
+    }
+}
+
+/// The address, with its port if that is known; `unknown` without an address.
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.ip, self.port) {
+            (Some(ip), Some(port)) => SocketAddr::new(ip, port).fmt(f),
+            (Some(ip), None) => ip.fmt(f),
+            (None, _) => f.write_str("unknown"),
+        }
     }
 }
 
 impl From<IpAddr> for Remote {
     fn from(address: IpAddr) -> Self {
-        Self(Some(address.to_canonical()))
+        Self {
+            ip: Some(address.to_canonical()),
+            port: None,
+        }
     }
 }
 
@@ -80,7 +129,10 @@ impl From<Ipv6Addr> for Remote {
 
 impl From<SocketAddr> for Remote {
     fn from(address: SocketAddr) -> Self {
-        address.ip().into()
+        Self {
+            port: Some(address.port()),
+            ..address.ip().into()
+        }
     }
 }
 
@@ -88,6 +140,17 @@ impl<T: Into<Self>> From<Option<T>> for Remote {
     fn from(address: Option<T>) -> Self {
         address.map_or(Self::UNKNOWN, Into::into)
     }
+}
+
+/// A packet as events and logs name it: its operation, and where it came from. The port is that of the packet, and takes
+/// no part in comparisons.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Packet {
+    /// Its operation.
+    pub op: OpCode,
+    /// Where it came from.
+    pub remote: Remote,
 }
 
 /// The key of the states of a policy.

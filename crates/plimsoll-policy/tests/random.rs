@@ -80,7 +80,7 @@ proptest! {
         let time = ManualClock::new();
         let policies = one(rate, burst)
             .policy_idle(Duration::from_nanos(idle))
-            .cleanup_interval(1)
+            .cleanup_interval(Duration::from_nanos(1))
             // So few are kept together, so that each evaluation forgets whom it can.
             .max_subjects(100)
             .clock(time.clock())
@@ -164,7 +164,7 @@ fn a_policy_is_never_swept_under_who_uses_it() {
         .lockout(Duration::ZERO)
         .soft_window(Duration::from_nanos(1))
         .policy_idle(Duration::from_nanos(1))
-        .cleanup_interval(1)
+        .cleanup_interval(Duration::from_nanos(1))
         .clock(time.clock())
         .build()
         .unwrap();
