@@ -2,9 +2,8 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use plimsoll::adaptive::{Adaptive, Limit, Load, Sample};
+use plimsoll::adaptive::{Adaptive, Limit};
 use plimsoll::{Acquire, Clock, Counts, Demand, Gate, Outcome, Permit, Queue};
 
 /// A gate whose width an algorithm finds.
@@ -24,11 +23,7 @@ pub(crate) enum Answer<'s> {
 impl Subject {
     /// Without a queue of its own, the gate has the one the algorithm wants, if it wants any.
     pub(crate) fn new(limit: Box<dyn Limit>, queue: Option<(Queue, u32)>, clock: Clock) -> Self {
-        let limit: Box<dyn Limit> = match queue {
-            Some(_) => Box::new(WithoutQueue(limit)),
-            None => limit,
-        };
-        let wanted = limit.queue_bound();
+        let wanted = limit.queue_bound().filter(|_| queue.is_none());
         let gate = Gate::builder(Adaptive::new(limit))
             .clock(clock)
             .totals(false);
@@ -82,27 +77,5 @@ impl Subject {
         } else {
             Outcome::Success
         });
-    }
-}
-
-/// An algorithm whose own idea of a queue does not count: the simulation has one.
-#[derive(Debug)]
-struct WithoutQueue(Box<dyn Limit>);
-
-impl Limit for WithoutQueue {
-    fn limit(&self) -> u32 {
-        self.0.limit()
-    }
-
-    fn sample(&mut self, sample: &Sample) {
-        self.0.sample(sample);
-    }
-
-    fn tick_every(&self) -> Option<Duration> {
-        self.0.tick_every()
-    }
-
-    fn tick(&mut self, load: Load) {
-        self.0.tick(load);
     }
 }

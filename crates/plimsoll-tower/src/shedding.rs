@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use plimsoll::adaptive::{Adaptive, Insight, Limit, Load, Sample, Settings, Verdict};
+use plimsoll::adaptive::{Adaptive, Limit, QueueContext, Settings, Verdict};
 use plimsoll::{Clock, Gate, InvalidLimit};
 
 use crate::{HttpLimitLayer, PriorityHeader, RequestLimit, SendFields};
@@ -62,12 +62,15 @@ pub fn load_shedding() -> SheddingLayer {
 #[must_use = "settings do nothing until they are built"]
 pub struct LoadShed {
     settings: Settings,
-    queue_size: Option<fn(u32) -> u32>,
+    queue_size: Option<QueueSize>,
     algorithm: Option<Box<dyn Limit>>,
     name: String,
     retry_after: Option<Duration>,
     clock: Clock,
 }
+
+/// How much may wait, by what goes on.
+type QueueSize = Box<dyn Fn(&QueueContext) -> u32 + Send + Sync>;
 
 /// How long anybody waits at most.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -134,9 +137,13 @@ impl LoadShed {
         self
     }
 
-    /// How much may wait at a limit; never less than the [minimum](Self::min_queue).
-    pub const fn queue_size(mut self, size: fn(u32) -> u32) -> Self {
-        self.queue_size = Some(size);
+    /// How much may wait, by what goes on; never less than the [minimum](Self::min_queue). See
+    /// [`GateBuilder::queue_size`](plimsoll::GateBuilder::queue_size).
+    pub fn queue_size(
+        mut self,
+        size: impl Fn(&QueueContext) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        self.queue_size = Some(Box::new(size));
         self
     }
 
@@ -194,10 +201,6 @@ impl LoadShed {
                 Box::new(verdict.max(self.settings.max).build()?)
             }
         };
-        let algorithm = match self.queue_size {
-            Some(_) => Box::new(WithoutQueue(algorithm)),
-            None => algorithm,
-        };
         let mut gate = self.settings.builder(|_| algorithm)?;
         if let Some(size) = self.queue_size {
             gate = gate.queue_size(size);
@@ -212,32 +215,6 @@ impl LoadShed {
             None => layer,
         };
         Ok((layer, gate))
-    }
-}
-
-/// An algorithm whose own idea of the queue does not count.
-#[derive(Debug)]
-struct WithoutQueue(Box<dyn Limit>);
-
-impl Limit for WithoutQueue {
-    fn limit(&self) -> u32 {
-        self.0.limit()
-    }
-
-    fn sample(&mut self, sample: &Sample) {
-        self.0.sample(sample);
-    }
-
-    fn tick_every(&self) -> Option<Duration> {
-        self.0.tick_every()
-    }
-
-    fn tick(&mut self, load: Load) {
-        self.0.tick(load);
-    }
-
-    fn insight(&self) -> Insight {
-        self.0.insight()
     }
 }
 

@@ -231,7 +231,7 @@ fn the_queue_follows_the_limit() {
         let gradient = gradient.initial_queue(20).build().unwrap();
         shed = shed.algorithm(gradient).queue_timeout(None);
         if let Some(set) = set {
-            shed = shed.queue_size(set);
+            shed = shed.queue_size(move |now| set(now.limit));
         }
         let (layer, gate) = shed.min_queue(2).initial_queue(20).build().unwrap();
         let mut server = Server::new(&layer);

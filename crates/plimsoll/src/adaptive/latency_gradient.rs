@@ -37,7 +37,6 @@ pub struct LatencyGradient {
     range: Range,
     tolerance: f64,
     min_queue: u32,
-    queue_size: fn(u32) -> u32,
     limit: u32,
     queue: u32,
     measures: Measures,
@@ -52,7 +51,6 @@ pub struct LatencyGradientSettings {
     tolerance: f64,
     min_queue: u32,
     initial_queue: u32,
-    queue_size: fn(u32) -> u32,
 }
 
 /// How often the limit is looked at.
@@ -60,13 +58,13 @@ const TICK: Duration = Duration::from_millis(500);
 
 impl LatencyGradient {
     /// Settings, at first the published defaults: from 5 to 500, at first 5; a tolerance of 1.5; a queue of at least
-    /// 20, at first 20, that grows as the root of the limit. The maximum must be above the minimum.
+    /// 20, at first 20, that grows as the root of the limit, unless the gate has
+    /// [a function](crate::GateBuilder::queue_size) for it. The maximum must be above the minimum.
     pub const fn builder() -> Builder<Self> {
         let own = LatencyGradientSettings {
             tolerance: 1.5,
             min_queue: 20,
             initial_queue: 20,
-            queue_size: square_root,
         };
         Builder::new((5, 5, 500), own)
     }
@@ -142,12 +140,6 @@ impl Builder<LatencyGradient> {
         self.own.initial_queue = queue;
         self
     }
-
-    /// The bound of the queue at a limit, its square root unless set. It is never less than the minimum.
-    pub const fn queue_size(mut self, size: fn(u32) -> u32) -> Self {
-        self.own.queue_size = size;
-        self
-    }
 }
 
 impl Tunable for LatencyGradient {
@@ -162,7 +154,6 @@ impl Tunable for LatencyGradient {
             range,
             tolerance: own.tolerance,
             min_queue: own.min_queue,
-            queue_size: own.queue_size,
             limit: range.initial,
             queue: own.initial_queue,
             measures: Measures::default(),
@@ -194,7 +185,7 @@ impl Limit for LatencyGradient {
             self.decision = "kept: hardly in use";
         } else if usage >= 50.0 {
             (self.limit, self.decision) = self.next_limit(load.queued);
-            self.queue = (self.queue_size)(self.limit).max(self.min_queue);
+            self.queue = square_root(self.limit).max(self.min_queue);
         } else {
             self.decision = "kept: not in use";
         }

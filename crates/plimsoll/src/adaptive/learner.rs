@@ -11,6 +11,7 @@ use std::sync::{OnceLock, TryLockError};
 use std::time::Duration;
 
 use super::inbox::{Inbox, PLACES};
+use super::limit::QueueContext;
 use super::{Insight, Limit, Load, Sample};
 use crate::Moment;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -21,8 +22,8 @@ const FAVOURS: u32 = 4;
 /// So many ticks that were missed are made up for.
 const MISSED: u64 = 8;
 
-/// How much may wait at a limit.
-type QueueSize = Box<dyn Fn(u32) -> u32 + Send + Sync>;
+/// How much may wait.
+type QueueSize = Box<dyn Fn(&QueueContext) -> u32 + Send + Sync>;
 
 /// Something on cache lines of its own.
 #[repr(align(64))]
@@ -38,8 +39,12 @@ pub(super) struct Learner<L> {
     inbox: Apart<Inbox>,
     lost: AtomicU64,
     queue_size: Option<QueueSize>,
+    /// The load that `queue_size` saw last. Written by the thread that runs the algorithm.
+    seen: Mutex<QueueContext>,
     /// The least that may wait, whatever the limit.
-    min_queue: OnceLock<u32>,
+    min_queue: u32,
+    /// The bound that the queue began with, below which its default never falls.
+    first_queue: OnceLock<u32>,
     /// The least and the greatest limit that is believed.
     bounds: (u32, u32),
 }
@@ -76,7 +81,9 @@ impl<L: Limit> Learner<L> {
             inbox: Apart(Inbox::new()),
             lost: AtomicU64::new(0),
             queue_size: None,
-            min_queue: OnceLock::new(),
+            seen: Mutex::new(QueueContext::default()),
+            min_queue: 0,
+            first_queue: OnceLock::new(),
             bounds: (1, u32::MAX),
         }
     }
@@ -89,20 +96,25 @@ impl<L: Limit> Learner<L> {
         self.publish(Decision { limit, queue });
     }
 
-    /// Has the bound of the queue follow the limit by `size`.
+    /// Has the bound of the queue follow `size`, whatever the algorithm says of it.
     pub(super) fn set_queue_size(&mut self, size: QueueSize) {
         self.queue_size = Some(size);
     }
 
     /// Lets at least so much wait.
     pub(super) fn set_min_queue(&mut self, bound: u32) {
-        self.min_queue = OnceLock::from(bound);
+        self.min_queue = bound;
+        self.first_queue = OnceLock::from(bound);
     }
 
-    /// Starts with this bound, unless the algorithm has its own.
+    /// Starts with this bound, unless the algorithm has its own that counts.
     pub(super) fn start_queue(&self, bound: u32) -> u32 {
-        self.min_queue.get_or_init(|| bound);
-        let queue = lock(&self.algorithm.0).queue_bound().unwrap_or(bound);
+        self.first_queue.get_or_init(|| bound);
+        let own = match self.queue_size {
+            Some(_) => None,
+            None => lock(&self.algorithm.0).queue_bound(),
+        };
+        let queue = own.unwrap_or(bound);
         let limit = self.decision().limit;
         self.publish(Decision { limit, queue });
         queue
@@ -215,7 +227,7 @@ impl<L: Limit> Learner<L> {
         if let Some(sample) = sample {
             algorithm.sample(sample);
         }
-        self.decide(algorithm)
+        self.decide(algorithm, load, sample)
     }
 
     #[cold]
@@ -248,13 +260,14 @@ impl<L: Limit> Learner<L> {
     }
 
     #[inline]
-    fn decide(&self, algorithm: &L) -> bool {
+    fn decide(&self, algorithm: &L, load: Option<Load>, sample: Option<&Sample>) -> bool {
         let before = self.decision();
         let limit = algorithm.limit().clamp(self.bounds.0, self.bounds.1);
-        let queue = match algorithm.queue_bound() {
-            Some(bound) => bound,
-            None if limit == before.limit => before.queue,
-            None => self.queue_at(limit),
+        let queue = match (&self.queue_size, algorithm.queue_bound()) {
+            (Some(size), _) => self.computed_queue(size, before.queue, (limit, load, sample)),
+            (None, Some(bound)) => bound,
+            (None, None) if limit == before.limit => before.queue,
+            (None, None) => self.default_queue(limit),
         };
         let decision = Decision { limit, queue };
         if decision == before {
@@ -264,17 +277,26 @@ impl<L: Limit> Learner<L> {
         true
     }
 
+    /// The bound by the user's function; `before` if that panics.
+    #[inline(never)]
+    fn computed_queue(
+        &self,
+        size: &QueueSize,
+        before: u32,
+        (limit, load, sample): (u32, Option<Load>, Option<&Sample>),
+    ) -> u32 {
+        let mut seen = lock(&self.seen);
+        seen.see(limit, load, sample);
+        let context = *seen;
+        drop(seen);
+        let computed = catch_unwind(AssertUnwindSafe(|| size(&context)));
+        computed.map_or(before, |bound| bound.max(self.min_queue))
+    }
+
     #[cold]
-    fn queue_at(&self, limit: u32) -> u32 {
-        match &self.queue_size {
-            Some(size) => size(limit),
-            None => self
-                .min_queue
-                .get()
-                .copied()
-                .unwrap_or(0)
-                .max(root_rounded_up(limit)),
-        }
+    fn default_queue(&self, limit: u32) -> u32 {
+        let least = self.first_queue.get().copied().unwrap_or(0);
+        least.max(root_rounded_up(limit))
     }
 
     /// What the algorithm makes of everything so far, and whether there is a new decision. Waits for whoever

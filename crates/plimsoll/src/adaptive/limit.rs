@@ -27,7 +27,8 @@ pub trait Limit: Send + fmt::Debug + 'static {
         let _ = load;
     }
 
-    /// The bound of the queue, for an algorithm that computes one.
+    /// The bound of the queue, for an algorithm that computes one. A
+    /// [function of the user's](crate::GateBuilder::queue_size) counts in its place.
     fn queue_bound(&self) -> Option<u32> {
         None
     }
@@ -66,6 +67,33 @@ pub struct Insight {
     pub signal: Option<Duration>,
     /// What it did last, and why, in a few words.
     pub decision: &'static str,
+}
+
+/// What goes on in an adaptive limiter when the bound of its queue is computed. See
+/// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct QueueContext {
+    /// The limit that was just computed.
+    pub limit: u32,
+    /// How much was in flight when the last work ended, itself included.
+    pub in_flight: u32,
+    /// How much waited then.
+    pub queued: u32,
+    /// How long the last work took that was measured, if any was.
+    pub latency: Option<Duration>,
+}
+
+impl QueueContext {
+    pub(super) fn see(&mut self, limit: u32, load: Option<Load>, sample: Option<&Sample>) {
+        self.limit = limit;
+        if let Some(load) = load {
+            (self.in_flight, self.queued) = (load.in_flight, load.queued);
+        }
+        if let Some(sample) = sample {
+            self.latency = Some(sample.latency());
+        }
+    }
 }
 
 impl Insight {

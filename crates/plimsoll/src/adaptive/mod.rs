@@ -38,7 +38,7 @@ pub use aimd::Aimd;
 pub use builder::Builder;
 pub use gradient2::Gradient2;
 pub use latency_gradient::LatencyGradient;
-pub use limit::{Insight, Limit};
+pub use limit::{Insight, Limit, QueueContext};
 pub use rule::Adaptive;
 pub use settings::Settings;
 pub use vegas::Vegas;

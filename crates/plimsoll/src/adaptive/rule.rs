@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::learner::Learner;
 use super::pace::Pace;
-use super::{Insight, Limit};
+use super::{Insight, Limit, QueueContext};
 use crate::learning::{Learning, Load, Sample};
 use crate::{
     Carry, Concurrency, Gate, GateBuilder, Moment, Packed, PackedTake, Refusal, Rule, Slots,
@@ -46,8 +46,8 @@ use crate::{
 /// # The queue
 ///
 /// The bound of the queue, if there is one, follows the limit: the root of the limit, rounded up, and never less
-/// than the bound it began with. An algorithm may [compute another](Limit::queue_bound), and
-/// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) sets a function for it. When the bound falls, demands that
+/// than the bound it began with. An algorithm may [compute another](Limit::queue_bound);
+/// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) sets a function that counts in place of both. When the bound falls, demands that
 /// already wait stay.
 ///
 /// # The clock
@@ -92,7 +92,7 @@ impl<L: Limit> Adaptive<L> {
         self
     }
 
-    fn queue_size(mut self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
+    fn queue_size(mut self, size: impl Fn(&QueueContext) -> u32 + Send + Sync + 'static) -> Self {
         self.learner.set_queue_size(Box::new(size));
         self
     }
@@ -234,20 +234,35 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
 }
 
 impl<L: Limit> GateBuilder<Adaptive<L>> {
-    /// How much may wait at a limit, in place of its root. Called when the limit has changed; an algorithm with
-    /// [its own idea](Limit::queue_bound) goes before.
+    /// Sets a function that computes how much may wait, in place of the root of the limit and of what the algorithm
+    /// [computes itself](Limit::queue_bound), whatever the algorithm is. It never falls below
+    /// [`Settings::min_queue`](super::Settings).
+    ///
+    /// It is called with what goes on whenever the algorithm has learned something, so it should be quick. It must not ask for
+    /// the [insight](Gate::insight) of its own gate. If it panics the bound stays what it was.
     ///
     /// ```
-    /// # use plimsoll::adaptive::{Adaptive, Limit};
-    /// # use plimsoll::{Gate, Queue};
-    /// # fn doc(algorithm: impl Limit) {
-    /// let gate = Gate::builder(Adaptive::new(algorithm))
+    /// use plimsoll::adaptive::{Adaptive, LatencyGradient};
+    /// use plimsoll::{Gate, Outcome, Queue};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    ///
+    /// // Half the limit, or less while operators say so.
+    /// let most = Arc::new(AtomicU32::new(100));
+    /// let set = Arc::clone(&most);
+    /// let gate = Gate::builder(Adaptive::new(LatencyGradient::default()))
     ///     .queue(Queue::fifo(20))
-    ///     .queue_size(|limit| limit / 2)
+    ///     .queue_size(move |now| (now.limit / 2).min(set.load(Relaxed)))
     ///     .build();
-    /// # }
+    /// assert_eq!(gate.snapshot().queue_bound(), 20);
+    /// gate.try_acquire(1)?.finish(Outcome::Success);
+    /// assert_eq!(gate.snapshot().queue_bound(), 2);
+    /// most.store(1, Relaxed);
+    /// gate.try_acquire(1)?.finish(Outcome::Success);
+    /// assert_eq!(gate.snapshot().queue_bound(), 1);
+    /// # Ok::<(), plimsoll::Denied>(())
     /// ```
-    pub fn queue_size(self, size: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Self {
+    pub fn queue_size(self, size: impl Fn(&QueueContext) -> u32 + Send + Sync + 'static) -> Self {
         self.map_rule(|rule| rule.queue_size(size))
     }
 }

@@ -1,10 +1,12 @@
 //! What the answers of an algorithm do.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use plimsoll::adaptive::{Adaptive, Limit, Settings};
+use plimsoll::adaptive::{
+    Adaptive, Aimd, Gradient2, LatencyGradient, Limit, Settings, Vegas, Verdict, Windowed,
+};
 use plimsoll::{
     All, Clock, Demand, Gate, Limiter, ManualClock, Outcome, Priority, Queue, Reason, TokenBucket,
 };
@@ -83,12 +85,98 @@ fn the_bound_of_the_queue_follows_the_limit() {
     assert_eq!(room(&algorithm.gate(&time)), 2, "from the start");
     *locked(&algorithm.0.bound) = None;
     // A function of the user's.
-    let builder = algorithm.builder(&time).queue_size(|limit| 2 * limit);
+    let builder = algorithm.builder(&time).queue_size(|now| 2 * now.limit);
     let gate = builder.build();
     assert_eq!(room(&gate), 20);
     assert_eq!([7, 30].map(|limit| at(&gate, limit)), [14, 60]);
+    // It counts whatever the algorithm says.
+    *locked(&algorithm.0.bound) = Some(2);
+    assert_eq!([8, 9].map(|limit| at(&gate, limit)), [16, 18]);
+    *locked(&algorithm.0.bound) = None;
     let queueless = Gate::builder(Adaptive::new(algorithm.clone())).build();
     assert_eq!((queueless.insight().queue, room(&queueless)), (None, 0));
+}
+
+#[test]
+fn the_function_of_the_queue_sees_what_goes_on() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (time, algorithm, notes) = (ManualClock::new(), Scripted::new(3), Arc::clone(&seen));
+    let builder = algorithm.builder(&time).queue_size(move |now| {
+        notes.lock().unwrap().push(*now);
+        now.limit + now.queued + u32::from(now.latency == Some(7 * MS))
+    });
+    let gate = builder.build();
+    let mut held = take(&gate, 3);
+    let _waiters: Vec<_> = (0..2).map(|_| Waiter::new(gate.acquire(1))).collect();
+    time.advance(7 * MS);
+    held.remove(0).finish(Outcome::Success);
+    let now = *seen.lock().unwrap().last().unwrap();
+    assert_eq!((now.limit, now.in_flight, now.queued), (3, 3, 2));
+    assert_eq!(now.latency, Some(7 * MS));
+    assert_eq!(gate.snapshot().queue_bound(), 6);
+}
+
+#[test]
+fn every_algorithm_heeds_the_function_of_the_queue() {
+    let algorithms: [Box<dyn Limit>; 6] = [
+        Box::new(Aimd::builder().build().unwrap()),
+        Box::new(Vegas::builder().build().unwrap()),
+        Box::new(Gradient2::builder().build().unwrap()),
+        Box::new(LatencyGradient::default()),
+        Box::new(Verdict::new()),
+        Box::new(Windowed::new(LatencyGradient::default())),
+    ];
+    for algorithm in algorithms {
+        let time = ManualClock::new();
+        let name = format!("{algorithm:?}");
+        let gate = Gate::builder(Adaptive::new(algorithm))
+            .queue(Queue::fifo(4))
+            .queue_size(|now| now.limit * 3)
+            .clock(time.clock())
+            .build();
+        assert_eq!(gate.snapshot().queue_bound(), 4, "{name}: as set, at first");
+        for _ in 0..200 {
+            let permits = take(&gate, 3);
+            time.advance(20 * MS);
+            permits
+                .into_iter()
+                .for_each(|it| it.finish(Outcome::Success));
+            let seen = gate.snapshot();
+            assert_eq!(seen.queue_bound(), seen.limit() * 3, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_function_that_panics_leaves_the_bound_and_keeps_the_limit_going() {
+    let (time, algorithm) = (ManualClock::new(), Scripted::new(3));
+    let builder = algorithm.builder(&time).queue_size(|now| match now.limit {
+        7 => panic!("not the limiter's fault"),
+        limit => limit,
+    });
+    let gate = builder.build();
+    for (limit, bound) in [(4, 4), (7, 4), (8, 8)] {
+        algorithm.say(limit);
+        gate.try_acquire(1).unwrap().finish(Outcome::Success);
+        assert_eq!(
+            (gate.snapshot().limit(), room(&gate)),
+            (u64::from(limit), bound)
+        );
+    }
+}
+
+#[test]
+fn the_function_of_the_queue_never_goes_below_the_minimum() {
+    let settings = Settings {
+        min_queue: 6,
+        initial_queue: 9,
+        ..Settings::default()
+    };
+    let builder = settings.builder(|settings| Scripted::new(settings.initial));
+    let gate = builder.unwrap().queue_size(|_| 0).build();
+    assert_eq!(room(&gate), 9);
+    gate.try_acquire(1).unwrap().finish(Outcome::Success);
+    assert_eq!(room(&gate), 6);
 }
 
 #[test]

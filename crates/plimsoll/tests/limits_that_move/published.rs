@@ -181,12 +181,6 @@ fn the_queue_of_the_latency_gradient_follows_the_limit() {
     for (min_queue, limit, expected) in facts {
         assert_eq!(queue(min_queue, limit), Some(expected));
     }
-    let mut own = LatencyGradient::builder()
-        .queue_size(|limit| limit * 10)
-        .build()
-        .unwrap();
-    own.tick(load(5, 0));
-    assert_eq!(own.queue_bound(), Some(50));
 }
 
 #[test]
