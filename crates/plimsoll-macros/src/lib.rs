@@ -1,41 +1,93 @@
 #![doc = include_str!("../README.md")]
 
+mod arguments;
 mod expand;
-mod numbers;
+mod quota;
 #[cfg(test)]
 mod tests;
 
 use proc_macro::TokenStream;
 
-use crate::numbers::Numbers;
+use crate::arguments::{Limit, Priority};
+use crate::expand::{Declared, expand};
 
-/// Limits an axum handler: a number of requests per second from each address, and a burst.
+/// Limits an axum handler by what it declares. Handlers that declare nothing share the fallback of the router's policies.
 ///
 /// ```ignore
 /// use plimsoll_tower::limit;
+/// use plimsoll_tower::keys::Peer;
 ///
 /// #[limit(rps = 5, burst = 2.5)]
 /// async fn search() -> &'static str {
 ///     "found"
 /// }
 ///
+/// #[limit(rate = "100/s", burst = 20, key = Peer::new())]
+/// async fn suggest() {}
+///
+/// #[limit(concurrency = 10, queue = 50, priority = critical)]
+/// async fn checkout() {}
+///
 /// let app = Router::new().route("/search", get(search));
 /// ```
 ///
+/// One of these says what limits it:
+///
 /// | argument | |
 /// |---|---|
-/// | `rps` | requests per second, rounded up to 1, 2, 4, … 128; 0 is unlimited |
-/// | `burst` | the burst, rounded up to 1, 2, 4, … 64; 0 refuses everything. Default: 1 |
-/// | `name` | the name of the limit in refusals and metrics. Default: the name of the function |
+/// | `rps = 5` | requests per second from each address, rounded up to 1, 2, 4, … 128; 0 or less is unlimited. `burst` is rounded up to 1, 2, 4, … 64; 0 or less refuses everything. Default: 1 |
+/// | `rate = "100/s"` | an exact rate, refilled evenly. `burst` is what may come at once. Default: as much as the rate says |
+/// | `window = "1000/h"` | so many in each window of time, one after the other |
+/// | `concurrency = 10` | so many at the same time, until their answers have been sent |
+/// | `limiter = SLOTS.clone()` | any limiter: an expression for a `Limiter`, or with `key` for a `PerKey` |
 ///
-/// The attribute adds a first argument to the function, an extractor that admits or refuses the request. So the function
-/// has at most 15 arguments of its own, cannot be called directly, and must not be a method. `plimsoll_tower::declare`
-/// explains how declarations and routers work together.
+/// A rate is a number, also with `k` or `M`, a slash, and a time: `ms`, `s`, `min`, `h`, `d`, `10min`. And besides:
+///
+/// | argument | |
+/// |---|---|
+/// | `key = Peer::new()` | a limit for each key: an expression for a `KeyFrom`. Without it, one limit for all requests |
+/// | `cost = 5`, `cost = \|head\| ..` | what a request costs. Default: 1 |
+/// | `queue = 50` | so many wait, first come, first served, the higher priority first. Default: nobody waits |
+/// | `name = "search"` | the name of the limit in refusals and metrics. Default: the name of the function |
+/// | `priority = critical` | as the attribute [`priority`](macro@priority) |
+///
+/// Several attributes are several limits, of which a request is granted all or none.
+///
+/// The function becomes a handler: a value of its name that can be put into a router and not be called. As with any unit
+/// struct, no variable beside it can have its name. It must not be a method, and not generic.
+/// `plimsoll_tower::declare` explains how declarations and routers work together.
 #[proc_macro_attribute]
 pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let expanded = syn::parse::<Numbers>(arguments)
-        .and_then(|numbers| expand::expand(&numbers, item.clone().into()));
-    match expanded {
+    let limit = syn::parse::<Limit>(arguments).map(Declared::limit);
+    expanded("limit", limit, item)
+}
+
+/// Gives an axum handler a priority, for layers around it that go by an `EndpointPriority`: `critical`, `normal` or
+/// `non_critical`.
+///
+/// ```ignore
+/// use plimsoll_tower::{EndpointPriority, load_shedding, priority};
+///
+/// #[priority(critical)]
+/// async fn checkout() {}
+///
+/// let app = Router::new()
+///     .route("/checkout", post(checkout))
+///     .layer(load_shedding().priority(EndpointPriority::new()));
+/// ```
+///
+/// The function becomes a handler, as with [`limit`](macro@limit).
+#[proc_macro_attribute]
+pub fn priority(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let priority = syn::parse::<Priority>(arguments).map(|priority| Declared {
+        priority: Some(priority),
+        ..Declared::default()
+    });
+    expanded("priority", priority, item)
+}
+
+fn expanded(attribute: &str, declared: syn::Result<Declared>, item: TokenStream) -> TokenStream {
+    match declared.and_then(|declared| expand(attribute, declared, item.clone().into())) {
         Ok(expanded) => expanded.into(),
         // With the function unchanged, so that the compiler does not report it as missing as well.
         Err(mistake) => {

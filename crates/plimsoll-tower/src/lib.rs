@@ -4,6 +4,7 @@ pub mod admit;
 pub mod answer;
 pub mod classify;
 pub mod declare;
+mod endpoint;
 mod error;
 mod future;
 mod head;
@@ -25,6 +26,7 @@ pub use self::http::{
     RequestLimit, ResponseFuture, ResponseHead, SendFields, Stalled, Usage, WithoutKey, outcome_of,
 };
 pub use declare::{per_address, try_per_address};
+pub use endpoint::EndpointPriorityLayer;
 pub use error::LimitError;
 pub use future::LimitFuture;
 pub use head::Head;
@@ -34,7 +36,7 @@ pub use leases::Leases;
 #[cfg(feature = "metrics")]
 pub use observe::MeteredLimits;
 #[cfg(feature = "axum")]
-pub use plimsoll_macros::limit;
-pub use priority::{PriorityFrom, PriorityHeader};
+pub use plimsoll_macros::{limit, priority};
+pub use priority::{EndpointPriority, PriorityFrom, PriorityHeader};
 pub use service::Limit;
 pub use shedding::{LoadShed, load_shedding};

@@ -1,5 +1,8 @@
 //! Who goes first, as the request says.
 
+use std::fmt;
+use std::sync::Arc;
+
 use http::header::InvalidHeaderName;
 use http::{HeaderName, HeaderValue};
 use plimsoll::Priority;
@@ -24,6 +27,16 @@ use crate::Head;
 pub trait PriorityFrom: Send + Sync + 'static {
     /// The priority of this request.
     fn priority(&self, head: &Head<'_>) -> Priority;
+
+    /// What says the priority at an endpoint, if it depends on what the endpoint `declares`.
+    #[doc(hidden)]
+    fn at_endpoint(
+        &self,
+        declares: &dyn Fn() -> Option<Priority>,
+    ) -> Option<Arc<dyn PriorityFrom>> {
+        let _ = declares;
+        None
+    }
 }
 
 impl PriorityFrom for Priority {
@@ -38,6 +51,81 @@ where
 {
     fn priority(&self, head: &Head<'_>) -> Priority {
         self(head)
+    }
+}
+
+/// The priority that the endpoint declares.
+///
+/// A handler declares it by the attribute [`priority`](macro@crate::priority), a route of axum by
+/// the method [`prioritized`](crate::declare::LimitHandlers::prioritized), any service by an
+/// [`EndpointPriorityLayer`](crate::EndpointPriorityLayer).
+/// Requests for endpoints that declare none are normal, or as something [else](Self::or) says.
+///
+/// ```
+/// # #[cfg(feature = "axum")] {
+/// use axum::{Router, routing::get};
+/// use plimsoll::Priority;
+/// use plimsoll_tower::declare::LimitHandlers;
+/// use plimsoll_tower::{EndpointPriority, PriorityHeader, load_shedding, priority};
+///
+/// #[priority(critical)]
+/// async fn checkout() {}
+///
+/// let by_endpoint = EndpointPriority::new().or(PriorityHeader::default());
+/// let app: Router = Router::new()
+///     .route("/checkout", get(checkout))
+///     .route("/thumbnails", get(|| async {}).prioritized(Priority::NonCritical))
+///     .route("/", get(|| async { "as the header says" }))
+///     .layer(load_shedding().priority(by_endpoint));
+/// # let _ = app;
+/// # }
+/// ```
+///
+/// # What a layer sees
+///
+/// What is declared is found out when the layer is put around an endpoint, not by requests. `Router::layer` of axum puts a
+/// layer around each endpoint. A layer around a whole router, or around an endpoint behind something that shares it
+/// instead of cloning it, as a buffer does, sees nothing declared.
+#[derive(Clone, Default)]
+pub struct EndpointPriority {
+    otherwise: Option<Arc<dyn PriorityFrom>>,
+}
+
+impl EndpointPriority {
+    /// Normal for endpoints that declare nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As this says for endpoints that declare nothing.
+    #[must_use]
+    pub fn or(mut self, from: impl PriorityFrom) -> Self {
+        self.otherwise = Some(Arc::new(from));
+        self
+    }
+}
+
+impl PriorityFrom for EndpointPriority {
+    fn priority(&self, head: &Head<'_>) -> Priority {
+        let from = self.otherwise.as_ref();
+        from.map_or(Priority::Normal, |from| from.priority(head))
+    }
+
+    fn at_endpoint(
+        &self,
+        declares: &dyn Fn() -> Option<Priority>,
+    ) -> Option<Arc<dyn PriorityFrom>> {
+        match declares() {
+            Some(priority) => Some(Arc::new(priority)),
+            None => self.otherwise.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for EndpointPriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointPriority").finish_non_exhaustive()
     }
 }
 

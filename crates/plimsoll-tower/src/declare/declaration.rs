@@ -59,7 +59,6 @@ impl Declaration {
     pub(super) fn admit(&self, head: &Head<'_>) -> Result<(), Box<Response<Bytes>>> {
         let provided = head.extensions().get::<Arc<Provided>>();
         let provided = provided.unwrap_or_else(|| self.alone());
-        provided.routes().add(head);
         let client = provided.client(head);
         let op = *self
             .op

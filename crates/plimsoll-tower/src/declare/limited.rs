@@ -10,7 +10,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::Declaration;
-use crate::Head;
+use crate::endpoint::Declared;
+use crate::{Head, HttpLimit, HttpLimitLayer, Limits};
 
 /// Limits a handler by what is declared for it. Clones are the same handler: they count together.
 #[derive(Clone, Debug)]
@@ -23,13 +24,25 @@ impl LimitedLayer {
 }
 
 impl<S> Layer<S> for LimitedLayer {
-    type Service = Limited<S>;
+    type Service = Declared<Limited<S>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Limited {
+        Declared::limited(Limited {
             inner,
             declaration: Arc::clone(&self.0),
-        }
+        })
+    }
+}
+
+/// Any other limits that are declared for a handler.
+#[derive(Clone, Debug)]
+pub(super) struct WithLimits<L>(pub(super) HttpLimitLayer<L>);
+
+impl<S: Clone, L: Limits + Clone> Layer<S> for WithLimits<L> {
+    type Service = Declared<HttpLimit<S, L>>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Declared::limited(self.0.layer(inner))
     }
 }
 

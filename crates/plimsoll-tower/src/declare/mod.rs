@@ -45,16 +45,48 @@
 //! | no address, because the program does not keep it: see [`per_address`](crate::per_address) | 429, `Retry-After: 1` |
 //! | the policies are closed | 503 |
 //!
+//! # Any limit
+//!
+//! A handler can declare any other limit, which then counts in the place of the fallback as well: by more arguments of
+//! [`limit`](crate::limit), or with [`limited_with`](LimitHandlers::limited_with) on a route.
+//!
+//! ```
+//! # #[cfg(feature = "axum")] {
+//! use axum::{Router, routing::get};
+//! use plimsoll::{Concurrency, Gate};
+//! use plimsoll_tower::declare::LimitHandlers;
+//! use plimsoll_tower::keys::Peer;
+//! use plimsoll_tower::{RequestLimit, limit};
+//!
+//! /// 100 a second from each address, up to 20 at once.
+//! #[limit(rate = "100/s", burst = 20, key = Peer::new())]
+//! async fn search() -> &'static str {
+//!     "found"
+//! }
+//!
+//! /// Ten at the same time; 50 more wait.
+//! #[limit(concurrency = 10, queue = 50)]
+//! async fn report() {}
+//!
+//! let exports = Gate::new(Concurrency::new(2));
+//! let app: Router = Router::new()
+//!     .route("/search", get(search))
+//!     .route("/report", get(report))
+//!     .route("/export", get(|| async {}).limited_with(RequestLimit::new(exports)));
+//! # let _ = app;
+//! # }
+//! ```
+//!
 //! # Who has declared something
 //!
-//! A router does not say what its handlers declare. So that is found out as requests come: until the first one has reached
-//! a handler by its path and method, the fallback counts for it as well. From then on it does not. A router that is nested
-//! as a service, or that has policies of its own, is not seen into: the fallback of the outer router always counts for it.
+//! The layer with the policies is put around each handler of the router, and finds out at that moment whether the handler
+//! declares something: from the first request on only that counts. A router that is nested as a service is not seen into, nor
+//! is a handler behind a layer that shares it instead of cloning it, as a buffer does: for those the fallback counts too.
 
 #[cfg(feature = "axum")]
-mod declaration;
+mod attributed;
 #[cfg(feature = "axum")]
-mod declared_routes;
+mod declaration;
 #[cfg(feature = "axum")]
 mod limited;
 mod per_address;
@@ -62,8 +94,6 @@ mod per_address;
 mod policies;
 #[cfg(feature = "axum")]
 mod routes;
-#[cfg(feature = "axum")]
-mod within;
 
 #[cfg(feature = "axum")]
 pub use declaration::Declaration;
@@ -72,5 +102,16 @@ pub use per_address::{PerAddressLayer, per_address, try_per_address};
 pub use policies::{FallbackLayer, PolicyLayer};
 #[cfg(feature = "axum")]
 pub use routes::{LimitHandlers, LimitRoutes};
+
+/// What the attributes write.
 #[cfg(feature = "axum")]
-pub use within::{Declares, Within};
+#[doc(hidden)]
+pub mod attribute {
+    pub use super::attributed::{Attributed, HandlerFuture, by_key};
+    pub use crate::RequestLimit;
+    pub use axum::extract::{FromRequest, FromRequestParts, Request};
+    pub use axum::handler::Handler;
+    pub use plimsoll::{
+        Concurrency, FixedWindow, Gate, Keyed, Priority, Queue, Quota, TokenBucket,
+    };
+}

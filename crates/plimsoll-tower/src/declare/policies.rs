@@ -11,8 +11,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::declaration::{UNDECLARED, refusal};
-use super::declared_routes::DeclaredRoutes;
-use crate::http::{Ask, Asked, Granted, Subject, Take};
+use crate::endpoint::look;
+use crate::http::{Answers, Ask, Asked, Granted, Subject, Take};
 use crate::keys::{Forwarded, Missing, TrustedProxies};
 use crate::refusals::log_misconfigured;
 use crate::{Head, HttpLimit, HttpLimitLayer, KeyFrom, RequestLimit};
@@ -41,25 +41,25 @@ pub type FallbackLayer = HttpLimitLayer<RequestLimit<Policies, ByPolicy>>;
 pub struct PolicyLayer {
     policies: Policies,
     client: Forwarded,
-    routes: Arc<DeclaredRoutes>,
     layer: FallbackLayer,
+    /// How declarations answer, if that was set.
+    answers: Option<Answers>,
 }
 
 impl PolicyLayer {
     /// With these policies, by the address of the [peer](crate::keys::Peer).
     pub fn new(policies: Policies) -> Self {
         let client = Forwarded::x_forwarded_for(TrustedProxies::none());
-        let routes = Arc::new(DeclaredRoutes::default());
         let subject = ByPolicy {
             client: client.clone(),
-            routes: Arc::clone(&routes),
+            is_declared: false,
         };
         let limit = RequestLimit::with_subject(policies.clone(), subject);
         Self {
             policies,
             client,
-            routes,
             layer: HttpLimitLayer::new(limit),
+            answers: None,
         }
     }
 
@@ -70,13 +70,10 @@ impl PolicyLayer {
 
     /// Goes by the address that is found like this. How many bits of it count, the policies say.
     pub fn client(mut self, client: Forwarded) -> Self {
-        let subject = ByPolicy {
-            client: client.clone(),
-            routes: Arc::clone(&self.routes),
-        };
-        let limit = RequestLimit::with_subject(self.policies.clone(), subject);
-        self.layer = self.layer.map_limits(|_| limit);
-        self.client = client;
+        self.client = client.clone();
+        self.layer = self
+            .layer
+            .map_limits(|limit| limit.map_subject(|subject| ByPolicy { client, ..subject }));
         self
     }
 
@@ -84,6 +81,7 @@ impl PolicyLayer {
     /// layer.
     pub fn answer(mut self, set: impl FnOnce(FallbackLayer) -> FallbackLayer) -> Self {
         self.layer = set(self.layer);
+        self.answers = Some(self.layer.answers());
         self
     }
 
@@ -98,12 +96,19 @@ impl From<Policies> for PolicyLayer {
     }
 }
 
-impl<S> Layer<S> for PolicyLayer {
+impl<S: Clone> Layer<S> for PolicyLayer {
     type Service = PolicyService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
+        let is_declared = look(&inner).limited;
+        let layer = self.layer.clone().map_limits(|limit| {
+            limit.map_subject(|subject| ByPolicy {
+                is_declared,
+                ..subject
+            })
+        });
         PolicyService {
-            inner: self.layer.layer(inner),
+            inner: layer.layer(inner),
             provided: self.provided(),
         }
     }
@@ -116,10 +121,6 @@ pub(super) struct Provided(PolicyLayer);
 impl Provided {
     pub(super) fn policies(&self) -> &Policies {
         &self.0.policies
-    }
-
-    pub(super) fn routes(&self) -> &DeclaredRoutes {
-        &self.0.routes
     }
 
     pub(super) fn client(&self, head: &Head<'_>) -> Option<IpAddr> {
@@ -152,7 +153,11 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        request.extensions_mut().insert(Arc::clone(&self.provided));
+        let extensions = request.extensions_mut();
+        extensions.insert(Arc::clone(&self.provided));
+        if let Some(answers) = &self.provided.0.answers {
+            extensions.insert(answers.clone());
+        }
         self.inner.call(request)
     }
 }
@@ -169,7 +174,7 @@ impl<S: fmt::Debug> fmt::Debug for PolicyService<S> {
 #[derive(Clone, Debug)]
 pub struct ByPolicy {
     client: Forwarded,
-    routes: Arc<DeclaredRoutes>,
+    is_declared: bool,
 }
 
 impl Subject<Policies> for ByPolicy {
@@ -182,7 +187,7 @@ impl Subject<Policies> for ByPolicy {
         take: Option<Take>,
         held: &mut Granted<()>,
     ) -> Ask {
-        let Some(Take { demand, .. }) = take.filter(|_| !self.routes.contains(head)) else {
+        let Some(Take { demand, .. }) = take.filter(|_| !self.is_declared) else {
             return Ask::Pass;
         };
         let decision = policies.evaluate(UNDECLARED, client_of(&self.client, head));

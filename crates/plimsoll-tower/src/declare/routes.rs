@@ -2,11 +2,12 @@ use std::convert::Infallible;
 
 use axum::Router;
 use axum::routing::MethodRouter;
-use plimsoll_policy::OpCode;
-use plimsoll_policy::Policy;
+use plimsoll::Priority;
+use plimsoll_policy::{OpCode, Policy};
 
-use super::limited::LimitedLayer;
+use super::limited::{LimitedLayer, WithLimits};
 use super::{Declaration, PolicyLayer};
+use crate::{EndpointPriorityLayer, HttpLimitLayer, Limits};
 
 /// Declares limits where handlers are put into a router.
 ///
@@ -41,6 +42,28 @@ pub trait LimitHandlers: Sized + private::Sealed {
     /// Limited by this declaration, which can have a name.
     #[must_use]
     fn limited_by(self, declaration: Declaration) -> Self;
+
+    /// Limited by any limit, or by a pair of them, in the place of the fallback. Refusals are answered as the
+    /// [policies](PolicyLayer::answer) around it say, if there are any.
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use plimsoll::{Concurrency, Gate, Queue};
+    /// use plimsoll_tower::RequestLimit;
+    /// use plimsoll_tower::declare::LimitHandlers;
+    ///
+    /// let slots = Gate::builder(Concurrency::new(4)).queue(Queue::fifo(20)).name("reports").build();
+    /// let app: Router = Router::new()
+    ///     .route("/report", get(|| async { "long" }).limited_with(RequestLimit::new(slots)));
+    /// # let _ = app;
+    /// ```
+    #[must_use]
+    fn limited_with<L: Limits + Clone>(self, limits: L) -> Self;
+
+    /// Requests for it have this priority, to layers further out that go by an
+    /// [`EndpointPriority`](crate::EndpointPriority).
+    #[must_use]
+    fn prioritized(self, priority: Priority) -> Self;
 }
 
 impl<S> LimitHandlers for MethodRouter<S, Infallible>
@@ -49,6 +72,14 @@ where
 {
     fn limited_by(self, declaration: Declaration) -> Self {
         self.layer(LimitedLayer::new(declaration))
+    }
+
+    fn limited_with<L: Limits + Clone>(self, limits: L) -> Self {
+        self.layer(WithLimits(HttpLimitLayer::new(limits).inheriting()))
+    }
+
+    fn prioritized(self, priority: Priority) -> Self {
+        self.layer(EndpointPriorityLayer::new(priority))
     }
 }
 

@@ -1,6 +1,7 @@
 //! How callers are told: of a refusal, and of what is left.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
@@ -69,6 +70,8 @@ pub(super) struct Answering {
     pub(super) log: RefusalLog,
     /// What is promised is mostly the same in all responses.
     pub(super) policy: Arc<OnceLock<Policy>>,
+    /// Whether a layer further out says how callers are told, if there is one.
+    pub(super) inherits: bool,
     /// Whether it was said that the program does not keep what a key is made of.
     logged: Arc<Once>,
 }
@@ -86,12 +89,29 @@ impl Default for Answering {
             on_admitted: None,
             log: RefusalLog::default(),
             policy: Arc::default(),
+            inherits: false,
             logged: Arc::new(Once::new()),
         }
     }
 }
 
+/// In the extensions of a request: how the layers inside that inherit it answer.
+#[derive(Clone)]
+pub(crate) struct Answers(pub(super) Arc<Answering>);
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answers(..)")
+    }
+}
+
 impl Answering {
+    /// The one that answers this request.
+    pub(super) fn for_request<'a>(&'a self, head: &Head<'a>) -> &'a Self {
+        let outer = self.inherits.then(|| head.extensions().get::<Answers>());
+        outer.flatten().map_or(self, |Answers(outer)| outer)
+    }
+
     /// Tells what is left of limits that have let a request pass.
     pub(super) fn tell<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
         if !L::TELLS_SEVERAL {

@@ -7,6 +7,8 @@ use http::Response;
 use plimsoll::{Denied, Outcome};
 use tower_layer::Layer;
 
+#[cfg(feature = "axum")]
+use super::answering::Answers;
 use super::answering::{Answering, SendFields};
 use super::limit::RequestLimit;
 use super::limits::Limits;
@@ -14,6 +16,7 @@ use super::service::HttpLimit;
 use super::settle::ResponseHead;
 use super::shared::{Settings, Shared};
 use crate::answer::Fields;
+use crate::endpoint::look;
 #[cfg(feature = "metrics")]
 use crate::refusals::RefusalLog;
 use crate::{Head, PriorityFrom};
@@ -92,6 +95,19 @@ impl<L> HttpLimitLayer<L> {
         }
     }
 
+    /// Answers as the [layer](Self::answers) around it does, if there is one.
+    #[cfg(feature = "axum")]
+    pub(crate) fn inheriting(mut self) -> Self {
+        self.answering.inherits = true;
+        self
+    }
+
+    /// How it answers, for the extensions of requests, where those that inherit it find it.
+    #[cfg(feature = "axum")]
+    pub(crate) fn answers(&self) -> Answers {
+        Answers(Arc::new(self.answering.clone()))
+    }
+
     /// Where refusals are recorded.
     #[cfg(feature = "metrics")]
     pub(crate) fn refusal_log(mut self, log: RefusalLog) -> Self {
@@ -100,7 +116,8 @@ impl<L> HttpLimitLayer<L> {
     }
 
     /// The priority of requests, which decides who is served first and who is evicted from a queue: a
-    /// [`PriorityHeader`](crate::PriorityHeader), a [`Priority`](plimsoll::Priority), a closure. Normal unless set.
+    /// [`PriorityHeader`](crate::PriorityHeader), an [`EndpointPriority`](crate::EndpointPriority), a
+    /// [`Priority`](plimsoll::Priority), a closure. Normal unless set.
     ///
     /// ```
     /// use plimsoll::Priority;
@@ -243,17 +260,28 @@ impl<L> HttpLimitLayer<L> {
     }
 }
 
-impl<S, L: Clone> Layer<S> for HttpLimitLayer<L> {
+impl<S: Clone, L: Clone> Layer<S> for HttpLimitLayer<L> {
     type Service = HttpLimit<S, L>;
 
     /// Every service made by this layer has the same limits.
     fn layer(&self, inner: S) -> Self::Service {
-        let shared = Shared {
+        let mut shared = self.shared();
+        let declares = || look(&inner).priority;
+        let from = shared.settings.priority.as_ref();
+        if let Some(here) = from.and_then(|from| from.at_endpoint(&declares)) {
+            shared.settings.priority = Some(here);
+        }
+        HttpLimit::new(inner, Arc::new(shared))
+    }
+}
+
+impl<L: Clone> HttpLimitLayer<L> {
+    fn shared(&self) -> Shared<L> {
+        Shared {
             limits: self.limits.clone(),
             answering: self.answering.clone(),
             settings: self.settings.clone(),
-        };
-        HttpLimit::new(inner, Arc::new(shared))
+        }
     }
 }
 

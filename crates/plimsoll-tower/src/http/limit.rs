@@ -135,6 +135,13 @@ impl<L, W> RequestLimit<L, W> {
         }
     }
 
+    /// The same limit, asked in another way.
+    #[cfg(feature = "axum")]
+    pub(crate) fn map_subject(mut self, other: impl FnOnce(W) -> W) -> Self {
+        self.subject = other(self.subject);
+        self
+    }
+
     /// What a request costs; 1 unless set. A cost of 0 takes nothing, and is let through while anything is available.
     pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
         self.options.cost = Some(Arc::new(cost));

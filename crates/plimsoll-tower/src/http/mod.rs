@@ -23,6 +23,8 @@ mod upgrade;
 mod usage;
 mod waited;
 
+#[cfg(feature = "axum")]
+pub(crate) use answering::Answers;
 pub use answering::{Refused, SendFields};
 pub use body::LimitBody;
 pub use by_key_later::ByKeyLater;

@@ -30,6 +30,12 @@ impl<S, L> HttpLimit<S, L> {
         Self { inner, shared }
     }
 
+    /// The same limits before another service.
+    #[cfg(feature = "axum")]
+    pub(crate) fn around<T>(&self, inner: T) -> HttpLimit<T, L> {
+        HttpLimit::new(inner, Arc::clone(&self.shared))
+    }
+
     /// The service behind the limits.
     pub const fn inner(&self) -> &S {
         &self.inner

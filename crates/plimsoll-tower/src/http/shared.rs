@@ -64,7 +64,8 @@ impl<L: Limits> Shared<L> {
         head: &Head<'_>,
         denied: Denied,
     ) -> Response<LimitBody<B, L>> {
-        let refusal = self.answering.refuse(&self.limits, index, head, denied);
+        let answering = self.answering.for_request(head);
+        let refusal = answering.refuse(&self.limits, index, head, denied);
         refusal.map(LimitBody::<B, L>::refusal)
     }
 

@@ -6,7 +6,7 @@ use super::KeyFrom;
 use crate::Head;
 
 /// The methods that everybody knows.
-pub(crate) const KNOWN: [Method; 9] = [
+const KNOWN: [Method; 9] = [
     Method::GET,
     Method::HEAD,
     Method::POST,

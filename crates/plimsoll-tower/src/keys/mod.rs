@@ -46,8 +46,6 @@ pub use by::{By, by};
 pub use cookie::CookieKey;
 pub use forwarded::Forwarded;
 pub use header::HeaderKey;
-#[cfg(feature = "axum")]
-pub(crate) use method::KNOWN;
 pub use method::MethodKey;
 pub use path::PathKey;
 pub use peer::{Peer, PeerAddr};

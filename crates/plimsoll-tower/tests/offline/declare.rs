@@ -1,5 +1,6 @@
 //! Limits that handlers declare, in routers of axum.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::Router;
@@ -7,11 +8,17 @@ use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::routing::{any, get, post};
 use http::{Request, Response, StatusCode};
-use plimsoll::{Keyed, ManualClock, Reason, TokenBucket};
+use plimsoll::{
+    Concurrency, EventKind, Gate, Keyed, ManualClock, Metadata, Priority, Queue, Reason,
+    TokenBucket,
+};
 use plimsoll_policy::{OpCode, Policies, PoliciesBuilder, Policy};
 use plimsoll_tower::declare::{Declaration, LimitHandlers, LimitRoutes, PolicyLayer};
 use plimsoll_tower::keys::{Address, Peer, PeerAddr, TrustedProxies};
-use plimsoll_tower::{HttpLimitLayer, Refused, RequestLimit, limit, per_address, try_per_address};
+use plimsoll_tower::{
+    EndpointPriority, HttpLimitLayer, PriorityHeader, Refused, RequestLimit, limit, per_address,
+    priority, try_per_address,
+};
 use tower::ServiceExt;
 
 #[limit(rps = 5, burst = 2.5)]
@@ -25,8 +32,15 @@ async fn unlimited() {}
 #[limit(rps = 1, burst = 0, name = "shut")]
 async fn never() {}
 
+/// Below zero is as zero.
+#[limit(rps = -3, burst = -1)]
+async fn unlimited_too() {}
+
+#[limit(rps = 1, burst = -1)]
+async fn never_either() {}
+
 #[limit(rps = 1)]
-async fn generic<T: Default + Send + 'static>(_: State<T>) -> Result<&'static str, StatusCode> {
+async fn it(_: State<u8>) -> Result<&'static str, StatusCode> {
     Ok("it")
 }
 
@@ -146,7 +160,7 @@ async fn the_attribute_and_the_router_mean_the_same() {
 async fn declared_without_policies_is_limited_all_the_same() {
     let app = Router::new()
         .route("/", get(hello).limited(1.0, 2.0))
-        .route("/it", get(generic::<u8>))
+        .route("/it", get(it))
         .with_state(7_u8);
     assert_eq!(admitted(&app, ANN, "/").await, 2);
     assert_eq!(admitted(&app, BOB, "/").await, 2);
@@ -163,8 +177,8 @@ async fn what_declares_nothing_shares_the_fallback() {
         .route("/declared", get(hello).limited(128.0, 64.0).post(hello))
         .policies(built.build().unwrap());
 
-    // Until somebody has come there the fallback counts too.
     assert_eq!(answer(&app, ANN, "/declared").await.0, 200);
+    assert_eq!(answer(&app, ANN, "/").await.0, 200);
     assert_eq!(answer(&app, ANN, "/").await.0, 200);
     assert_eq!(answer(&app, ANN, "/nowhere").await.0, 404);
     assert_eq!(answer(&app, ANN, "/other").await, (429, Some(1)));
@@ -191,7 +205,9 @@ async fn decisions_are_answered_by_the_table() {
     let app: Router = Router::new()
         .route("/", get(hello).limited(1.0, 1.0))
         .route("/unlimited", get(unlimited))
+        .route("/unlimited-too", get(unlimited_too))
         .route("/never", get(never))
+        .route("/never-either", get(never_either))
         .route("/nonsense", get(hello).limited(f64::NAN, 1.0))
         .route("/undeclared", get(hello))
         .policies(locking.clone());
@@ -202,6 +218,8 @@ async fn decisions_are_answered_by_the_table() {
     assert_eq!(answer(&app, "", "/undeclared").await, (429, Some(1)));
     let for_ever = (429, Some(2_147_484));
     assert_eq!(answer(&app, BOB, "/never").await, for_ever);
+    assert_eq!(answer(&app, BOB, "/never-either").await, for_ever);
+    assert_eq!(admitted(&app, BOB, "/unlimited-too").await, 100);
     assert_eq!(answer(&app, BOB, "/nonsense").await, for_ever);
     assert_eq!(admitted(&app, BOB, "/unlimited").await, 100);
 
@@ -268,4 +286,171 @@ async fn a_limit_further_out_is_not_charged_for_what_a_handler_refuses_if_told()
         assert_eq!(ask(&app, from(ANN, "POST", "/")).await.status(), 429);
     }
     assert_eq!(admitted(&app, ANN, "/free").await, 2);
+}
+
+/// A fallback that refuses everybody shows whether it is asked.
+fn shut(time: &ManualClock) -> Policies {
+    let bucket = TokenBucket::per_second(1).initial(0);
+    policies(time).fallback(bucket).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_declared_handler_uses_only_its_policy_from_the_first_request_on() {
+    let time = ManualClock::new();
+    let slots = RequestLimit::new(Gate::new(Concurrency::new(1)));
+    let traced = tower::ServiceBuilder::new().map_request(|request: Request<Body>| request);
+    let app = Router::new()
+        .route("/attribute", get(search))
+        .route("/method", get(hello).limited(1.0, 1.0))
+        .route("/any", get(hello).limited_with(slots.clone()))
+        .route("/behind", get(search).layer(traced))
+        .route("/two", get(search).post(hello))
+        .route("/plain", get(hello))
+        .with_state("ready")
+        .policies(shut(&time));
+    for path in ["/attribute", "/method", "/any", "/behind", "/two"] {
+        assert_eq!(answer(&app, ANN, path).await.0, 200, "{path}");
+    }
+    for (method, path) in [("POST", "/two"), ("GET", "/plain"), ("GET", "/nowhere")] {
+        let response = ask(&app, from(ANN, method, path)).await;
+        assert_eq!(response.status(), 429, "{method} {path}");
+    }
+}
+
+#[limit(rate = "10/s", burst = 2, key = Peer::new(), cost = 2, name = "exact")]
+async fn exact() {}
+
+#[limit(window = "3/min")]
+async fn windowed(_: State<&'static str>) {}
+
+static SLOTS: LazyLock<Gate<Concurrency>> = LazyLock::new(|| {
+    let about = Metadata::new().phrase("All desks are taken").code("DESKS");
+    let desks = Gate::builder(Concurrency::new(1)).name("desks");
+    desks.metadata(about).build()
+});
+
+#[limit(limiter = SLOTS.clone())]
+async fn desk() -> &'static str {
+    "a desk"
+}
+
+#[limit(concurrency = 1)]
+#[limit(rate = "3/min", name = "both")]
+async fn both() {}
+
+#[tokio::test]
+async fn any_limit_can_be_declared() {
+    let time = ManualClock::new();
+    let app: Router = Router::new()
+        .route("/exact", get(exact))
+        .route("/windowed", get(windowed))
+        .route("/desk", get(desk))
+        .route("/both", get(both))
+        .with_state("ready")
+        .policies(shut(&time));
+    assert_eq!(admitted(&app, ANN, "/exact").await, 1);
+    assert_eq!(admitted(&app, BOB, "/exact").await, 1);
+    assert_eq!(admitted(&app, ANN, "/windowed").await, 3);
+    assert_eq!(
+        answer(&app, BOB, "/windowed").await.0,
+        429,
+        "all have one limit"
+    );
+    assert_eq!(admitted(&app, ANN, "/both").await, 3);
+    let refused = ask(&app, from(ANN, "GET", "/both")).await;
+    let Refused(denied) = refused.extensions().get().expect("a refusal");
+    assert_eq!(denied.limiter(), Some("both"));
+
+    // A slot is held until the answer has been read.
+    let first = ask(&app, from(ANN, "GET", "/desk")).await;
+    let refused = ask(&app, from(BOB, "GET", "/desk")).await;
+    assert_eq!(refused.status(), 503);
+    let body = axum::body::to_bytes(refused.into_body(), 1000)
+        .await
+        .unwrap();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(problem["detail"], "All desks are taken");
+    assert_eq!(problem["code"], "DESKS");
+    let body = axum::body::to_bytes(first.into_body(), 1000).await.unwrap();
+    assert_eq!(body, "a desk");
+    assert_eq!(admitted(&app, BOB, "/desk").await, 100);
+}
+
+#[tokio::test]
+async fn declared_limits_answer_as_the_policies_around_them() {
+    let teapot = |layer: plimsoll_tower::declare::FallbackLayer| {
+        layer.respond(|_head, denied| {
+            let mut response = Response::new(denied.phrase().into());
+            *response.status_mut() = StatusCode::IM_A_TEAPOT;
+            response
+        })
+    };
+    let slots = Gate::new(Concurrency::new(1));
+    let _taken = slots.try_acquire(1).unwrap();
+    let route = || get(hello).limited_with(RequestLimit::new(slots.clone()));
+    let built = Policies::builder().build().unwrap();
+    let app: Router = Router::new().route("/", route());
+    assert_eq!(answer(&app, ANN, "/").await.0, 503);
+    let app = app.policies(PolicyLayer::new(built).answer(teapot));
+    assert_eq!(answer(&app, ANN, "/").await.0, 418);
+}
+
+#[priority(critical)]
+async fn checkout() {}
+
+#[limit(concurrency = 100, priority = non_critical)]
+async fn thumbnails() {}
+
+#[priority(critical)]
+#[limit(rate = "100/s")]
+async fn pay(_: State<&'static str>) {}
+
+#[tokio::test]
+async fn an_endpoint_declares_its_priority() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(Concurrency::new(1))
+        .queue(Queue::fifo(100))
+        .clock(time.clock())
+        .build();
+    let mut events = gate.subscribe(100);
+    let layer =
+        |by: EndpointPriority| HttpLimitLayer::new(RequestLimit::new(gate.clone())).priority(by);
+    let router = || {
+        Router::new()
+            .route("/checkout", get(checkout))
+            .route("/thumbnails", get(thumbnails))
+            .route("/pay", get(pay))
+            .route("/method", get(hello).prioritized(Priority::NonCritical))
+            .route("/over", get(checkout).prioritized(Priority::Normal))
+            .route("/plain", get(hello))
+            .with_state("ready")
+    };
+    let by_header = EndpointPriority::new().or(PriorityHeader::default());
+    let (plain, with_header) = (
+        router().layer(layer(EndpointPriority::new())),
+        router().layer(layer(by_header)),
+    );
+    for (path, expected, or) in [
+        ("/checkout", Priority::Critical, Priority::Critical),
+        ("/thumbnails", Priority::NonCritical, Priority::NonCritical),
+        ("/pay", Priority::Critical, Priority::Critical),
+        ("/method", Priority::NonCritical, Priority::NonCritical),
+        ("/over", Priority::Normal, Priority::Normal),
+        ("/plain", Priority::Normal, Priority::Critical),
+    ] {
+        for (app, expected) in [(&plain, expected), (&with_header, or)] {
+            let mut request = from(ANN, "GET", path);
+            let critical = "critical".parse().unwrap();
+            request.headers_mut().insert("x-priority", critical);
+            assert_eq!(ask(app, request).await.status(), 200, "{path}");
+            let seen: Vec<_> = events
+                .by_ref()
+                .filter_map(|event| match event.kind {
+                    EventKind::Processing { priority } => Some(priority),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(seen, [expected], "{path}");
+        }
+    }
 }

@@ -272,7 +272,7 @@ async fn refusals_of_declarations_have_the_names_of_the_handlers() {
         .route("/", get(|| async {}))
         .route("/search", get(|| async {}).limited_by(search))
         .policies(layer.answer(|layer| layer.observed(&metrics)));
-    for path in ["/search", "/search", "/search", "/"] {
+    for path in ["/search", "/search", "/search", "/", "/"] {
         let request = from([192, 0, 2, 1], path);
         app.clone().oneshot(request).await.unwrap();
     }
