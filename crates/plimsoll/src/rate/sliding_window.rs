@@ -42,6 +42,8 @@ pub struct SlidingWindow {
     segments: u32,
     /// The length of a segment, where all are of one length.
     segment: Option<Period>,
+    /// The length of the shortest segment: some are longer by a nanosecond where they are not of one length.
+    shortest: u64,
     origin: Moment,
 }
 
@@ -50,8 +52,10 @@ pub struct SlidingWindow {
 pub struct Segments {
     counts: Box<[u32]>,
     newest: u64,
+    /// When `newest` ends and the next begins. As long as that has not come, nothing has to be divided.
+    until: Moment,
     /// Where the count of `newest` is: to find it takes a division.
-    slot: usize,
+    slot: u32,
     used: u32,
     origin: Moment,
 }
@@ -68,6 +72,7 @@ impl Clone for Segments {
     fn clone_from(&mut self, source: &Self) {
         self.counts.clone_from(&source.counts);
         self.newest = source.newest;
+        self.until = source.until;
         self.slot = source.slot;
         self.used = source.used;
         self.origin = source.origin;
@@ -125,6 +130,7 @@ impl SlidingWindow {
             } else {
                 None
             },
+            shortest: segment,
             origin: Moment::ORIGIN,
         })
     }
@@ -171,18 +177,33 @@ impl SlidingWindow {
         (index % u64::from(self.segments)) as usize
     }
 
+    /// Makes segment `index` the newest.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "below the number of segments"
+    )]
+    fn set_newest(&self, state: &mut Segments, index: u64) {
+        state.newest = index;
+        state.slot = self.slot(index) as u32;
+        state.until = self.start(state.origin, index.saturating_add(1));
+    }
+
     /// Lets the segments that `now` has moved past leave.
     #[inline]
     fn advance(&self, state: &mut Segments, now: Moment) {
-        let index = self.index(now.nanos_since(state.origin));
-        if index > state.newest {
-            self.advance_to(state, index);
+        if now >= state.until {
+            self.advance_to(state, now);
         }
     }
 
     #[cold]
-    fn advance_to(&self, state: &mut Segments, index: u64) {
-        let passed = index - state.newest;
+    fn advance_to(&self, state: &mut Segments, now: Moment) {
+        let index = self.index(now.nanos_since(state.origin));
+        let passed = index.saturating_sub(state.newest);
+        if passed == 0 {
+            // At the end of time no other begins.
+            return;
+        }
         if passed >= u64::from(self.segments) {
             state.counts.fill(0);
             state.used = 0;
@@ -191,12 +212,14 @@ impl SlidingWindow {
                 state.used -= std::mem::take(&mut state.counts[self.slot(gone)]);
             }
         }
-        state.newest = index;
-        state.slot = self.slot(index);
+        self.set_newest(state, index);
     }
 
     /// What is still used at `now`, without changing the state.
     fn used(&self, state: &Segments, now: Moment) -> u32 {
+        if now < state.until {
+            return state.used;
+        }
         let index = self.index(now.nanos_since(state.origin)).max(state.newest);
         let passed = index - state.newest;
         if passed == 0 {
@@ -238,6 +261,7 @@ impl Rule for SlidingWindow {
         Segments {
             counts: vec![0; self.segments as usize].into_boxed_slice(),
             newest: 0,
+            until: self.start(now, 1),
             slot: 0,
             used: 0,
             origin: now,
@@ -245,13 +269,9 @@ impl Rule for SlidingWindow {
     }
 
     fn fresh_key(&self, now: Moment) -> Segments {
-        let newest = self.index(now.nanos_since(self.origin));
-        Segments {
-            newest,
-            slot: self.slot(newest),
-            origin: self.origin,
-            ..self.fresh(now)
-        }
+        let mut state = self.fresh(self.origin);
+        self.set_newest(&mut state, self.index(now.nanos_since(self.origin)));
+        state
     }
 
     #[inline]
@@ -262,7 +282,7 @@ impl Rule for SlidingWindow {
             return Err(Refusal::until(self.down_to(state, most)));
         }
         state.used += cost;
-        state.counts[state.slot] += cost;
+        state.counts[state.slot as usize] += cost;
         Ok(())
     }
 
@@ -275,15 +295,13 @@ impl Rule for SlidingWindow {
         ))
     }
 
+    #[inline]
     fn recorded_at(&self, state: &Segments, now: Moment) -> Moment {
-        let now = now.max(state.origin);
-        // Mostly the newest segment is that of `now`. Whether it has begun is told without a division.
-        let elapsed = u128::from(now.nanos_since(state.origin));
-        let begins = u128::from(state.newest) * u128::from(self.window);
-        if begins <= elapsed * u128::from(self.segments) {
+        // Mostly the newest segment is that of `now`: then it ends no later than a segment's length from now.
+        if state.until.nanos_since(now) <= self.shortest {
             return now;
         }
-        self.start(state.origin, state.newest)
+        now.max(self.start(state.origin, state.newest))
     }
 
     fn available(&self, state: &Segments, now: Moment) -> u32 {
@@ -341,7 +359,7 @@ impl Rule for SlidingWindow {
         let mut fresh = self.fresh(now);
         let used = carry.used(old.in_use(state, now), old.limit, self.limit);
         fresh.used = clipped(used);
-        fresh.counts[fresh.slot] = fresh.used;
+        fresh.counts[fresh.slot as usize] = fresh.used;
         fresh
     }
 }
@@ -365,7 +383,7 @@ mod tests {
                 let begins = u128::from(newest) * u128::from(window);
                 let begins = begins.div_ceil(u128::from(segments));
                 let begins = origin.plus_nanos(u64::try_from(begins).unwrap_or(u64::MAX));
-                state.newest = newest;
+                rule.set_newest(&mut state, newest);
                 for off in -2..=2 {
                     let now = Moment::from_nanos(begins.as_nanos().saturating_add_signed(off));
                     let recorded = rule.recorded_at(&state, now);
