@@ -135,10 +135,7 @@ impl<R: Rule> Core<R> {
     pub(super) fn take_by_word(&self, now: Moment, cost: u32) -> ByWord {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            // Read after the word, so that a word of a later epoch is noticed; and acquired, so that a
-            // thread that sees a later epoch cannot read the same word again.
-            let epoch = self.epoch.load(Ordering::Acquire);
-            if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
+            if word & PARKED != 0 || !self.is_epoch_of(now) {
                 return ByWord::Parked;
             }
             let next = match R::Fast::take_packed(&self.rule, word, now, cost) {
@@ -147,7 +144,7 @@ impl<R: Rule> Core<R> {
                     // A word read before the epoch turned says nothing: only an exchange notices that by
                     // itself.
                     let current = self.word.load(Ordering::Acquire);
-                    if current == word {
+                    if R::Fast::TIMELESS || current == word {
                         return ByWord::Refused(refusal, word);
                     }
                     word = current;
@@ -163,6 +160,15 @@ impl<R: Rule> Core<R> {
                 Err(other) => word = other,
             }
         }
+    }
+
+    /// Whether words are good for the epoch of `now`.
+    ///
+    /// To be called after the word was read, so that a word of a later epoch is noticed.
+    #[inline(always)]
+    fn is_epoch_of(&self, now: Moment) -> bool {
+        // Acquired, so that a thread that sees a later epoch cannot read the same word again.
+        R::Fast::TIMELESS || now.as_nanos() >> self.epoch_bits == self.epoch.load(Ordering::Acquire)
     }
 
     /// Whether the fast path is closed.
@@ -262,8 +268,7 @@ impl<R: Rule> Core<R> {
     pub(super) fn state_by_word(&self, now: Moment) -> Option<R::State> {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            let epoch = self.epoch.load(Ordering::Acquire);
-            if word & PARKED != 0 || now.as_nanos() >> self.epoch_bits != epoch {
+            if word & PARKED != 0 || !self.is_epoch_of(now) {
                 return None;
             }
             // As for a refusal: a word read before the epoch turned says nothing.
