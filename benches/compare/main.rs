@@ -5,10 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The names of the cases. The first is a reading of the default clock and nothing else.
-const CASES: [&str; 13] = [
+const CASES: [&str; 14] = [
     "clock",
     "granted",
     "denied",
+    "denied-uneven",
     "permit",
     "fixed-window",
     "sliding-window",
@@ -74,6 +75,17 @@ macro_rules! cases {
                     "denied" => {
                         let gate = Gate::new(empty());
                         let _ = gate.try_acquire(1);
+                        Box::new(move |calls| {
+                            for _ in 0..calls {
+                                black_box(gate.try_acquire(black_box(1)).err());
+                            }
+                        })
+                    }
+                    "denied-uneven" => {
+                        // The time between two tokens is no whole number of nanoseconds.
+                        let rule = TokenBucket::greedy(Quota::new(7, Duration::from_secs(3600)));
+                        let gate = Gate::new(rule);
+                        let _ = gate.try_acquire(7);
                         Box::new(move |calls| {
                             for _ in 0..calls {
                                 black_box(gate.try_acquire(black_box(1)).err());

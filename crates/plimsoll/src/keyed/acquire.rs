@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use super::Keyed;
 use super::key_gate::Lease;
 use super::shared::{Shared, is_timeless};
+use super::short::Asked;
 use super::step::{Decided, Done, How, Step};
 use crate::{Acquire, Demand, Denied, Moment, Permit, Reason, Rule};
 
@@ -86,12 +87,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             if let Some(lease) = shared.timeless_gate(key) {
                 return Ok(Err(lease));
             }
-        } else {
-            let now = gates.clock.now();
-            if shared.take_short(key, now, demand.cost) {
-                gates.totals.granted();
-                return Ok(Ok(Permit::spent(demand.granted(now))));
-            }
+        } else if let Some(now) = shared.take_short(key, demand.cost) {
+            gates.totals.granted();
+            return Ok(Ok(Permit::spent(demand.granted(now))));
         }
         let how = if gates.queue().is_none() || demand.is_at_once() {
             How::Try
@@ -99,7 +97,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             How::Wait
         };
         // To wait for a time, know the time.
-        match shared.decide(key, demand, gates.clock.precise_now(), how) {
+        let asked = Asked::at(gates.clock.precise_now());
+        match shared.decide(key, demand, asked, how) {
             Ok(Decided::Granted(taken)) => {
                 gates.totals.granted();
                 Ok(Ok(Permit::spent(taken.grant(demand)).in_era(taken.era)))

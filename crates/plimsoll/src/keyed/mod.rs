@@ -11,6 +11,7 @@ mod per_key;
 mod report;
 mod reserve;
 mod shared;
+mod short;
 mod slots;
 mod starts;
 mod step;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use self::shared::{Shared, is_timeless};
+use self::short::{Asked, Open};
 use self::step::{Decided, Done, How, Step};
 use crate::name::Name;
 use crate::{Demand, Denied, Gate, Metadata, Permit, Rule};
@@ -93,20 +95,31 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         if is_timeless::<R>() {
             return match shared.timeless_gate(key) {
                 Some(gate) => gate.try_acquire_owned(demand),
-                None => self.try_acquire_long(key, demand),
+                None => self.try_acquire_long(key, demand, shared.late_now()),
             };
         }
-        let now = shared.gates.clock.now();
-        if shared.take_short(key, now, demand.cost) {
-            shared.gates.totals.granted();
-            return Ok(Permit::spent(demand.granted(now)));
+        match shared.try_short(key, demand.cost) {
+            Ok(now) => {
+                shared.gates.totals.granted();
+                Ok(Permit::spent(demand.granted(now)))
+            }
+            Err(Open::Refused(denied)) => {
+                shared.gates.totals.denied();
+                Err(denied)
+            }
+            Err(Open::At(asked)) => self.try_acquire_long(key, demand, asked),
         }
-        self.try_acquire_long(key, demand)
     }
 
-    /// Decides a demand by the clock. A refusal that the late clock alone may be the cause of is decided once more, by
-    /// the precise time.
-    fn decide_now<Q>(&self, key: &Q, demand: Demand, how: How) -> Result<Decided<R>, Denied>
+    /// Decides a demand. A refusal that the late clock alone may be the cause of is decided once more, by the precise
+    /// time.
+    fn decide_open<Q>(
+        &self,
+        key: &Q,
+        demand: Demand,
+        asked: Asked,
+        how: How,
+    ) -> Result<Decided<R>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
@@ -115,14 +128,15 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let clock = &shared.gates.clock;
         if R::REMEMBERS_REFUSALS {
             // It must not be refused twice.
-            return shared.decide(key, demand, clock.precise_now(), how);
+            let asked = asked.precisely(clock.precise_now());
+            return shared.decide(key, demand, asked, how);
         }
-        let now = clock.now();
-        let decided = shared.decide(key, demand, now, how);
+        let decided = shared.decide(key, demand, asked, how);
         if let Err(denied) = &decided
-            && let Some(precise) = clock.refine(now, denied.ready_at())
+            && asked.late
+            && let Some(precise) = clock.refine(asked.now, denied.ready_at())
         {
-            return shared.decide(key, demand, precise, how);
+            return shared.decide(key, demand, asked.precisely(precise), how);
         }
         decided
     }
@@ -130,12 +144,17 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// A function of its own, so that the fast path stays small: the less a decision executes, the more of the next one
     /// the processor can begin while it waits for memory.
     #[inline(never)]
-    fn try_acquire_long<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
+    fn try_acquire_long<Q>(
+        &self,
+        key: &Q,
+        demand: Demand,
+        asked: Asked,
+    ) -> Result<Permit<'_>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        match self.decide_now(key, demand, How::Try) {
+        match self.decide_open(key, demand, asked, How::Try) {
             Ok(Decided::Granted(taken)) => {
                 self.shared.gates.totals.granted();
                 Ok(Permit::spent(taken.grant(demand)).in_era(taken.era))

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use super::Keyed;
 use super::key_gate::Lease;
 use super::shared::is_timeless;
+use super::short::Open;
 use super::step::{Decided, Done, How, Step};
 use crate::joint::KeyGate;
 use crate::name::Name;
@@ -159,18 +160,22 @@ where
     #[inline]
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         let shared = &*self.shared;
-        if is_timeless::<R>() {
+        let asked = if is_timeless::<R>() {
             if let Some(gate) = shared.timeless_gate(key) {
                 return gate.attempt_owned(demand);
             }
+            shared.late_now()
         } else {
-            let now = shared.gates.clock.now();
-            if shared.take_short(key, now, demand.cost) {
-                shared.gates.totals.granted();
-                return Ok(Permit::spent(demand.granted(now)));
+            match shared.try_short(key, demand.cost) {
+                Ok(now) => {
+                    shared.gates.totals.granted();
+                    return Ok(Permit::spent(demand.granted(now)));
+                }
+                Err(Open::Refused(denied)) => return Err(denied),
+                Err(Open::At(asked)) => asked,
             }
-        }
-        match self.decide_now(key, demand, How::Attempt)? {
+        };
+        match self.decide_open(key, demand, asked, How::Attempt)? {
             Decided::Granted(taken) => {
                 shared.gates.totals.granted();
                 Ok(Permit::spent(taken.grant(demand)).in_era(taken.era))
@@ -186,12 +191,9 @@ where
             return None;
         }
         let shared = &*self.shared;
-        let now = shared.gates.clock.now();
-        if shared.take_short(key, now, demand.cost) {
-            shared.gates.totals.granted();
-            return Some(Permit::spent(demand.granted(now)));
-        }
-        None
+        let now = shared.take_short(key, demand.cost)?;
+        shared.gates.totals.granted();
+        Some(Permit::spent(demand.granted(now)))
     }
 
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {

@@ -65,18 +65,6 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         table
     }
 
-    /// Takes for a key whose state is a word, if that is all there is to do.
-    #[inline]
-    pub(super) fn take_short<Q>(&self, key: &Q, now: Moment, cost: u32) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let (shard, hash) = self.locate(key);
-        let is_swept = now.as_nanos() < self.next_sweep.load(Ordering::Relaxed);
-        is_swept && cost > 0 && self.shards[shard].lock().take_short(hash, key, now, cost)
-    }
-
     /// The gate of a key that is known, without a look at the clock: where a rule does not depend on time, that is all there
     /// is to do. `None` decides nothing; now and then it sends a caller on who knows the time, and sweeps.
     #[inline]
@@ -105,9 +93,19 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        table.note(hash, key, now);
+        if let Some(from) = table.evictable_from_of(hash, key, now) {
+            self.note_from(table, from);
+        }
+    }
+
+    /// Notes that a key can be forgotten from this moment on.
+    pub(super) fn note_from(&self, table: &mut Table<K, R>, from: Moment) {
+        table.note_forgettable(from);
         let from = table.evictable_from.as_nanos();
-        self.evictable_from.fetch_min(from, Ordering::Relaxed);
+        // Whoever searches all shards raises this first, and then looks at this table behind its lock.
+        if from < self.evictable_from.load(Ordering::Relaxed) {
+            self.evictable_from.fetch_min(from, Ordering::Relaxed);
+        }
     }
 
     /// The table of a shard, with `key` in it, to be [noted](Self::note) when it has been used.
@@ -148,7 +146,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 
     /// Takes one of the places, unless others have taken the last one meanwhile.
-    fn claim_place(&self) -> bool {
+    pub(super) fn claim_place(&self) -> bool {
         claim(&self.len, self.max_keys())
     }
 

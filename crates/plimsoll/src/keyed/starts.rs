@@ -67,6 +67,11 @@ impl Starts {
         }
     }
 
+    /// Whether a new key may have to remember when it began.
+    pub(super) fn number_new_keys(&self) -> bool {
+        self.lost_until.is_some()
+    }
+
     /// A key was forgotten whose limit comes back within `window`: from then on nothing is left to be undone.
     pub(super) fn lose_grants(&mut self, now: Moment, window: Option<Duration>) {
         let until = window.map_or(Moment::NEVER, |window| now.plus(window));

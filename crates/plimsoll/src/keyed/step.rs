@@ -10,6 +10,7 @@ use std::sync::MutexGuard;
 
 use super::key_gate::{Gates, Lease};
 use super::shared::Shared;
+use super::short::Asked;
 use super::starts::granted;
 use super::table::{Found, Table};
 use super::wide::{What, Wide, place, store};
@@ -80,7 +81,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         &self,
         key: &Q,
         demand: Demand,
-        now: Moment,
+        Asked { now, new, .. }: Asked,
         how: How,
     ) -> Result<Decided<R>, Denied>
     where
@@ -89,6 +90,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     {
         self.sweep_now_and_then(now);
         let (shard, hash) = self.locate(key);
+        // Made while the lock is free.
+        let mut owned = new.then(|| K::from(key.to_owned()));
         let mut table = self.locked(shard, now);
         let heard = table.heard();
         if table.closed {
@@ -106,20 +109,28 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
         let now = table.starts.not_before(now);
         let began = table.starts.of_key(None, false);
-        if !R::RETURNS_PERMITS
-            && demand.cost > 0
-            && heard.is_none()
-            && let Some(Found::Word(rule, word)) = table.find(hash, key)
-        {
-            match R::Fast::take_packed(rule, *word, now, demand.cost) {
-                PackedTake::Taken(next) => {
-                    *word = next;
-                    return Ok(Decided::Granted(granted(began, now)));
+        if !R::RETURNS_PERMITS && demand.cost > 0 && heard.is_none() {
+            match table.find(hash, key) {
+                Some(Found::Word(rule, word)) => {
+                    match R::Fast::take_packed(rule, *word, now, demand.cost) {
+                        PackedTake::Taken(next) => {
+                            *word = next;
+                            return Ok(Decided::Granted(granted(began, now)));
+                        }
+                        PackedTake::Refused(refusal) if demand.cost == 1 && how != How::Wait => {
+                            return Err(self.denied(rule, refusal, now, 0));
+                        }
+                        _ => {}
+                    }
                 }
-                PackedTake::Refused(refusal) if demand.cost == 1 && how != How::Wait => {
-                    return Err(self.denied(rule, refusal, now, 0));
+                Some(Found::Wide(..)) => {}
+                None => {
+                    let at = now.max(table.forgot_at);
+                    let inserted = self.insert_short(&mut table, hash, &mut owned, at, demand.cost);
+                    if let Some(at) = inserted {
+                        return Ok(Decided::Granted(granted(began, at)));
+                    }
                 }
-                _ => {}
             }
         }
         let step = self.step_in(table, (shard, hash), key, now, |turn| {

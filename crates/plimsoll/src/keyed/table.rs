@@ -17,7 +17,7 @@ use super::slots::{Entry, Slots};
 use super::starts::Starts;
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
 use crate::gate::WeakGate;
-use crate::{Clock, Moment, Packed, PackedTake, Rule};
+use crate::{Clock, Moment, Packed, Rule};
 
 pub(super) struct Table<K, R: Rule> {
     pub(super) rule: Arc<R>,
@@ -38,7 +38,7 @@ pub(super) struct Table<K, R: Rule> {
     /// no room for when it was used.
     compact: bool,
     /// When the epoch began for which the words are good, and how long it lasts.
-    begins: u64,
+    pub(super) begins: u64,
     lasts: u64,
     /// The same for the fast path, which sees nothing but this: 0 when the table is closed.
     pub(super) short_lasts: u64,
@@ -121,6 +121,11 @@ impl<K, R: Rule> Table<K, R> {
         now.as_nanos().wrapping_sub(self.begins) >= self.lasts
     }
 
+    /// Whether the state of a new key is a word, if it fits one, and all that is kept of it.
+    pub(super) fn inserts_words(&self) -> bool {
+        self.compact && self.own.is_empty() && !self.starts.number_new_keys()
+    }
+
     /// Keeps a state, as a word if it fits one.
     pub(super) fn keep(&mut self, state: R::State, now: Moment) -> u64 {
         let word = if self.compact && !R::RETURNS_PERMITS {
@@ -164,32 +169,6 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         }
     }
 
-    /// Takes for a key whose state is a word that is good now.
-    #[inline(always)]
-    pub(super) fn take_short<Q: Hash + Eq + ?Sized>(
-        &mut self,
-        hash: u64,
-        key: &Q,
-        now: Moment,
-        cost: u32,
-    ) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        if now.as_nanos().wrapping_sub(self.begins) >= self.short_lasts {
-            return false;
-        }
-        let found = self.entries.find(hash, key);
-        let Some(entry) = found.filter(|entry| place(entry.word).is_none()) else {
-            return false;
-        };
-        let short = R::Fast::take_packed(&self.rule, entry.word, now, cost);
-        if let PackedTake::Taken(next) = short {
-            entry.word = next;
-        }
-        matches!(short, PackedTake::Taken(_))
-    }
-
     /// The rule of a key: its own, or that of all.
     pub(super) fn rule_of<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> &R
     where
@@ -198,7 +177,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.own.get(key).unwrap_or(&self.rule)
     }
 
-    /// Adds the state of a new key, which is [noted](Self::note) once something has been taken from it: until then it
+    /// Adds the state of a new key, which is [noted](super::shared::Shared::note) once something has been taken from it: until then it
     /// is as good as new, and everybody would look for something to forget.
     pub(super) fn insert(&mut self, hasher: &impl BuildHasher, hash: u64, key: K, now: Moment) {
         // A word has no room for when it began.
@@ -221,20 +200,23 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.entries.insert(hash, Entry { key, word }, hasher);
     }
 
-    /// Notes from when on a key can be forgotten.
-    pub(super) fn note<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q, now: Moment)
+    /// From when on a key can be forgotten, if it is known.
+    pub(super) fn evictable_from_of<Q: Hash + Eq + ?Sized>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        now: Moment,
+    ) -> Option<Moment>
     where
         K: Borrow<Q>,
     {
-        let from = match self.find(hash, key) {
-            Some(Found::Word(rule, word)) => {
+        Some(match self.find(hash, key)? {
+            Found::Word(rule, word) => {
                 let from = rule.evictable_from(&R::Fast::unpack(rule, *word, now), now);
                 from.unwrap_or(now.plus(LOOK_AGAIN))
             }
-            Some(Found::Wide(rule, wide)) => wide.evictable_from(rule, now),
-            None => return,
-        };
-        self.note_forgettable(from);
+            Found::Wide(rule, wide) => wide.evictable_from(rule, now),
+        })
     }
 
     /// Forgets the state of a key, whatever it is. It is returned, to be dropped when the lock is free.
