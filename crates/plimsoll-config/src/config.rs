@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use plimsoll_spec::{Place, Places, Problem, Store, Units, text_of};
 
 use crate::check::{Context, Definition, Plan, plan};
+use crate::client::ClientSpec;
+use crate::expand::expand;
+use crate::route::RouteSpec;
 use crate::spec::File;
-use crate::uses::Use;
+use crate::uses::{AnswerSpec, Use};
 use crate::{ConfigError, Format, effective};
 
 /// A configuration file that has been read and checked.
@@ -108,6 +111,31 @@ impl Config {
         self.spec.providers.iter().map(|(name, _)| name)
     }
 
+    /// The routes, in the order of the file, with what hangs there by name.
+    #[must_use]
+    pub fn route_specs(&self) -> &[RouteSpec] {
+        &self.plan.routes
+    }
+
+    /// How the address of a client is found.
+    #[must_use]
+    pub fn client(&self) -> ClientSpec {
+        let header = self.spec.client.as_ref();
+        let header = header.map(|client| client.header.to_ascii_lowercase());
+        let prefix = self.spec.ipv6_prefix.unwrap_or(IPV6_PREFIX);
+        ClientSpec {
+            proxies: self.spec.proxies.clone(),
+            ipv6_prefix: u8::try_from(prefix).unwrap_or(128),
+            header,
+        }
+    }
+
+    /// What is answered to a request that is refused, unless its limit or its route says so itself.
+    #[must_use]
+    pub const fn answer(&self) -> Option<&AnswerSpec> {
+        self.spec.answer.as_ref()
+    }
+
     /// How many routes there are.
     #[must_use]
     pub fn routes(&self) -> usize {
@@ -125,6 +153,9 @@ impl Config {
     }
 }
 
+/// How many bits of an IPv6 address tell clients apart unless set: what is given to one customer.
+const IPV6_PREFIX: u32 = 64;
+
 /// What a file is, for the message if it is empty.
 const WHAT: &str = "a configuration file: a map with `limiters`";
 
@@ -137,13 +168,16 @@ fn read(text: &str, format: Format) -> (Option<Checked>, Vec<Problem>) {
         Ok(root) => root,
         Err(problem) => return (None, vec![problem]),
     };
-    let read = plimsoll_spec::read::<File>(&root, Units::Required);
+    // Places are looked up in the file as it is written.
+    let (long, mut problems) = expand(&root);
+    let read = plimsoll_spec::read::<File>(&long, Units::Required);
+    problems.extend(read.problems);
     let Some(mut file) = read.value else {
-        return (None, read.problems);
+        return (None, problems);
     };
     file.fill();
     let places = Places::of(&root);
-    let context = Context::new(&file, &places, &read.broken, read.problems);
+    let context = Context::new(&file, &places, &read.broken, problems);
     let plan = plan(&context);
     let (problems, warnings) = context.into_problems();
     (Some((file, plan, warnings)), problems)

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod check;
+mod client;
 mod config;
 #[cfg(test)]
 mod defaults;
 mod effective;
+mod expand;
 mod live;
 #[cfg(feature = "redis")]
 mod redis;
@@ -13,7 +15,9 @@ mod schema;
 mod spec;
 pub mod uses;
 
+pub use client::{ClientSpec, Network};
 pub use config::Config;
 pub use live::{Changes, FileWatch, FileWatcher, KeyedLimiter, LimitSet, Limits, Part, Route};
 pub use plimsoll_spec::{FileError as ConfigError, Format};
+pub use route::{HeaderMatch, HostPattern, Pattern, RouteSpec, Segment};
 pub use schema::schema;

@@ -6,7 +6,8 @@ use plimsoll_spec::{Limiter, Name, Named, Store};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::uses::Use;
+use crate::client::Network;
+use crate::uses::{AnswerSpec, PrioritySpec, Use};
 
 /// A file of limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +38,18 @@ pub(crate) struct File {
     /// Where they hang. The first route that matches counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) routes: Vec<Route>,
+    /// Proxies that are trusted to tell the address of a client, such as `10.0.0.0/8` or `::1`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) proxies: Vec<Network>,
+    /// Clients whose IPv6 addresses begin with so many bits alike are one: 64 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ipv6_prefix: Option<u32>,
+    /// How trusted proxies tell the address of a client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<Client>,
+    /// What is answered to a request that is refused, unless its limit or its route says so itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<AnswerSpec>,
 }
 
 /// The sections that hold limiters.
@@ -98,21 +111,83 @@ pub(crate) struct Provider(pub(crate) Named<Words>);
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a route such as { match: /upload/**, middleware: public }"
+    expecting = "a route such as { match: /upload/**, limits: [per_client] }"
 )]
 pub(crate) struct Route {
-    /// The paths: `*` stands for one segment, `**` at the end for any number of them.
+    /// Its name, for metrics and for the key `route`; its first path unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<Name>,
+    /// The paths, one or a list: `*` stands for one segment, `**` at the end for any number of them.
     #[serde(rename = "match")]
-    pub(crate) pattern: String,
+    pub(crate) paths: Paths,
+    /// The methods, such as [GET, HEAD]; all of them unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) methods: Option<Vec<String>>,
+    /// The hosts, such as example.com or *.example.com; all of them unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hosts: Option<Vec<String>>,
+    /// What header fields must be: a text, or `present`.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    #[schemars(schema_with = "crate::uses::header_fields")]
+    pub(crate) headers: Named<String>,
     /// A limiter, a provider or a list by name, or several of them in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) middleware: Option<Words>,
+    /// Limits that are asked after those of `middleware`, by name, in order. What has keys has a `key` that says which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<Words>,
     /// The limiter of the bytes of a body: they are counted and not held, so it must be a rate or a basic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<Name>,
     /// Whether a permit can be held here until the work is done. Where it cannot, only rate and basic limiters can hang.
     #[serde(default = "yes")]
     pub(crate) holds: bool,
+    /// How much a request matters here: `critical`, `normal`, `non-critical` or `header:x-priority`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) priority: Option<PrioritySpec>,
+    /// What is answered to a request that is refused here, unless its limit says so itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<AnswerSpec>,
+}
+
+/// How trusted proxies tell the address of a client.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "how the address of a client is told, such as { header: cf-connecting-ip }"
+)]
+pub(crate) struct Client {
+    /// The header field that holds it: a single address, or `forwarded`; `x-forwarded-for` unless set.
+    pub(crate) header: String,
+}
+
+/// One path or several.
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "either", rename_all = "snake_case")]
+#[schemars(rename = "Paths", untagged)]
+pub(crate) enum Paths {
+    /// One.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl Paths {
+    pub(crate) fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(path) => std::slice::from_ref(path),
+            Self::Many(paths) => paths,
+        }
+    }
+}
+
+impl Serialize for Paths {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(path) => path.serialize(serializer),
+            Self::Many(paths) => paths.serialize(serializer),
+        }
+    }
 }
 
 /// One word or several.
@@ -179,15 +254,10 @@ impl JsonSchema for Limit {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut limit = Limiter::json_schema(generator);
-        let uses = Use::json_schema(generator);
-        let fields = uses
-            .get("properties")
-            .and_then(serde_json::Value::as_object);
-        plimsoll_spec::with_fields(&mut limit, fields.into_iter().flatten());
-        limit.insert(
-            "description".to_owned(),
-            "A limiter: its kind, the fields of that kind, and how requests use it.".into(),
-        );
-        limit
+        plimsoll_spec::with_fields(&mut limit, &Use::json_schema(generator));
+        json_schema!({
+            "description": "A rate such as 100/s; or a limiter: its kind, the fields of that kind, and how requests use it.",
+            "anyOf": [plimsoll_spec::rate_schema(), limit],
+        })
     }
 }

@@ -45,6 +45,7 @@ mod queue;
 mod rates;
 pub mod scalar;
 mod schema;
+mod short;
 mod store;
 mod toml_tree;
 pub mod tree;
@@ -70,7 +71,8 @@ pub use rates::{
     SmoothWarmup,
 };
 pub use scalar::Units;
-pub use schema::{schema_of, with_fields};
+pub use schema::{rate as rate_schema, schema_of, with_fields};
+pub use short::{is_rate, long_form};
 pub use store::{Always, Borrow, Outage, Secret, Share, Store, Url};
 pub use tree::{Entry, Node, Value, document, parse};
 pub use value::{Memory, Name, Number, Percent, Period, Positive, Span};

@@ -257,7 +257,7 @@ impl Limiter {
         if stored {
             common.outage.get_or_insert(Outage::Word(Always::Deny));
             if let Some(borrow) = &mut common.borrow {
-                let twentieth = self.kind.limit() / 20;
+                let twentieth = self.kind.most().unwrap_or_default() / 20;
                 borrow.most.get_or_insert(Positive(twentieth.max(1)));
             }
         }
@@ -291,9 +291,10 @@ impl Limiter {
 }
 
 impl Kind {
-    /// The most that is granted at once; 0 if there is no rule.
-    fn limit(&self) -> u32 {
-        self.with_rule(Most).ok().flatten().unwrap_or_default()
+    /// The most that is granted at once; `None` if there is no rule, or it does not accept its numbers.
+    #[must_use]
+    pub fn most(&self) -> Option<u32> {
+        self.with_rule(Most).ok().flatten()
     }
 
     /// Checks that there is a rule, if the kind has one.

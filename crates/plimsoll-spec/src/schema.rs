@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::algorithm::Algorithm;
 use crate::limiter::{Common, Kind, Limiter, STORABLE};
@@ -51,28 +51,80 @@ impl JsonSchema for Limiter {
                 branch["properties"][name] = property.clone();
             }
         }
+        branches.extend(short_forms(&branches));
         json_schema!({
-            "description": "A limiter: its kind, and the fields of that kind.",
+            "description": "A limiter: its kind, and the fields of that kind; or a `rate`, or a `concurrency`.",
             "type": "object",
-            "required": ["kind"],
             "oneOf": branches,
         })
     }
 }
 
-/// Adds fields to each branch of the schema of a [`Limiter`].
-pub fn with_fields<'a>(
-    limiter: &mut Schema,
-    fields: impl Iterator<Item = (&'a String, &'a Value)> + Clone,
-) {
+/// The branches of the short forms, made of those of the kinds that they stand for.
+fn short_forms(branches: &[Value]) -> Vec<Value> {
+    let find = |kind: &str, algorithm: Option<&str>| {
+        let word = |branch: &Value, tag: &str| {
+            branch["properties"][tag]["const"]
+                .as_str()
+                .map(str::to_owned)
+        };
+        let is = |branch: &&Value| {
+            word(branch, "kind").as_deref() == Some(kind)
+                && word(branch, "algorithm").as_deref() == algorithm
+        };
+        branches.iter().find(is).cloned()
+    };
+    let short = |branch: Option<Value>, said: &[&str], field: &str, schema: Value| {
+        let mut branch = branch?;
+        let fields = branch["properties"].as_object_mut()?;
+        fields.retain(|name, _| !said.contains(&name.as_str()));
+        fields.insert(field.to_owned(), schema);
+        branch["required"] = json!([field]);
+        Some(branch)
+    };
+    let mut rate = short(
+        find("token_bucket", None),
+        &["kind", "refill", "every"],
+        "rate",
+        rate(),
+    );
+    if let Some(rate) = &mut rate {
+        rate["properties"]["burst"] = json!({
+            "description": "The most tokens: the amount of the rate unless set.",
+            "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[0-9]+[kMG]?$" }]
+        });
+    }
+    let slots =
+        json!({ "description": "How many at the same time.", "type": "integer", "minimum": 1 });
+    let found = json!({ "description": "As many at the same time as an algorithm finds right.", "const": "adaptive" });
+    let slots = short(
+        find("concurrency", None),
+        &["kind", "limit"],
+        "concurrency",
+        slots,
+    );
+    let verdict = find("adaptive", Some("verdict"));
+    let found = short(verdict, &["kind", "algorithm"], "concurrency", found);
+    [rate, slots, found].into_iter().flatten().collect()
+}
+
+/// The schema of a rate in its short form.
+#[must_use]
+pub fn rate() -> Value {
+    json!({
+        "description": "A rate such as 100/s, 5000/hour, 5/10min, 100k/min or 0.5/s.",
+        "type": "string",
+        "pattern": "^[0-9]+([.][0-9]+)?[kMG]?/[0-9]*(ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)$"
+    })
+}
+
+/// Adds the fields of the map that `of` describes to each branch of the schema of a [`Limiter`].
+pub fn with_fields(limiter: &mut Schema, of: &Schema) {
+    let fields = properties(of);
     let branches = limiter.get_mut("oneOf").and_then(Value::as_array_mut);
     for branch in branches.into_iter().flatten() {
         if let Some(properties) = branch["properties"].as_object_mut() {
-            properties.extend(
-                fields
-                    .clone()
-                    .map(|(name, field)| (name.clone(), field.clone())),
-            );
+            properties.extend(fields.clone());
         }
     }
 }

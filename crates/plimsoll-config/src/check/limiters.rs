@@ -80,7 +80,7 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn section(&self) -> &'static str {
-        let is = |section: &&str| self.path.first() == Some(&Step::Key(*section));
+        let is = |section: &&str| self.path.first() == Some(&Step::Key(section));
         SECTIONS.into_iter().find(is).unwrap_or(SECTIONS[0])
     }
 }
@@ -202,7 +202,11 @@ fn names_are_unique(drafts: &[Draft<'_>], context: &Context<'_>) {
     for draft in own.into_iter().chain(given) {
         let name = draft.limiter.common.name.as_ref();
         let name = name.map_or(draft.id.as_str(), String::as_str);
-        if let Some(first) = seen.insert(name, draft) {
+        // Two entries of the same name are told of where names are checked.
+        let is_given = |draft: &Draft<'_>| draft.limiter.common.name.is_some();
+        if let Some(first) = seen.insert(name, draft)
+            && (is_given(first) || is_given(draft))
+        {
             let line = places.find(&first.path).0.line;
             let message = format!("the name `{name}` is here twice: first in line {line}");
             context.note(places.value(&below(&draft.path, Step::Key("name")), message));

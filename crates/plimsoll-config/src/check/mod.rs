@@ -5,6 +5,8 @@
 
 mod context;
 mod limiters;
+mod routes;
+mod shadowed;
 mod stores;
 mod uses;
 mod warnings;
@@ -15,7 +17,7 @@ use plimsoll_kinds::{LimiterKind as Class, Weight};
 use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{Name, Path, Problem, Step, below, keys, quote};
 
-use crate::route::Pattern;
+use crate::route::RouteSpec;
 use crate::spec::Words;
 
 pub(crate) use context::Context;
@@ -35,20 +37,13 @@ pub(crate) struct Plan {
     pub(crate) by_id: HashMap<String, usize>,
     /// What hangs at a place, for each list and then each route: limiters and providers, in order.
     pub(crate) lists: HashMap<String, Vec<String>>,
-    pub(crate) routes: Vec<RoutePlan>,
+    pub(crate) routes: Vec<RouteSpec>,
 }
 
 impl Plan {
     pub(crate) fn definition(&self, id: &str) -> Option<&Definition> {
         self.definitions.get(*self.by_id.get(id)?)
     }
-}
-
-/// A route that can be built.
-#[derive(Clone, Debug)]
-pub(crate) struct RoutePlan {
-    pub(crate) pattern: Pattern,
-    pub(crate) parts: Vec<String>,
 }
 
 /// Checks a file whose defaults are filled in. What comes of it counts only if nothing was found wrong.
@@ -68,6 +63,11 @@ pub(crate) fn plan(context: &Context<'_>) -> Plan {
         checker.list(name, &mut Vec::new());
     }
     let routes = checker.routes();
+    warnings::unused(&routes, context);
+    routes::client(context);
+    if let Some(answer) = &context.file.answer {
+        uses::answer(answer, &keys(&["answer"]), context);
+    }
     let lists = checker.lists;
     let by_id = definitions.iter().enumerate();
     let by_id = by_id.map(|(index, it)| (it.id.clone(), index));
@@ -298,71 +298,6 @@ impl<'a> Checker<'a> {
         }
         self.list(word, trail);
         self.lists.get(word).cloned().unwrap_or_default()
-    }
-
-    fn routes(&mut self) -> Vec<RoutePlan> {
-        let (context, file) = (self.context, self.context.file);
-        let mut plans = Vec::new();
-        let mut seen = HashMap::new();
-        let at = context.broken.places("routes");
-        for (index, route) in at.zip(&file.routes) {
-            let path = vec![Step::Key("routes"), Step::Index(index)];
-            let field = |name| below(&path, Step::Key(name));
-            let pattern = Pattern::parse(&route.pattern).map_err(|wanted| {
-                let found = quote(&route.pattern);
-                let message = format!("expected {wanted}, found {found}");
-                context.places.value(&field("match"), message)
-            });
-            let pattern = context.check(pattern);
-            if let Some(pattern) = &pattern
-                && let Some(first) = seen.insert(pattern.clone(), index)
-            {
-                let message = format!("this is matched before, by routes[{first}]");
-                context.note(context.places.value(&field("match"), message));
-            }
-            if route.middleware.is_none() && route.bytes.is_none() {
-                let message = "nothing hangs here: expected `middleware` or `bytes`";
-                context.note(context.places.value(&path, message));
-            }
-            if let Some(bytes) = &route.bytes
-                && let Some(limiter) = self.limiter(bytes, &field("bytes"))
-                && limiter.class == Class::Resource
-            {
-                let wanted = "a rate or basic one, because bytes are counted and not held";
-                context.note(self.wrong_class(limiter, wanted, &field("bytes")));
-            }
-            let mut parts = Vec::new();
-            if let Some(words) = &route.middleware {
-                let (path, several) = (field("middleware"), matches!(words, Words::Many(_)));
-                parts = self.parts(words.as_slice(), &path, several, &mut Vec::new());
-                if !route.holds {
-                    self.holds_nothing(&parts, &path);
-                }
-            }
-            plans.extend(pattern.map(|pattern| RoutePlan { pattern, parts }));
-        }
-        plans
-    }
-
-    /// A place that cannot hold a permit: no limiter there may need it to.
-    fn holds_nothing(&self, parts: &[String], path: &[Step<'_>]) {
-        for part in parts {
-            let limiters: Vec<&str> = match self.context.file.providers.get(part) {
-                Some(provider) => {
-                    let words = provider.0.iter().flat_map(|(_, words)| words.as_slice());
-                    words.map(|name| name.0.as_str()).collect()
-                }
-                None => vec![part],
-            };
-            for limiter in limiters {
-                let limiter = self.limiters.get(limiter);
-                if let Some(limiter) = limiter.filter(|it| it.class == Class::Resource) {
-                    let wanted = "a rate or basic one, because this route holds no permits";
-                    self.context.note(self.wrong_class(limiter, wanted, path));
-                    return;
-                }
-            }
-        }
     }
 }
 

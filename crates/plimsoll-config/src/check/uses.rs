@@ -44,6 +44,7 @@ pub(super) fn uses(limit: &Limit, path: &[Step<'_>], context: &Context<'_>) {
         context.note(places.value(&field("tiers"), message));
     }
     tiers(uses, limiter, path, context);
+    super::warnings::odd_use(limit, path, context);
 }
 
 fn tiers(uses: &Use, limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {

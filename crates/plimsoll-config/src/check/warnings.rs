@@ -1,12 +1,16 @@
 //! What is allowed, and surely not what was meant.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use plimsoll_spec::{
-    Bandwidth, Kind, Limiter, Positive, SlidingLog, Step, Style, TokenBucket, below,
+    Bandwidth, Kind, Limiter, Member, Positive, SlidingLog, Step, Style, TokenBucket, below, keys,
 };
 
 use super::Context;
+use crate::route::RouteSpec;
+use crate::spec::Limit;
+use crate::uses::{CostSpec, Tier};
 
 /// The clock counts in these unless it is told otherwise.
 const TICK: Duration = Duration::from_millis(1);
@@ -58,12 +62,16 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
         _ => {}
     }
     if let Some((name, span)) = limiter.kind.period() {
+        let has = |name| context.places.has(&below(path, Step::Key(name)));
+        // Of a short form the field is another, or there is none.
+        let at = [name, "rate"].into_iter().find(|name| has(name));
+        let at: Vec<Step<'_>> = at.into_iter().map(Step::Key).collect();
         let span = Duration::from(span);
         if span < TICK {
             let message = format!(
                 "{span:?} is shorter than the clock counts: so short a time limits nothing, did you mean seconds?"
             );
-            warn(&field(name), message);
+            warn(&at, message);
         }
     }
     if let Some(queue) = &limiter.common.queue {
@@ -79,6 +87,84 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
                 &[Step::Key("queue"), Step::Key("timeout")],
                 nothing.to_owned(),
             );
+        }
+    }
+}
+
+/// Notes what is odd about how requests use a limit.
+pub(super) fn odd_use(limit: &Limit, path: &[Step<'_>], context: &Context<'_>) {
+    let Limit { uses, limiter } = limit;
+    let places = context.places;
+    let cost = match uses.cost {
+        CostSpec::Fixed(cost) => cost,
+        CostSpec::Estimated { default, .. } => default,
+        _ => 1,
+    };
+    let never = |kind: &Kind| {
+        // What an algorithm finds may be more later.
+        if matches!(kind, Kind::Adaptive(_)) {
+            return None;
+        }
+        let most = u64::from(kind.most()?);
+        (most < cost).then(|| {
+            format!("no request ever fits: it costs {cost}, and at most {most} are granted at once")
+        })
+    };
+    if let Some(message) = never(&limiter.kind) {
+        context.warn(places.value(&below(path, Step::Key("cost")), message));
+    }
+    for (field, name, tier) in uses.tiers() {
+        let Tier::Limit(tier) = tier else { continue };
+        let path = [path, &[Step::Key(field), Step::Key(name)]].concat();
+        if tier.kind == limiter.kind {
+            let message = "this is the limit that everybody has: it changes nothing";
+            context.warn(places.value(&path, message));
+        } else if let Some(message) = never(&tier.kind) {
+            context.warn(places.value(&path, message));
+        }
+    }
+}
+
+/// Notes limits that no route uses, if there are routes.
+pub(super) fn unused(routes: &[RouteSpec], context: &Context<'_>) {
+    let file = context.file;
+    if routes.is_empty() {
+        return;
+    }
+    let asked = routes
+        .iter()
+        .flat_map(|route| route.limits.iter().chain(&route.bytes));
+    let mut used: HashSet<&str> = asked.map(String::as_str).collect();
+    // What has a name for a program to call it by is left alone.
+    let providers = file
+        .providers
+        .iter()
+        .flat_map(|(_, provider)| provider.0.iter());
+    let provided = providers.flat_map(|(_, words)| words.as_slice());
+    let listed = file.middleware.iter().flat_map(|(_, names)| names);
+    used.extend(provided.chain(listed).map(|name| name.0.as_str()));
+    for (_, _, limit) in file.all() {
+        members(&limit.limiter, &mut used);
+    }
+    for (section, name, _) in file.all() {
+        if !used.contains(name) {
+            context.warn(
+                context
+                    .places
+                    .name(&keys(&[section, name]), "no route uses this limit"),
+            );
+        }
+    }
+}
+
+fn members<'a>(limiter: &'a Limiter, used: &mut HashSet<&'a str>) {
+    let Kind::All { of } = &limiter.kind else {
+        return;
+    };
+    for member in of {
+        match member {
+            Member::Name(name) => _ = used.insert(&name.0),
+            Member::Inline(limiter) => members(limiter, used),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::handle::Handle;
 use super::stores::Stores;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
+use crate::route::RouteSpec;
 use crate::{Config, ConfigError};
 
 /// Limiters that run, by id.
@@ -145,22 +146,21 @@ pub(super) fn providers(
     config.spec.providers.iter().map(provider).collect()
 }
 
-/// The routes of a configuration, with what hangs there.
+/// The routes of a configuration that go by paths alone, with what hangs there.
 pub(super) fn routes(config: &Config, part: impl Fn(&str) -> Option<Part>) -> Vec<Arc<Route>> {
-    let plans = config.plan.routes.iter().zip(&config.spec.routes);
-    let route = |(plan, spec): (&crate::check::RoutePlan, &crate::spec::Route)| {
-        let bytes = spec.bytes.as_ref().and_then(|name| part(&name.0));
+    let by_path = config.plan.routes.iter().filter(|spec| spec.is_by_path());
+    let route = |spec: &RouteSpec| {
+        let bytes = spec.bytes.as_ref().and_then(|name| part(name));
         let bytes = match bytes {
             Some(Part::Limiter(limiter)) => Rate::try_from(limiter).ok(),
             _ => None,
         };
         Arc::new(Route {
-            text: spec.pattern.clone(),
-            pattern: plan.pattern.clone(),
-            parts: plan.parts.iter().filter_map(|name| part(name)).collect(),
+            patterns: spec.patterns.clone(),
+            parts: spec.limits.iter().filter_map(|name| part(name)).collect(),
             bytes,
             holds: spec.holds,
         })
     };
-    plans.map(route).collect()
+    by_path.map(route).collect()
 }

@@ -26,22 +26,21 @@ pub enum Part {
 /// A path, and what hangs there.
 #[derive(Debug)]
 pub struct Route {
-    pub(super) text: String,
-    pub(super) pattern: Pattern,
+    pub(super) patterns: Vec<Pattern>,
     pub(super) parts: Vec<Part>,
     pub(super) bytes: Option<Rate>,
     pub(super) holds: bool,
 }
 
 impl Route {
-    /// The pattern, as it stands in the file.
+    /// The pattern, the first if there are several, as it stands in the file.
     ///
     /// A path is divided at its slashes, and segments are compared as they are: capitals count, nothing is decoded,
     /// and a slash at the end makes a difference. `*` is one segment that is not empty, `**` at the end any
     /// number of segments: `/a/**` matches `/a`, `/a/` and `/a/b/c`.
     #[must_use]
     pub fn pattern(&self) -> &str {
-        &self.text
+        self.patterns.first().map_or("", Pattern::as_str)
     }
 
     /// What hangs there, in the order in which it is asked.
@@ -96,11 +95,13 @@ impl LimitSet {
         Some(names.iter().filter_map(|name| self.get(name)).collect())
     }
 
-    /// The first route that matches a path.
+    /// The first route that matches a path. Routes that ask for a method, a host or a header field are left out: a path does
+    /// not say whether they match.
     #[must_use]
     pub fn route(&self, path: &str) -> Option<&Arc<Route>> {
         let mut routes = self.routes.iter();
-        routes.find(|route| route.pattern.matches(path))
+        let matches = |pattern: &Pattern| pattern.matches(path);
+        routes.find(|route| route.patterns.iter().any(matches))
     }
 
     /// The configuration.

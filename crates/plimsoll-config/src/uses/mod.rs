@@ -14,11 +14,12 @@ use plimsoll_spec::{Limiter, Named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use answer::header_fields;
 pub use answer::{AnswerSpec, ProblemSpec, Status, StatusRange};
 pub use cost::{CostPart, CostSpec};
 pub use key::{KeyPart, KeySpec};
 pub use priority::PrioritySpec;
-pub(crate) use text::spelled;
+pub(crate) use text::{Spelled, spelled, spelled_as_text};
 pub use tier::{Tier, Tiers};
 
 /// How requests use a limit.

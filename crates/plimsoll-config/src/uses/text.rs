@@ -71,7 +71,7 @@ macro_rules! spelled_as_text {
         }
     )+};
 }
-pub(super) use spelled_as_text;
+pub(crate) use spelled_as_text;
 
 /// A whole number that may be written `100k`, `2M` or `1G`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

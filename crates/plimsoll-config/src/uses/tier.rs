@@ -39,9 +39,8 @@ pub enum Tier {
     Limit(Box<Limiter>),
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
 #[serde(rename = "either", rename_all = "snake_case")]
-#[schemars(rename = "Tier", untagged)]
 enum Either {
     /// No limit, or nothing at all.
     Word(Word),
@@ -90,7 +89,14 @@ impl JsonSchema for Tier {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Either::json_schema(generator)
+        let (word, limiter) = (
+            generator.subschema_for::<Word>(),
+            generator.subschema_for::<Limiter>(),
+        );
+        json_schema!({
+            "description": "Another limit of the same kind, `unlimited` or `blocked`.",
+            "anyOf": [word, plimsoll_spec::rate_schema(), limiter],
+        })
     }
 }
 
@@ -126,7 +132,7 @@ impl<'de> Deserialize<'de> for Tiers {
             }
         }
 
-        deserializer.deserialize_map(Entries)
+        deserializer.deserialize_struct("Tiers", &[BY], Entries)
     }
 }
 

@@ -6,6 +6,8 @@ mod durations;
 mod fuzz;
 mod good_files;
 mod hostile_files;
+mod routes;
 mod schema;
+mod short_forms;
 mod uses;
 mod warnings;

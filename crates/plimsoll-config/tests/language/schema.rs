@@ -69,11 +69,52 @@ fn what_a_schema_can_see_is_refused() {
 }
 
 #[test]
+fn what_is_new_is_known() {
+    for good in [
+        "limits: { a: 100/s, b: { rate: 5/10min, burst: 10k }, c: { concurrency: 3, queue: { bound: 1 } } }",
+        "limits: { a: { concurrency: adaptive, max: 9 }, b: { kind: all, of: [{ rate: 1/s }, a] } }",
+        "limits: { a: { rate: 0.5/s, key: [client, 'form:user'], cost: { status: [401, 5xx, 400-404] }, mode: shadow } }",
+        "limits: { a: { rate: 1/s, key: client, tiers: { by: header:x, pro: 9/s, x: unlimited, y: { concurrency: 1 } } } }",
+        "limits: { a: { rate: 1/s, key: client, overrides: { 10.0.0.7: 1/s, 'a b': blocked }, without_key: skip } }",
+        "limits: { a: { rate: 1/s, cost: { estimate: 'json:/a', actual: usage, default: 1, most: 100k }, priority: critical } }",
+        "limits: { a: { kind: fixed_window, limit: 1, window: 1s, cost: usage, answer: { status: 503, headers: { x: 1 } } } }",
+        "routes: [{ match: [/a, /b/**], methods: [GET], hosts: ['*.a.b'], headers: { x: present }, limits: [a], name: r }]",
+        "proxies: [10.0.0.0/8, '::1']\nipv6_prefix: 64\nclient: { header: cf-connecting-ip }\nanswer: { body: x }",
+    ] {
+        assert_eq!(check(good), Ok(()), "{good}");
+    }
+    for bad in [
+        "limits: { a: 100/fortnight }",
+        "limits: { a: 100 }",
+        "limits: { a: { rate: 100 } }",
+        "limits: { a: { rate: 1/s, refill: 3 } }",
+        "limits: { a: { rate: 1/s, concurrency: 3 } }",
+        "limits: { a: { concurrency: 0 } }",
+        "limits: { a: { rate: 1/s, key: ip } }",
+        "limits: { a: { rate: 1/s, cost: header } }",
+        "limits: { a: { rate: 1/s, cost: { status: [700] } } }",
+        "limits: { a: { rate: 1/s, mode: dry } }",
+        "limits: { a: { rate: 1/s, tiers: { pro: 1/s } } }",
+        "limits: { a: { rate: 1/s, tiers: { by: client, pro: free } } }",
+        "limits: { a: { rate: 1/s, answer: { status: 200 } } }",
+        "limits: { a: { rate: 1/s, priority: high } }",
+        "proxies: [everybody]",
+        "client: { field: x }",
+    ] {
+        assert!(check(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn every_field_says_what_it_is_for() {
     let root = root();
     let limiter = &root["definitions"]["Limiter"]["oneOf"];
     let branches = limiter.as_array().expect("kinds");
-    assert_eq!(branches.len(), 14 + 6, "kinds, and algorithms");
+    assert_eq!(
+        branches.len(),
+        14 + 6 + 3,
+        "kinds, algorithms, and short forms"
+    );
     for branch in branches {
         assert_eq!(branch["additionalProperties"], false);
         for (name, field) in branch["properties"].as_object().expect("fields") {
@@ -197,6 +238,11 @@ fn matches(pattern: &str, text: &str) -> bool {
             .find_map(|unit| text.strip_suffix(unit))
             .filter(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
     };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let named = |words: &[&str]| {
+        let word = |(word, name): (&str, &str)| words.contains(&word) && !name.is_empty();
+        text.split_once(':').is_some_and(word)
+    };
     const TIMES: [&str; 7] = ["ns", "us", "ms", "s", "m", "h", "d"];
     match pattern {
         "^[0-9]+(ns|us|ms|s|m|h|d)$" => unit(&TIMES).is_some(),
@@ -221,6 +267,53 @@ fn matches(pattern: &str, text: &str) -> bool {
             let rest = rest.or_else(|| text.strip_prefix("rediss://"));
             rest.is_some_and(|rest| !rest.is_empty())
         }
+        "^[0-9]+[kMG]?$" => digits(text.trim_end_matches(['k', 'M', 'G'])),
+        "^header:.+$" => named(&["header"]),
+        "^(header|response_header|json|response_json):.+$" => {
+            named(&["header", "response_header", "json", "response_json"])
+        }
+        "^[0-9a-fA-F:.]+(/[0-9]{1,3})?$" => {
+            let (address, prefix) = text.split_once('/').unwrap_or((text, "0"));
+            address
+                .chars()
+                .all(|c| c.is_ascii_hexdigit() || ":.".contains(c))
+                && digits(prefix)
+        }
+        "^[1-5](xx|[0-9]{2}(-[1-5][0-9]{2})?)$" => {
+            let one = |text: &str| {
+                text.len() == 3
+                    && digits(text)
+                    && ('1'..='5').contains(&text.chars().next().unwrap())
+            };
+            let range = |(from, to): (&str, &str)| one(from) && one(to);
+            text.strip_suffix("xx").map_or_else(
+                || one(text) || text.split_once('-').is_some_and(range),
+                |class| one(&format!("{class}00")),
+            )
+        }
+        rate if rate.starts_with("^[0-9]+([.][0-9]+)?[kMG]?/") => {
+            const UNITS: [&str; 14] = [
+                "ms", "s", "sec", "second", "seconds", "m", "min", "minute", "minutes", "h",
+                "hour", "hours", "d", "day",
+            ];
+            text.split_once('/').is_some_and(|(amount, period)| {
+                let amount = amount.trim_end_matches(['k', 'M', 'G']);
+                let number = amount.split('.').all(digits) && amount.split('.').count() <= 2;
+                number && UNITS.contains(&period.trim_start_matches(|c: char| c.is_ascii_digit()))
+            })
+        }
+        key if key.starts_with("^(header|cookie|query|segment|") => named(&[
+            "header",
+            "cookie",
+            "query",
+            "segment",
+            "metadata",
+            "descriptor",
+            "claim",
+            "form",
+            "json",
+            "constant",
+        ]),
         other => panic!("the pattern {other} is not known here"),
     }
 }

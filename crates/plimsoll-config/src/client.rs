@@ -1,0 +1,98 @@
+//! Who a client is: by its address, behind proxies.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::uses::{Spelled, spelled_as_text};
+
+/// How the address of a client is found, for the key `client`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ClientSpec {
+    /// Proxies that are trusted to tell it. If there are none, it is the address of the peer.
+    pub proxies: Vec<Network>,
+    /// How many bits of an IPv6 address count.
+    pub ipv6_prefix: u8,
+    /// The header field in which they tell it, in lower case: a field with a single address, or `forwarded` (RFC 7239).
+    /// `x-forwarded-for` if there is none here.
+    pub header: Option<String>,
+}
+
+/// The addresses that begin alike: `10.0.0.0/8`, `2001:db8::/32`, or one address.
+///
+/// ```
+/// use plimsoll_config::{Config, Format};
+///
+/// let config = Config::from_str("limits.yaml", "proxies: [10.0.0.0/8, '::1']", Format::Yaml)?;
+/// let proxies = &config.client().proxies;
+/// assert!(proxies[0].contains("10.1.2.3".parse()?));
+/// assert!(!proxies[0].contains("11.1.2.3".parse()?));
+/// assert_eq!(proxies[1].to_string(), "::1/128");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Network {
+    /// The first of them.
+    pub address: IpAddr,
+    /// How many bits are alike.
+    pub prefix: u8,
+}
+
+impl Network {
+    /// Whether an address is one of them.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let shift = 32 - u32::from(self.prefix.min(32));
+                let differ = u64::from(network.to_bits() ^ address.to_bits());
+                differ >> shift == 0
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let differ = network.to_bits() ^ address.to_bits();
+                let shift = 128 - u32::from(self.prefix.min(128));
+                differ.checked_shr(shift).unwrap_or_default() == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl Spelled for Network {
+    const HARMLESS: &'static str = "text:::1";
+    const WANTED: &'static str =
+        "an address or a network such as 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| String::new())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let plain = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+        let prefix = match prefix {
+            None => most,
+            Some(prefix) if plain(prefix) => prefix.parse().unwrap_or(u8::MAX),
+            Some(_) => return Err(String::new()),
+        };
+        if prefix > most {
+            return Err(format!(": it has {most} bits"));
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+spelled_as_text! {
+    Network => {
+        "description": "An address, or a network such as 10.0.0.0/8 or 2001:db8::/32.",
+        "type": "string", "pattern": "^[0-9a-fA-F:.]+(/[0-9]{1,3})?$"
+    }
+}
