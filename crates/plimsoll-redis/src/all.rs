@@ -80,7 +80,7 @@ impl RedisAll {
         cost: u32,
     ) -> Result<Result<Standing, Denied>, StoreError> {
         let mut subjects = self.subjects(key.as_ref(), cost);
-        subjects.peek().await?;
+        subjects.peek(|_, _| None).await?;
         Ok(refusal(&subjects).map_or_else(|| Ok(least(&subjects)), Err))
     }
 

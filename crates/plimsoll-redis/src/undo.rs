@@ -11,6 +11,8 @@ use tokio::runtime::Handle;
 pub(crate) struct UndoOnDrop<T: Send + 'static, U: Undo<T>> {
     question: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     undo: Option<U>,
+    /// Where to wait for the answer, if not where it is dropped.
+    runtime: Option<Handle>,
     begun: bool,
 }
 
@@ -34,8 +36,15 @@ impl<T: Send + 'static, U: Undo<T>> UndoOnDrop<T, U> {
         Self {
             question: Some(Box::pin(question)),
             undo: Some(undo),
+            runtime: None,
             begun: false,
         }
+    }
+
+    /// Waits there for the answer that nobody else waits for.
+    pub(crate) fn on(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
     }
 }
 
@@ -58,8 +67,8 @@ impl<T: Send + 'static, U: Undo<T>> Future for UndoOnDrop<T, U> {
 impl<T: Send + 'static, U: Undo<T>> Drop for UndoOnDrop<T, U> {
     fn drop(&mut self) {
         let question = self.question.take().filter(|_| self.begun);
-        let (Some(question), Some(undo), Ok(runtime)) =
-            (question, self.undo.take(), Handle::try_current())
+        let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
+        let (Some(question), Some(undo), Some(runtime)) = (question, self.undo.take(), runtime)
         else {
             return;
         };

@@ -40,6 +40,14 @@ pub(crate) enum Taken {
     AskStore,
 }
 
+/// What is here for one of several limits of a decision.
+pub(crate) enum Here {
+    Granted(Tag, Option<Standing>),
+    Refused(Denied),
+    /// The store has to decide, and may bring a batch with it.
+    Ask(Option<Fetch>),
+}
+
 /// What one who wants something does next.
 enum Step {
     Done(Taken),
@@ -113,8 +121,7 @@ impl Lender {
         key: &Arc<[u8]>,
         cost: u32,
     ) -> Result<Taken, StoreError> {
-        let most = self.settings.most;
-        if cost == 0 || cost > most || most < 2 {
+        if !self.lends(cost) {
             return Ok(self.attempt(key, cost).into());
         }
         for _ in 0..ROUNDS {
@@ -132,6 +139,30 @@ impl Lender {
             }
         }
         Ok(self.attempt(key, cost).into())
+    }
+
+    /// Takes what is here, for a decision that asks the store about several limits itself.
+    pub(crate) fn take_here(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) -> Here {
+        let taken = if self.lends(cost) {
+            match self.step(key, cost) {
+                Step::Done(taken) => taken,
+                Step::Fetch(fetch) => return Here::Ask(Some(fetch)),
+                Step::Join(_) => return Here::Ask(None),
+            }
+        } else {
+            self.attempt(key, cost).into()
+        };
+        match taken {
+            Taken::Granted(tag, standing) => Here::Granted(tag, standing),
+            Taken::Refused(denied) => Here::Refused(denied),
+            Taken::AskStore => Here::Ask(None),
+        }
+    }
+
+    /// Whether so much can be borrowed.
+    fn lends(&self, cost: u32) -> bool {
+        let most = self.settings.most;
+        cost > 0 && cost <= most && most >= 2
     }
 
     fn step(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) -> Step {

@@ -15,8 +15,9 @@ use plimsoll::InvalidLimit;
 use crate::rule::Shape;
 use crate::{RedisLimiter, RedisRule};
 
-pub(crate) use lender::{Known, Lender, Taken};
+pub(crate) use lender::{Here, Known, Lender, Taken};
 pub(crate) use portion::Tag;
+pub(crate) use refill::Fetch;
 
 /// How a [`Fleet`](crate::Fleet) takes from the store in batches and decides here, without a round trip for each demand.
 ///

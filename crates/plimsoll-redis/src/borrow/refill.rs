@@ -13,7 +13,7 @@ use crate::{StoreError, StoreErrorKind};
 
 /// A batch to be fetched. It is fetched by a task of its own, so that nothing is lost if the one who asked for it gives
 /// up.
-pub(super) struct Fetch {
+pub(crate) struct Fetch {
     lender: Arc<Lender>,
     key: Arc<[u8]>,
     least: u32,
@@ -127,6 +127,35 @@ impl Fetch {
         }
     }
 
+    /// The most that a decision about several limits may take for it.
+    pub(crate) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// Such a decision took a batch, of which `used` is used at once.
+    pub(crate) fn taken(
+        self,
+        asked: Moment,
+        batch: &Borrowed,
+        used: u32,
+    ) -> (Tag, Option<Standing>) {
+        let kept = self.keep(asked, batch, used);
+        self.fetched.send_replace(Fetched::Here);
+        kept
+    }
+
+    /// It was refused here.
+    pub(crate) fn denied(self, asked: Moment, denied: &Denied) {
+        self.refused(asked, denied);
+        self.fetched.send_replace(Fetched::Here);
+    }
+
+    /// The store could not decide.
+    pub(crate) fn failed(self, kind: StoreErrorKind) {
+        self.end(self.lender.clock.precise_now(), |_| ());
+        self.fetched.send_replace(Fetched::Failed(kind));
+    }
+
     fn keep(&self, asked: Moment, batch: &Borrowed, used: u32) -> (Tag, Option<Standing>) {
         let lender = &self.lender;
         let now = lender.clock.precise_now();
@@ -165,5 +194,15 @@ impl Fetch {
             stock.unmet = std::mem::take(&mut stock.queued);
             then(stock)
         })
+    }
+}
+
+/// One that brings nothing does not keep others from fetching.
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        if *self.fetched.borrow() == Fetched::NotYet {
+            self.end(self.lender.clock.precise_now(), |_| ());
+            self.fetched.send_replace(Fetched::Here);
+        }
     }
 }

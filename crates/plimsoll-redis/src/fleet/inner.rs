@@ -12,7 +12,7 @@ use crate::background::Background;
 use crate::borrow::{Known, Lender, Tag, Taken};
 use crate::outage::Fallback;
 use crate::undo::UndoOnDrop;
-use crate::{Decision, RedisLimiter, StoreError};
+use crate::{Decision, RedisLimiter, RedisPermit, StoreError};
 
 /// What a [`Fleet`](super::Fleet) did in this process so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -42,10 +42,10 @@ pub(super) struct Counts {
 /// The limit of a fleet, until it is replaced.
 pub(crate) struct Inner {
     limiter: RedisLimiter,
-    clock: Clock,
-    fallback: Fallback,
+    pub(super) clock: Clock,
+    pub(super) fallback: Fallback,
     promise: Standing,
-    lender: Option<Arc<Lender>>,
+    pub(super) lender: Option<Arc<Lender>>,
     pub(super) waiting: Option<Waiting>,
     background: Background,
     counts: Arc<Counts>,
@@ -195,15 +195,23 @@ impl Inner {
         if let (Some(lender), Err(denied)) = (&self.lender, &answer) {
             lender.learn(key, asked, demand.cost, denied);
         }
-        Ok(answer.map(|permit| {
-            let standing = Some(permit.standing());
-            let origin = if self.promise.returns {
-                Origin::Lease(Arc::new(Hold::new(permit)))
-            } else {
-                Origin::Store(permit.taken())
-            };
-            self.permit(key, demand, standing, origin)
-        }))
+        Ok(answer.map(|permit| self.granted(key, demand, permit)))
+    }
+
+    /// The permit for what the store granted.
+    pub(super) fn granted(
+        self: &Arc<Self>,
+        key: &Arc<[u8]>,
+        demand: Demand,
+        permit: RedisPermit,
+    ) -> Permit<'static> {
+        let standing = Some(permit.standing());
+        let origin = if self.promise.returns {
+            Origin::Lease(Arc::new(Hold::new(permit)))
+        } else {
+            Origin::Store(permit.taken())
+        };
+        self.permit(key, demand, standing, origin)
     }
 
     /// Asks the store, and sees to it that a caller who does not wait for the answer is not charged.
@@ -222,7 +230,7 @@ impl Inner {
         UndoOnDrop::new(question, undo).await
     }
 
-    fn permit(
+    pub(super) fn permit(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
         demand: Demand,
@@ -243,12 +251,12 @@ impl Inner {
         source.permit(self.grant(demand))
     }
 
-    fn grant(&self, demand: Demand) -> Grant {
+    pub(super) fn grant(&self, demand: Demand) -> Grant {
         Grant::of(demand).taken(self.clock.now())
     }
 
     /// What is answered when the store cannot decide.
-    fn without_store(
+    pub(super) fn without_store(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
         demand: Demand,
@@ -308,7 +316,7 @@ impl Inner {
     }
 
     /// What a store says remains, with what it does not say.
-    fn promised(&self, standing: Standing) -> Standing {
+    pub(super) fn promised(&self, standing: Standing) -> Standing {
         self.promise
             .remaining(standing.remaining)
             .more_after(standing.more_after)

@@ -12,8 +12,8 @@ use super::wait::{Closing, because};
 /// The limit of one key of a [`Fleet`](super::Fleet), as a [`Limiter`]. Clones are the same limiter.
 #[derive(Clone)]
 pub struct FleetKey {
-    shared: Arc<Shared>,
-    key: Arc<[u8]>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: Arc<[u8]>,
     closing: Arc<Closing>,
 }
 
@@ -31,7 +31,7 @@ impl FleetKey {
         self.shared.now().attempt(&self.key, demand)
     }
 
-    fn check_open(&self) -> Result<(), Denied> {
+    pub(super) fn check_open(&self) -> Result<(), Denied> {
         if self.closing.is_closed() {
             return Err(because(Reason::Closed, &self.shared.now().unknown()));
         }

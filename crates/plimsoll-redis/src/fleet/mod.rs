@@ -1,8 +1,10 @@
 //! Limits in Redis behind the traits of limits in memory.
 
 mod builder;
+mod entry;
 mod inner;
 mod key;
+mod many;
 mod per_key;
 mod shared;
 mod source;
@@ -19,6 +21,7 @@ use shared::Shared;
 pub use builder::FleetBuilder;
 pub use inner::FleetTotals;
 pub use key::FleetKey;
+pub use many::FleetAsk;
 
 /// A limit in Redis that can be used wherever one in memory can. Made by [`RedisLimiter::fleet`].
 ///
@@ -53,7 +56,8 @@ pub use key::FleetKey;
 /// `plimsoll-tower` do.
 ///
 /// Of several limits in a layer, or in a [`plimsoll::All`], each is a round trip of its own. What the others have granted
-/// is held meanwhile, and given back if one refuses. [`RedisAll`](crate::RedisAll) asks several in one round trip.
+/// is held meanwhile, and given back if one refuses. [`FleetAsk::decide_all`] and [`RedisAll`](crate::RedisAll) ask several in
+/// one round trip.
 ///
 /// # If the store does not answer
 ///

@@ -28,10 +28,7 @@ end
 if asked == 'borrow' then
   local longest = number()
   if refusal(limit) then return told(take()) end
-  -- The other half is for others, so batches get smaller as the limit is used up.
-  local half = math.floor(limit.kind.available(limit.rule, limit.state) / 2)
-  local batch = math.max(limit.cost, math.min(longest, half))
-  if limit.kind.wait(limit.rule, limit.state, batch) == nil then limit.cost = batch end
+  limit.cost = batch_of(limit, longest)
   local answer = take()
   answer[#answer + 1] = limit.cost
   return told(answer)

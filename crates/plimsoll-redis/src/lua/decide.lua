@@ -87,6 +87,15 @@ local function charge(limit)
   return part
 end
 
+-- What is borrowed where at most `longest` may be. The other half of what is left is for others, so batches get smaller as
+-- the limit is used up.
+local function batch_of(limit, longest)
+  local half = math.floor(limit.kind.available(limit.rule, limit.state) / 2)
+  local batch = math.max(limit.cost, math.min(longest, half))
+  if limit.kind.wait(limit.rule, limit.state, batch) == nil then return batch end
+  return limit.cost
+end
+
 local function refused(limit, reason, span)
   return { 0, reason, span_text(span), room(limit) }
 end

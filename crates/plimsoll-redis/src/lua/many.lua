@@ -2,13 +2,15 @@
 -- Decides about several limits in one call, each with its own key, terms and cost: all or none.
 --
 -- KEYS: one for each limit, no key twice, all in one hash slot. ARGV: what is asked, the time or nothing (see time.lua),
--- nothing; then for each limit its cost, `s` if it is a shadow, the letter of its kind and its own arguments; for `undo` also
--- the moment at which it was taken, or nothing if it was not.
+-- nothing; then for each limit its cost, its mode, the letter of its kind and its own arguments; for `undo` also what was
+-- taken, and the moment. The mode is nothing for a limit that is enforced, the most for one that is also borrowed from, and
+-- `s` for a shadow.
 --
 -- | asked  | does                                              | answers                                      |
 -- |--------|---------------------------------------------------|----------------------------------------------|
 -- | take   | takes from all that grant, if no limit that is    | 1 if it took, or else 0; and for each limit  |
--- |        | enforced refuses                                  | what `batch` answers, see decide.lua         |
+-- |        | enforced refuses                                  | what `batch` answers, see decide.lua; where  |
+-- |        |                                                   | it borrows and grants, last what was taken   |
 -- | peek   | nothing                                           | what take would answer, without its effect   |
 -- | charge | takes after the fact                              | what peek would answer after it              |
 -- | undo   | gives back, as far as it still counts             | what peek would answer after it              |
@@ -21,14 +23,14 @@ local takes = asked == 'take'
 
 local limits = {}
 for i, key in ipairs(KEYS) do
-  local cost, shadow = number(), word() == 's'
+  local cost, mode = number(), word()
   local limit = limit_at(key, cost)
-  limit.shadow, limits[i] = shadow, limit
+  limit.shadow, limit.longest, limits[i] = mode == 's', tonumber(mode), limit
   local changed = asked == 'charge' and charge(limit) > 0
   if asked == 'undo' then
-    local taken = word()
-    changed = taken ~= ''
-    if changed then change(limit, 'undo', cost, moment_of(taken)) end
+    local taken, moment = number(), word()
+    changed = taken > 0
+    if changed then change(limit, 'undo', taken, moment_of(moment)) end
   end
   if changed then
     save(limit)
@@ -52,10 +54,12 @@ for _, limit in ipairs(limits) do
     answer = refused(limit, limit.reason, limit.span)
   else
     if takes and not refuser and limit.cost > 0 then
+      if limit.longest then limit.cost = batch_of(limit, limit.longest) end
       change(limit, 'take', limit.cost)
       limit.changed = true
     end
     answer = granted(limit)
+    if limit.longest then answer[#answer + 1] = limit.cost end
   end
   limit.changed = limit.changed or limit.state.unsaved
   for _, part in ipairs(answer) do out[#out + 1] = part end

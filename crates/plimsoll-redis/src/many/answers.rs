@@ -30,6 +30,12 @@ impl StoreAnswer {
         self.denied.is_none()
     }
 
+    /// The same, refused.
+    pub(crate) fn refused(mut self, denied: Denied) -> Self {
+        self.denied = Some(denied);
+        self
+    }
+
     fn refuses(&self) -> bool {
         !self.grants() && !self.shadow
     }

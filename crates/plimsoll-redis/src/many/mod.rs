@@ -120,7 +120,7 @@ impl Store {
     /// If the store cannot tell.
     pub async fn peek_all(&self, asks: &[StoreAsk<'_>]) -> Result<StoreAnswers, StoreError> {
         let (mut subjects, places) = self.subjects(asks)?;
-        subjects.peek().await?;
+        subjects.peek(|_, _| None).await?;
         Ok(StoreAnswers::of(&subjects, &places))
     }
 

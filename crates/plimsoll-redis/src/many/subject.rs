@@ -3,12 +3,12 @@ use std::sync::Arc;
 use plimsoll::{Moment, Standing};
 
 use super::StoreAnswer;
-use crate::answer::Decided;
+use crate::answer::{Answer, Decided};
 use crate::lease::Lease;
 use crate::limiter::fence;
 use crate::rule::{Kind, moment};
 use crate::terms::Terms;
-use crate::{RedisLimiter, StoreErrorKind};
+use crate::{RedisLimiter, RedisPermit, StoreError, StoreErrorKind};
 
 /// One limit at one key, and what a decision asks of it.
 pub(crate) struct Subject {
@@ -18,6 +18,8 @@ pub(crate) struct Subject {
     /// All that is asked of it. It may be more than can be asked for.
     cost: u64,
     shadow: bool,
+    /// The most that may be borrowed with it.
+    most: Option<u32>,
     /// The id of its lease, if it has leases.
     id: String,
     lease: Option<Lease>,
@@ -25,8 +27,16 @@ pub(crate) struct Subject {
     answer: Option<Decided>,
     /// Why it did not say anything.
     failed: Option<StoreErrorKind>,
-    /// When it was taken, by the clock of the store.
-    taken: Option<Moment>,
+    taken: Option<Taken>,
+}
+
+/// What was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// The cost, and what was borrowed with it.
+    pub(crate) amount: u32,
+    /// When, by the clock of the store.
+    pub(crate) at: Moment,
 }
 
 /// What a script does with subjects.
@@ -57,6 +67,7 @@ impl Subject {
             key,
             cost: u64::from(cost),
             shadow,
+            most: None,
             id: String::new(),
             lease: None,
             answer: None,
@@ -69,6 +80,11 @@ impl Subject {
     pub(super) fn add(&mut self, cost: u32, shadow: bool) {
         self.cost = self.cost.saturating_add(u64::from(cost));
         self.shadow &= shadow;
+    }
+
+    /// Also takes up to `most` if that leaves as much for others; not of a shadow.
+    pub(crate) fn borrow(&mut self, most: u32) {
+        self.most = Some(most).filter(|_| !self.shadow);
     }
 
     pub(super) fn limiter(&self) -> &RedisLimiter {
@@ -111,30 +127,46 @@ impl Subject {
             self.lease = Some(leases.ask(self.key.clone(), &self.id, self.cost()));
         }
         arguments.push(self.cost.to_string());
-        arguments.push(if self.shadow { "s" } else { "" }.to_owned());
+        arguments.push(match self.most.filter(|_| verb == Verb::Take) {
+            Some(most) => most.to_string(),
+            None if self.shadow => "s".to_owned(),
+            None => String::new(),
+        });
         arguments.extend(self.terms.words.iter().cloned());
         if self.limiter.holds_leases() {
             arguments.push(self.id.clone());
         }
         if verb == Verb::Undo {
-            arguments.push(self.taken.map_or_else(String::new, moment));
+            let taken = self.taken;
+            arguments.push(taken.map_or(0, |taken| taken.amount).to_string());
+            arguments.push(taken.map_or_else(String::new, |taken| moment(taken.at)));
         }
     }
 
-    /// The store has answered; `took` says whether it took from those that grant.
-    pub(super) fn answered(&mut self, verb: Verb, took: bool, answer: Decided) {
-        if let (Verb::Take, true, Decided::Granted(_, moment), 1..) =
-            (verb, took, &answer, self.cost)
+    /// Reads its part of the answer; `took` says whether the script took from those that grant.
+    pub(super) fn read(
+        &mut self,
+        verb: Verb,
+        took: bool,
+        answer: &mut Answer,
+    ) -> Result<(), StoreError> {
+        let decided = answer.decided(self.limit(), Moment::ORIGIN)?;
+        let mut amount = self.cost();
+        if let (Verb::Take, Decided::Granted(..), Some(_)) = (verb, &decided, self.most) {
+            amount = answer.number()?;
+        }
+        if let (Verb::Take, true, Decided::Granted(_, at), 1..) = (verb, took, &decided, self.cost)
         {
-            self.taken = Some(*moment);
-            let granted = |lease: Lease| lease.granted(fence(*moment));
+            self.taken = Some(Taken { amount, at: *at });
+            let granted = |lease: Lease| lease.granted(fence(*at));
             self.lease = self.lease.take().map(granted);
-        } else if verb != Verb::Charge {
+        } else {
             // It was refused, or the script has given it back.
             self.taken = None;
             self.lease.take().into_iter().for_each(Lease::abandon);
         }
-        self.answer = Some(answer);
+        self.answer = Some(decided);
+        Ok(())
     }
 
     /// The store has not answered. A lease is given back in the background.
@@ -148,6 +180,18 @@ impl Subject {
 
     pub(crate) fn take_lease(&mut self) -> Option<Lease> {
         self.lease.take()
+    }
+
+    pub(crate) fn taken(&self) -> Option<Taken> {
+        self.taken
+    }
+
+    /// Its permit, if it was taken from.
+    pub(crate) fn into_permit(mut self) -> Option<RedisPermit> {
+        let taken = self.taken?;
+        let standing = self.told().unwrap_or_default();
+        let leases = self.take_lease().into_iter().collect();
+        Some(RedisPermit::new(taken.amount, standing, leases).taken_at(taken.at))
     }
 
     /// What the store said is left, if it granted.

@@ -76,7 +76,7 @@ impl Subjects {
         Self::of(self.all.into_iter().filter(Subject::is_taken).collect())
     }
 
-    pub(super) fn each_mut(&mut self) -> impl Iterator<Item = &mut Subject> {
+    pub(crate) fn each_mut(&mut self) -> impl Iterator<Item = &mut Subject> {
         self.all.iter_mut()
     }
 
@@ -111,9 +111,16 @@ impl Subjects {
     }
 
     /// What `decide` would answer.
-    pub(crate) async fn peek(&mut self) -> Result<(), StoreError> {
+    pub(crate) async fn peek(
+        &mut self,
+        mut undecided: impl FnMut(&[usize], &StoreError) -> Option<bool>,
+    ) -> Result<(), StoreError> {
         for part in 0..self.parts.len() {
-            self.send(Verb::Peek, part).await?;
+            if let Err(error) = self.send(Verb::Peek, part).await
+                && undecided(&self.parts[part], &error).is_none()
+            {
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -183,9 +190,7 @@ impl Subjects {
         let mut answer = Answer::new(store.run(script, &keys, &arguments).await?)?;
         let admits = answer.number::<u8>()? == 1;
         for &index in part {
-            let subject = &mut self.all[index];
-            let decided = answer.decided(subject.limit(), plimsoll::Moment::ORIGIN)?;
-            subject.answered(verb, admits, decided);
+            self.all[index].read(verb, admits, &mut answer)?;
         }
         Ok(admits)
     }

@@ -13,6 +13,7 @@ mod cluster;
 mod engines;
 mod expiry;
 mod fleet;
+mod fleet_many;
 mod fleet_same;
 mod fleet_waiting;
 mod leases;

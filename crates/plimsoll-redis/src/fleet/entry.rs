@@ -1,0 +1,188 @@
+use std::sync::Arc;
+
+use plimsoll::{Demand, Denied, Grant, Moment, Permit, Reason, Standing};
+
+use super::FleetKey;
+use super::inner::Inner;
+use super::source::Origin;
+use super::wait::because;
+use crate::borrow::{Fetch, Here, Tag};
+use crate::charge::Borrowed;
+use crate::many::Subject;
+use crate::outage::Fallback;
+use crate::{StoreAnswer, StoreErrorKind};
+
+/// What a decision asks of one limit at one key, and its answer.
+pub(super) struct Entry {
+    pub(super) inner: Arc<Inner>,
+    pub(super) key: Arc<[u8]>,
+    pub(super) cost: u64,
+    pub(super) shadow: bool,
+    closed: Option<Denied>,
+    pub(super) answer: Option<StoreAnswer>,
+    pub(super) permit: Option<Permit<'static>>,
+    /// The batch that comes with the answer of the store.
+    pub(super) fetch: Option<Fetch>,
+}
+
+impl Entry {
+    pub(super) fn new(key: &FleetKey, inner: Arc<Inner>, cost: u32, shadow: bool) -> Self {
+        Self {
+            inner,
+            key: Arc::clone(&key.key),
+            cost: u64::from(cost),
+            shadow,
+            closed: key.check_open().err(),
+            answer: None,
+            permit: None,
+            fetch: None,
+        }
+    }
+
+    /// It is asked for again: the costs add up. It is a shadow only if it always is.
+    pub(super) fn add(&mut self, cost: u32, shadow: bool) {
+        self.cost = self.cost.saturating_add(u64::from(cost));
+        self.shadow &= shadow;
+    }
+
+    /// Its answer if nobody decides about it.
+    pub(super) fn given_up(&self, reason: Reason) -> StoreAnswer {
+        self.known().refused(because(reason, &self.inner.unknown()))
+    }
+
+    pub(super) fn cost(&self) -> u32 {
+        u32::try_from(self.cost).unwrap_or(u32::MAX)
+    }
+
+    fn demand(&self, like: Demand) -> Demand {
+        like.cost(self.cost())
+    }
+
+    pub(super) fn grant(&self, like: Demand) -> Grant {
+        self.inner.grant(self.demand(like))
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        let refused = |answer: &StoreAnswer| !answer.grants();
+        !self.shadow && self.answer.as_ref().is_some_and(refused)
+    }
+
+    /// What is known of it if nobody is asked.
+    pub(super) fn known(&self) -> StoreAnswer {
+        StoreAnswer {
+            standing: self.inner.standing(&self.key),
+            denied: None,
+            shadow: self.shadow,
+            fence: None,
+            cause: None,
+        }
+    }
+
+    /// Refuses what nobody need be asked about.
+    pub(super) fn refuse_here(&mut self) {
+        let limit = self.inner.limiter().limit();
+        let denied = self.closed.take().or_else(|| {
+            let large = because(Reason::TooLarge, &self.inner.unknown());
+            (self.cost > u64::from(limit)).then_some(large)
+        });
+        self.answer = denied.map(|denied| self.known().refused(denied));
+    }
+
+    /// Takes what was borrowed.
+    pub(super) fn take_here(&mut self, like: Demand) {
+        let Some(lender) = self.inner.lender.as_ref().filter(|_| self.answer.is_none()) else {
+            return;
+        };
+        match lender.take_here(&self.key, self.cost()) {
+            Here::Granted(tag, standing) => self.grant_from_stock(like, tag, standing),
+            Here::Refused(denied) => self.answer = Some(self.known().refused(denied)),
+            Here::Ask(fetch) => self.fetch = fetch.filter(|_| !self.shadow),
+        }
+    }
+
+    fn grant_from_stock(&mut self, like: Demand, tag: Tag, standing: Option<Standing>) {
+        let (demand, origin) = (self.demand(like), Origin::Stock(tag));
+        self.permit = Some(self.inner.permit(&self.key, demand, standing, origin));
+        let mut answer = self.known();
+        if let Some(standing) = standing {
+            answer.standing = self.inner.promised(standing);
+        }
+        self.answer = Some(answer);
+    }
+
+    pub(super) fn peek_here(&mut self) {
+        self.refuse_here();
+        let Some(lender) = self.inner.lender.as_ref().filter(|_| self.answer.is_none()) else {
+            return;
+        };
+        self.answer = match lender.estimate(&self.key, Demand::of(self.cost())) {
+            Some(Ok(())) => Some(self.known()),
+            Some(Err(denied)) => Some(self.known().refused(denied)),
+            None => None,
+        };
+    }
+
+    /// The store has decided, unless there is an answer already.
+    pub(super) fn answered(&mut self, like: Demand, asked: Moment, subject: Subject) {
+        let fetch = self.fetch.take();
+        if self.answer.is_some() {
+            return;
+        }
+        let answer = subject.answer();
+        if let Some(denied) = &answer.denied {
+            match (fetch, &self.inner.lender) {
+                (Some(fetch), _) => fetch.denied(asked, denied),
+                (None, Some(lender)) => lender.learn(&self.key, asked, self.cost(), denied),
+                (None, None) => {}
+            }
+        } else if let Some(taken) = subject.taken() {
+            if let Some(fetch) = fetch {
+                let batch = Borrowed {
+                    amount: taken.amount,
+                    taken: taken.at,
+                    standing: subject.told().unwrap_or_default(),
+                };
+                let (tag, _) = fetch.taken(asked, &batch, self.cost());
+                self.grant_from_stock(like, tag, None);
+            } else if let Some(permit) = subject.into_permit() {
+                let demand = self.demand(like);
+                self.permit = Some(self.inner.granted(&self.key, demand, permit));
+            }
+        }
+        self.answer = Some(answer);
+    }
+
+    /// The store could not decide: the outage setting does.
+    pub(super) fn without_store(&mut self, like: Demand, cause: StoreErrorKind) {
+        if let Some(fetch) = self.fetch.take() {
+            fetch.failed(cause);
+        }
+        let mut answer = self.known();
+        match self.inner.without_store(&self.key, self.demand(like)) {
+            Ok(permit) => {
+                answer.standing = permit.standing().unwrap_or(answer.standing);
+                self.permit = Some(permit);
+            }
+            Err(denied) => answer = answer.refused(denied),
+        }
+        answer.cause = Some(cause);
+        self.answer = Some(answer);
+    }
+
+    pub(super) fn peek_without_store(&mut self, cause: StoreErrorKind) {
+        let mut answer = self.known();
+        let refuses = match &self.inner.fallback {
+            Fallback::Admit => false,
+            Fallback::Deny => true,
+            Fallback::Local(local) => {
+                answer.standing = local.standing(&self.key);
+                answer.standing.remaining < Some(self.cost.max(1))
+            }
+        };
+        if refuses {
+            answer = answer.refused(self.inner.unknown());
+        }
+        answer.cause = Some(cause);
+        self.answer = Some(answer);
+    }
+}

@@ -1,0 +1,290 @@
+//! One decision about keys of several fleets.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use plimsoll::together::Permits;
+use plimsoll::{Demand, Permit, Reason};
+use tokio::runtime::Handle;
+
+use super::FleetKey;
+use super::entry::Entry;
+use crate::many::{Outcome, Subjects};
+use crate::undo::UndoOnDrop;
+use crate::{StoreAnswers, StoreDecision, StoreError};
+
+/// What a decision asks of one key of a [`Fleet`](crate::Fleet).
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct FleetAsk<'a> {
+    key: &'a FleetKey,
+    cost: u32,
+    shadow: bool,
+}
+
+type FleetDecision = StoreDecision<Permits<'static>>;
+
+impl<'a> FleetAsk<'a> {
+    /// Asks for `cost`.
+    pub const fn new(key: &'a FleetKey, cost: u32) -> Self {
+        Self {
+            key,
+            cost,
+            shadow: false,
+        }
+    }
+
+    /// Never refuses the decision. See [`StoreAsk::shadow`](crate::StoreAsk::shadow).
+    pub const fn shadow(mut self) -> Self {
+        self.shadow = true;
+        self
+    }
+
+    /// Takes for all of `asks`, or for none, with the priority and the deadline of `like`. Nobody waits for a limit.
+    ///
+    /// ```no_run
+    /// use plimsoll::{Demand, TokenBucket};
+    /// use plimsoll_redis::{FleetAsk, Outage, Store};
+    /// use std::time::Duration;
+    ///
+    /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let users = store.limiter("users", TokenBucket::per_second(10))?.fleet().build()?;
+    /// let all = store.limiter("all", TokenBucket::per_second(9000))?;
+    /// let all = all.fleet().outage(Outage::Admit).build()?;
+    /// let (user, everybody) = (users.key("user 7"), all.key("everybody"));
+    /// let asks = [FleetAsk::new(&user, 1), FleetAsk::new(&everybody, 1)];
+    /// let like = Demand::ONE.within(Duration::from_millis(20));
+    /// let permits = FleetAsk::decide_all(&asks, like).await.into_result()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// What was borrowed is used first, without a round trip, and a refusal that is known here asks nobody; then nothing is
+    /// said about what remains of the others. The rest is one script for each store, and in a cluster for each hash slot,
+    /// as by [`Store::decide_all`](crate::Store::decide_all), which also says what becomes of a key that is asked about twice
+    /// and of what was taken if a later script refuses. A script brings the next batches of limits that are borrowed from.
+    ///
+    /// Where the store cannot decide, each limit answers for itself by its [`Outage`](crate::Outage), and the answer carries the
+    /// [cause](crate::StoreAnswer#structfield.cause). If the deadline passes before all stores have answered, the decision is refused as
+    /// [`TimedOut`](Reason::TimedOut), and what was taken is undone in the background, as it is if the future is dropped.
+    pub async fn decide_all(asks: &[Self], like: Demand) -> FleetDecision {
+        let mut many = Many::new(asks, like);
+        if many.decide_here() {
+            return many.end(Outcome::Admitted);
+        }
+        let Some(first) = many.entries.first().map(|entry| Arc::clone(&entry.inner)) else {
+            return many.end(Outcome::Admitted);
+        };
+        if many.entries.iter().any(Entry::refuses) {
+            return many.end(Outcome::Refused { compensated: false });
+        }
+        let now = first.clock.now();
+        let deadline = like.deadline(now).filter(|_| !like.is_at_once());
+        let late = many.given_up(Reason::TimedOut);
+        let lost = many.given_up(Reason::Unavailable);
+        if deadline.is_some_and(|deadline| deadline < now) {
+            return many.refuse(late);
+        }
+        // A store is asked on tokio, and the caller may be a plain thread.
+        let Some(runtime) = first.background().handle() else {
+            return many.refuse(lost);
+        };
+        let asked = many.ask();
+        let question: Question = if Handle::try_current().is_ok() {
+            Box::pin(async { Some(asked.await) })
+        } else {
+            let asked = runtime.spawn(asked);
+            Box::pin(async { asked.await.ok() })
+        };
+        let undo = |decision: Option<FleetDecision>| async {
+            if let Some(Ok(permits)) = decision.map(StoreDecision::into_result) {
+                permits.undo();
+            }
+        };
+        let mut question = UndoOnDrop::new(question, undo).on(runtime);
+        let mut time = deadline.map(|deadline| Box::pin(first.clock.sleep_until(deadline)));
+        let answer = poll_fn(|cx| {
+            if let Poll::Ready(answer) = Pin::new(&mut question).poll(cx) {
+                return Poll::Ready(answer.ok_or(&lost));
+            }
+            let time = time.as_mut();
+            match time.map(|time| time.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => Poll::Ready(Err(&late)),
+                _ => Poll::Pending,
+            }
+        });
+        let refused = |answers: &StoreAnswers| StoreDecision::refused(answers.clone(), false);
+        answer.await.unwrap_or_else(refused)
+    }
+
+    /// What [`decide_all`](Self::decide_all) would answer. Takes nothing.
+    pub async fn peek_all(asks: &[Self]) -> StoreAnswers {
+        let mut many = Many::new(asks, Demand::ONE);
+        many.entries.iter_mut().for_each(Entry::peek_here);
+        let (rest, mut subjects) = many.rest();
+        let entries = &mut many.entries;
+        let undecided = |part: &[usize], error: &StoreError| {
+            let failed = part.iter().map(|&index| rest[index]);
+            failed.for_each(|index| entries[index].peek_without_store(error.kind()));
+            Some(true)
+        };
+        // Whatever a store does, somebody answers.
+        let _ = subjects.peek(undecided).await;
+        for (&index, subject) in rest.iter().zip(subjects.each()) {
+            many.entries[index].answer.get_or_insert(subject.answer());
+        }
+        many.answers()
+    }
+}
+
+type Question = Pin<Box<dyn Future<Output = Option<FleetDecision>> + Send>>;
+
+/// A decision, from its asks to its answers.
+struct Many {
+    entries: Vec<Entry>,
+    /// The entry of each ask.
+    places: Vec<usize>,
+    like: Demand,
+}
+
+impl Many {
+    fn new(asks: &[FleetAsk<'_>], like: Demand) -> Self {
+        let mut entries = Vec::<Entry>::new();
+        let mut stored = Vec::<Vec<u8>>::new();
+        let place = |ask: &FleetAsk<'_>| {
+            let (inner, key) = (ask.key.shared.now(), &ask.key.key);
+            let at = inner.limiter().key(key);
+            let same = |(entry, other): (&Entry, &Vec<u8>)| {
+                let store = entry.inner.limiter().store();
+                *other == at && store.is(inner.limiter().store())
+            };
+            if let Some(place) = entries.iter().zip(&stored).position(same) {
+                entries[place].add(ask.cost, ask.shadow);
+                return place;
+            }
+            stored.push(at);
+            entries.push(Entry::new(ask.key, inner, ask.cost, ask.shadow));
+            entries.len() - 1
+        };
+        Self {
+            places: asks.iter().map(place).collect(),
+            entries,
+            like,
+        }
+    }
+
+    /// Decides what is known here, and says whether that is all, and granted.
+    fn decide_here(&mut self) -> bool {
+        self.entries.iter_mut().for_each(Entry::refuse_here);
+        if !self.entries.iter().any(Entry::refuses) {
+            let like = self.like;
+            self.entries.iter_mut().for_each(|it| it.take_here(like));
+        }
+        let done = |entry: &Entry| entry.answer.is_some() && !entry.refuses();
+        self.entries.iter().all(done)
+    }
+
+    /// What a store has to decide: the entries and their subjects.
+    fn rest(&self) -> (Vec<usize>, Subjects) {
+        let rest = 0..self.entries.len();
+        let rest: Vec<_> = rest
+            .filter(|&index| self.entries[index].answer.is_none())
+            .collect();
+        let asks = rest.iter().map(|&index| {
+            let entry = &self.entries[index];
+            (
+                entry.inner.limiter(),
+                &*entry.key,
+                entry.cost(),
+                entry.shadow,
+            )
+        });
+        let (mut subjects, _) = Subjects::new(asks);
+        for (&index, subject) in rest.iter().zip(subjects.each_mut()) {
+            if let Some(fetch) = &self.entries[index].fetch {
+                subject.borrow(fetch.most());
+            }
+        }
+        (rest, subjects)
+    }
+
+    /// Asks the stores for the rest.
+    async fn ask(mut self) -> FleetDecision {
+        let like = self.like;
+        let (rest, mut subjects) = self.rest();
+        let asked: Vec<_> = rest
+            .iter()
+            .map(|&index| self.entries[index].inner.clock.precise_now())
+            .collect();
+        let entries = &mut self.entries;
+        let undecided = |part: &[usize], error: &StoreError| {
+            let mut grants = true;
+            for index in part.iter().map(|&index| rest[index]) {
+                entries[index].without_store(like, error.kind());
+                grants &= !entries[index].refuses();
+            }
+            Some(grants)
+        };
+        let outcome = subjects.decide(undecided).await;
+        let outcome = outcome.unwrap_or(Outcome::Refused { compensated: false });
+        let subjects = subjects.into_each().into_iter();
+        for ((index, asked), subject) in rest.into_iter().zip(asked).zip(subjects) {
+            self.entries[index].answered(like, asked, subject);
+        }
+        self.end(outcome)
+    }
+
+    /// The decision. If it is refused, what was taken here goes back.
+    fn end(mut self, outcome: Outcome) -> FleetDecision {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.shadow) {
+            // A fleet that grants counts what was used, and one that refuses what it refused.
+            if entry.refuses() || outcome == Outcome::Admitted {
+                let refused = entry.answer.as_ref().and_then(|it| it.denied.clone());
+                let permit = entry.permit.take();
+                let permit = permit.unwrap_or_else(|| Permit::spent(entry.grant(self.like)));
+                let counted = entry.inner.counted(refused.map_or(Ok(permit), Err));
+                entry.permit = counted.ok();
+            }
+        }
+        let answers = self.answers();
+        let permits = self.entries.into_iter().filter_map(|entry| entry.permit);
+        let mut held = Permits::new();
+        permits.for_each(|permit| held.push(permit));
+        match outcome {
+            Outcome::Admitted => StoreDecision::admitted(answers, held),
+            Outcome::Refused { compensated } => {
+                held.undo();
+                StoreDecision::refused(answers, compensated)
+            }
+        }
+    }
+
+    fn answers(&self) -> StoreAnswers {
+        let answer = |&place: &usize| {
+            let entry = &self.entries[place];
+            entry.answer.clone().unwrap_or_else(|| entry.known())
+        };
+        self.places.iter().map(answer).collect()
+    }
+
+    /// The answers if nothing comes from the stores any more.
+    fn given_up(&self, reason: Reason) -> StoreAnswers {
+        let answer = |&place: &usize| {
+            let entry = &self.entries[place];
+            entry
+                .answer
+                .clone()
+                .unwrap_or_else(|| entry.given_up(reason))
+        };
+        self.places.iter().map(answer).collect()
+    }
+
+    /// Refuses without asking. What was taken here goes back.
+    fn refuse(self, answers: StoreAnswers) -> FleetDecision {
+        drop(self.end(Outcome::Refused { compensated: false }));
+        StoreDecision::refused(answers, false)
+    }
+}
