@@ -12,10 +12,13 @@ use crate::value::Span;
 pub struct Queue {
     /// How much may wait.
     pub bound: u32,
-    /// Who is served first: who came first, or who came last.
+    /// Who is served first: who came first, who came last, or anybody.
     #[serde(default)]
     pub order: Order,
-    /// Who fails when it is full: `incoming` in a fifo queue and `oldest` in a lifo one, unless set.
+    /// Makes a random order the same each time. For `order: random` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u32>,
+    /// Who fails when it is full: `oldest` in a lifo queue and `incoming` in others, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full: Option<Full>,
     /// What is compared with the bound: what is in use beyond the limit, or only what waits.
@@ -30,7 +33,7 @@ impl Queue {
     /// Fills in the default of `full`, which depends on the order.
     pub(crate) fn fill(&mut self) {
         self.full.get_or_insert(match self.order {
-            Order::Fifo => Full::Incoming,
+            Order::Fifo | Order::Random => Full::Incoming,
             Order::Lifo => Full::Oldest,
         });
     }
@@ -40,6 +43,11 @@ impl Queue {
         let queue = match self.order {
             Order::Fifo => plimsoll::Queue::fifo(self.bound),
             Order::Lifo => plimsoll::Queue::lifo(self.bound),
+            Order::Random => plimsoll::Queue::random(self.bound),
+        };
+        let queue = match self.seed {
+            Some(seed) => queue.seed(seed.into()),
+            None => queue,
         };
         let queue = match self.full {
             None => queue,
@@ -68,6 +76,8 @@ pub enum Order {
     Fifo,
     /// Who came last.
     Lifo,
+    /// Anybody, each as likely as any other.
+    Random,
 }
 
 /// Who fails when a queue is full.

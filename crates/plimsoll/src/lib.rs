@@ -18,6 +18,7 @@ mod joint;
 mod keyed;
 mod learning;
 mod lease;
+mod limit_req;
 mod limiter;
 mod metadata;
 mod moment;
@@ -57,6 +58,7 @@ pub use grant::{Grant, Outcome, Shareable, Source};
 pub use invalid::InvalidLimit;
 pub use keyed::{AcquireKey, KeyHash, KeyHasher, Keyed, KeyedBuilder, WhenFull};
 pub use lease::{LeaseState, Lost};
+pub use limit_req::LimitReq;
 #[doc(hidden)]
 pub use limiter::{Internals, Parts};
 pub use limiter::{Limiter, LimiterExt};

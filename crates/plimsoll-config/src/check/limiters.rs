@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use plimsoll_kinds::LimiterKind as Class;
 use plimsoll_spec::scalar::nearest;
-use plimsoll_spec::{InvalidSpec, Kind, Limiter, Member, Path, Place, Problem, Step, below};
+use plimsoll_spec::{InvalidSpec, Kind, Limiter, Member, Order, Path, Place, Problem, Step, below};
 
 use super::{Context, MOST};
 use crate::spec::SECTIONS;
@@ -135,6 +135,14 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
             _ => format!("`{word}` has no queue: it says yes or no at once"),
         };
         context.note(places.name(&field("queue"), message));
+    }
+    if let Some(queue) = &common.queue
+        && queue.seed.is_some()
+        && queue.order != Order::Random
+    {
+        let seed = below(&field("queue"), Step::Key("seed"));
+        let message = "only a queue with `order: random` has a seed";
+        context.note(places.name(&seed, message));
     }
     let bucket = matches!(limiter.kind, Kind::PenaltyBucket(_));
     // One that was filled in says nothing.

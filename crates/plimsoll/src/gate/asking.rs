@@ -240,11 +240,11 @@ impl<R: Rule> Turn<'_, R> {
         refusal
     }
 
-    /// When a refused `demand` would be granted if no other demand came after the waiters. Behind waiters in a lifo queue
-    /// that is not known.
+    /// When a refused `demand` would be granted if no other demand came after the waiters. Behind waiters in
+    /// another than a fifo queue that is not known.
     fn hint(&mut self, demand: Demand) -> Moment {
         let order = self.order();
-        if R::RETURNS_PERMITS || order == Order::Lifo {
+        if R::RETURNS_PERMITS || order != Order::Fifo {
             return Moment::NEVER;
         }
         let Inside {

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::demand::Patience;
 use crate::events::EventKind;
 use crate::grant::Era;
-use crate::queue::{Age, Counts, Evicted, Queue, Since, Status, Ticket};
+use crate::queue::{Age, Counts, Evicted, Order, Queue, Since, Status, Ticket};
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::{Demand, Denied, Moment, Packed, Priority, Reason, Refusal, Rule};
@@ -211,7 +211,8 @@ impl<R: Rule> Turn<'_, R> {
                 return Err(refusal.because(Reason::TimedOut));
             }
         }
-        if excess == 0 && !self.inside.waiters.any_for_several() && since.age == Age::NONE {
+        let last = !matches!(self.order(), Order::Random { .. });
+        if excess == 0 && last && !self.inside.waiters.any_for_several() && since.age == Age::NONE {
             let ticket = self.join(demand, deadline, since);
             // Nothing has changed for the waiters, and the new demand has just been refused.
             if self
@@ -236,7 +237,7 @@ impl<R: Rule> Turn<'_, R> {
         Ok(ticket)
     }
 
-    /// Takes the last place of its class, whatever the bound.
+    /// Takes the last place of its class, or a random one, whatever the bound.
     pub(super) fn join(&mut self, demand: Demand, deadline: Moment, since: Since) -> Ticket {
         let class = demand.priority.class();
         let order = self.order();
@@ -244,7 +245,7 @@ impl<R: Rule> Turn<'_, R> {
             waiters, forecast, ..
         } = &mut *self.inside;
         let Since { joined, age } = since;
-        let ticket = waiters.push(class, demand.cost, joined, deadline, age);
+        let ticket = waiters.push((class, order), demand.cost, joined, deadline, age);
         if age == Age::NONE {
             forecast.joined(self.rule, class, demand.cost, order);
         } else {

@@ -1,5 +1,6 @@
 //! The queue of a limiter: its order, its bound, and which demand is evicted when it is full.
 
+mod chance;
 mod several;
 mod waiters;
 
@@ -10,15 +11,17 @@ pub(crate) use waiters::{Age, Evicted, Status, Ticket, Waiters};
 
 /// The settings of the queue in which demands wait.
 ///
-/// `bound` is how much may wait, in permits. There are two orders, each with defaults that suit it:
+/// `bound` is how much may wait, in permits. There are three orders, each with defaults that suit it:
 ///
 /// - [`fifo`](Self::fifo): first come, first served. When the queue is full a new demand is refused. No demand passes
 ///   the head of the queue, even if its smaller cost would fit.
 /// - [`lifo`](Self::lifo): last come, first served. When the queue is full the oldest waiter is evicted. A new demand
 ///   that fits is granted at once, although others wait. Under overload the callers of the newest requests are the ones
 ///   that still wait for an answer.
+/// - [`random`](Self::random): each waiter is as likely as any other to be the next. When the queue is full a new demand is
+///   refused. No demand passes the queue.
 ///
-/// Waiters of a higher [`Priority`](crate::Priority) are served first in both orders.
+/// Waiters of a higher [`Priority`](crate::Priority) are served first in every order.
 ///
 /// ```
 /// use plimsoll::{Counts, Full, Queue};
@@ -42,9 +45,14 @@ pub struct Queue {
 pub(crate) enum Order {
     Fifo,
     Lifo,
+    /// A waiter joins at a random place, by numbers that follow from the seed, and is served from the front.
+    Random {
+        seed: Option<u64>,
+    },
 }
 
-/// Which demand is refused when the queue is full, among those of one class.
+/// Which demand is refused when the queue is full, among those of one class. In a [random](Queue::random) queue
+/// `Oldest` and `Newest` both choose waiters at random.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Full {
@@ -86,6 +94,35 @@ impl Queue {
             full: Full::Oldest,
             ..Self::fifo(bound)
         }
+    }
+
+    /// Served at random; a new demand is refused when the queue is full.
+    ///
+    /// No caller can gain by asking early or often: every waiter of a class has the same chance. The random numbers are
+    /// those of the system, unless a [seed](Self::seed) is set.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Queue};
+    ///
+    /// let pool = Gate::builder(Concurrency::new(10)).queue(Queue::random(50)).build();
+    /// # assert!(pool.try_acquire(1).is_ok());
+    /// ```
+    ///
+    /// When a new demand will be served is not known: a time-out is applied when it has passed, and a refusal has no hint.
+    pub const fn random(bound: u32) -> Self {
+        Self {
+            order: Order::Random { seed: None },
+            ..Self::fifo(bound)
+        }
+    }
+
+    /// Has a [random](Self::random) queue serve in an order that follows from `seed`: the same demands are then served in
+    /// the same order each time, for tests and simulations. Other queues do not change.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        if let Order::Random { .. } = self.order {
+            self.order = Order::Random { seed: Some(seed) };
+        }
+        self
     }
 
     /// Sets which demand is refused when the queue is full.

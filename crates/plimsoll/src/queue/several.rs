@@ -63,13 +63,13 @@ impl Waiters {
     pub(crate) fn after(&self, ticket: Ticket, order: Order) -> Option<(Ticket, u32)> {
         let node = &self.nodes[ticket.index as usize];
         let next = match order {
-            Order::Fifo => node.newer,
+            Order::Fifo | Order::Random { .. } => node.newer,
             Order::Lifo => node.older,
         };
         let lower = || {
             let lists = self.lists[..node.class].iter().rev();
             lists.into_iter().find_map(|list| match order {
-                Order::Fifo => list.oldest,
+                Order::Fifo | Order::Random { .. } => list.oldest,
                 Order::Lifo => list.newest,
             })
         };
@@ -160,10 +160,10 @@ mod tests {
 
     /// In a queue that is served from the end such a place was granted a second time.
     #[test]
-    fn a_place_whose_time_is_over_has_no_turn_in_either_order() {
-        for order in [Order::Fifo, Order::Lifo] {
+    fn a_place_whose_time_is_over_has_no_turn_in_any_order() {
+        for order in [Order::Fifo, Order::Lifo, Order::Random { seed: Some(1) }] {
             let mut waiters = Waiters::default();
-            let ticket = waiters.push(1, 1, Moment::ORIGIN, Moment::NEVER, Age::NONE);
+            let ticket = waiters.push((1, order), 1, Moment::ORIGIN, Moment::NEVER, Age::NONE);
             assert_eq!(waiters.kept_before(ticket, order), Some(0));
             waiters.settle(ticket, Status::Refused(Reason::TimedOut));
             assert_eq!(waiters.kept_before(ticket, order), None);

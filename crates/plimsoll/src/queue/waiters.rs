@@ -2,6 +2,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::task::Waker;
 
+use super::chance::Chance;
 use super::{Full, Order};
 use crate::stamp::Stamp;
 use crate::{Moment, Priority, Reason};
@@ -46,6 +47,7 @@ pub(crate) struct Waiters {
     count: usize,
     /// How many waiters wait for several limiters at once.
     pub(super) several: usize,
+    pub(super) chance: Chance,
     /// Deadlines of waiters. The entry of a waiter that leaves early stays until it comes up.
     deadlines: BinaryHeap<Reverse<(Moment, Ticket)>>,
 }
@@ -58,7 +60,7 @@ pub(super) struct Node {
     pub(super) age: Age,
     /// Of a waiter for several limiters: whether it was woken because there is room for it here.
     pub(super) offered: bool,
-    status: Status,
+    pub(super) status: Status,
     pub(super) waker: Option<Waker>,
     generation: u32,
     pub(super) older: Link,
@@ -69,6 +71,7 @@ pub(super) struct Node {
 pub(super) struct List {
     pub(super) oldest: Link,
     pub(super) newest: Link,
+    pub(super) count: usize,
 }
 
 pub(super) type Link = Option<u32>;
@@ -91,20 +94,22 @@ impl Waiters {
         self.lists[class..].iter().any(|list| list.oldest.is_some())
     }
 
-    /// Joins the end of its class; a waiter for several limiters, behind the waiters that are older.
+    /// Joins the end of its class, or a random place; a waiter for several limiters, behind the waiters that are older.
     pub(crate) fn push(
         &mut self,
-        class: usize,
+        (class, order): (usize, Order),
         cost: u32,
         joined: Moment,
         deadline: Moment,
         age: Age,
     ) -> Ticket {
-        let older = if age == Age::NONE {
-            self.lists[class].newest
-        } else {
-            self.several += 1;
-            self.older_than(class, joined, age)
+        let older = match order {
+            _ if age != Age::NONE => {
+                self.several += 1;
+                self.older_than(class, joined, age)
+            }
+            Order::Random { seed } => self.random_place(class, seed),
+            Order::Fifo | Order::Lifo => self.lists[class].newest,
         };
         let index = self.allocate(class, cost, joined, age);
         let newer = match older {
@@ -119,6 +124,7 @@ impl Waiters {
         (node.older, node.newer) = (older, newer);
         self.queued += weight(cost);
         self.count += 1;
+        self.lists[class].count += 1;
         let ticket = self.ticket(index);
         if deadline.is_known() {
             self.deadlines.push(Reverse((deadline, ticket)));
@@ -164,7 +170,7 @@ impl Waiters {
     /// The waiter that is served next, and its cost.
     pub(crate) fn head(&self, order: Order) -> Option<(Ticket, u32)> {
         let index = self.lists.iter().rev().find_map(|list| match order {
-            Order::Fifo => list.oldest,
+            Order::Fifo | Order::Random { .. } => list.oldest,
             Order::Lifo => list.newest,
         })?;
         Some((self.ticket(index), self.nodes[index as usize].cost))
@@ -199,7 +205,7 @@ impl Waiters {
         let higher = (class + 1..Priority::CLASSES).rev();
         let higher = higher.flat_map(move |class| {
             let (oldest_first, newest_first) = match order {
-                Order::Fifo => (Some(self.costs(class)), None),
+                Order::Fifo | Order::Random { .. } => (Some(self.costs(class)), None),
                 Order::Lifo => (None, Some(self.costs_back(class))),
             };
             oldest_first
@@ -338,6 +344,7 @@ impl Waiters {
         }
         self.queued -= weight(cost);
         self.count -= 1;
+        self.lists[class].count -= 1;
         // Entries of waiters that have left accumulate only as far as there are waiters.
         if self.deadlines.len() > 64 + 2 * self.count {
             self.drop_stale_deadlines();

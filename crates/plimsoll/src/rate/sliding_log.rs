@@ -11,7 +11,8 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked}
 ///
 /// Up to the limit in any window, to the nanosecond; and, with a [minimum gap](Self::min_gap), nothing sooner than
 /// that after the take before. It can [count refusals](Self::counting_refusals) too, so that a caller that does not stop
-/// asking is refused until it stops.
+/// asking is refused until it stops: that is the usual log in a sorted set of Redis, whose last step stores an action even if
+/// it was blocked. Without this option refusals leave no trace.
 ///
 /// # What it remembers
 ///

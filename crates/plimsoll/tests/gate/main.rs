@@ -40,6 +40,7 @@ mod permit_ledger;
 mod permit_table;
 mod permits;
 mod queues;
+mod random_order;
 mod refusals;
 mod reservations;
 mod resets;

@@ -78,7 +78,7 @@ impl<R: Rule> Turn<'_, R> {
             if self.inside.waiters.waits_for_several(ticket) {
                 let waker = self.inside.waiters.offer(ticket);
                 self.wakeups.push(waker);
-                if kept == 0 && order == Order::Fifo {
+                if kept == 0 && order != Order::Lifo {
                     kept = cost;
                 }
             } else {

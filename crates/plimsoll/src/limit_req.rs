@@ -1,0 +1,102 @@
+//! nginx's leaky bucket, by its own words.
+
+use crate::{Gate, GateBuilder, Queue, Quota, TokenBucket};
+
+/// The limit of nginx's `limit_req`: a rate, a burst, and how much of the burst is not delayed.
+///
+/// nginx describes a leaky bucket: requests beyond the rate are delayed until their turn comes, up to a burst; more are
+/// refused. Here that is a [`TokenBucket`] for what passes at once and a [`Queue`] for what is delayed:
+///
+/// | nginx | here | the bucket holds | may wait |
+/// |---|---|--:|--:|
+/// | `rate=10r/s` | `LimitReq::per_second(10)` | 1 | 0 |
+/// | `rate=10r/s`, `burst=20` | `.burst(20)` | 1 | 20 |
+/// | `burst=20 nodelay` | `.burst(20).nodelay()` | 21 | 0 |
+/// | `burst=20 delay=8` | `.burst(20).delay(8)` | 9 | 12 |
+/// | `rate=30r/m` | `LimitReq::new(Quota::new(30, minute))` | | |
+///
+/// ```
+/// use plimsoll::{Keyed, LimitReq};
+///
+/// // limit_req zone=api burst=20 delay=8;
+/// let api = LimitReq::per_second(10).burst(20).delay(8);
+/// let gate = api.gate().name("api").build();
+/// assert_eq!(gate.snapshot().limit(), 9);
+/// assert_eq!(gate.snapshot().queue_bound(), 12);
+///
+/// // limit_req_zone $binary_remote_addr …: one bucket for each key.
+/// let per_address: Keyed<u32, _> = Keyed::builder(api.bucket()).queue(api.queue()).build();
+/// assert!(per_address.try_acquire(&7, 1).is_ok());
+/// ```
+///
+/// Requests wait with [`acquire`](Gate::acquire); [`try_acquire`](Gate::try_acquire) refuses what nginx would delay. nginx
+/// counts in thousandths of a request and milliseconds, this is exact.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct LimitReq {
+    rate: Quota,
+    burst: u32,
+    /// How much of the burst passes at once.
+    at_once: u32,
+}
+
+impl LimitReq {
+    /// As many as `rate` says, evenly, and no burst. Only the rate counts: 60 a minute is 1 a second.
+    pub const fn new(rate: Quota) -> Self {
+        Self {
+            rate,
+            burst: 0,
+            at_once: 0,
+        }
+    }
+
+    /// So many a second, evenly, and no burst.
+    ///
+    /// # Panics
+    ///
+    /// If `requests` is 0.
+    #[track_caller]
+    pub const fn per_second(requests: u32) -> Self {
+        Self::new(Quota::per_second(requests))
+    }
+
+    /// Lets so many more come at once, each of which is delayed until its turn comes.
+    pub const fn burst(mut self, burst: u32) -> Self {
+        self.burst = burst;
+        self
+    }
+
+    /// Delays only what exceeds this part of the burst.
+    pub const fn delay(mut self, at_once: u32) -> Self {
+        self.at_once = at_once;
+        self
+    }
+
+    /// Delays nothing: the whole burst passes at once.
+    pub const fn nodelay(self) -> Self {
+        self.delay(u32::MAX)
+    }
+
+    const fn passes_at_once(self) -> u32 {
+        if self.at_once < self.burst {
+            self.at_once
+        } else {
+            self.burst
+        }
+    }
+
+    /// The bucket of what passes at once: one request, and the part of the burst that is not delayed.
+    pub const fn bucket(self) -> TokenBucket {
+        TokenBucket::greedy(self.rate).burst(self.passes_at_once().saturating_add(1))
+    }
+
+    /// The queue of what is delayed: the rest of the burst.
+    pub const fn queue(self) -> Queue {
+        Queue::fifo(self.burst - self.passes_at_once())
+    }
+
+    /// A gate with this bucket and this queue, ready to be built.
+    pub fn gate(self) -> GateBuilder<TokenBucket> {
+        Gate::builder(self.bucket()).queue(self.queue())
+    }
+}
