@@ -7,4 +7,6 @@ mod page;
 
 mod counting;
 mod exposition;
+#[cfg(feature = "tracing")]
+mod spans_and_events;
 mod whatever_happens;

@@ -1,0 +1,6 @@
+//! Files of scenarios: how they are read, run and reported.
+
+mod bad_files;
+mod never_panics;
+mod running;
+mod vectors;
