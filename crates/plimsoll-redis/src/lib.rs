@@ -18,6 +18,9 @@
 //! # }
 //! ```
 //!
+//! [`Store::decide_all`] decides at once about limits of different keys and costs, such as those of a user, a tenant and
+//! everybody, and answers for each of them.
+//!
 //! # Refused, or not decided
 //!
 //! A [`Denied`](plimsoll::Denied) means that a caller is over a limit; a [`StoreError`] means that the store did not

@@ -19,7 +19,7 @@ pub struct StoreAnswer {
     pub shadow: bool,
     /// The [fencing number](plimsoll::LeaseState::fence) of its lease, if it is held by one.
     pub fence: Option<u64>,
-    /// What kept the store from deciding, if it did not.
+    /// What kept the store from deciding, or from undoing what it had taken before another ask was refused.
     pub cause: Option<StoreErrorKind>,
 }
 

@@ -84,7 +84,8 @@ impl Store {
     /// A script must not use keys of several hash slots, and the keys of one subject are in one slot. So there is one script
     /// for each slot, sent one after the other in the order of the asks. If a later one refuses, what was taken by those
     /// before it is undone, as [`StorePermits::undo`] does, and the answer says so
-    /// ([`is_compensated`](StoreDecision::is_compensated)). In between others may be refused because of it.
+    /// ([`is_compensated`](StoreDecision::is_compensated)). In between others may be refused because of it. More than 128
+    /// subjects of one slot are several scripts, too.
     ///
     /// # Errors
     ///

@@ -5,10 +5,13 @@ use crate::answer::Answer;
 use crate::script::Script;
 use crate::{RedisLimiter, StoreError};
 
+/// So many subjects are decided by one script at most: a server does nothing else while a script runs.
+const LARGEST: usize = 128;
+
 /// What one decision is about: each subject once.
 pub(crate) struct Subjects {
     all: Vec<Subject>,
-    /// Those that one script decides about: all of one store and one hash slot.
+    /// Those that one script decides about: of one store and one hash slot.
     parts: Vec<Vec<usize>>,
 }
 
@@ -51,7 +54,8 @@ impl Subjects {
             let slot = |subject: &Subject| store.slot(subject.key());
             let together = |part: &&mut Vec<usize>| {
                 let first = &all[part[0]];
-                first.limiter().store().is(store) && slot(first) == slot(subject)
+                let near = first.limiter().store().is(store) && slot(first) == slot(subject);
+                near && part.len() < LARGEST
             };
             match parts.iter_mut().find(together) {
                 Some(part) => part.push(index),

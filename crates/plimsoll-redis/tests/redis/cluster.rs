@@ -127,6 +127,32 @@ async fn subjects_are_spread_and_their_limits_lie_together() {
     assert_eq!(used, 10);
 }
 
+/// Decisions that cross each other take both or none, in whichever order they come.
+async fn cross(store: &Store, daily: &RedisLimiter) {
+    let mut tasks = Vec::new();
+    for turn in 0..60_usize {
+        let (store, daily) = (store.clone(), daily.clone());
+        tasks.push(tokio::spawn(async move {
+            let (one, other) = (SUBJECTS[turn % 3], SUBJECTS[(turn + 1) % 3]);
+            let asks = [one, other].map(|subject| StoreAsk::new(&daily, subject, 1));
+            let decision = store.decide_all(&asks).await.expect("a decision");
+            (one, other, decision.is_admitted())
+        }));
+    }
+    let mut expected = [0; 3];
+    for task in tasks {
+        let (one, other, admitted) = task.await.expect("a task");
+        for (place, subject) in SUBJECTS.iter().enumerate().take(3) {
+            expected[place] += u64::from(admitted && [one, other].contains(subject));
+        }
+    }
+    for (subject, expected) in SUBJECTS.iter().zip(expected) {
+        let used = daily.look(subject).await.expect("a look").in_use;
+        assert_eq!(used, expected, "{subject}");
+        assert!(used <= 10);
+    }
+}
+
 /// Subjects in slots of their own, on all nodes.
 const SUBJECTS: [&str; 6] = ["red", "green", "blue", "pink", "grey", "black"];
 
@@ -141,7 +167,7 @@ async fn in_use(limiters: &[RedisLimiter]) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_about_several_slots_is_compensated_where_a_later_one_refuses() {
+async fn a_decision_about_several_slots_takes_all_or_none_and_is_compensated() {
     let cluster = Cluster::start();
     let urls: Vec<_> = cluster.nodes.iter().map(Server::url).collect();
     let store = patient(Store::cluster([urls[0].as_str()])).open();
@@ -202,39 +228,7 @@ async fn a_decision_about_several_slots_is_compensated_where_a_later_one_refuses
 
     permits.undo().await.expect("undone");
     assert_eq!(in_use(&limiters).await, [0; 18]);
-}
-
-/// Decisions that cross each other take both or none, in whichever order they come.
-#[tokio::test(flavor = "multi_thread")]
-async fn decisions_about_several_slots_at_the_same_time_take_all_or_none() {
-    let cluster = Cluster::start();
-    let urls: Vec<_> = cluster.nodes.iter().map(Server::url).collect();
-    let store = patient(Store::cluster([urls[0].as_str()])).open();
-    let store = store.expect("a store");
-    let daily = store.limiter("daily", FixedWindow::new(Quota::per_day(10)));
-    let daily = daily.expect("a limit");
-    let mut tasks = Vec::new();
-    for turn in 0..60_usize {
-        let (store, daily) = (store.clone(), daily.clone());
-        tasks.push(tokio::spawn(async move {
-            let (one, other) = (SUBJECTS[turn % 3], SUBJECTS[(turn + 1) % 3]);
-            let asks = [one, other].map(|subject| StoreAsk::new(&daily, subject, 1));
-            let decision = store.decide_all(&asks).await.expect("a decision");
-            (one, other, decision.is_admitted())
-        }));
-    }
-    let mut expected = [0; 3];
-    for task in tasks {
-        let (one, other, admitted) = task.await.expect("a task");
-        for (place, subject) in SUBJECTS.iter().enumerate().take(3) {
-            expected[place] += u64::from(admitted && [one, other].contains(subject));
-        }
-    }
-    for (subject, expected) in SUBJECTS.iter().zip(expected) {
-        let used = daily.look(subject).await.expect("a look").in_use;
-        assert_eq!(used, expected, "{subject}");
-        assert!(used <= 10);
-    }
+    cross(&store, &limiters[0]).await;
 }
 
 /// What was taken on the nodes that answer is undone, also if the decision fails.

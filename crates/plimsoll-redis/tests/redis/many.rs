@@ -310,7 +310,7 @@ fn decisions_about_many_subjects_answer_as_in_memory() {
         }
         Ok(())
     };
-    for_all(40, &steps(), |steps| runtime.block_on(run(steps)));
+    for_all(25, &steps(), |steps| runtime.block_on(run(steps)));
 }
 
 /// Four limits of four kinds, each for a key of its own.
@@ -427,6 +427,30 @@ async fn what_never_fits_is_refused_without_a_round_trip() {
     assert!(decision.is_admitted());
     assert_eq!(reason(&decision.answers()[0]), Some(Reason::TooLarge));
     assert_eq!(decision.answers()[0].standing.remaining, Some(10));
+}
+
+/// A script holds up everybody, so it decides about a bounded number of subjects.
+#[tokio::test]
+async fn a_decision_about_hundreds_of_subjects_is_some_scripts_and_still_all_or_none() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let daily = store.limiter("daily", FixedWindow::new(Quota::per_day(2)));
+    let daily = daily.expect("a limit");
+    let keys: Vec<_> = (0..300).map(|key| key.to_string()).collect();
+    let mut asks: Vec<_> = keys
+        .iter()
+        .map(|key| StoreAsk::new(&daily, key, 1))
+        .collect();
+    let decision = store.decide_all(&asks).await.expect("a decision");
+    assert!(decision.is_admitted());
+    // The first call also makes the script known.
+    assert_eq!(server.scripts_run(), 4);
+    asks[299] = StoreAsk::new(&daily, &keys[299], 2);
+    let refused = store.decide_all(&asks).await.expect("a decision");
+    assert!(!refused.is_admitted() && refused.is_compensated());
+    assert_eq!(refused.answers().binding(), Some(299));
+    let left = refused.answers().iter().map(|it| it.standing.remaining);
+    assert_eq!(left.collect::<Vec<_>>(), [Some(1); 300]);
 }
 
 #[tokio::test]
