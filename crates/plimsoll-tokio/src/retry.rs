@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(crate) struct RetryingAcquire {
     limiter: Resource,
     demand: Demand,
-    stage: Stage,
+    /// Never locked: it makes what holds it `Sync`.
+    stage: Mutex<Stage>,
 }
 
 enum Stage {
@@ -30,7 +32,7 @@ impl RetryingAcquire {
         Self {
             limiter,
             demand,
-            stage,
+            stage: Mutex::new(stage),
         }
     }
 
@@ -47,7 +49,8 @@ impl Future for RetryingAcquire {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            this.stage = match &mut this.stage {
+            let stage = this.stage.get_mut().unwrap_or_else(PoisonError::into_inner);
+            *stage = match stage {
                 Stage::Asking(acquire) => match ready!(Pin::new(acquire).poll(cx)) {
                     Ok(permit) => return Poll::Ready(Ok(permit)),
                     Err(denied) if is_final(denied.reason()) => return Poll::Ready(Err(denied)),

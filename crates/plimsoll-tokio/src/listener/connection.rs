@@ -6,6 +6,8 @@ use pin_project_lite::pin_project;
 use plimsoll::Permit;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::throttled::Throttled;
+
 /// The permits of a connection. Dropping it returns them.
 #[derive(Debug)]
 #[must_use = "the connection no longer counts when this is dropped"]
@@ -24,33 +26,34 @@ impl Admission {
 }
 
 pin_project! {
-    /// A connection that counts until it is dropped. Reads and writes are forwarded.
+    /// A connection that counts until it is dropped. Reads and writes are forwarded, within the byte budgets of the listener if
+    /// it has any.
     #[derive(Debug)]
     pub struct Connection<T> {
         #[pin]
-        io: T,
+        io: Throttled<T>,
         admission: Admission,
     }
 }
 
 impl<T> Connection<T> {
-    pub(super) fn new(io: T, admission: Admission) -> Self {
+    pub(super) fn new(io: Throttled<T>, admission: Admission) -> Self {
         Self { io, admission }
     }
 
     /// The accepted connection.
     pub fn get_ref(&self) -> &T {
-        &self.io
+        self.io.get_ref()
     }
 
-    /// The accepted connection.
+    /// The accepted connection. Bytes transferred through it directly are not counted.
     pub fn get_mut(&mut self) -> &mut T {
-        &mut self.io
+        self.io.get_mut()
     }
 
-    /// The connection and its permits. It counts until the [`Admission`] is dropped.
+    /// The connection, without its byte budgets, and its permits. It counts until the [`Admission`] is dropped.
     pub fn into_parts(self) -> (T, Admission) {
-        (self.io, self.admission)
+        (self.io.into_inner(), self.admission)
     }
 }
 

@@ -6,6 +6,7 @@ use plimsoll::{Address, Demand, Denied, PerKey, Permit};
 use plimsoll_kinds::Resource;
 
 use crate::retry::RetryingAcquire;
+use crate::throttled::{Budget, Throttled};
 use crate::with_permit::UnusedPermit;
 
 /// What happens to connections at the total limit.
@@ -25,6 +26,38 @@ pub(super) struct Limits {
     pub(super) when_full: WhenFull,
     pub(super) per_address: Option<Arc<dyn PerKey<Address>>>,
     pub(super) ipv6_prefix: u8,
+    pub(super) bytes: Bytes,
+}
+
+/// The byte budgets of connections.
+#[derive(Default)]
+pub(super) struct Bytes {
+    pub(super) each_reads: Option<MakeBudget>,
+    pub(super) each_writes: Option<MakeBudget>,
+    pub(super) reads: Option<Budget>,
+    pub(super) writes: Option<Budget>,
+}
+
+pub(super) type MakeBudget = Box<dyn Fn() -> Budget + Send + Sync>;
+
+impl Bytes {
+    /// The connection within its budgets: its own first, because it is the narrower.
+    pub(super) fn of<T>(&self, io: T) -> Throttled<T> {
+        let mut io = Throttled::new(io);
+        for budget in [
+            self.each_reads.as_ref().map(|make| make()),
+            self.reads.clone(),
+        ] {
+            io = budget.iter().fold(io, Throttled::reads);
+        }
+        for budget in [
+            self.each_writes.as_ref().map(|make| make()),
+            self.writes.clone(),
+        ] {
+            io = budget.iter().fold(io, Throttled::writes);
+        }
+        io
+    }
 }
 
 impl Limits {
@@ -70,6 +103,7 @@ impl Default for Limits {
             when_full: WhenFull::default(),
             per_address: None,
             ipv6_prefix: 64,
+            bytes: Bytes::default(),
         }
     }
 }

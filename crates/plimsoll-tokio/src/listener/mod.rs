@@ -8,6 +8,11 @@
 //! in the backlog of the operating system, or [refuses](WhenFull::Refuse): it accepts connections and closes them at
 //! once, so that clients can try another server. A listener that waits for a connection already holds the permit for it.
 //!
+//! # In bytes
+//!
+//! Connections read and write within [byte budgets](Budget), one for [all](LimitedListener::reads) or one for
+//! [each](LimitedListener::each_reads), if the listener has any. See [`Throttled`](crate::Throttled) for how they share.
+//!
 //! # By address
 //!
 //! A connection over the limit of its address is always closed: waiting for one address would make all others wait. Ports
@@ -33,6 +38,7 @@ use plimsoll_kinds::Resource;
 use tokio::net::TcpListener;
 
 use self::limits::Limits;
+use crate::throttled::Budget;
 use crate::with_permit::UnusedPermit;
 
 #[cfg(feature = "axum")]
@@ -100,6 +106,48 @@ impl<A: Accept> LimitedListener<A> {
     #[must_use]
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.limits.when_full = when_full;
+        self
+    }
+
+    /// Limits the bytes that all connections read, together.
+    ///
+    /// ```
+    /// use plimsoll_tokio::{Budget, LimitedListener};
+    /// use tokio::net::TcpListener;
+    ///
+    /// # async fn serve() -> std::io::Result<()> {
+    /// // 10 MB a second in and out of each connection, and 100 MB a second of uploads in all.
+    /// let listener = LimitedListener::new(TcpListener::bind("0.0.0.0:80").await?)
+    ///     .each_reads(|| Budget::per_second(10_000_000))
+    ///     .each_writes(|| Budget::per_second(10_000_000))
+    ///     .reads(Budget::per_second(100_000_000));
+    /// # let _ = listener;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn reads(mut self, budget: Budget) -> Self {
+        self.limits.bytes.reads = Some(budget);
+        self
+    }
+
+    /// Limits the bytes that all connections write, together.
+    #[must_use]
+    pub fn writes(mut self, budget: Budget) -> Self {
+        self.limits.bytes.writes = Some(budget);
+        self
+    }
+
+    /// Limits the bytes that each connection reads, by a budget that is made for it.
+    #[must_use]
+    pub fn each_reads(mut self, budget: impl Fn() -> Budget + Send + Sync + 'static) -> Self {
+        self.limits.bytes.each_reads = Some(Box::new(budget));
+        self
+    }
+
+    /// Limits the bytes that each connection writes, by a budget that is made for it.
+    #[must_use]
+    pub fn each_writes(mut self, budget: impl Fn() -> Budget + Send + Sync + 'static) -> Self {
+        self.limits.bytes.each_writes = Some(Box::new(budget));
         self
     }
 
@@ -173,6 +221,7 @@ impl<A: Accept> LimitedListener<A> {
             };
             self.counts.accept();
             let admission = Admission::new(total.and_then(UnusedPermit::take), address);
+            let io = self.limits.bytes.of(io);
             return Ok((Connection::new(io, admission), peer));
         }
     }

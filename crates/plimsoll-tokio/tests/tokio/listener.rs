@@ -12,8 +12,8 @@ use std::time::Duration;
 use crate::queued::queued;
 use crate::settle::settle;
 use plimsoll::{Address, Concurrency, Gate, Keyed, ManualClock, Reason, TokenBucket};
-use plimsoll_tokio::LimitedListener;
 use plimsoll_tokio::listener::WhenFull;
+use plimsoll_tokio::{Budget, LimitedListener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -244,4 +244,43 @@ async fn connections_through_a_unix_socket_count_in_total_and_by_user() {
     drop((one, two));
     assert_eq!(total.snapshot().in_use(), 0);
     std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
+async fn byte_budgets_of_a_listener_count_what_connections_read_and_write() {
+    let time = ManualClock::new();
+    let (all, each) = (
+        queued(TokenBucket::per_second(10), &time),
+        queued(TokenBucket::per_second(6), &time),
+    );
+    let (listener, address) = listen().await;
+    let made = each.clone();
+    let mut listener = listener
+        .reads(Budget::new(all.clone()))
+        .each_writes(move || Budget::new(made.clone()));
+    let mut clients = Vec::new();
+    let mut accepted = Vec::new();
+    for last in 1..=2 {
+        let mut client = connect(last, address).await;
+        client.write_all(b"eight by").await.unwrap();
+        clients.push(client);
+        accepted.push(listener.accept().await.unwrap().0);
+    }
+    // Together they may read ten bytes in the first second.
+    let mut buffer = [0; 8];
+    accepted[0].read_exact(&mut buffer).await.unwrap();
+    accepted[1].read_exact(&mut buffer[..2]).await.unwrap();
+    assert_eq!(all.snapshot().available(), 0);
+    tokio::select! {
+        biased;
+        _ = accepted[1].read(&mut buffer) => panic!("the budget is used up"),
+        () = settle() => {}
+    }
+    time.advance(Duration::from_secs(1));
+    accepted[1].read_exact(&mut buffer[..6]).await.unwrap();
+
+    accepted[0].write_all(b"sixbyt").await.unwrap();
+    accepted[0].flush().await.unwrap();
+    assert_eq!(each.snapshot().available(), 0);
+    clients[0].read_exact(&mut buffer[..6]).await.unwrap();
 }
