@@ -9,6 +9,7 @@ mod provider;
 mod rate;
 mod reserve;
 mod resource;
+mod retry;
 mod weight;
 
 pub use any::{AnyLimiter, LimiterKind};
@@ -20,4 +21,6 @@ pub use plimsoll::together::{Permits, Reserved};
 pub use provider::{Provider, ProviderBuilder, Provides};
 pub use rate::{Rate, RateLimiter, Replenishes};
 pub use resource::Resource;
+#[doc(hidden)]
+pub use retry::RetryingAcquire;
 pub use weight::Weight;

@@ -8,8 +8,23 @@ use plimsoll::{Priority, Reason};
 use crate::Method;
 use crate::histogram::{Counted, Histogram};
 
-/// The values of the label `reason`.
-const CAUSES: [&str; 2] = ["max_queue_items", "queue_timeout"];
+/// The values of the label `reason`: two words for what queues refuse, and the names of all other reasons.
+const CAUSES: [&str; 14] = [
+    "max_queue_items",
+    "queue_timeout",
+    Reason::Exhausted.as_str(),
+    Reason::TooLarge.as_str(),
+    Reason::TooSoon.as_str(),
+    Reason::SoftThrottle.as_str(),
+    Reason::LockedOut.as_str(),
+    Reason::KeysFull.as_str(),
+    Reason::Saturated.as_str(),
+    Reason::Shed.as_str(),
+    Reason::Closed.as_str(),
+    Reason::NoKey.as_str(),
+    Reason::Unavailable.as_str(),
+    "other",
+];
 
 /// The counters of one limiter.
 #[derive(Debug)]
@@ -129,7 +144,13 @@ impl Reading {
 
 /// The index into [`CAUSES`].
 fn cause(reason: Reason) -> usize {
-    usize::from(reason == Reason::TimedOut)
+    let word = match reason {
+        Reason::QueueFull | Reason::Evicted => return 0,
+        Reason::TimedOut => return 1,
+        other => other.as_str(),
+    };
+    let known = CAUSES.iter().position(|cause| *cause == word);
+    known.unwrap_or(CAUSES.len() - 1)
 }
 
 /// The value of the label `priority`. Headers and files write `non_critical` instead.

@@ -13,6 +13,7 @@ use crate::Metric;
 use crate::cells::Reading;
 use crate::histogram::Counted;
 use crate::meter::{Meter, Meters};
+use crate::names::Names;
 use crate::refusals::Refused;
 
 /// Exports all counts, and the limits at the moment of the scrape.
@@ -51,7 +52,7 @@ impl Collector for Exporter {
             let (help, kind) = (metric.help(), metric.kind());
             let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
             for view in &views {
-                view.encode(metric, self.0.names.limiter_label(), &mut encoder)?;
+                view.encode(metric, &self.0.names, &mut encoder)?;
             }
         }
         Ok(())
@@ -101,14 +102,18 @@ impl View {
     fn encode(
         &self,
         metric: Metric,
-        label: Option<&str>,
+        names: &Names,
         encoder: &mut MetricEncoder<'_>,
     ) -> fmt::Result {
         // An empty label is left out.
-        let limiter = label
+        let limiter = names
+            .limiter_label()
             .map(|label| (label, &*self.meter.name))
             .filter(|(_, name)| !name.is_empty());
-        let limit = match metric {
+        let number = match metric {
+            Metric::ConcurrencyItems if !names.items_by_method => {
+                self.cells.iter().map(|cell| cell.running).sum()
+            }
             Metric::ConcurrencyLimit => self.snapshot.limit(),
             Metric::QueueLimit => self.snapshot.queue_bound(),
             _ => return self.encode_cells(metric, limiter, encoder),
@@ -116,9 +121,9 @@ impl View {
         match limiter {
             Some(_) => {
                 let labels = Labels([limiter, None, None, None]);
-                encoder.encode_family(&labels)?.encode_gauge(&limit)
+                encoder.encode_family(&labels)?.encode_gauge(&number)
             }
-            None => encoder.encode_gauge(&limit),
+            None => encoder.encode_gauge(&number),
         }
     }
 

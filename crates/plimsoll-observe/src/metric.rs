@@ -6,7 +6,8 @@ use prometheus_client::metrics::MetricType;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Metric {
-    /// `http_requests_concurrency_items_total`, a gauge by method and priority: requests that hold a permit.
+    /// `http_requests_concurrency_items_total`, a gauge: requests that hold a permit. By method and priority
+    /// [if wanted](crate::MetricsBuilder::items_by_method).
     ConcurrencyItems,
     /// `http_requests_concurrency_limit_total`, a gauge: the limit.
     ConcurrencyLimit,

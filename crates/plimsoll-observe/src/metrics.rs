@@ -153,6 +153,12 @@ impl MetricsBuilder {
         self
     }
 
+    /// Labels [`ConcurrencyItems`](Metric::ConcurrencyItems) with the method and the priority. Unless set it is one number.
+    pub fn items_by_method(mut self) -> Self {
+        self.0.items_by_method = true;
+        self
+    }
+
     /// Registers the metrics in `registry`.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ const TOTAL: &str = "_total";
 pub(crate) struct Names {
     names: [Option<String>; Metric::ALL.len()],
     limiter_label: Option<String>,
+    /// Whether requests that are processed are told apart by method and priority.
+    pub(crate) items_by_method: bool,
 }
 
 impl Default for Names {
@@ -25,6 +27,7 @@ impl Default for Names {
         Self {
             names: Metric::ALL.map(|metric| Some(metric.default_name().to_owned())),
             limiter_label: None,
+            items_by_method: false,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod channel;
 pub mod listener;
-mod retry;
 pub mod stream;
 pub mod throttled;
 mod with_permit;

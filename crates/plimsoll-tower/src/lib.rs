@@ -18,6 +18,7 @@ mod priority;
 mod refusals;
 mod service;
 pub mod shedding;
+pub mod weights;
 
 #[doc(hidden)]
 pub use self::http::internals;

@@ -198,21 +198,22 @@ impl plimsoll::Internals for Refuses {
 }
 
 #[test]
-fn every_reason_is_one_of_two() {
+fn only_what_a_queue_refuses_has_the_words_of_queues() {
     let reasons = [
         (Reason::TimedOut, "queue_timeout"),
         (Reason::QueueFull, "max_queue_items"),
         (Reason::Evicted, "max_queue_items"),
-        (Reason::Exhausted, "max_queue_items"),
-        (Reason::TooLarge, "max_queue_items"),
-        (Reason::TooSoon, "max_queue_items"),
-        (Reason::SoftThrottle, "max_queue_items"),
-        (Reason::LockedOut, "max_queue_items"),
-        (Reason::KeysFull, "max_queue_items"),
-        (Reason::Saturated, "max_queue_items"),
-        (Reason::Shed, "max_queue_items"),
-        (Reason::Closed, "max_queue_items"),
-        (Reason::Unavailable, "max_queue_items"),
+        (Reason::Exhausted, "exhausted"),
+        (Reason::TooLarge, "too_large"),
+        (Reason::TooSoon, "too_soon"),
+        (Reason::SoftThrottle, "soft_throttle"),
+        (Reason::LockedOut, "locked_out"),
+        (Reason::KeysFull, "keys_full"),
+        (Reason::Saturated, "saturated"),
+        (Reason::Shed, "shed"),
+        (Reason::Closed, "closed"),
+        (Reason::NoKey, "no_key"),
+        (Reason::Unavailable, "unavailable"),
     ];
     for (reason, word) in reasons {
         let (registry, metered) = metered(Refuses(reason, gate(&ManualClock::new(), 1, 0)));

@@ -54,8 +54,7 @@ fn a_small_story_is_exported_to_the_letter() {
     let expected = "\
 # HELP http_requests_concurrency_items_total Requests that are processed.
 # TYPE http_requests_concurrency_items_total gauge
-http_requests_concurrency_items_total{method=\"GET\",priority=\"normal\"} 0
-http_requests_concurrency_items_total{method=\"POST\",priority=\"critical\"} 1
+http_requests_concurrency_items_total 1
 # HELP http_requests_concurrency_limit_total How much may be processed at once.
 # TYPE http_requests_concurrency_limit_total gauge
 http_requests_concurrency_limit_total 1
@@ -277,8 +276,7 @@ fn several_limiters_are_told_apart_by_their_names() {
             .count(),
         1
     );
-    let items =
-        "http_requests_concurrency_items_total{limiter=\"api\",method=\"GET\",priority=\"normal\"}";
+    let items = "http_requests_concurrency_items_total{limiter=\"api\"}";
     assert_eq!(value(&registry, items), Some(1.0));
     assert!(all.contains("limit_total{limiter=\"the \\\"odd\\\" \\\\ one\"} 2\n"));
     assert!(all.contains("http_requests_concurrency_limit_total 9\n"));
@@ -331,4 +329,19 @@ fn names_of_refusing_limiters_are_bounded() {
     assert!(line("limiter 255", "too_soon", 1));
     assert!(line("other", "too_soon", 744));
     assert_eq!(page.matches("plimsoll_refused_total{").count(), 258);
+}
+
+#[test]
+fn items_are_told_apart_by_method_if_wanted() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::builder()
+        .items_by_method()
+        .register(&mut registry)
+        .unwrap();
+    let metered = metrics
+        .meter(Arc::new(Gate::new(Concurrency::new(2))))
+        .unwrap();
+    let _permit = metered.try_acquire("GET", 1).unwrap();
+    let series = "http_requests_concurrency_items_total{method=\"GET\",priority=\"normal\"}";
+    assert_eq!(value(&registry, series), Some(1.0));
 }

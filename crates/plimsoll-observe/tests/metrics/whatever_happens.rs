@@ -184,7 +184,7 @@ proptest! {
         };
         prop_assert!(of("method").is_subset(&Method::ALL.map(Method::as_str).into()));
         prop_assert!(of("priority").is_subset(&["critical", "normal", "noncritical"].into()));
-        prop_assert!(of("reason").is_subset(&["max_queue_items", "queue_timeout"].into()));
+        prop_assert!(of("reason").is_subset(&["exhausted"].into()));
         let names: BTreeSet<&str> = used.iter().map(|(label, _)| label.as_str()).collect();
         prop_assert!(names.is_subset(&["method", "priority", "reason", "le"].into()));
     }

@@ -29,7 +29,8 @@ pub(crate) fn sum(registry: &Registry, name: &str) -> f64 {
 /// The sum over all series of one name on a page.
 pub(crate) fn sum_on(page: &str, name: &str) -> f64 {
     page.lines()
-        .filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'))
+        .filter_map(|line| line.strip_prefix(name))
+        .filter(|rest| rest.starts_with(['{', ' ']))
         .filter_map(|rest| rest.rsplit_once(' '))
         .map(|(_, value)| number(value))
         .sum()

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use plimsoll::{Address, Demand, Denied, PerKey, Permit};
 use plimsoll_kinds::Resource;
 
-use crate::retry::RetryingAcquire;
 use crate::throttled::{Budget, Throttled};
 use crate::with_permit::UnusedPermit;
+use plimsoll_kinds::RetryingAcquire;
 
 /// What happens to connections at the total limit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]

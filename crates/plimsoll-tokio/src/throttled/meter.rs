@@ -11,7 +11,7 @@ use plimsoll::{Demand, LimiterExt, Moment, Permit, Reason};
 use tokio::task::coop::has_budget_remaining;
 
 use super::Budget;
-use crate::retry::RetryingAcquire;
+use plimsoll_kinds::RetryingAcquire;
 
 /// How long a credit is valid. After that it is refunded, so that no connection saves up credit.
 const FRESH: Duration = Duration::from_secs(1);

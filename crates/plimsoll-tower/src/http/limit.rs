@@ -126,7 +126,6 @@ where
 
 impl<L, W> RequestLimit<L, W> {
     /// A limit that is asked in a way of its own.
-    #[cfg(feature = "axum")]
     pub(crate) fn with_subject(limiter: L, subject: W) -> Self {
         Self {
             limiter,
@@ -244,7 +243,7 @@ impl Options {
 }
 
 /// The length the request says its body has. Of several the largest counts: nobody pays less by saying two things.
-fn content_length(head: &Head<'_>, unknown: u32) -> u32 {
+pub(crate) fn content_length(head: &Head<'_>, unknown: u32) -> u32 {
     let lines = head.headers().get_all(CONTENT_LENGTH).iter();
     let lengths = lines.map(|line| length(line.as_bytes()).unwrap_or(unknown));
     lengths.max().unwrap_or(unknown)

@@ -31,12 +31,11 @@ pub use by_key_later::ByKeyLater;
 pub use future::ResponseFuture;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
+pub(crate) use limit::content_length;
 pub use limits::Limits;
-#[cfg(any(feature = "axum", feature = "metrics"))]
 pub(crate) use limits::{Ask, Asked};
 #[cfg(feature = "metrics")]
 pub(crate) use limits::{How, Note, OneLimit, sealed};
-#[cfg(feature = "axum")]
 pub(crate) use one_limit::Granted;
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
@@ -45,7 +44,6 @@ pub(crate) use settle::Done;
 pub use settle::ResponseHead;
 pub use stall::Stalled;
 pub use subject::{ByKey, Everyone, WithoutKey};
-#[cfg(feature = "axum")]
 pub(crate) use subject::{Subject, Take};
 pub use usage::Usage;
 

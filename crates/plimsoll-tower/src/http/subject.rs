@@ -89,7 +89,7 @@ impl Take {
     ///
     /// Apart, so that those that are granted at once come by without it.
     #[inline(never)]
-    pub(super) fn slowly<K>(
+    pub(crate) fn slowly<K>(
         self,
         is_remote: bool,
         may_wait: impl FnOnce() -> bool,

@@ -32,3 +32,4 @@ mod observed;
 mod priority;
 mod shedding;
 mod shedding_goodput;
+mod weights;

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use plimsoll::{Acquire, Demand, Denied, Permit, Reason, Sleep};
-use plimsoll_kinds::Resource;
+
+use crate::resource::Resource;
 
 /// The shortest pause after a refusal.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -14,20 +15,23 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// Acquires a permit, however long it takes: in the queue of the limiter and, where the queue is full or missing, by trying
 /// again after the pause that the refusal suggests.
-pub(crate) struct RetryingAcquire {
+#[derive(Debug)]
+pub struct RetryingAcquire {
     limiter: Resource,
     demand: Demand,
     /// Never locked: it makes what holds it `Sync`.
     stage: Mutex<Stage>,
 }
 
+#[derive(Debug)]
 enum Stage {
     Asking(Acquire<'static>),
     Pausing(Sleep),
 }
 
 impl RetryingAcquire {
-    pub(crate) fn new(limiter: Resource, demand: Demand) -> Self {
+    /// Asks at once.
+    pub fn new(limiter: Resource, demand: Demand) -> Self {
         let stage = Stage::Asking(limiter.acquire_owned(demand));
         Self {
             limiter,
@@ -37,7 +41,8 @@ impl RetryingAcquire {
     }
 
     /// The cost of the demand.
-    pub(crate) fn cost(&self) -> u32 {
+    #[must_use]
+    pub fn cost(&self) -> u32 {
         self.demand.cost
     }
 }
