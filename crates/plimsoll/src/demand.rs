@@ -116,6 +116,8 @@ pub(crate) enum Patience {
     AtOnce,
     Within(Duration),
     Until(Moment),
+    /// [`Until`](Self::Until), of a demand that has waited elsewhere: see [`Demand::kept_until`].
+    Kept(Moment),
 }
 
 impl Patience {
@@ -125,7 +127,7 @@ impl Patience {
             Self::Unlimited => Moment::NEVER,
             Self::AtOnce => now,
             Self::Within(span) => now.plus(span),
-            Self::Until(moment) => moment,
+            Self::Until(moment) | Self::Kept(moment) => moment,
         }
     }
 }
@@ -199,6 +201,19 @@ impl Demand {
     pub const fn until(mut self, deadline: Moment) -> Self {
         self.patience = Patience::Until(deadline);
         self
+    }
+
+    /// [`until`](Self::until), for a demand that waits already, at a limiter that another one replaces: no queue refuses
+    /// it because of its bound or its time-out, and it waits even where there is no queue.
+    #[doc(hidden)]
+    pub fn kept_until(mut self, deadline: Option<Moment>) -> Self {
+        self.patience = Patience::Kept(deadline.unwrap_or(Moment::NEVER));
+        self
+    }
+
+    /// Whether it has waited elsewhere.
+    pub(crate) const fn is_kept(self) -> bool {
+        matches!(self.patience, Patience::Kept(_))
     }
 
     /// The last moment at which the demand may be served if it is made at `now`; `None` if it waits as long as it takes.

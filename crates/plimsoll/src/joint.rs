@@ -79,66 +79,35 @@ pub(crate) trait Joint: Shareable {
     /// The refusal of one who lost its place.
     fn lost(&self, reason: Reason) -> Denied;
 
-    /// Whether anybody may wait.
-    fn has_queue(&self) -> bool;
+    /// When the owner of a place is refused at the latest.
+    fn deadline_of(&self, ticket: Ticket) -> Option<Moment>;
+
+    /// How many may wait, if anybody may.
+    fn queue_bound(&self) -> Option<u32>;
 }
 
 /// The gate of one key of a [limit per key](crate::PerKey), to wait with. The key keeps its place in the table while this
 /// exists.
-pub struct KeyGate {
+pub(crate) struct KeyGate {
     // Before the lease: whoever hears that the lease has ended finds the gate unused.
     pub(crate) gate: Arc<dyn Joint>,
     pub(crate) lease: Box<dyn KeyLease>,
 }
 
-impl KeyGate {
-    /// The same gate of a limit that another may replace while somebody waits: `watch` tells.
-    #[must_use]
-    pub fn watched(self, watch: impl WatchReplaced + 'static) -> Self {
-        let Self { gate, lease } = self;
-        let lease = Box::new(Watched { lease, watch });
-        Self { gate, lease }
-    }
-}
-
-/// Tells whether another limit has replaced the one that a [`KeyGate`] is of. Whoever waits asks again then, and keeps
-/// its age and its deadline.
+/// Tells whether another limiter stands behind a name by now. Whoever waits asks that one then, and keeps its age, its
+/// deadline and its place.
 pub trait WatchReplaced: Send + Sync {
     /// Whether that has happened. If not, `waker` is woken when it does.
     fn is_replaced(&self, waker: &Waker) -> bool;
+
+    /// The permit of the name, for what the limiter behind it granted.
+    fn own(&self, permit: Permit<'static>) -> Permit<'static>;
 }
 
 /// What ends when the gate of a key is no longer used outside its table.
 pub(crate) trait KeyLease: Send + Sync {
     /// A permit of the key for what its gate granted.
     fn permit(&self, grant: Grant, era: Era) -> Permit<'static>;
-
-    /// See [`WatchReplaced::is_replaced`].
-    fn is_replaced(&self, waker: &Waker) -> bool {
-        let _ = waker;
-        false
-    }
-}
-
-struct Watched<W> {
-    lease: Box<dyn KeyLease>,
-    watch: W,
-}
-
-impl<W: WatchReplaced> KeyLease for Watched<W> {
-    fn permit(&self, grant: Grant, era: Era) -> Permit<'static> {
-        self.lease.permit(grant, era)
-    }
-
-    fn is_replaced(&self, waker: &Waker) -> bool {
-        self.watch.is_replaced(waker)
-    }
-}
-
-impl std::fmt::Debug for KeyGate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("KeyGate")
-    }
 }
 
 /// What a word says.

@@ -17,8 +17,8 @@ use crate::reservation::Reservation;
 use crate::snapshot::Snapshot;
 use crate::standing::Standing;
 
-pub use parts::Parts;
-pub(crate) use parts::{Kind, Part, Several};
+pub(crate) use parts::{Kind, Part, Several, TargetOf};
+pub use parts::{Parts, Target};
 
 /// A limiter: it grants or refuses demands.
 ///
@@ -292,6 +292,12 @@ pub trait LimiterExt: Limiter {
         self.internals().and_then(|inner| inner.source())
     }
 
+    /// What stands behind the name that it is, if it is one. See [`Internals::target`].
+    #[doc(hidden)]
+    fn target(&self) -> Option<Result<Target, Denied>> {
+        self.internals()?.target()
+    }
+
     /// The limiters that it consists of, for callers that ask several limiters at once.
     #[doc(hidden)]
     fn parts(&self) -> Parts<'_> {
@@ -353,6 +359,11 @@ pub trait Internals: Limiter {
     /// See [`LimiterExt::parts`].
     fn parts(&self) -> Parts<'_> {
         Parts::default()
+    }
+
+    /// What stands behind a name now, for callers that ask several limiters at once and wait.
+    fn target(&self) -> Option<Result<Target, Denied>> {
+        None
     }
 }
 

@@ -1,5 +1,4 @@
-use crate::joint::KeyGate;
-use crate::limiter::settle;
+use crate::limiter::{Target, settle};
 use crate::{Acquire, Clock, Demand, Denied, Metadata, Permit, Standing};
 
 /// A limit for each key, in memory ([`Keyed`](crate::Keyed)) or in a store.
@@ -84,9 +83,9 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         true
     }
 
-    /// The gate of `key`, for callers that ask several limiters at once and wait. Only limits of this crate have one.
+    /// What `key` stands for, for callers that ask several limiters at once and wait. Only limits of this crate say so.
     #[doc(hidden)]
-    fn key_gate(&self, key: &Q) -> Option<Result<KeyGate, Denied>> {
+    fn target(&self, key: &Q) -> Option<Result<Target, Denied>> {
         let _ = key;
         None
     }

@@ -251,14 +251,16 @@ impl Members {
         refuser: Refuser,
     ) -> Result<Permit<'_>, Denied> {
         let asked = self.asked(demand);
-        let answer = if self.group.is_remote() {
+        let remote = self.group.is_remote();
+        if demand.is_at_once() && !remote {
+            return self.try_acquire(demand);
+        }
+        let answer = if remote || self.group.has_others() {
             let mut permits = Permits::new();
             let queued = Queued::new(self, demand);
             let answer = asked.acquire(refuser, &mut permits).await;
             drop(queued);
             answer.map(|()| self.gathered(permits, demand, None))
-        } else if demand.is_at_once() {
-            return self.try_acquire(demand);
         } else {
             let queued = Queued::new(self, demand);
             let taken = asked.wait(refuser.0).await;

@@ -112,6 +112,27 @@ impl<R: Rule> Gate<R> {
         self.core.close();
     }
 
+    /// Grants nothing until [`resume`](Self::resume): demands are refused with [`Reason::Closed`](crate::Reason::Closed),
+    /// and waiters stay. What was granted when this returns is all that is granted, so that another limiter can go on
+    /// from there.
+    #[doc(hidden)]
+    pub fn pause(&self) {
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            (turn.inside.closed, turn.inside.paused) = (true, true);
+        });
+    }
+
+    /// Ends a [pause](Self::pause), and serves the waiters that fit.
+    #[doc(hidden)]
+    pub fn resume(&self) {
+        let core = &self.core;
+        core.enter(core.clock.precise_now(), |turn| {
+            turn.inside.paused = false;
+            turn.inside.closed = core.closed.load(Ordering::Relaxed);
+            turn.serve();
+        });
+    }
+
     fn change(&self, change: impl FnOnce(&mut Turn<'_, R>)) {
         if !R::RETURNS_PERMITS {
             self.change_at(self.core.clock.precise_now(), change);
@@ -147,7 +168,7 @@ impl Gate<Concurrency> {
 impl<R: Rule> Core<R> {
     pub(super) fn close(&self) {
         self.enter(self.clock.precise_now(), |turn| {
-            turn.inside.closed = true;
+            (turn.inside.closed, turn.inside.paused) = (true, false);
             self.closed.store(true, Ordering::Relaxed);
             turn.serve();
         });

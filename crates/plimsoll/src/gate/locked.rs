@@ -24,7 +24,10 @@ pub(super) struct Inside<R: Rule> {
     /// The rule that has taken the place of the gate's own. A gate whose limit was changed keeps its state
     /// here for good: the fast path is for limits that never change.
     pub(super) changed: Option<Arc<R>>,
+    /// Whether every demand is refused.
     pub(super) closed: bool,
+    /// Whether it is closed for a while, and waiters stay.
+    pub(super) paused: bool,
     pub(super) resets: Resets,
     /// The latest moment seen behind the lock. Time that steps back stands still there, so that what is granted is granted
     /// at the moment at which the rule records it.
@@ -50,6 +53,7 @@ impl<R: Rule> Inside<R> {
             state: None,
             changed: None,
             closed: false,
+            paused: false,
             resets: Resets::default(),
             latest: Moment::ORIGIN,
             queue,

@@ -87,13 +87,13 @@ impl<R: Rule> Core<R> {
         let ticket;
         let mut ready_at = Moment::NEVER;
         if R::RETURNS_PERMITS {
-            ticket = turn.enqueue(demand, refusal, Since::now(now))?;
+            ticket = turn.enqueue(demand, refusal, Since::of(demand, now))?;
         } else {
             ready_at = turn.turn_of(demand, Evicted::NOBODY);
             if ready_at > deadline {
                 return Err(Refusal::until(ready_at).because(refusal.reason));
             }
-            ticket = turn.join(demand, Moment::NEVER, Since::now(now));
+            ticket = turn.join(demand, Moment::NEVER, Since::of(demand, now));
             turn.serve();
         }
         if let Some(Status::Granted(at)) = turn.inside.waiters.status(ticket) {

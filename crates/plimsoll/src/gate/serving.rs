@@ -58,6 +58,9 @@ impl<R: Rule> Turn<'_, R> {
             if enough(self.wakeups) {
                 return false;
             }
+            if self.inside.paused {
+                break;
+            }
             if self.inside.closed {
                 self.refuse(ticket, Reason::Closed);
                 continue;

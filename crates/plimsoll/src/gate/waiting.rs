@@ -62,7 +62,7 @@ impl<R: Rule> Queueing for Core<R> {
             if never || demand.is_at_once() {
                 return Err(self.refused(turn, demand, refusal));
             }
-            match turn.enqueue(demand, refusal, Since::now(turn.now)) {
+            match turn.enqueue(demand, refusal, Since::of(demand, turn.now)) {
                 Ok(ticket) => match turn.inside.waiters.status(ticket) {
                     Some(Status::Granted(taken)) => {
                         turn.inside.waiters.free(ticket);
@@ -184,7 +184,7 @@ impl<R: Rule> Turn<'_, R> {
         refusal: Refusal,
         since: Since,
     ) -> Result<Ticket, Refusal> {
-        let Some(queue) = self.inside.queue else {
+        let Some(queue) = since.queue(self.inside.queue) else {
             return Err(refusal);
         };
         let class = demand.priority.class();
@@ -244,7 +244,7 @@ impl<R: Rule> Turn<'_, R> {
         let Inside {
             waiters, forecast, ..
         } = &mut *self.inside;
-        let Since { joined, age } = since;
+        let Since { joined, age, .. } = since;
         let ticket = waiters.push((class, order), demand.cost, joined, deadline, age);
         if age == Age::NONE {
             forecast.joined(self.rule, class, demand.cost, order);

@@ -91,10 +91,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             gates.totals.granted();
             return Ok(Ok(Permit::spent(demand.granted(now))));
         }
-        let how = if gates.queue().is_none() || demand.is_at_once() {
-            How::Try
-        } else {
+        let how = if gates.lets_wait(demand) {
             How::Wait
+        } else {
+            How::Try
         };
         // To wait for a time, know the time.
         let asked = Asked::at(gates.clock.precise_now());

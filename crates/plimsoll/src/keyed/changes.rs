@@ -145,8 +145,24 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
 
     /// Refuses every demand from now on. Gates are still to be closed.
     pub(super) fn close(&mut self) {
-        self.closed = true;
+        (self.closed, self.paused) = (true, false);
         self.short_lasts = 0;
+    }
+
+    /// Refuses every demand until it is resumed. Gates are still to be paused.
+    pub(super) fn pause(&mut self) {
+        if !self.closed {
+            self.close();
+            self.paused = true;
+        }
+    }
+
+    /// Ends a pause. Gates are still to be resumed.
+    pub(super) fn resume(&mut self) {
+        if std::mem::take(&mut self.paused) {
+            self.closed = false;
+            self.open_fast_path();
+        }
     }
 
     /// The gate of a key, if it has one.

@@ -107,6 +107,11 @@ impl Gates {
         *self.queue.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a demand that is not granted at once waits.
+    pub(super) fn lets_wait(&self, demand: Demand) -> bool {
+        demand.is_kept() || !demand.is_at_once() && self.queue().is_some()
+    }
+
     pub(super) fn set_queue(&self, queue: Option<Queue>) {
         *self.queue.write().unwrap_or_else(PoisonError::into_inner) = queue;
     }
@@ -173,6 +178,11 @@ impl<R: Rule> GateOfKey<R> {
     /// Refuses every demand from now on. Behind the lock of the shard only while nobody can wait yet.
     pub(super) fn close(&self) {
         self.gate.close();
+    }
+
+    /// See [`Gate::pause`]. Behind the lock of the shard only while nobody can wait yet.
+    pub(super) fn pause(&self) {
+        self.gate.pause();
     }
 
     /// Whether nobody uses it.

@@ -181,6 +181,22 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             shard.each_gate(Table::close, Gate::close);
         }
     }
+
+    /// See [`Gate::pause`].
+    #[doc(hidden)]
+    pub fn pause(&self) {
+        for shard in &self.shared.shards {
+            shard.each_gate(Table::pause, Gate::pause);
+        }
+    }
+
+    /// See [`Gate::resume`].
+    #[doc(hidden)]
+    pub fn resume(&self) {
+        for shard in &self.shared.shards {
+            shard.each_gate(Table::resume, Gate::resume);
+        }
+    }
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Shard<K, R> {

@@ -4,11 +4,10 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
-use super::key_gate::Lease;
 use super::shared::is_timeless;
 use super::short::Open;
 use super::step::{Decided, Done, How, Step};
-use crate::joint::KeyGate;
+use crate::limiter::Target;
 use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::{Acquire, Clock, Demand, Denied, Metadata, PerKey, Permit, Rule, Standing};
@@ -197,7 +196,7 @@ where
     }
 
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
-        if self.shared.gates.queue().is_none() || demand.is_at_once() {
+        if !self.shared.gates.lets_wait(demand) {
             let answer = Self::try_acquire(self, key, demand);
             return Acquire::ready(answer.map(Permit::into_owned));
         }
@@ -213,9 +212,10 @@ where
         self.shared.gates.queue().is_some()
     }
 
-    fn key_gate(&self, key: &Q) -> Option<Result<KeyGate, Denied>> {
+    fn target(&self, key: &Q) -> Option<Result<Target, Denied>> {
         let now = self.shared.gates.clock.precise_now();
-        Some(self.shared.lease(key, now).map(Lease::into_key_gate))
+        let lease = self.shared.lease(key, now);
+        Some(lease.map(|lease| Target::key(lease.into_key_gate())))
     }
 
     fn undo(&self, key: &Q, permit: Permit<'_>) {

@@ -311,17 +311,16 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        let (closed, paused) = (self.closed, self.paused);
         let Self {
             rule,
             entries,
             wide,
             free,
-            closed,
             starts,
             heard,
             ..
         } = self;
-        let closed = *closed;
         let entry = entries.find(hash, key)?;
         if place(entry.word).is_none() && heard.is_some() {
             let state = R::Fast::unpack(rule, entry.word, now);
@@ -369,7 +368,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 return Some(Step::Done(answer));
             }
             let held = gates.make(shard, rule, state.clone(), now, began);
-            if closed {
+            if paused {
+                held.pause();
+            } else if closed {
                 held.close();
             }
             if let Some(heard) = heard {

@@ -34,6 +34,8 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) heard: Heard<K, R>,
     /// Whether every demand is refused.
     pub(super) closed: bool,
+    /// Whether that is for a while, and waiters stay.
+    pub(super) paused: bool,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
     /// no room for when it was used.
     compact: bool,
@@ -70,6 +72,7 @@ impl<K, R: Rule> Table<K, R> {
             detached: Vec::new(),
             heard: None,
             closed: false,
+            paused: false,
             compact,
             begins: 0,
             lasts: 0,

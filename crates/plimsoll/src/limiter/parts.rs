@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Limiter;
-use crate::joint::Joint;
+use crate::joint::{Joint, KeyGate, WatchReplaced};
 use crate::name::Name;
 use crate::{Demand, Permit};
 
@@ -38,6 +38,44 @@ impl<'a> Parts<'a> {
 impl std::fmt::Debug for Parts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Parts")
+    }
+}
+
+/// What is asked in the place of a key, or of a name behind which limiters replace each other.
+pub struct Target {
+    pub(crate) of: TargetOf,
+    pub(crate) watch: Option<Arc<dyn WatchReplaced>>,
+}
+
+pub(crate) enum TargetOf {
+    Key(KeyGate),
+    Limiter(Arc<dyn Limiter>),
+}
+
+impl Target {
+    pub(crate) fn key(gate: KeyGate) -> Self {
+        let (of, watch) = (TargetOf::Key(gate), None);
+        Self { of, watch }
+    }
+
+    /// A limiter.
+    #[must_use]
+    pub fn limiter(limiter: Arc<dyn Limiter>) -> Self {
+        let (of, watch) = (TargetOf::Limiter(limiter), None);
+        Self { of, watch }
+    }
+
+    /// The same, until `watch` says that another has replaced it.
+    #[must_use]
+    pub fn watched(self, watch: impl WatchReplaced + 'static) -> Self {
+        let watch: Option<Arc<dyn WatchReplaced>> = Some(Arc::new(watch));
+        Self { watch, ..self }
+    }
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Target")
     }
 }
 

@@ -5,24 +5,44 @@
 
 use std::task::Waker;
 
-use super::Order;
 use super::waiters::{Age, Link, Status, Ticket, Waiters};
-use crate::Moment;
+use super::{Order, Queue};
+use crate::{Demand, Moment};
 
 /// Since when somebody waits, by the clock of the queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Since {
     pub(crate) joined: Moment,
     pub(crate) age: Age,
+    /// So many may wait beside it, whatever the queue says by now: its wait began under another bound.
+    pub(crate) room: u32,
 }
 
 impl Since {
+    /// The room of one that no queue refuses.
+    pub(crate) const KEPT: u32 = u32::MAX;
+
     /// One who begins to wait now, and for one limiter only.
-    pub(crate) const fn now(now: Moment) -> Self {
+    pub(crate) const fn of(demand: Demand, now: Moment) -> Self {
         Self {
             joined: now,
             age: Age::NONE,
+            room: if demand.is_kept() { Self::KEPT } else { 0 },
         }
+    }
+
+    /// The queue as it is for this one.
+    pub(crate) fn queue(self, queue: Option<Queue>) -> Option<Queue> {
+        let mut queue = match queue {
+            Some(queue) => queue,
+            None if self.room == 0 => return None,
+            None => Queue::fifo(0),
+        };
+        queue.bound = queue.bound.max(self.room);
+        if self.room == Self::KEPT {
+            queue.timeout = None;
+        }
+        Some(queue)
     }
 }
 

@@ -275,6 +275,13 @@ impl Waiters {
         first.map_or(Moment::NEVER, |&Reverse((deadline, _))| deadline)
     }
 
+    /// The deadline of one who waits, if it has one.
+    pub(crate) fn deadline_of(&self, ticket: Ticket) -> Option<Moment> {
+        let mut deadlines = self.deadlines.iter();
+        let own = deadlines.find(|Reverse((_, of))| *of == ticket)?;
+        Some(own.0.0)
+    }
+
     /// A waiter whose deadline has passed at `now`.
     pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
         while self.first_deadline() < now {

@@ -3,10 +3,8 @@
 use std::future::ready;
 use std::sync::LazyLock;
 
-use super::group::{Group, Member, Owner, add_several};
-use crate::joint::KeyGate;
 use crate::limiter::LimiterExt;
-use crate::limiter::{Kind, Limiter};
+use crate::limiter::{Kind, Limiter, Target};
 use crate::{Acquire, Clock, Demand, Denied, PerKey, Permit, Reservation};
 
 /// What a request asks of one limiter, or of one key of a limit per key.
@@ -178,7 +176,7 @@ pub trait AskKey: sealed::Sealed + Send + Sync {
     #[doc(hidden)]
     fn settle(&self, permit: &mut Permit<'_>, cost: u32);
     #[doc(hidden)]
-    fn gate(&self) -> Option<Result<KeyGate, Denied>>;
+    fn target(&self) -> Option<Result<Target, Denied>>;
     #[doc(hidden)]
     fn undoes_exactly(&self) -> bool;
     #[doc(hidden)]
@@ -210,8 +208,8 @@ impl<L: PerKey<Q> + ?Sized, Q: Sync + ?Sized> AskKey for Key<'_, L, Q> {
         self.limiter.settle(self.key, permit, cost);
     }
 
-    fn gate(&self) -> Option<Result<KeyGate, Denied>> {
-        self.limiter.key_gate(self.key)
+    fn target(&self) -> Option<Result<Target, Denied>> {
+        self.limiter.target(self.key)
     }
 
     fn undoes_exactly(&self) -> bool {
@@ -237,46 +235,10 @@ mod sealed {
     impl<L: ?Sized, Q: ?Sized> Sealed for super::Key<'_, L, Q> {}
 }
 
-impl Group<usize> {
-    /// What these ask of, each by its position. Keys get gates, so that they are decided and waited for as gates are.
-    ///
-    /// # Errors
-    ///
-    /// The position of a key for which there is no room, and its refusal.
-    pub(super) fn of_asks(asks: &[Ask<'_>]) -> Result<Self, (usize, Denied)> {
-        let mut parts = Vec::with_capacity(asks.len());
-        let mut several = Vec::new();
-        for (index, ask) in asks.iter().enumerate() {
-            let member = |gate, lease| Member {
-                owner: Owner::Asks(index),
-                gate,
-                lease,
-            };
-            let member = match ask.of {
-                Asked::Key(key) => match key.gate() {
-                    Some(Ok(KeyGate { gate, lease })) => member(Some(gate), Some(lease)),
-                    Some(Err(denied)) => return Err((index, denied)),
-                    None => member(None, None),
-                },
-                Asked::Limiter(limiter) => match limiter.parts().kind() {
-                    Kind::Several(inner) => {
-                        add_several(inner, None, index, &mut parts, &mut several);
-                        continue;
-                    }
-                    Kind::Gate(gate) => member(Some(gate.to_arc()), None),
-                    Kind::Unknown => member(None, None),
-                },
-            };
-            parts.push((member, None, index, 1));
-        }
-        Ok(Self::merged(parts, several, asks))
-    }
-}
-
 /// Whether callers of a limiter may have to wait in a queue.
 pub fn may_wait(limiter: &dyn Limiter) -> bool {
     match limiter.parts().kind() {
-        Kind::Gate(gate) => gate.has_queue(),
+        Kind::Gate(gate) => gate.queue_bound().is_some(),
         Kind::Several(_) | Kind::Unknown => true,
     }
 }

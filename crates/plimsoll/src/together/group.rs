@@ -1,10 +1,10 @@
 //! Limiters that are asked together, prepared once.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use super::Request;
 use super::asks::{Ask, Asked};
+use super::behind::Behind;
 use super::words::MOST;
 use crate::grant::Era;
 use crate::joint::{Joint, KeyLease};
@@ -31,6 +31,7 @@ pub struct Group<U> {
     pub(super) few_words: bool,
     /// The name of refusals by limiters that have none.
     pub(super) name: Option<Name>,
+    pub(super) behind: Behind,
 }
 
 /// One limiter of a group.
@@ -38,8 +39,10 @@ pub(super) struct Member {
     pub(super) owner: Owner,
     // Before the lease: whoever hears that the lease has ended finds the gate unused.
     pub(super) gate: Option<Arc<dyn Joint>>,
-    /// Of the gate of a key.
+    /// Of the gate of a key, or behind a name.
     pub(super) lease: Option<Box<dyn KeyLease>>,
+    /// The address of the name, if it is one.
+    pub(super) known: Option<usize>,
 }
 
 /// Where a limiter is.
@@ -123,6 +126,16 @@ impl<'a> One<'a> {
         }
     }
 
+    /// The address by which those know it that it is a member of.
+    pub(super) fn known_address(self) -> usize {
+        self.member.known.unwrap_or_else(|| self.address())
+    }
+
+    /// Whether its gate is that of a key, or behind a name.
+    pub(super) fn is_leased(self) -> bool {
+        self.member.lease.is_some()
+    }
+
     /// The gate, if it is one, to wait with.
     pub(super) fn gate_to_wait(self) -> Option<Arc<dyn Joint>> {
         self.member.gate.clone()
@@ -149,7 +162,7 @@ impl Member {
 pub(super) type Use<U> = (Member, Option<Name>, U, u32);
 
 /// Adds the parts of a limiter that consists of others.
-pub(super) fn add_several<U: Copy>(
+fn add_several<U: Copy>(
     inner: &dyn Several,
     name: Option<Name>,
     of: U,
@@ -162,6 +175,7 @@ pub(super) fn add_several<U: Copy>(
             owner: Owner::Group(part.limiter),
             gate: part.gate,
             lease: None,
+            known: None,
         };
         (member, part.name.or(name), of, part.times)
     }));
@@ -180,6 +194,7 @@ impl<U: Copy + PartialEq> Group<U> {
                 owner: Owner::Group(Arc::clone(limiter)),
                 gate: gate.map(Joint::to_arc),
                 lease: None,
+                known: None,
             };
             match limiter.parts().kind() {
                 Kind::Several(inner) => add_several(inner, name, of, &mut parts, &mut several),
@@ -235,6 +250,7 @@ impl<U: Copy + PartialEq> Group<U> {
             local,
             one_clock,
             name: None,
+            behind: Behind::default(),
         }
     }
 
@@ -269,14 +285,10 @@ impl<U: Copy + PartialEq> Group<U> {
         self.local
     }
 
-    /// Whether another limit has replaced that of a member. If not, `waker` is woken when one does.
-    pub(super) fn is_outdated(&self, waker: &Waker) -> bool {
-        let mut outdated = false;
-        // Every lease is asked, so that each knows the waker.
-        for lease in self.members.iter().filter_map(|it| it.lease.as_ref()) {
-            outdated |= lease.is_replaced(waker);
-        }
-        outdated
+    /// Whether a member that is not in a store is no gate: perhaps a name.
+    pub(crate) fn has_others(&self) -> bool {
+        let local = &self.members[..self.local];
+        local.iter().any(|member| member.gate.is_none())
     }
 
     /// What a member is there for, and how many times its cost is asked for.

@@ -14,6 +14,14 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// That of two waits which end together.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            waited: self.waited.max(other.waited),
+            left: self.left.min(other.left),
+        }
+    }
+
     /// When the wait began, on a clock that shows `now`.
     pub(super) fn began(self, now: Moment) -> Moment {
         let waited = saturating_nanos(self.waited);
@@ -37,7 +45,7 @@ impl Left {
             Patience::Unlimited => Self::Unlimited,
             Patience::AtOnce => Self::Span(Duration::ZERO),
             Patience::Within(span) => Self::Span(span),
-            Patience::Until(deadline) => Self::until(deadline, now),
+            Patience::Until(deadline) | Patience::Kept(deadline) => Self::until(deadline, now),
         }
     }
 
@@ -63,6 +71,7 @@ impl Left {
     /// The same demand, with the deadline as a moment of a clock that shows `now`.
     pub(crate) fn of(self, demand: Demand, now: Moment) -> Demand {
         match self {
+            _ if demand.is_kept() => demand.kept_until(Some(self.deadline(now))),
             Self::Unlimited => Demand {
                 patience: Patience::Unlimited,
                 ..demand

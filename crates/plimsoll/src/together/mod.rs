@@ -63,10 +63,17 @@
 //! A request waits in the queue of each member that has refused it, with one age and one deadline, and holds nothing. It
 //! is served when all of them have room at once. Where it is at the front of a queue, room is reserved for it if it is the
 //! oldest request there that waits for several limiters; all gates agree on which is the oldest, so that one is served.
-//! If another limit replaces the one that a key was asked of, the request asks that one, with the same age and deadline.
+//!
+//! Limiters of a file are names, behind which limiters replace each other. A request that waits is in the queue of the
+//! limiter that stands there. When another replaces it, the request asks that one, with the same age and deadline, and no
+//! queue refuses it any more: neither for its bound nor because there is none. Nor does a queue whose bound is smaller
+//! than it was when the wait began.
 
+mod acquire;
 mod asks;
 mod attempt;
+mod behind;
+mod each;
 mod group;
 mod left;
 mod others;
@@ -74,6 +81,7 @@ mod permits;
 mod refusal;
 mod request;
 mod reserve;
+mod resolve;
 mod set;
 mod transaction;
 mod wait;
@@ -81,8 +89,8 @@ mod waiting;
 mod words;
 
 pub use crate::blocking::wait as block_on;
-pub use crate::joint::{KeyGate, WatchReplaced};
-pub use crate::limiter::Parts;
+pub use crate::joint::WatchReplaced;
+pub use crate::limiter::{Parts, Target};
 pub use asks::{Ask, AskKey, Key, may_wait};
 pub(crate) use attempt::{Taken, attempt, attempt_open};
 pub use group::Group;

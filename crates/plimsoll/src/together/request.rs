@@ -1,11 +1,10 @@
-//! What is asked of a group, and the verbs.
+//! What is asked of a group, and the verbs that do not wait.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
-use super::asks::{Ask, Asked};
+use super::asks::Ask;
 use super::{
-    Group, Left, List, One, Permits, Reserved, Taken, Wait, attempt, estimate, refuse, reserve,
+    Group, Left, List, One, Permits, Reserved, Taken, attempt, estimate, refuse, reserve,
     unexplained,
 };
 use crate::limiter::Several;
@@ -20,10 +19,13 @@ pub struct Request<'a, U, C> {
     /// Limiters that are not in the group itself.
     pub(super) asks: &'a [Ask<'a>],
     /// What a use asks, where each says for itself how long it waits.
-    pub(super) demand_of: Option<fn(&[Ask<'_>], U) -> Demand>,
+    pub(super) demand_of: Option<DemandOf<U>>,
     pub(super) like: Demand,
     pub(super) cost: C,
 }
+
+/// What a use of a group asks.
+type DemandOf<U> = fn(&Group<U>, &[Ask<'_>], U) -> Demand;
 
 impl<U, C> std::fmt::Debug for Request<'_, U, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -110,7 +112,7 @@ where
 
     fn own_left(self, index: usize, now: Moment) -> Option<Left> {
         let demand_of = self.demand_of?;
-        let left = |of| Left::at(demand_of(self.asks, of), now);
+        let left = |of| Left::at(demand_of(self.group, self.asks, of), now);
         let least = self.group.uses.get(index)?.iter().map(|(of, _)| left(of));
         least.reduce(Left::min)
     }
@@ -119,7 +121,7 @@ where
         match (self.demand_of, self.group.uses.get(index)) {
             (Some(demand_of), Some(uses)) => uses
                 .iter()
-                .any(|(of, _)| demand_of(self.asks, of).is_at_once()),
+                .any(|(of, _)| demand_of(self.group, self.asks, of).is_at_once()),
             _ => self.like.is_at_once(),
         }
     }
@@ -129,18 +131,16 @@ where
         if self.group.several.is_empty() {
             return;
         }
-        let address = self.member(refuser).address();
+        let address = self.member(refuser).known_address();
         for (several, _) in &self.group.several {
             several.count_denied_by(address);
         }
     }
 
     fn name_refusal(self, index: usize, denied: Denied) -> Denied {
-        // A limit of which a gate was made for a key may be called otherwise by now.
-        if let Asked::Key(key) = self.member(index).limiter()
-            && self.member(index).gate().is_some()
-            && let Some(name) = key.name().filter(|name| denied.limiter() != Some(*name))
-        {
+        // The gate of a key, or behind a name, may have been made when the limit was called otherwise.
+        let member = self.member(index);
+        if let Some(name) = member.limiter().name().filter(|_| member.is_leased()) {
             return denied.with_limiter(name);
         }
         let name = self.group.uses.get(index).and_then(|uses| uses.name);
@@ -227,70 +227,6 @@ where
         Ok(())
     }
 
-    /// Takes from all members, waiting where one refuses. It holds nothing while it waits for members in this process.
-    /// Members in stores are asked last, one after the other, and the rest is held meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// The refusal of a member that does not let it wait: at once, if it is known that the wait takes longer than the
-    /// deadline allows.
-    pub async fn acquire(self, refuser: Refuser, held: &mut Permits<'a>) -> Result<(), Denied> {
-        if self.local() == self.len() {
-            let mut taken = self.wait(refuser.0).await?;
-            self.hold(&mut taken, held);
-        } else {
-            self.acquire_from_stores(held).await?;
-        }
-        self.count_granted(held);
-        Ok(())
-    }
-
-    pub(crate) async fn wait(self, refuser: usize) -> Result<Taken<'a>, Denied> {
-        let mut wait = Wait::start(self, refuser)?;
-        let taken = poll_fn(|cx| wait.poll(self, cx)).await;
-        taken.map_err(|(_, denied)| denied)
-    }
-
-    async fn acquire_from_stores(self, held: &mut Permits<'a>) -> Result<(), Denied> {
-        let Some(first) = self.first() else {
-            return Ok(());
-        };
-        let at_once = self.like().is_at_once();
-        let left = Left::at(self.like(), self.member(first).clock().precise_now());
-        let stores = self.local()..self.len();
-        let likes: Vec<_> = stores
-            .clone()
-            .map(|index| match at_once {
-                true => self.like(),
-                false => left.of(self.like(), self.member(index).clock().precise_now()),
-            })
-            .collect();
-        let mut taken = Taken::default();
-        match attempt(self, at_once, &mut taken) {
-            Ok(()) => {}
-            Err((_, denied)) if at_once => return Err(denied.unwrap_or_else(unexplained)),
-            Err((refuser, _)) => {
-                let now = self.member(0).clock().precise_now();
-                let waiting = self.with(left.of(self.like(), now));
-                taken = waiting.wait(refuser).await?;
-            }
-        }
-        let so_far = SoFar(held);
-        self.hold(&mut taken, so_far.0);
-        for (index, like) in stores.zip(likes) {
-            let Some(cost) = self.demand(index).map(|demand| demand.cost) else {
-                continue;
-            };
-            let demand = like.cost(cost);
-            match self.member(index).limiter().acquire(demand).await {
-                Ok(permit) => so_far.0.push(permit),
-                Err(denied) => return Err(refuse(self, index, denied)),
-            }
-        }
-        so_far.complete();
-        Ok(())
-    }
-
     /// Takes now from all members what may be used later, and says when; or takes nothing.
     ///
     /// # Errors
@@ -321,25 +257,10 @@ where
 
     /// Counts the grant where a limiter was replaced by its members.
     #[inline]
-    fn count_granted(self, held: &mut Permits<'a>) {
+    pub(super) fn count_granted(self, held: &mut Permits<'a>) {
         for several in self.several() {
             several.count_granted();
             held.counted_by(several);
         }
-    }
-}
-
-/// What was granted so far, undone unless the rest is granted.
-struct SoFar<'h, 'a>(&'h mut Permits<'a>);
-
-impl SoFar<'_, '_> {
-    fn complete(self) {
-        let _complete = std::mem::ManuallyDrop::new(self);
-    }
-}
-
-impl Drop for SoFar<'_, '_> {
-    fn drop(&mut self) {
-        self.0.undo_all();
     }
 }

@@ -6,6 +6,7 @@
 //! there. All gates agree on which is the oldest, so that one gets all it needs, and no later one passes it for ever.
 //!
 //! Limiters that are not gates are waited for in their own way, when all gates have room; nothing is promised there.
+//! Limiters of this workspace that follow a name are resolved to gates before the wait.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -43,6 +44,8 @@ struct Slot {
     since: Moment,
     /// When the wait must be over, on its clock.
     deadline: Moment,
+    /// How many may wait there, at least: what its queue said when the wait began.
+    room: u32,
     place: Option<Place>,
 }
 
@@ -96,7 +99,8 @@ impl Wait {
         Self::start_as(list, refuser, next_age(), |_| None)
     }
 
-    /// Goes on waiting in another list, of which `progress` says how far the wait for each member has come.
+    /// Goes on waiting in another list, of which `progress` says how far the wait for each member has come. No queue
+    /// refuses it any more.
     pub(crate) fn continue_in<'a>(
         &self,
         list: impl List<'a>,
@@ -126,9 +130,16 @@ impl Wait {
         let mut slots = Slots::new(list.local());
         for index in 0..list.local() {
             let now = moments.of(index);
+            let bound = || list.member(index).gate()?.queue_bound();
+            let kept = progress(index).is_some() || list.like().is_kept();
             *slots.get_mut(index) = Slot {
                 since: progress(index).map_or(now, |progress| progress.began(now)),
                 deadline: left(index).deadline(now),
+                room: if kept {
+                    Since::KEPT
+                } else {
+                    bound().unwrap_or(0)
+                },
                 place: None,
             };
         }
@@ -151,9 +162,13 @@ impl Wait {
     pub(crate) fn progress<'a>(&self, list: impl List<'a>, index: usize) -> Progress {
         let slot = self.slots.get(index);
         let now = list.member(index).clock().precise_now();
+        let place = slot.place.as_ref();
+        // The queue that it leaves may have bounded the wait, and the bound stays.
+        let bound = place.and_then(|place| place.gate.deadline_of(place.ticket));
+        let deadline = bound.map_or(slot.deadline, |bound| bound.min(slot.deadline));
         Progress {
             waited: now.since(slot.since),
-            left: Left::until(slot.deadline, now),
+            left: Left::until(deadline, now),
         }
     }
 
@@ -214,6 +229,7 @@ impl Wait {
         let Some(gate) = member.gate_to_wait() else {
             let demand = match list.sheds(refuser) {
                 true => demand.at_once(),
+                false if slot.room == Since::KEPT => demand.kept_until(Some(slot.deadline)),
                 false if slot.deadline.is_known() => demand.until(slot.deadline),
                 false => demand,
             };
@@ -229,6 +245,7 @@ impl Wait {
         let since = Since {
             joined: slot.since,
             age: self.age,
+            room: slot.room,
         };
         match gate.join(demand, slot.deadline, since) {
             Ok(ticket) => {
@@ -326,7 +343,8 @@ fn refuse_in_vain<'a>(
             return Err(refuse(list, index, denied));
         }
         // Where nobody waits it is not time that is missing.
-        let waits = !list.sheds(index) && member.gate().is_some_and(|gate| gate.has_queue());
+        let queued = || member.gate().and_then(Joint::queue_bound).is_some();
+        let waits = !list.sheds(index) && queued();
         if waits && left(index).is_less_than(denied.retry_after()) {
             return Err(refuse(list, index, late(&denied)));
         }

@@ -2,15 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use super::asks::{Ask, Asked};
+use super::each::Granted;
 use super::left::{Left, Progress};
 use super::refusal::look;
 use super::{Group, List, Permits, Request, Taken, Wait, attempt, refuse, unexplained};
-use crate::limiter::Kind;
-use crate::limiter::LimiterExt;
 use crate::{Acquire, Demand, Denied, Permit, Reason};
 
 /// Which of several refused, and why.
@@ -56,29 +55,31 @@ impl<'a> Ask<'a> {
     /// Decides under the locks of all, and counts a refusal.
     #[cold]
     fn decide(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
-        let refused = |(index, denied)| Refused { index, denied };
-        let group = Group::of_asks(asks).map_err(refused)?;
-        let request = group.ask_each(asks);
-        let mut taken = Taken::default();
-        attempt(request, true, &mut taken).map_err(|(leaf, denied)| Refused {
-            index: request.ask_of(leaf),
-            denied: denied.unwrap_or_else(unexplained),
-        })?;
-        let mut permits = request.each(taken);
-        for leaf in request.local()..request.len() {
-            let Some(demand) = request.demand(leaf) else {
-                continue;
-            };
-            let index = request.ask_of(leaf);
-            match request.member(leaf).limiter().try_acquire(demand) {
-                Ok(permit) => permits[index] = Some(permit.into_owned()),
-                Err(denied) => {
-                    undo(asks, permits);
-                    let denied = refuse(request, leaf, denied);
-                    return Err(Refused { index, denied });
+        let permits = in_group(asks, |group| {
+            let request = group.ask_each(asks);
+            let mut taken = Taken::default();
+            attempt(request, true, &mut taken).map_err(|(leaf, denied)| Refused {
+                index: request.ask_of(leaf),
+                denied: denied.unwrap_or_else(unexplained),
+            })?;
+            let mut granted = request.permits(taken);
+            for leaf in request.local()..request.len() {
+                let Some(demand) = request.demand(leaf) else {
+                    continue;
+                };
+                match request.member(leaf).limiter().try_acquire(demand) {
+                    Ok(permit) => granted.push((leaf, permit.into_owned())),
+                    Err(denied) => {
+                        request.undo(granted);
+                        return Err(Refused {
+                            index: request.ask_of(leaf),
+                            denied: refuse(request, leaf, denied),
+                        });
+                    }
                 }
             }
-        }
+            Ok(request.gather(granted))
+        })?;
         permits
             .into_iter()
             .flatten()
@@ -92,8 +93,11 @@ impl<'a> Ask<'a> {
     ///
     /// The refusal it would answer.
     pub fn estimate_all(asks: &[Self]) -> Result<(), Denied> {
-        let group = Group::of_asks(asks).map_err(|(_, denied)| denied)?;
-        group.ask_each(asks).estimate()
+        in_group(asks, |group| {
+            let (index, answer) = (0, group.ask_each(asks).estimate());
+            answer.map_err(|denied| Refused { index, denied })
+        })
+        .map_err(|refused| refused.denied)
     }
 
     /// The refusal of a limiter or key that several of `asks` ask for more than it ever has together. Takes nothing and
@@ -125,10 +129,18 @@ impl<'a> Ask<'a> {
     }
 }
 
-fn undo(asks: &[Ask<'_>], permits: Vec<Option<Permit<'static>>>) {
-    for (ask, permit) in asks.iter().zip(permits).rev() {
-        if let Some(permit) = permit {
-            ask.undo(permit);
+/// Asks what stands behind keys and names; and again, if another limiter has come to stand there in this moment and the
+/// one before it was asked.
+fn in_group<T>(
+    asks: &[Ask<'_>],
+    ask: impl Fn(&Group<usize>) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    loop {
+        let group = Group::of_asks(asks);
+        let group = group.map_err(|(index, denied)| Refused { index, denied })?;
+        match ask(&group) {
+            Err(_) if group.behind.is_outdated(Waker::noop()) => {}
+            answer => return answer,
         }
     }
 }
@@ -142,8 +154,8 @@ pub struct Waiting {
     // Before the group: a place is given up before the lease of its key ends.
     wait: Option<(Wait, usize)>,
     group: Group<usize>,
-    /// What was granted, when only stores are left to be asked.
-    permits: Vec<Option<Permit<'static>>>,
+    /// What was granted by which member, when only stores are left to be asked.
+    granted: Granted,
     /// The demands to members in stores, and the one that is asked.
     stores: Vec<Demand>,
     asking: Option<Acquire<'static>>,
@@ -157,67 +169,78 @@ impl Waiting {
     ///
     /// The refusal of a member that does not let it wait.
     pub fn start(asks: &[Ask<'_>]) -> Result<Self, Refused> {
-        let refused = |(index, denied)| Refused { index, denied };
-        let group = Group::of_asks(asks).map_err(refused)?;
-        Self::start_in(group, asks, None)
+        Self::start_after(None, asks)
     }
 
-    /// Takes from all, or waits: after another wait in `before`, as one that has waited since that began.
-    fn start_in(
-        group: Group<usize>,
+    /// Takes from all, or waits: after another wait, as one that has waited since that began.
+    fn start_after(before: Option<&Self>, asks: &[Ask<'_>]) -> Result<Self, Refused> {
+        loop {
+            let group = Group::of_asks(asks);
+            let group = group.map_err(|(index, denied)| Refused { index, denied })?;
+            match Self::wait_in(&group, asks, before) {
+                // Another limiter has come to stand behind a name in this moment.
+                Err(_) if group.behind.is_outdated(Waker::noop()) => {}
+                started => {
+                    let (wait, granted) = started?;
+                    let next = group.local();
+                    return Ok(Self {
+                        wait,
+                        granted,
+                        stores: group.ask_each(asks).store_demands(before),
+                        group,
+                        asking: None,
+                        next,
+                    });
+                }
+            }
+        }
+    }
+
+    fn wait_in(
+        group: &Group<usize>,
         asks: &[Ask<'_>],
         before: Option<&Self>,
-    ) -> Result<Self, Refused> {
+    ) -> Result<(Option<(Wait, usize)>, Granted), Refused> {
         let request = group.ask_each(asks);
+        let mut taken = Taken::default();
+        let leaf = match attempt(request, false, &mut taken) {
+            Ok(()) => return Ok((None, request.permits(taken))),
+            Err((leaf, _)) => leaf,
+        };
         let progress = |leaf| before?.progress(asks, request.ask_of(leaf));
-        let stores = (request.local()..request.len()).map(|leaf| {
-            let before = before.and_then(|before| before.store_demand(request.ask_of(leaf)));
-            before.unwrap_or_else(|| request.store_demand(leaf, progress(leaf)))
-        });
-        let stores = stores.collect();
-        let start = |leaf| match before.and_then(|before| before.wait.as_ref()) {
+        let wait = match before.and_then(|before| before.wait.as_ref()) {
             Some((wait, _)) => wait.continue_in(request, leaf, progress),
             None => Wait::start(request, leaf),
         };
-        let mut taken = Taken::default();
-        let attempted = attempt(request, false, &mut taken).map(|()| request.each(taken));
-        let (wait, permits) = match attempted {
-            Ok(permits) => (None, permits),
-            Err((leaf, _)) => match start(leaf) {
-                Ok(wait) => (Some((wait, leaf)), Vec::new()),
-                Err(denied) => {
-                    let index = request.ask_of(leaf);
-                    return Err(Refused { index, denied });
-                }
-            },
-        };
-        let next = group.local();
-        Ok(Self {
-            wait,
-            group,
-            permits,
-            stores,
-            asking: None,
-            next,
-        })
+        let wait = wait.map_err(|denied| Refused {
+            index: request.ask_of(leaf),
+            denied,
+        })?;
+        Ok((Some((wait, leaf)), Vec::new()))
     }
 
-    /// How far the wait for one of `asks` has come.
+    /// How far the wait for one of `asks` has come, which may consist of several members.
     fn progress(&self, asks: &[Ask<'_>], index: usize) -> Option<Progress> {
-        let (wait, _) = self.wait.as_ref()?;
-        let leaf = self.leaf_of(index).filter(|leaf| *leaf < self.next)?;
-        Some(wait.progress(self.group.ask_each(asks), leaf))
+        let ((wait, _), request) = (self.wait.as_ref()?, self.group.ask_each(asks));
+        let leaves = self.leaves_of(index).filter(|leaf| *leaf < self.next);
+        let progress = leaves.map(|leaf| wait.progress(request, leaf));
+        progress.reduce(Progress::and)
     }
 
     /// How a member in a store is to be asked.
     fn store_demand(&self, index: usize) -> Option<Demand> {
-        let store = self.leaf_of(index)?.checked_sub(self.group.local())?;
+        let mut stores = self.leaves_of(index);
+        let store = stores.find_map(|leaf| leaf.checked_sub(self.group.local()))?;
         self.stores.get(store).copied()
     }
 
-    fn leaf_of(&self, index: usize) -> Option<usize> {
-        let mut leaves = 0..self.group.uses.len();
-        leaves.find(|&leaf| self.group.uses_of(leaf).any(|(of, _)| of == index))
+    fn leaves_of(&self, index: usize) -> impl Iterator<Item = usize> {
+        let group = &self.group;
+        let is_of = move |leaf: &usize| {
+            let mut uses = group.uses_of(*leaf);
+            uses.any(|(of, _)| group.behind.root(of) == index)
+        };
+        (0..group.uses.len()).filter(is_of)
     }
 
     /// Whether it waits in a queue, and not only for a store.
@@ -245,36 +268,42 @@ impl Waiting {
         asks: &[Ask<'_>],
         cx: &mut Context<'_>,
     ) -> Poll<Result<Vec<Option<Permit<'static>>>, Refused>> {
-        while self.wait.is_some() && self.group.is_outdated(cx.waker()) {
-            // The old places are given up when the new ones are taken.
-            *self = match Group::of_asks(asks) {
-                Ok(group) => Self::start_in(group, asks, Some(self))?,
-                Err((index, denied)) => return Poll::Ready(Err(Refused { index, denied })),
+        while self.wait.is_some() {
+            if self.group.behind.is_outdated(cx.waker()) {
+                // The old places are given up when the new ones are taken.
+                *self = Self::start_after(Some(self), asks)?;
+                continue;
+            }
+            let request = self.group.ask_each(asks);
+            let Some((waiting, _)) = &mut self.wait else {
+                break;
             };
-        }
-        let Self {
-            wait,
-            group,
-            permits,
-            stores,
-            asking,
-            next,
-        } = self;
-        let request = group.ask_each(asks);
-        if let Some((waiting, _)) = wait {
             match ready!(waiting.poll(request, cx)) {
-                Ok(taken) => *permits = request.each(taken),
+                Ok(taken) => {
+                    self.granted = request.permits(taken);
+                    self.wait = None;
+                }
+                // It was asked in the moment in which another limiter came to stand there.
+                Err(_) if self.group.behind.is_outdated(cx.waker()) => {}
                 Err((leaf, denied)) => {
                     let index = request.ask_of(leaf);
                     return Poll::Ready(Err(Refused { index, denied }));
                 }
             }
-            *wait = None;
         }
+        let Self {
+            group,
+            granted,
+            stores,
+            asking,
+            next,
+            ..
+        } = self;
+        let request = group.ask_each(asks);
         while *next < request.len() {
             let leaf = *next;
             let like = stores[leaf - request.local()];
-            let (limiter, index) = (request.member(leaf).limiter(), request.ask_of(leaf));
+            let limiter = request.member(leaf).limiter();
             let demand = request
                 .demand(leaf)
                 .map_or(like, |demand| like.cost(demand.cost));
@@ -283,26 +312,28 @@ impl Waiting {
             *asking = None;
             *next += 1;
             match answer {
-                Ok(permit) => permits[index] = Some(permit),
+                Ok(permit) => granted.push((leaf, permit)),
                 Err(denied) => {
-                    undo(asks, std::mem::take(permits));
+                    request.undo(std::mem::take(granted));
+                    let index = request.ask_of(leaf);
                     let denied = refuse(request, leaf, denied);
                     return Poll::Ready(Err(Refused { index, denied }));
                 }
             }
         }
-        Poll::Ready(Ok(std::mem::take(permits)))
+        Poll::Ready(Ok(request.gather(std::mem::take(granted))))
     }
 
     /// Gives up, and undoes what was granted while a store was asked. Dropping it undoes what permits know by themselves.
     pub fn cancel(mut self, asks: &[Ask<'_>]) {
-        undo(asks, std::mem::take(&mut self.permits));
+        let granted = std::mem::take(&mut self.granted);
+        self.group.ask_each(asks).undo(granted);
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        for permit in self.permits.drain(..).rev().flatten() {
+        for (_, permit) in self.granted.drain(..).rev() {
             permit.undo();
         }
     }
@@ -316,64 +347,23 @@ impl std::fmt::Debug for Waiting {
     }
 }
 
-impl Group<usize> {
-    fn ask_each<'a>(
-        &'a self,
-        asks: &'a [Ask<'a>],
-    ) -> Request<'a, usize, impl Fn(usize) -> Option<u32> + Copy + use<'a>> {
-        Request {
-            group: self,
-            asks,
-            demand_of: Some(|asks, index| asks[index].demand),
-            like: asks.first().map_or(Demand::ONE, |ask| ask.demand),
-            cost: move |index: usize| Some(asks.get(index)?.demand.cost),
-        }
-    }
-}
-
-impl<'a, C: Fn(usize) -> Option<u32> + Copy> Request<'a, usize, C> {
-    /// The position of the first that asks of a member.
-    fn ask_of(self, leaf: usize) -> usize {
-        self.group.uses_of(leaf).next().map_or(0, |(of, _)| of)
-    }
-
-    /// How a member in a store is asked, by its own clock from now on.
-    fn store_demand(self, leaf: usize, progress: Option<Progress>) -> Demand {
-        let demand = self.asks[self.ask_of(leaf)].demand;
-        if demand.is_at_once() {
-            return demand;
-        }
-        let now = self.member(leaf).clock().precise_now();
-        let left = progress.map_or_else(|| Left::at(demand, now), |progress| progress.left);
-        left.of(demand, now)
-    }
-
-    /// One permit for each that asks, of what was taken.
-    fn each(self, mut taken: Taken<'a>) -> Vec<Option<Permit<'static>>> {
-        let mut parts: Vec<Vec<Permit<'static>>> = Vec::new();
-        parts.resize_with(self.asks.len(), Vec::new);
-        for leaf in 0..self.local() {
-            let Some(permit) = taken.permit(self, leaf) else {
-                continue;
-            };
-            let mut permit = Some(permit.into_owned());
-            let mut uses = self.group.uses_of(leaf).peekable();
-            while let Some((of, times)) = uses.next() {
-                let cost = self.asks[of].demand.cost.saturating_mul(times);
-                let part = match uses.peek() {
-                    Some(_) => permit.as_mut().and_then(|permit| permit.split(cost)),
-                    None => permit.take(),
-                };
-                parts[of].extend(part);
+impl<C: Fn(usize) -> Option<u32> + Copy> Request<'_, usize, C> {
+    /// How members in stores are asked, by their own clocks from now on; after a wait in `before`, as that had it.
+    fn store_demands(self, before: Option<&Waiting>) -> Vec<Demand> {
+        let demand = |leaf: usize| {
+            let index = self.ask_of(leaf);
+            let demand = self.asks[index].demand;
+            if let Some(known) = before.and_then(|before| before.store_demand(index)) {
+                return known;
             }
-        }
-        let gather = |(ask, mut permits): (&Ask<'_>, Vec<_>)| match ask.of {
-            Asked::Limiter(limiter) => match limiter.parts().kind() {
-                Kind::Several(several) => Some(several.gather(permits, ask.demand)),
-                _ => permits.pop(),
-            },
-            Asked::Key(_) => permits.pop(),
+            if demand.is_at_once() {
+                return demand;
+            }
+            let now = self.member(leaf).clock().precise_now();
+            let progress = before.and_then(|before| before.progress(self.asks, index));
+            let left = progress.map_or_else(|| Left::at(demand, now), |progress| progress.left);
+            left.of(demand, now)
         };
-        self.asks.iter().zip(parts).map(gather).collect()
+        (self.local()..self.len()).map(demand).collect()
     }
 }

@@ -207,8 +207,12 @@ impl<R: Rule> Joint for Core<R> {
         })
     }
 
-    fn has_queue(&self) -> bool {
-        lock(&self.inside).queue.is_some()
+    fn deadline_of(&self, ticket: Ticket) -> Option<Moment> {
+        lock(&self.inside).waiters.deadline_of(ticket)
+    }
+
+    fn queue_bound(&self) -> Option<u32> {
+        lock(&self.inside).queue.map(|queue| queue.bound)
     }
 }
 

@@ -62,6 +62,9 @@ impl<R: Rule> Turn<'_, R> {
             if enough(self.wakeups) {
                 return false;
             }
+            if self.inside.paused {
+                break;
+            }
             next = self.inside.waiters.after(ticket, order);
             if self.inside.closed {
                 self.refuse(ticket, Reason::Closed);

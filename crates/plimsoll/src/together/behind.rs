@@ -1,0 +1,85 @@
+//! What stands behind the keys and names of a request, beside the gates.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::asks::Ask;
+use crate::joint::WatchReplaced;
+use crate::limiter::Several;
+use crate::{Demand, Permit};
+
+/// What is known of the limiters of a group beside the limiters.
+#[derive(Default)]
+pub(super) struct Behind {
+    pub(super) watches: Vec<Arc<dyn WatchReplaced>>,
+    /// Limiters that consist of others, each after the one that it is a member of.
+    nodes: Vec<Node>,
+    /// How many asks there are. What is numbered from here on is a node.
+    pub(super) asks: usize,
+}
+
+/// A limiter that is asked by its members.
+struct Node {
+    several: Arc<dyn Several>,
+    /// The ask or node of which it is a part.
+    parent: usize,
+    /// The ask that it is a part of, and how many times the cost of that is asked for.
+    root: usize,
+    times: u32,
+}
+
+impl Behind {
+    /// Whether another limiter stands behind a name by now. If not, `waker` is woken when one does.
+    pub(super) fn is_outdated(&self, waker: &Waker) -> bool {
+        // Every one is asked, so that each knows the waker.
+        let replaced = self.watches.iter().filter(|it| it.is_replaced(waker));
+        replaced.count() > 0
+    }
+
+    /// The ask that an ask or node is a part of.
+    pub(super) fn root(&self, of: usize) -> usize {
+        self.node(of).map_or(of, |node| node.root)
+    }
+
+    /// What an ask or node asks for.
+    pub(super) fn demand(&self, asks: &[Ask<'_>], of: usize) -> Demand {
+        let demand = asks[self.root(of)].demand;
+        let times = self.node(of).map_or(1, |node| node.times);
+        demand.cost(demand.cost.saturating_mul(times))
+    }
+
+    /// Adds a limiter that is a part of an ask or node, `times` times. Returns its number.
+    pub(super) fn add(&mut self, several: &Arc<dyn Several>, parent: usize, times: u32) -> usize {
+        let before = self.node(parent).map_or(1, |node| node.times);
+        self.nodes.push(Node {
+            several: Arc::clone(several),
+            parent,
+            root: self.root(parent),
+            times: before.saturating_mul(times),
+        });
+        self.asks + self.nodes.len() - 1
+    }
+
+    fn node(&self, of: usize) -> Option<&Node> {
+        self.nodes.get(of.checked_sub(self.asks)?)
+    }
+
+    /// One permit for each ask, of those for asks and nodes.
+    pub(super) fn gather(
+        &self,
+        asks: &[Ask<'_>],
+        permits: impl Iterator<Item = (usize, Permit<'static>)>,
+    ) -> Vec<Option<Permit<'static>>> {
+        let mut parts: Vec<Vec<Permit<'static>>> = Vec::new();
+        parts.resize_with(self.asks + self.nodes.len(), Vec::new);
+        permits.for_each(|(of, permit)| parts[of].push(permit));
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            let of = self.asks + at;
+            let permits = std::mem::take(&mut parts[of]);
+            let gathered = node.several.gather(permits, self.demand(asks, of));
+            parts[node.parent].push(gathered);
+        }
+        parts.truncate(self.asks);
+        parts.into_iter().map(|mut part| part.pop()).collect()
+    }
+}
