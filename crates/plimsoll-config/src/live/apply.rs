@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use plimsoll_spec::Queue;
-
 use super::build::Running;
 use super::change::{Change, Prepared};
-use super::gates::{Live, Member, without_bound};
+use super::gates::{Live, Member};
 use super::generation::Generation;
 use super::slot::{Past, Slot};
 use crate::Config;
@@ -29,21 +27,11 @@ struct Replaced {
     name: String,
     next: Arc<Generation>,
     change: Arc<dyn Change>,
-    /// Where those who wait are moved to.
-    queues: Vec<(Arc<dyn Change>, Option<Queue>)>,
 }
 
 impl Work {
     /// Puts `next` behind the name of `live`.
-    pub(super) fn replace(
-        &mut self,
-        old: &Live,
-        live: &Live,
-        next: Arc<Generation>,
-        running: &Running,
-    ) {
-        let mut queues = Vec::new();
-        queues_behind(live, running, &mut queues);
+    pub(super) fn replace(&mut self, old: &Live, live: &Live, next: Arc<Generation>) {
         self.replaced.push(Replaced {
             slot: Arc::clone(&live.slot),
             old: Past {
@@ -54,7 +42,6 @@ impl Work {
             name: live.definition.name().to_owned(),
             next,
             change: Arc::clone(&live.change),
-            queues,
         });
     }
 
@@ -62,49 +49,13 @@ impl Work {
         for change in self.changed {
             change();
         }
-        for Replaced {
-            slot,
-            old,
-            name,
-            next,
-            change,
-            queues,
-        } in self.replaced
-        {
-            let lift = || {
-                for (change, queue) in &queues {
-                    change.set_queue(Some(without_bound(queue.as_ref())));
-                }
-            };
-            let settle = || {
-                for (change, queue) in &queues {
-                    change.set_queue(queue.as_ref().map(Queue::build));
-                }
-            };
-            slot.replace((old, &next, &*change), &name, lift, settle);
+        for it in self.replaced {
+            it.slot.replace((it.old, &it.next, &*it.change), &it.name);
         }
         for slot in self.restored {
             slot.restore();
         }
     }
-}
-
-/// The queues in which those wait who ask a limiter.
-fn queues_behind(
-    live: &Live,
-    running: &Running,
-    found: &mut Vec<(Arc<dyn Change>, Option<Queue>)>,
-) {
-    for member in live
-        .definition
-        .members
-        .iter()
-        .filter_map(|id| running.get(id))
-    {
-        queues_behind(member, running, found);
-    }
-    let queue = live.definition.limiter.common.queue.clone();
-    found.push((Arc::clone(&live.change), queue));
 }
 
 /// The members of `all`, and whether each is kept in a store.

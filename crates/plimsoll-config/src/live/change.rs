@@ -1,6 +1,6 @@
 //! How each limiter can be changed where it is.
 
-use plimsoll::{Carry, Concurrency, Gate, Keyed, Queue, Rule};
+use plimsoll::{Carry, Concurrency, Gate, Keyed, Permit, Queue, Rule};
 
 use plimsoll_spec::{AdaptiveRule, AnyRate, InvalidSpec, Kind};
 
@@ -33,11 +33,16 @@ pub(super) trait Change: Send + Sync {
         let _ = queue;
     }
 
-    /// Has room for so much more until what is returned is called, for permits that are out already. A limit that finds
-    /// itself has none: what does not fit is not counted.
-    fn make_room(&self, more: u32) -> Box<dyn FnOnce()> {
-        let _ = more;
-        Box::new(|| {})
+    /// Has it grant nothing, and serve nobody who waits, until it is resumed. What it has granted is final then.
+    fn pause(&self) {}
+
+    fn resume(&self) {}
+
+    /// Takes so much for permits that are out already, before those who wait. A limit that finds itself has no more than it
+    /// has: what does not fit is not counted.
+    fn take_first(&self, cost: u32) -> Option<Permit<'static>> {
+        let _ = cost;
+        None
     }
 }
 
@@ -65,6 +70,14 @@ impl Change for RateGate {
 
     fn set_queue(&self, queue: Option<Queue>) {
         self.0.set_queue(queue);
+    }
+
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn resume(&self) {
+        self.0.resume();
     }
 }
 
@@ -94,18 +107,25 @@ impl Change for Slots {
         self.0.set_queue(queue);
     }
 
-    fn make_room(&self, more: u32) -> Box<dyn FnOnce()> {
-        let gate = self.0.clone();
-        let seen = gate.snapshot();
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn resume(&self) {
+        self.0.resume();
+    }
+
+    fn take_first(&self, cost: u32) -> Option<Permit<'static>> {
+        let seen = self.0.snapshot();
         let limit = u32::try_from(seen.limit()).unwrap_or(u32::MAX);
         let wanted = u32::try_from(seen.in_use())
             .unwrap_or(u32::MAX)
-            .saturating_add(more);
-        // Nobody asks it yet, so nobody takes the room.
-        let _ = gate.resize(limit.max(wanted));
-        Box::new(move || {
-            let _ = gate.resize(limit);
-        })
+            .saturating_add(cost);
+        // Nobody asks it yet, so nobody else takes the room.
+        let _ = self.0.resize(limit.max(wanted));
+        let permit = self.0.take_first(cost).into_owned();
+        let _ = self.0.resize(limit);
+        Some(permit)
     }
 }
 
@@ -125,6 +145,14 @@ impl Change for RateKeys {
 
     fn set_queue(&self, queue: Option<Queue>) {
         self.0.set_queue(queue);
+    }
+
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn resume(&self) {
+        self.0.resume();
     }
 }
 
@@ -153,6 +181,14 @@ impl Change for SlotKeys {
     fn set_queue(&self, queue: Option<Queue>) {
         self.0.set_queue(queue);
     }
+
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn resume(&self) {
+        self.0.resume();
+    }
 }
 
 /// Another algorithm, or other parameters of it, needs another gate; another queue does not.
@@ -165,5 +201,17 @@ impl Change for AdaptiveGate {
 
     fn set_queue(&self, queue: Option<Queue>) {
         self.0.set_queue(queue);
+    }
+
+    fn take_first(&self, cost: u32) -> Option<Permit<'static>> {
+        Some(self.0.take_first(cost).into_owned())
+    }
+
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn resume(&self) {
+        self.0.resume();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Queue, Rule};
+use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Rule};
 use plimsoll_kinds::LimiterKind as Class;
 
 use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
@@ -238,14 +238,4 @@ impl WithRule for Build<'_> {
         let kind = self.definition.limiter.kind.clone();
         Self::one(gate.clone(), AdaptiveGate(gate, kind))
     }
-}
-
-/// A queue in which everybody has room, for those who are moved to it.
-pub(super) fn without_bound(spec: Option<&plimsoll_spec::Queue>) -> Queue {
-    let Some(spec) = spec else {
-        return Queue::fifo(u32::MAX);
-    };
-    let mut spec = spec.clone();
-    (spec.bound, spec.timeout) = (u32::MAX, None);
-    spec.build()
 }

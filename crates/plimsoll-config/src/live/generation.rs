@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use plimsoll::{Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Shareable, Source};
+use plimsoll::together::Target;
+use plimsoll::{Denied, Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Shareable, Source};
 use plimsoll_kinds::LimiterKind as Class;
 
+use super::change::Change;
 use super::keyed::Keys;
 use super::slot::Slot;
 use super::views::{NoKey, SameForAll};
@@ -79,6 +81,12 @@ impl Generation {
         })
     }
 
+    /// What is asked in its place by those who have no key.
+    pub(super) fn target(&self) -> Result<Target, Denied> {
+        let target = self.one.target();
+        target.unwrap_or_else(|| Ok(Target::limiter(Arc::clone(&self.one))))
+    }
+
     /// Says how long its queue lets anybody wait.
     pub(super) fn set_timeout(&self, timeout: Option<Duration>) {
         let nanos = timeout.and_then(|timeout| u64::try_from(timeout.as_nanos()).ok());
@@ -142,13 +150,11 @@ impl Generation {
     }
 
     /// Takes so much, as far as there is room, for permits of earlier ones that are still out.
-    pub(super) fn stand_in(&self, out: u32) -> Option<Permit<'static>> {
-        let room = u32::try_from(self.one.snapshot().available()).unwrap_or(u32::MAX);
-        let cost = out.min(room);
-        if cost == 0 || !self.counts_permits {
+    pub(super) fn stand_in(&self, change: &dyn Change, out: u32) -> Option<Permit<'static>> {
+        if out == 0 || !self.counts_permits {
             return None;
         }
-        let permit = self.one.attempt(cost.into()).ok()?.into_owned();
+        let permit = change.take_first(out)?;
         // It counts as granted after all that the moment does not tell apart.
         let begun = Moment::from_nanos(self.begun.load(Ordering::Relaxed));
         let taken = permit.granted_at().max(begun);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plimsoll::together::Target;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Permit, Reservation, Shareable, Snapshot,
     Source, Standing,
@@ -9,6 +10,7 @@ use plimsoll::{
 use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Rate, RateLimiter, Resource};
 
 use super::generation::Generation;
+use super::replaced::Watch;
 use super::reserved;
 use super::slot::Slot;
 use super::waiting::Wait;
@@ -35,19 +37,17 @@ impl Handle {
 /// is given back is given back at once.
 impl RateLimiter for Handle {}
 
-/// The answer of a generation, unless another has taken its place in this moment: then it was not asked.
+/// The answer of a generation, unless another has taken its place in this moment: then it refuses everybody.
 #[inline]
-fn settled<'a>(
+pub(super) fn settled<'a>(
     generation: &'a Generation,
     answer: Result<Permit<'a>, Denied>,
 ) -> Option<Result<Permit<'a>, Denied>> {
-    if !generation.is_retired() {
-        return Some(answer.map(|permit| generation.own(permit)));
+    match answer {
+        Ok(permit) => Some(Ok(generation.own(permit))),
+        Err(_) if generation.is_retired() => None,
+        Err(denied) => Some(Err(denied)),
     }
-    if let Ok(permit) = answer {
-        generation.one.undo(permit);
-    }
-    None
 }
 
 impl Limiter for Handle {
@@ -171,6 +171,15 @@ impl plimsoll::Internals for Handle {
             return generation.one.check_saturation();
         }
         self.0.ask(|generation| generation.one.check_saturation())
+    }
+
+    fn target(&self) -> Option<Result<Target, Denied>> {
+        let generation = match self.0.current() {
+            Ok(generation) => generation,
+            Err(denied) => return Some(Err(denied)),
+        };
+        let target = generation.target();
+        Some(target.map(|target| target.watched(Watch::new(Arc::clone(&self.0), generation))))
     }
 
     fn is_remote(&self) -> bool {

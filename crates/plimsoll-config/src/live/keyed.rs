@@ -1,13 +1,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll::together::KeyGate;
+use plimsoll::together::Target;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Outcome, PerKey, Permit, Rule,
     Snapshot, Standing,
 };
 use plimsoll_kinds::LimiterKind;
 
+use super::handle::settled;
 use super::key_text::with_text;
 use super::replaced::Watch;
 use super::slot::Slot;
@@ -52,9 +53,8 @@ impl KeyedLimiter {
     ///
     /// [`Denied`] says why, and when to try again.
     pub fn try_acquire(&self, key: &str, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
-        self.ask_for(key, demand.into(), |keys, demand| {
-            keys.try_acquire(key, demand)
-        })
+        let demand = demand.into();
+        self.ask_for(|keys| keys.try_acquire(key, demand))
     }
 
     /// Takes for `key`, waiting in the queue of the key if there is one.
@@ -112,22 +112,16 @@ impl KeyedLimiter {
 
     fn ask_for(
         &self,
-        key: &str,
-        demand: Demand,
-        ask: impl for<'k> Fn(&'k dyn Keys, Demand) -> Result<Permit<'k>, Denied>,
+        ask: impl for<'k> Fn(&'k dyn Keys) -> Result<Permit<'k>, Denied>,
     ) -> Result<Permit<'_>, Denied> {
         if let Some(generation) = self.slot.direct() {
-            let answer = ask(&*generation.keys, demand);
-            if !generation.is_retired() {
-                return answer.map(|permit| generation.own(permit));
-            }
-            // Another has taken its place in this moment.
-            if let Ok(permit) = answer {
-                generation.keys.undo(key, permit);
+            let answer = ask(&*generation.keys);
+            if let Some(answer) = settled(generation, answer) {
+                return answer;
             }
         }
         self.slot.ask(|generation| {
-            let permit = ask(&*generation.keys, demand)?;
+            let permit = ask(&*generation.keys)?;
             Ok(generation.own_shared(permit.into_owned()))
         })
     }
@@ -163,9 +157,7 @@ impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
     }
 
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
-        with_text(key, |key| {
-            self.ask_for(key, demand, |keys, demand| keys.attempt(key, demand))
-        })
+        with_text(key, |key| self.ask_for(|keys| keys.attempt(key, demand)))
     }
 
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
@@ -225,12 +217,12 @@ impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
         self.slot.latest().keys.has_queue()
     }
 
-    fn key_gate(&self, key: &Q) -> Option<Result<KeyGate, Denied>> {
+    fn target(&self, key: &Q) -> Option<Result<Target, Denied>> {
         with_text(key, |key| match self.slot.current() {
             Ok(generation) => {
-                let gate = generation.keys.key_gate(key)?;
+                let target = generation.keys.target(key)?;
                 let watch = Watch::new(Arc::clone(&self.slot), generation);
-                Some(gate.map(|gate| gate.watched(watch)))
+                Some(target.map(|target| target.watched(watch)))
             }
             Err(denied) => Some(Err(denied)),
         })
@@ -308,8 +300,8 @@ impl<R: Rule + Clone> PerKey<str> for InMemory<R> {
         PerKey::<str>::has_queue(&self.keyed)
     }
 
-    fn key_gate(&self, key: &str) -> Option<Result<KeyGate, Denied>> {
-        self.keyed.key_gate(key)
+    fn target(&self, key: &str) -> Option<Result<Target, Denied>> {
+        self.keyed.target(key)
     }
 
     fn name(&self) -> Option<&str> {

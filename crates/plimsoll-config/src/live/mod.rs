@@ -298,7 +298,7 @@ impl Limits {
             // It stood here before, and what is in it still matters.
             work.changed.push(past.prepare(to));
             let new = Live::behind(Arc::clone(&live.slot), past.change, to, store);
-            work.replace(live, &new, past.generation, running);
+            work.replace(live, &new, past.generation);
             report(changes, |changes| &mut changes.replaced);
             return Ok(Arc::new(new));
         }
@@ -308,7 +308,7 @@ impl Limits {
         let next = built.generation(to);
         let mut new = Live::behind(Arc::clone(&live.slot), built.change, to, store);
         new.members = members();
-        work.replace(live, &new, next, running);
+        work.replace(live, &new, next);
         report(changes, |changes| &mut changes.replaced);
         Ok(Arc::new(new))
     }

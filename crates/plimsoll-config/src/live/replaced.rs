@@ -1,10 +1,11 @@
-//! Those who wait for a key of a limit in a queue of its own gate, and learn when another limit replaces that.
+//! Those who wait for several limiters, in the queues of gates, and learn when another limiter replaces one of them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use plimsoll::Permit;
 use plimsoll::together::WatchReplaced;
 
 use super::generation::{Generation, lock};
@@ -40,6 +41,10 @@ impl WatchReplaced for Watch {
         drop(before);
         let current = self.slot.current();
         !current.is_ok_and(|current| Arc::ptr_eq(&current, &self.generation))
+    }
+
+    fn own(&self, permit: Permit<'static>) -> Permit<'static> {
+        self.generation.own_shared(permit)
     }
 }
 

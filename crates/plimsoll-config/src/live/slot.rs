@@ -234,20 +234,21 @@ impl Slot {
     /// Puts `next` in the place of the one that is there, which is `old` with its description.
     ///
     /// What was used stays used, as far as that means anything to the next one; permits that are out count in it
-    /// until they come back; who waits is asked for again, in order. `lift` and `settle` take the bounds of its queues
-    /// away meanwhile: nobody who waited already is refused because a queue has become shorter.
+    /// until they come back; who waits is asked for again, in order, and is not refused because a queue has become
+    /// shorter.
     pub(super) fn replace(
         &self,
         (old, next, change): (Past, &Arc<Generation>, &dyn Change),
         name: &str,
-        lift: impl FnOnce(),
-        settle: impl FnOnce(),
     ) {
         // Before the lock: whoever comes now waits for it.
         self.indirect.store(true, Ordering::SeqCst);
         let mut now = self.write();
         let _ = next.slot.set(Weak::clone(&self.me));
         old.generation.retire();
+        // From here on the old one grants nothing more that would have to be carried over. Whoever it refuses asks again.
+        old.change.pause();
+        change.resume();
         next.begin(self.clock.precise_now());
         now.retired.push(old);
         now.retired
@@ -258,7 +259,6 @@ impl Slot {
         let past = now.retired.iter().map(|past| Arc::clone(&past.generation));
         let held = self.hold_for(past.collect(), next, change);
         let carried = next.one.snapshot().granted_total() - before.granted_total();
-        lift();
         let stay = now.generation.follows_names;
         let wakers = if stay {
             Vec::new()
@@ -274,7 +274,6 @@ impl Slot {
         now.name = interned(name);
         self.look_up(&now);
         drop(now);
-        settle();
         wake(wakers);
         self.wake_watchers();
     }
@@ -295,11 +294,8 @@ impl Slot {
         let held = outs.stand_in.take();
         let out: u32 = past.iter().map(|past| past.out()).sum();
         let out = out.saturating_sub(held.as_ref().map_or(0, Permit::cost));
-        let settle = change.make_room(out);
-        outs.stand_in = next.stand_in(out);
+        outs.stand_in = next.stand_in(change, out);
         outs.past = past;
-        drop(outs);
-        settle();
         held
     }
 

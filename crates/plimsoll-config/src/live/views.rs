@@ -7,7 +7,7 @@ use plimsoll::{
     Reservation, Shareable, Snapshot, Source, Standing,
 };
 
-use plimsoll::together::may_wait;
+use plimsoll::together::{Target, may_wait};
 
 use super::keyed::Keys;
 
@@ -64,6 +64,10 @@ impl PerKey<str> for SameForAll {
 
     fn has_queue(&self) -> bool {
         may_wait(&*self.0)
+    }
+
+    fn target(&self, _key: &str) -> Option<Result<Target, Denied>> {
+        Some(Ok(Target::limiter(Arc::clone(&self.0))))
     }
 
     fn name(&self) -> Option<&str> {
@@ -191,6 +195,10 @@ impl plimsoll::Internals for NoKey {
 
     fn is_remote(&self) -> bool {
         self.keys.is_remote()
+    }
+
+    fn target(&self) -> Option<Result<Target, Denied>> {
+        self.keys.target(NO_KEY)
     }
 }
 

@@ -29,6 +29,8 @@ struct Asking {
     /// Whom it asks.
     generation: Arc<Generation>,
     inner: Option<Acquire<'static>>,
+    /// Whether it has had to wait: from then on no queue refuses it.
+    waits: bool,
     answer: Option<Answer>,
     waker: Waker,
 }
@@ -38,9 +40,13 @@ impl Asking {
         if !self.demand.is_at_once() {
             // A moment of one clock says nothing to another: what is left of the time goes on.
             let (old, new) = (now(&self.generation), now(generation));
-            if let Some(deadline) = self.demand.deadline(old) {
-                self.demand = self.demand.until(new.plus(deadline.since(old)));
-            }
+            let deadline = self.demand.deadline(old);
+            let deadline = deadline.map(|deadline| new.plus(deadline.since(old)));
+            self.demand = match deadline {
+                deadline if self.waits => self.demand.kept_until(deadline),
+                Some(deadline) => self.demand.until(deadline),
+                None => self.demand,
+            };
         }
         self.generation = Arc::clone(generation);
         self.inner = Some(match &self.key {
@@ -54,8 +60,9 @@ impl Asking {
             return Poll::Pending;
         };
         let answer = Pin::new(inner).poll(cx);
-        if answer.is_ready() {
-            self.inner = None;
+        match answer {
+            Poll::Ready(_) => self.inner = None,
+            Poll::Pending => self.waits = true,
         }
         answer.map_ok(|permit| self.generation.own_shared(permit))
     }
@@ -74,10 +81,15 @@ impl Waiter {
         if asking.answer.is_some() || asking.inner.is_none() {
             return None;
         }
-        // What was granted in the last moment is not asked for again.
-        if let Poll::Ready(answer) = asking.poll(&mut cx) {
-            asking.answer = Some(answer);
-            return Some(waker);
+        match asking.poll(&mut cx) {
+            Poll::Pending => {}
+            // It was not yet asked for, and came too late.
+            Poll::Ready(Err(denied)) if denied.reason() == Reason::Closed => {}
+            // What was granted in the last moment is not asked for again.
+            Poll::Ready(answer) => {
+                asking.answer = Some(answer);
+                return Some(waker);
+            }
         }
         left.extend(asking.inner.take());
         asking.ask(next);
@@ -177,6 +189,7 @@ impl Wait {
             demand: self.demand,
             generation: Arc::clone(generation),
             inner: None,
+            waits: false,
             answer: None,
             waker: cx.waker().clone(),
         })));

@@ -5,10 +5,12 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use plimsoll::{Demand, ManualClock, PerKey, Permit, Reason};
+use plimsoll::together::{Ask, Key, Waiting, block_on};
+use plimsoll::{Clock, Concurrency, Demand, Gate, ManualClock, PerKey, Permit, Reason};
 use plimsoll_config::{Changes, Config, Format, KeyedLimiter, Limits};
 use plimsoll_kinds::{AnyLimiter, Rate};
 
@@ -607,4 +609,266 @@ fn what_the_program_closes_stays_closed() {
         let denied = a.try_acquire(1.into()).expect_err("closed");
         assert_eq!(denied.reason(), Reason::Closed);
     }
+}
+
+/// Two waiters in the list `a`, `b`: what each of them is made of.
+fn both(a: &str, b: &str) -> String {
+    format!(
+        "limiters:\n  a: {{ {a} }}\n  b: {{ {b} }}\n  both: {{ kind: all, of: [a, b] }}\n  outer: {{ kind: all, of: [both] }}\n"
+    )
+}
+
+const QUEUED: &str = "kind: concurrency, limit: 1, queue: { bound: 5 }";
+const ADAPTIVE: &str = "kind: adaptive, algorithm: aimd, min: 1, initial: 1, max: 1";
+
+/// Seen to fail: the waiter left the queue of `a`, found that nobody waits for `b` any more, and was refused.
+#[test]
+fn who_waits_for_several_is_not_lost_when_a_member_it_has_not_come_to_loses_its_queue() {
+    for name in ["both", "outer"] {
+        for (a, b) in [
+            (QUEUED, "kind: concurrency, limit: 1"),
+            (QUEUED, ADAPTIVE),
+            ("kind: concurrency, limit: 1", ADAPTIVE),
+        ] {
+            let time = ManualClock::new();
+            let limits = build(&both(QUEUED, QUEUED), &time);
+            let one = |name| limits.limiter(name).expect("there");
+            let (of_a, of_b, all) = (one("a"), one("b"), one(name));
+            let (held_a, held_b) = (of_a.try_acquire(1.into()), of_b.try_acquire(1.into()));
+            let mut waiting = pin!(all.acquire(1.into()));
+            assert!(poll(waiting.as_mut()).is_pending());
+            replace(&limits, &both(a, b));
+            drop(held_a);
+            let answer = poll(waiting.as_mut());
+            assert!(answer.is_pending(), "{name}: {a} and {b}: {answer:?}");
+            drop(held_b);
+            let answer = poll(waiting.as_mut());
+            assert!(
+                matches!(answer, Poll::Ready(Ok(_))),
+                "{name}: {a} and {b}: {answer:?}"
+            );
+            drop(answer);
+            for limiter in [of_a, of_b] {
+                assert_eq!(limiter.snapshot().in_use(), 0);
+            }
+        }
+    }
+}
+
+/// Seen to fail: members of `all` in a file were waited for one after the other, and whoever waited for both gave `a` to the
+/// next when `b` refused.
+#[test]
+fn who_waits_for_several_keeps_its_place_at_each_member() {
+    let time = ManualClock::new();
+    let limits = build(&both(QUEUED, QUEUED), &time);
+    let one = |name| limits.limiter(name).expect("there");
+    let (of_a, of_b, all) = (one("a"), one("b"), one("both"));
+    let (held_a, held_b) = (of_a.try_acquire(1.into()), of_b.try_acquire(1.into()));
+    let mut older = pin!(all.acquire(1.into()));
+    assert!(poll(older.as_mut()).is_pending());
+    let mut younger = pin!(of_a.acquire(1.into()));
+    assert!(poll(younger.as_mut()).is_pending());
+    drop(held_a);
+    assert!(poll(older.as_mut()).is_pending());
+    assert!(
+        poll(younger.as_mut()).is_pending(),
+        "`a` is kept for the older"
+    );
+    drop(held_b);
+    let answer = poll(older.as_mut());
+    assert!(matches!(answer, Poll::Ready(Ok(_))), "{answer:?}");
+    assert!(poll(younger.as_mut()).is_pending());
+    drop(answer);
+    assert!(matches!(poll(younger.as_mut()), Poll::Ready(Ok(_))));
+}
+
+/// A request that waits for a key and for a limiter, as one of an HTTP layer does.
+struct ForTwo<'a> {
+    key: Key<'a, KeyedLimiter, str>,
+    other: &'a Gate<Concurrency>,
+    waiting: Option<Waiting>,
+}
+
+impl<'a> ForTwo<'a> {
+    fn new(keyed: &'a KeyedLimiter, other: &'a Gate<Concurrency>) -> Self {
+        let key = Key::new(keyed, "k");
+        let (demand, waiting) = (Demand::ONE, None);
+        let mut new = Self {
+            key,
+            other,
+            waiting,
+        };
+        let asks = [Ask::key(&new.key, demand), Ask::limiter(other, demand)];
+        new.waiting = Some(Waiting::start(&asks).expect("it may wait"));
+        new
+    }
+
+    fn poll(&mut self) -> Poll<Result<Vec<Permit<'static>>, Reason>> {
+        let asks = [Ask::key(&self.key, 1), Ask::limiter(self.other, 1)];
+        let waiting = self.waiting.as_mut().expect("waits");
+        let answer = waiting.poll(&asks, &mut Context::from_waker(Waker::noop()));
+        answer
+            .map_ok(|permits| permits.into_iter().flatten().collect())
+            .map_err(|refused| refused.denied.reason())
+    }
+}
+
+/// Seen to fail: the third was refused as `QueueFull`, and all three where the new limit has no queue.
+#[test]
+fn who_waits_for_a_key_and_more_keeps_its_place_whatever_the_bound_of_the_new_queue() {
+    let from = "kind: concurrency, limit: 1, keyed: true, queue: { bound: 5 }";
+    for to in [
+        "kind: token_bucket, burst: 1, refill: 1, every: 1m, keyed: true, queue: { bound: 1 }",
+        "kind: token_bucket, burst: 1, refill: 1, every: 1m, keyed: true, queue: { bound: 1, timeout: 1ms }",
+        "kind: token_bucket, burst: 1, refill: 1, every: 1m, keyed: true",
+        "kind: fixed_window, limit: 1, window: 1m, queue: { bound: 1 }",
+        "kind: fixed_window, limit: 1, window: 1m",
+        "kind: all, of: [other, { kind: fixed_window, limit: 1, window: 1m }]",
+    ] {
+        let time = ManualClock::new();
+        let limits = build(&file(from), &time);
+        let a = held_keyed(&limits);
+        let other = Gate::builder(Concurrency::new(9)).clock(time.clock());
+        let other = other.build();
+        let out = a.try_acquire("k", 1).expect("room");
+        let mut waiting: Vec<_> = (0..3).map(|_| ForTwo::new(&a, &other)).collect();
+        waiting
+            .iter_mut()
+            .for_each(|it| assert!(it.poll().is_pending()));
+        replace(&limits, &file(to));
+        drop(out);
+        // One who comes later, and is asked for first.
+        let mut later = PerKey::acquire_owned(&a, "k", Demand::ONE);
+        let later = poll(Pin::new(&mut later));
+        let taken = usize::from(matches!(later, Poll::Ready(Ok(_))));
+        let mut order = Vec::new();
+        for _ in 0..10 {
+            for (at, one) in waiting.iter_mut().enumerate() {
+                if order.contains(&at) {
+                    continue;
+                }
+                match one.poll() {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(permits)) => {
+                        assert_eq!(permits.len(), 2);
+                        order.push(at);
+                    }
+                    Poll::Ready(Err(reason)) => panic!("{to}: {reason:?}"),
+                }
+            }
+            time.advance(Duration::from_secs(60));
+        }
+        assert_eq!(order, [0, 1, 2], "{to}");
+        assert_eq!(other.snapshot().in_use(), 0);
+        assert!(taken <= 1);
+    }
+}
+
+/// Seen to fail: a name without keys was waited for in its own way, so the place was given up when the other limiter refused.
+#[test]
+fn who_waits_for_a_name_that_lost_its_keys_keeps_its_place_there() {
+    let time = ManualClock::new();
+    let keyed = "kind: concurrency, limit: 1, keyed: true, queue: { bound: 5 }";
+    let limits = build(&file(keyed), &time);
+    let a = held_keyed(&limits);
+    replace(&limits, &file(QUEUED));
+    let other = Gate::builder(Concurrency::new(1)).clock(time.clock());
+    let other = other.queue(plimsoll::Queue::fifo(5)).build();
+    let (held_a, held_other) = (a.try_acquire("k", 1), other.try_acquire(1));
+    let mut older = ForTwo::new(&a, &other);
+    assert!(older.poll().is_pending());
+    let mut younger = pin!(a.acquire("j", 1));
+    assert!(poll(younger.as_mut()).is_pending());
+    drop(held_a);
+    assert!(older.poll().is_pending());
+    assert!(
+        poll(younger.as_mut()).is_pending(),
+        "`a` is kept for the older"
+    );
+    drop(held_other);
+    let Poll::Ready(Ok(permits)) = older.poll() else {
+        panic!("both have room");
+    };
+    assert!(poll(younger.as_mut()).is_pending());
+    drop(permits);
+    assert!(matches!(poll(younger.as_mut()), Poll::Ready(Ok(_))));
+}
+
+/// Runs `ask` in threads, each in its own way, until `changes` files were read one after the other.
+fn while_files_change(
+    limits: &Limits,
+    (texts, changes): ([String; 2], usize),
+    ask: &(dyn Fn(usize) + Sync),
+) {
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for way in 0..8 {
+            let end = &end;
+            scope.spawn(move || {
+                while !end.load(Ordering::Relaxed) {
+                    ask(way);
+                }
+            });
+        }
+        for turn in 0..changes {
+            replace(limits, &texts[(turn + 1) % 2]);
+            std::thread::yield_now();
+        }
+        end.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Whatever is granted in the moment of a replacement counts in the limiter that grants next.
+///
+/// Seen to fail: 5 and more of 4 were out.
+#[test]
+fn no_slot_is_granted_twice_in_the_moment_of_a_replacement() {
+    let kinds = [
+        "kind: concurrency, limit: 4, queue: { bound: 100 }",
+        "kind: adaptive, algorithm: aimd, min: 4, initial: 4, max: 4, queue: { bound: 100 }",
+    ];
+    let texts =
+        kinds.map(|kind| format!("{}  both: {{ kind: all, of: [a, other] }}\n", file(kind)));
+    let limits = config(&texts[0]).build(&Clock::system()).expect("builds");
+    let (a, both) = (held(&limits), limits.limiter("both").expect("there"));
+    let (out, most) = (AtomicU32::new(0), AtomicU32::new(0));
+    while_files_change(&limits, (texts, 150), &|way| {
+        let limiter = if way % 2 == 0 { &a } else { &both };
+        let permit = match way / 2 % 2 {
+            0 => limiter.try_acquire(1.into()).map(Permit::into_owned),
+            _ => block_on(limiter.acquire_owned(1.into())),
+        };
+        if let Ok(permit) = permit {
+            most.fetch_max(out.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::yield_now();
+            out.fetch_sub(1, Ordering::SeqCst);
+            drop(permit);
+        }
+    });
+    assert!(most.load(Ordering::SeqCst) <= 4, "{most:?} of 4 were out");
+    assert_eq!(a.snapshot().in_use(), 0);
+}
+
+/// Seen to fail: more was granted than the window has, one for each grant that came between.
+#[test]
+fn no_unit_of_a_rate_is_granted_twice_in_the_moment_of_a_replacement() {
+    const LIMIT: u32 = 40_000;
+    let kind = format!("kind: fixed_window, limit: {LIMIT}, window: 10h");
+    let texts = [file(&kind), file(&format!("{kind}, keyed: true"))];
+    let limits = config(&texts[0]).build(&Clock::system()).expect("builds");
+    let a = held(&limits);
+    let granted = AtomicU32::new(0);
+    let ask = |way: usize| {
+        let permit = match way % 2 {
+            0 => a.try_acquire(1.into()).map(Permit::into_owned),
+            _ => block_on(a.acquire_owned(1.into())),
+        };
+        granted.fetch_add(u32::from(permit.is_ok()), Ordering::SeqCst);
+        permit.is_ok()
+    };
+    while_files_change(&limits, (texts, 150), &|way| {
+        ask(way);
+    });
+    while ask(0) {}
+    assert_eq!(granted.into_inner(), LIMIT);
 }
