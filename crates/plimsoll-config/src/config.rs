@@ -7,6 +7,7 @@ use crate::check::{Context, Definition, Plan, plan};
 use crate::client::ClientSpec;
 use crate::expand::expand;
 use crate::route::RouteSpec;
+use crate::source::Source;
 use crate::spec::File;
 use crate::uses::{AnswerSpec, Use};
 use crate::{ConfigError, Format, effective};
@@ -31,7 +32,8 @@ use crate::{ConfigError, Format, effective};
 /// in the addresses of stores, which are not printed.
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub(crate) file: PathBuf,
+    /// The one that was asked for, and those that it includes.
+    files: Vec<PathBuf>,
     pub(crate) spec: File,
     pub(crate) plan: Plan,
     warnings: Vec<Problem>,
@@ -59,10 +61,11 @@ impl Config {
         format: Format,
     ) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let (read, problems) = read(text, format);
-        match (ConfigError::problems(path, problems), read) {
+        let source = Source::read(path, text, format);
+        let (read, problems) = read(&source);
+        match (ConfigError::problems(&source.files, problems), read) {
             (None, Some((spec, plan, warnings))) => Ok(Self {
-                file: path.to_owned(),
+                files: source.files,
                 spec,
                 plan,
                 warnings,
@@ -71,6 +74,20 @@ impl Config {
                 ConfigError::problem(path, Problem::new(Place::START, "nothing can be read"))
             })),
         }
+    }
+
+    /// The files it was read from: the one that was asked for, and those that it includes.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// A problem of a configuration that was right by itself.
+    pub(crate) fn error(&self, problem: Problem) -> ConfigError {
+        let place = problem.place();
+        let file = self.files.get(place.file).or(self.files.first());
+        let file = file.map_or(Path::new(""), PathBuf::as_path);
+        ConfigError::problem(file, problem.in_file(0))
     }
 
     /// What is allowed and surely not meant, one line each, as those of an [error](ConfigError::lines).
@@ -85,8 +102,11 @@ impl Config {
     /// # Ok::<(), plimsoll_config::ConfigError>(())
     /// ```
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let file = self.file.display();
-        let line = move |problem: &Problem| format!("{file}:{problem}");
+        let line = |problem: &Problem| {
+            let file = self.files.get(problem.place().file);
+            let file = file.map_or(Path::new(""), PathBuf::as_path);
+            format!("{}:{problem}", file.display())
+        };
         self.warnings.iter().map(line)
     }
 
@@ -156,28 +176,33 @@ impl Config {
 /// How many bits of an IPv6 address tell clients apart unless set: what is given to one customer.
 const IPV6_PREFIX: u32 = 64;
 
-/// What a file is, for the message if it is empty.
-const WHAT: &str = "a configuration file: a map with `limiters`";
-
 /// A file, how to build it, and what is odd about it.
 type Checked = (File, Plan, Vec<Problem>);
 
 /// What the text says, as far as it can be read, and everything that is wrong with it.
-fn read(text: &str, format: Format) -> (Option<Checked>, Vec<Problem>) {
-    let root = match format.tree(text, WHAT) {
-        Ok(root) => root,
-        Err(problem) => return (None, vec![problem]),
+fn read(source: &Source) -> (Option<Checked>, Vec<Problem>) {
+    let Some(root) = &source.root else {
+        return (None, source.problems.clone());
     };
     // Places are looked up in the file as it is written.
-    let (long, mut problems) = expand(&root);
+    let (long, mut problems) = expand(root);
     let read = plimsoll_spec::read::<File>(&long, Units::Required);
     problems.extend(read.problems);
+    // Of a value that could not be filled in, more need not be said.
+    let unset = |problem: &Problem| {
+        source
+            .problems
+            .iter()
+            .any(|it| it.place() == problem.place())
+    };
+    problems.retain(|problem| !unset(problem));
+    problems.extend(source.problems.iter().cloned());
     let Some(mut file) = read.value else {
         return (None, problems);
     };
     file.fill();
-    let places = Places::of(&root);
-    let context = Context::new(&file, &places, &read.broken, problems);
+    let places = Places::of(root);
+    let context = Context::new(&file, (&source.files, &places), &read.broken, problems);
     let plan = plan(&context);
     let (problems, warnings) = context.into_problems();
     (Some((file, plan, warnings)), problems)

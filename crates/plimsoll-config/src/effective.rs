@@ -114,7 +114,7 @@ fn tagged(tag: &str, node: &Node) -> Vec<Entry> {
     let mut fields = vec![Entry {
         key: tag.to_owned(),
         place,
-        value: Node { place, value },
+        value: Node::new(place, value),
     }];
     match choice.key.as_str() {
         "adaptive" => fields.extend(tagged("algorithm", &choice.value)),
@@ -132,17 +132,16 @@ fn inside(field: &Entry) -> Entry {
         (_, value) => value.clone(),
     };
     Entry {
-        value: Node { place, value },
+        value: Node::new(place, value),
         ..field.clone()
     }
 }
 
 fn member(node: &Node) -> Node {
     match entries(node).first() {
-        Some(inline) if inline.key == "inline" => Node {
-            place: node.place,
-            value: Value::Map(flat(&inline.value)),
-        },
+        Some(inline) if inline.key == "inline" => {
+            Node::new(node.place, Value::Map(flat(&inline.value)))
+        }
         Some(name) => name.value.clone(),
         None => node.clone(),
     }

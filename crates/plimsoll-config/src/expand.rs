@@ -39,10 +39,7 @@ fn each(
             value,
         }
     };
-    Node {
-        place: map.place,
-        value: Value::Map(entries.iter().map(entry).collect()),
-    }
+    Node::new(map.place, Value::Map(entries.iter().map(entry).collect()))
 }
 
 fn limit(node: &Node, problems: &mut Vec<Problem>) -> Node {
@@ -78,10 +75,8 @@ fn members(list: &Node, problems: &mut Vec<Problem>) -> Node {
         problems.extend(inner.into_iter().map(|problem| problem.under_index(index)));
         long
     };
-    Node {
-        place: list.place,
-        value: Value::List(items.iter().enumerate().map(member).collect()),
-    }
+    let items = items.iter().enumerate().map(member).collect();
+    Node::new(list.place, Value::List(items))
 }
 
 /// A tier: a word, or a limit.
@@ -94,13 +89,7 @@ fn tier(node: &Node, problems: &mut Vec<Problem>) -> Node {
             let wanted =
                 "a rate such as 100/s, `unlimited`, `blocked`, or a limit of the same kind";
             problems.push(expected(wanted, node));
-            Node {
-                place: node.place,
-                value: Value::Scalar {
-                    text: "blocked".to_owned(),
-                    quoted: true,
-                },
-            }
+            Entry::word("", "blocked", node.place).value
         }
         _ => long_form(node, problems),
     }

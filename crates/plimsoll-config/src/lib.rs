@@ -12,6 +12,7 @@ mod live;
 mod redis;
 mod route;
 mod schema;
+mod source;
 mod spec;
 pub mod uses;
 

@@ -26,8 +26,8 @@ pub(crate) fn check(spec: &spec::Store) -> Result<(), StoreError> {
 
 fn builder(spec: &spec::Store) -> StoreBuilder {
     let store = match (&spec.url, &spec.cluster) {
-        (Some(url), _) => Store::builder(&url.0),
-        (None, nodes) => Store::cluster(nodes.iter().flatten().map(|url| url.0.as_str())),
+        (Some(url), _) => Store::builder(url.address()),
+        (None, nodes) => Store::cluster(nodes.iter().flatten().map(spec::Url::address)),
     };
     let store = store.namespace(&spec.namespace);
     store.deadline(spec.deadline.into())

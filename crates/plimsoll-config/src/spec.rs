@@ -13,10 +13,16 @@ use crate::uses::{AnswerSpec, PrioritySpec, Use};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a configuration file: a map with `limiters`"
+    expecting = "a configuration file: a map with `limits` or `limiters`"
 )]
-#[schemars(title = "Plimsoll configuration")]
+#[schemars(
+    title = "Plimsoll configuration",
+    extend("patternProperties" = { "^x-": {} })
+)]
 pub(crate) struct File {
+    /// Other files whose sections are put to those of this one: their paths, seen from this file.
+    #[serde(default, skip_serializing_if = "is_done")]
+    pub(crate) include: Option<Paths>,
     /// Weights beside `request_count`, `request_items`, `network_bytes` and `memory_size`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) weights: Vec<Name>,
@@ -217,6 +223,11 @@ impl Serialize for Words {
             Self::Many(names) => names.serialize(serializer),
         }
     }
+}
+
+/// What is included is here already.
+const fn is_done(_: &Option<Paths>) -> bool {
+    true
 }
 
 const fn yes() -> bool {

@@ -55,7 +55,7 @@ impl AccessLog {
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
         // However long it is, and whatever else stands in its lines.
         let bytes = std::fs::read(&path).map_err(|error| {
-            let place = Place { line: 1, column: 1 };
+            let place = Place::START;
             let message = format!("cannot be read: {error}");
             FileError::problem(path.as_ref(), Problem::new(place, message))
         })?;
@@ -74,10 +74,7 @@ impl AccessLog {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let place = Place {
-                line: index + 1,
-                column: 1,
-            };
+            let place = Place::new(index + 1, 1);
             let (nanos, rough) = moment(line).ok_or_else(|| {
                 let start: String = line.chars().take(40).collect();
                 let message = format!(
@@ -89,7 +86,7 @@ impl AccessLog {
             found.push((nanos, rough));
         }
         let Some(first) = found.iter().map(|(nanos, _)| *nanos).min() else {
-            let start = Place { line: 1, column: 1 };
+            let start = Place::START;
             let problem = Problem::new(start, "expected requests, one a line, found nothing");
             return Err(FileError::problem(path.as_ref(), problem));
         };

@@ -49,7 +49,8 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
 /// Indices count from 0, lines and columns from 1.
 #[derive(Debug)]
 pub struct FileError {
-    path: PathBuf,
+    /// At least one: the one that was read first, and those that it includes.
+    files: Vec<PathBuf>,
     cause: Cause,
 }
 
@@ -63,7 +64,7 @@ enum Cause {
 impl FileError {
     fn io(path: &Path, error: io::Error) -> Self {
         Self {
-            path: path.to_owned(),
+            files: vec![path.to_owned()],
             cause: Cause::Io(error),
         }
     }
@@ -72,40 +73,62 @@ impl FileError {
     #[must_use]
     pub fn problem(path: &Path, problem: Problem) -> Self {
         Self {
-            path: path.to_owned(),
+            files: vec![path.to_owned()],
             cause: Cause::Problems(vec![problem]),
         }
     }
 
-    /// A file in which several things are wrong, in the order of the file. `None` if there are none.
+    /// Files in which several things are wrong, in the order of the files: the one that was read first, and those that it
+    /// includes. `None` if nothing is wrong.
     #[must_use]
-    pub fn problems(path: &Path, mut problems: Vec<Problem>) -> Option<Self> {
-        problems.sort_by_key(|problem| (problem.place().line, problem.place().column));
+    pub fn problems(files: &[PathBuf], mut problems: Vec<Problem>) -> Option<Self> {
+        problems.sort_by_key(|problem| {
+            let Place { line, column, file } = problem.place();
+            (file, line, column)
+        });
         problems.dedup();
-        let path = path.to_owned();
-        let cause = Cause::Problems(problems);
-        let some = matches!(&cause, Cause::Problems(problems) if !problems.is_empty());
-        some.then_some(Self { path, cause })
+        (!problems.is_empty()).then(|| Self {
+            files: files.to_vec(),
+            cause: Cause::Problems(problems),
+        })
+    }
+
+    /// What is wrong.
+    ///
+    /// # Errors
+    ///
+    /// Why the file could not be read at all.
+    pub fn into_problem(self) -> Result<Problem, io::Error> {
+        match self.cause {
+            Cause::Io(error) => Err(error),
+            Cause::Problems(problems) => {
+                let first = problems.into_iter().next();
+                first.ok_or_else(|| io::Error::other("nothing is wrong"))
+            }
+        }
     }
 
     /// Everything that is wrong, one line each: `limits.yaml:7:34: limiters.api.every: expected …, found …`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
-        let path = self.path.display();
+        let path = self.path().display();
         let (io, problems) = match &self.cause {
             Cause::Io(error) => (Some(error), &[][..]),
             Cause::Problems(problems) => (None, problems.as_slice()),
         };
         let io = io.map(|error| format!("{path}: cannot be read: {error}"));
-        let problems = problems
-            .iter()
-            .map(|problem| format!("{}:{problem}", self.path.display()));
+        let line = |problem: &Problem| {
+            let file = self.files.get(problem.place().file);
+            let file = file.map_or(self.path(), PathBuf::as_path);
+            format!("{}:{problem}", file.display())
+        };
+        let problems = problems.iter().map(line);
         io.into_iter().chain(problems)
     }
 
-    /// The file.
+    /// The file, the one that was read first if it includes others.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
     /// The line, from 1; `None` if the file could not even be opened.

@@ -56,10 +56,8 @@ fn check_json(text: &str) -> Read<()> {
     };
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
-    let place = Place {
-        line: error.line().max(1),
-        column: column(text, error.line(), error.column()),
-    };
+    let column = column(text, error.line(), error.column());
+    let place = Place::new(error.line().max(1), column);
     Err(Problem::new(place, format!("not JSON: {message}")))
 }
 

@@ -57,10 +57,8 @@ pub fn limit(name: &str, parameters: &str) -> Result<Box<dyn Limit>, FileError> 
 /// The algorithm `name` with these parameters, as a file would have it.
 fn node(name: &str, parameters: &str) -> Read<Node> {
     const WHAT: &str = "a map of parameters such as { initial: 20 }";
-    let mut node = parse(parameters)?.unwrap_or(Node {
-        place: Place::START,
-        value: Value::Map(Vec::new()),
-    });
+    let mut node =
+        parse(parameters)?.unwrap_or_else(|| Node::new(Place::START, Value::Map(Vec::new())));
     let fields = Fields::any(&node, WHAT)?;
     if fields.get("algorithm").is_some() {
         return Err(fields.problem("algorithm", "this is not a parameter but the name"));

@@ -1,24 +1,34 @@
 //! A position in a file.
 
-/// A position in a file, both numbers counted from 1.
+/// A position in a file, line and column counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// The line.
     pub line: usize,
     /// The column, in characters.
     pub column: usize,
+    /// Which file, where one file includes others: 0 is the one that was read first.
+    pub file: usize,
 }
 
 impl Place {
     /// The first character of a file.
-    pub const START: Self = Self { line: 1, column: 1 };
+    pub const START: Self = Self::new(1, 1);
+
+    /// A position in the file that was read first.
+    #[must_use]
+    pub const fn new(line: usize, column: usize) -> Self {
+        Self {
+            line,
+            column,
+            file: 0,
+        }
+    }
 
     /// The position after the last character of `text`.
     pub(crate) fn end_of(text: &str) -> Self {
         let last = text.rsplit('\n').next().unwrap_or_default();
-        Self {
-            line: text.matches('\n').count() + 1,
-            column: last.chars().count() + 1,
-        }
+        Self::new(text.matches('\n').count() + 1, last.chars().count() + 1)
     }
 }

@@ -61,6 +61,13 @@ impl Problem {
         self
     }
 
+    /// The same problem, in another of several files.
+    #[must_use]
+    pub const fn in_file(mut self, file: usize) -> Self {
+        self.place.file = file;
+        self
+    }
+
     /// The path of the field, such as `limiters.api.every`; empty if the problem is about the whole file.
     #[must_use]
     pub fn field(&self) -> &str {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::problem::{Problem, Read, quote};
-use crate::tree::{Node, Value};
+use crate::tree::{Node, Value, Written};
 
 const SECOND: u64 = 1_000_000_000;
 const UNITS: [(&str, u64); 7] = [
@@ -121,6 +121,11 @@ pub fn expected(what: &str, node: &Node) -> Problem {
 }
 
 fn found(node: &Node) -> String {
+    match node.written.as_deref() {
+        Some(Written::Text(text)) => return quote(text),
+        Some(written) => return format!("what {written} says"),
+        None => {}
+    }
     match &node.value {
         Value::List(_) => "a list".to_owned(),
         Value::Map(_) => "a map".to_owned(),

@@ -293,7 +293,7 @@ fn any_slots(place: Place) -> Vec<Entry> {
 
 const fn map(place: Place, entries: Vec<Entry>) -> Node {
     let value = Value::Map(entries);
-    Node { place, value }
+    Node::new(place, value)
 }
 
 fn plain(key: &str, text: String, place: Place) -> Entry {
@@ -304,7 +304,7 @@ fn plain(key: &str, text: String, place: Place) -> Entry {
     Entry {
         key: key.to_owned(),
         place,
-        value: Node { place, value },
+        value: Node::new(place, value),
     }
 }
 

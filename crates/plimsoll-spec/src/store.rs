@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Visitor;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::tree::Written;
 use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
 
 /// A Redis that limiters are kept in, shared by all processes that use it. It is connected to when it is first asked.
@@ -98,16 +101,24 @@ fn plimsoll() -> String {
     "plimsoll".to_owned()
 }
 
-/// The address of a Redis. Printed it has no password.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[non_exhaustive]
-pub struct Url(pub String);
+/// The address of a Redis. Printed it has no password, and what comes from elsewhere stands there as it does in the file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Url {
+    address: String,
+    written: Option<Written>,
+}
 
 impl Url {
     /// How an address begins.
     pub const SCHEMES: [&str; 2] = ["redis://", "rediss://"];
     /// What one looks like, for messages.
     pub const WANTED: &str = "the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS";
+
+    /// The address itself, which is a secret.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
 
     /// What a message may show of a text that is no address: before an `@` there may be a password, wherever it begins.
     pub fn hidden(text: &str) -> Cow<'_, str> {
@@ -120,16 +131,30 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((scheme, rest)) = self.0.split_once("://") else {
-            return f.write_str(&Self::hidden(&self.0));
+        let text = match &self.written {
+            None => self.address.as_str(),
+            // There may be a password before or after what comes from elsewhere.
+            Some(Written::Text(text)) => text.as_str(),
+            Some(written) => return written.fmt(f),
+        };
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return f.write_str(&Self::hidden(text));
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let login = authority.rsplit_once('@');
-        match login.and_then(|(who, host)| Some((who.split_once(':')?.0, host))) {
-            Some((user, host)) => write!(f, "{scheme}://{user}:***@{host}{path}"),
-            None => f.write_str(&self.0),
+        match login.and_then(|(who, host)| Some((who.split_once(':')?, host))) {
+            // The name of a variable is no password.
+            Some(((_, password), _)) if is_variable(password) => f.write_str(text),
+            Some(((user, _), host)) => write!(f, "{scheme}://{user}:***@{host}{path}"),
+            None => f.write_str(text),
         }
     }
+}
+
+/// Whether all of it comes from the environment, as a file has it.
+fn is_variable(text: &str) -> bool {
+    let name = text.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+    name.is_some_and(|name| !name.contains([':', '{', '}']))
 }
 
 impl fmt::Debug for Url {
@@ -140,7 +165,42 @@ impl fmt::Debug for Url {
 
 impl Serialize for Url {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let (key, value) = match &self.written {
+            Some(Written::Env(name)) => ("env", name),
+            Some(Written::File(path)) => ("file", path),
+            _ => return serializer.collect_str(self),
+        };
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(key, value)?;
+        map.end()
+    }
+}
+
+/// From the parts that the reader of files knows: the address, and how it is written.
+impl<'de> Deserialize<'de> for Url {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parts;
+
+        impl<'de> Visitor<'de> for Parts {
+            type Value = Url;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(Url::WANTED)
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, parts: D) -> Result<Url, D::Error> {
+                let [address, how, text] = <[String; 3]>::deserialize(parts)?;
+                let written = match how.as_str() {
+                    "text" => Some(Written::Text(text)),
+                    "env" => Some(Written::Env(text)),
+                    "file" => Some(Written::File(text)),
+                    _ => None,
+                };
+                Ok(Url { address, written })
+            }
+        }
+
+        deserializer.deserialize_newtype_struct("Url", Parts)
     }
 }
 
@@ -149,10 +209,11 @@ impl JsonSchema for Url {
         "Url".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let secret = generator.subschema_for::<Secret>();
         json_schema!({
-            "description": "The address of a Redis, such as redis://user:password@host:6379/0; rediss://… with TLS.",
-            "type": "string", "pattern": "^rediss?://.+$"
+            "description": "The address of a Redis, such as redis://user:password@host:6379/0; rediss://… with TLS. ${NAME} in it comes from the environment; all of it from there with { env: NAME }, or from a file with { file: PATH }.",
+            "anyOf": [{ "type": "string", "pattern": "^(rediss?://|[$][{]).+$" }, secret]
         })
     }
 }
@@ -220,11 +281,15 @@ pub struct Borrow {
 
 #[cfg(test)]
 mod tests {
-    use super::Url;
+    use super::{Url, Written};
 
     #[test]
     fn a_password_is_not_shown() {
-        let shown = |url: &str| Url(url.to_owned()).to_string();
+        let url = |address: &str| Url {
+            address: address.to_owned(),
+            written: None,
+        };
+        let shown = |address: &str| url(address).to_string();
         assert_eq!(shown("redis://h:6379/0"), "redis://h:6379/0");
         assert_eq!(shown("redis://anna@h"), "redis://anna@h");
         assert_eq!(shown("redis://anna:x@y@h/1"), "redis://anna:***@h/1");
@@ -234,6 +299,21 @@ mod tests {
         assert_eq!(shown(&same), same);
         assert_eq!(Url::hidden("anna:sec/ret@h"), "…@h");
         assert_eq!(Url::hidden("postgres://h"), "postgres://h");
-        assert!(!format!("{:?}", Url("redis://a:secret@h".to_owned())).contains("secret"));
+        let written = |text: &str| {
+            let written = Some(Written::Text(text.to_owned()));
+            let address = "redis://a:secret@h".to_owned();
+            Url { address, written }.to_string()
+        };
+        assert_eq!(written("${REDIS_URL}"), "${REDIS_URL}");
+        assert_eq!(
+            written("redis://a:${PASSWORD}@h"),
+            "redis://a:${PASSWORD}@h"
+        );
+        assert_eq!(written("redis://a:x${PASSWORD}@h"), "redis://a:***@h");
+        assert_eq!(
+            written("redis://a:${PASSWORD:-secret}@h"),
+            "redis://a:***@h"
+        );
+        assert!(!format!("{:?}", url("redis://a:secret@h")).contains("secret"));
     }
 }

@@ -46,10 +46,7 @@ impl<'t> Lines<'t> {
     fn place(&self, at: usize) -> Place {
         let line = self.starts.partition_point(|start| *start <= at).max(1);
         let before = self.text.get(self.starts[line - 1]..at).unwrap_or_default();
-        Place {
-            line,
-            column: before.chars().count() + 1,
-        }
+        Place::new(line, before.chars().count() + 1)
     }
 
     fn table(&self, table: &DeTable<'_>, span: &Range<usize>, depth: usize) -> Read<Node> {
@@ -68,7 +65,7 @@ impl<'t> Lines<'t> {
             .map(|(key, value)| self.entry(key, value, depth - 1))
             .collect::<Read<Vec<_>>>()?;
         let value = Value::Map(entries);
-        Ok(Node { place, value })
+        Ok(Node::new(place, value))
     }
 
     fn entry(
@@ -117,7 +114,7 @@ impl<'t> Lines<'t> {
             DeValue::Boolean(flag) => plain(flag.to_string()),
             DeValue::Datetime(time) => plain(time.to_string()),
         };
-        Ok(Node { place, value })
+        Ok(Node::new(place, value))
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError};
 
+pub use crate::node::{Entry, Node, Value, Written};
 use crate::place::Place;
 use crate::problem::{Problem, Read, label};
 
@@ -22,97 +23,6 @@ const MAX_NODES: usize = 1_000_000;
 /// As much text as a whole file may hold, copied once more by aliases. A long text is one value, and an alias of it four
 /// characters.
 const MAX_ALIASED_BYTES: usize = 16 << 20;
-
-/// A value and where it begins.
-#[derive(Debug, Clone)]
-pub struct Node {
-    /// Where it begins.
-    pub place: Place,
-    /// What it holds.
-    pub value: Value,
-}
-
-/// What a node holds. Scalars stay text: whether `1` is a cost or a name depends on the field.
-#[derive(Debug, Clone)]
-pub enum Value {
-    /// A single value.
-    Scalar {
-        /// As it stands in the file, without quotes.
-        text: String,
-        /// Whether it was in quotes.
-        quoted: bool,
-    },
-    /// Several values.
-    List(Vec<Node>),
-    /// Values with names.
-    Map(Vec<Entry>),
-}
-
-/// One field of a map.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    /// Its name.
-    pub key: String,
-    /// Where the name begins.
-    pub place: Place,
-    /// Its value.
-    pub value: Node,
-}
-
-impl Entry {
-    /// A field that holds a word.
-    #[must_use]
-    pub fn word(key: &str, word: &str, place: Place) -> Self {
-        let value = Value::Scalar {
-            text: word.to_owned(),
-            quoted: true,
-        };
-        Self {
-            key: key.to_owned(),
-            place,
-            value: Node { place, value },
-        }
-    }
-}
-
-impl Node {
-    /// `~`, `null` or nothing at all.
-    #[must_use]
-    pub fn is_null(&self) -> bool {
-        matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
-    }
-
-    /// How large this subtree is.
-    fn extent(&self) -> Extent {
-        let one = |bytes| Extent {
-            nodes: 1,
-            depth: 1,
-            bytes,
-        };
-        let fold = |sum: Extent, child: Extent| Extent {
-            nodes: sum.nodes + child.nodes,
-            depth: sum.depth.max(child.depth + 1),
-            bytes: sum.bytes + child.bytes,
-        };
-        match &self.value {
-            Value::Scalar { text, .. } => one(text.len()),
-            Value::List(items) => items.iter().map(Self::extent).fold(one(0), fold),
-            Value::Map(entries) => {
-                let keys = entries.iter().map(|entry| entry.key.len()).sum();
-                let values = entries.iter().map(|entry| entry.value.extent());
-                values.fold(one(keys), fold)
-            }
-        }
-    }
-}
-
-/// How large a subtree is.
-struct Extent {
-    nodes: usize,
-    depth: usize,
-    /// Of its text.
-    bytes: usize,
-}
 
 /// Reads the one document of `text`; `None` if there is nothing in it.
 ///
@@ -127,10 +37,7 @@ pub fn parse(text: &str) -> Read<Option<Node>> {
     };
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| syntax(&error))?;
-        let place = Place {
-            line: span.start.line(),
-            column: span.start.col() + 1,
-        };
+        let place = Place::new(span.start.line(), span.start.col() + 1);
         builder
             .event(event, place)
             .map_err(|problem| builder.locate(problem))?;
@@ -152,10 +59,7 @@ pub fn document(text: &str, what: &str) -> Read<Node> {
 
 fn syntax(error: &ScanError) -> Problem {
     let mark = error.marker();
-    let place = Place {
-        line: mark.line().max(1),
-        column: mark.col() + 1,
-    };
+    let place = Place::new(mark.line().max(1), mark.col() + 1);
     match error.kind() {
         ErrorKind::RecursionLimitExceeded => Problem::new(place, too_deep()),
         kind => Problem::new(place, format!("not YAML: {kind}")),
@@ -194,7 +98,12 @@ struct MapInside {
     entries: Vec<Entry>,
     seen: HashMap<String, Place>,
     key: Option<(String, Place)>,
+    /// Maps whose fields are here too, unless they are here already: the values of `<<`.
+    merged: Vec<Node>,
 }
+
+/// The field whose value is merged into the map around it.
+const MERGE: &str = "<<";
 
 impl Builder {
     fn event(&mut self, event: Event<'_>, place: Place) -> Read<()> {
@@ -214,7 +123,7 @@ impl Builder {
                     text: text.into_owned(),
                     quoted,
                 };
-                self.add(Node { place, value }, anchor)
+                self.add(Node::new(place, value), anchor)
             }
             Event::SequenceStart(_, anchor, _) => {
                 self.open(place, anchor, Inside::List(Vec::new()))
@@ -272,9 +181,9 @@ impl Builder {
         };
         let value = match inside {
             Inside::List(items) => Value::List(items),
-            Inside::Map(map) => Value::Map(map.entries),
+            Inside::Map(map) => Value::Map(map.close()),
         };
-        self.add(Node { place, value }, anchor)
+        self.add(Node::new(place, value), anchor)
     }
 
     fn alias(&mut self, id: usize, place: Place) -> Read<()> {
@@ -331,8 +240,41 @@ impl Builder {
 }
 
 impl MapInside {
+    /// Notes a map, or several, whose fields are to be here too.
+    fn merge(&mut self, node: Node) -> Read<()> {
+        match node.value {
+            Value::Map(_) => self.merged.push(node),
+            Value::List(items) if items.iter().all(|it| matches!(it.value, Value::Map(_))) => {
+                self.merged.extend(items);
+            }
+            _ => {
+                let message = "expected a map whose fields are merged into this one, such as *name";
+                return Err(Problem::new(node.place, message).under_key(MERGE));
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields, with those of merged maps. What is said twice is said first by the map itself, then by the first of them.
+    fn close(mut self) -> Vec<Entry> {
+        for node in std::mem::take(&mut self.merged) {
+            let Value::Map(entries) = node.value else {
+                continue;
+            };
+            for entry in entries {
+                if self.seen.insert(entry.key.clone(), entry.place).is_none() {
+                    self.entries.push(entry);
+                }
+            }
+        }
+        self.entries
+    }
+
     fn add(&mut self, node: Node) -> Read<()> {
         if let Some((key, place)) = self.key.take() {
+            if key == MERGE {
+                return self.merge(node);
+            }
             self.entries.push(Entry {
                 key,
                 place,
@@ -340,9 +282,13 @@ impl MapInside {
             });
             return Ok(());
         }
-        let Value::Scalar { text, .. } = node.value else {
+        let Value::Scalar { text, quoted } = node.value else {
             return Err(Problem::new(node.place, "a field's name must be a word"));
         };
+        if quoted && text == MERGE {
+            let message = "`<<` in quotes is no name: without them it merges a map";
+            return Err(Problem::new(node.place, message));
+        }
         if let Some(first) = self.seen.insert(text.clone(), node.place) {
             let message = format!("this field is here twice: first in line {}", first.line);
             return Err(Problem::new(node.place, message).under_key(&label(&text)));

@@ -1,14 +1,17 @@
 //! What is checked, and what was found wrong.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
-use plimsoll_spec::{Broken, MOST_PROBLEMS, Places, Problem, Read};
+use plimsoll_spec::{Broken, MOST_PROBLEMS, Places, Problem, Read, Step};
 
+use crate::source::line_of;
 use crate::spec::File;
 
 /// A file that is checked, and what has been found wrong with it so far.
 pub(crate) struct Context<'a> {
     pub(super) file: &'a File,
+    files: &'a [PathBuf],
     pub(super) places: &'a Places<'a>,
     /// What could not even be read: it is not here, but others may call it by its name.
     pub(super) broken: &'a Broken<'a>,
@@ -19,17 +22,24 @@ pub(crate) struct Context<'a> {
 impl<'a> Context<'a> {
     pub(crate) const fn new(
         file: &'a File,
-        places: &'a Places<'a>,
+        (files, places): (&'a [PathBuf], &'a Places<'a>),
         broken: &'a Broken<'a>,
         problems: Vec<Problem>,
     ) -> Self {
         Self {
             file,
+            files,
             places,
             broken,
             problems: RefCell::new(problems),
             warnings: RefCell::new(Vec::new()),
         }
+    }
+
+    /// Where something else is, seen from `path`: its line, and its file if it is another.
+    pub(super) fn line_of(&self, other: &[Step<'_>], path: &[Step<'_>]) -> String {
+        let (other, from) = (self.places.find(other).0, self.places.find(path).0);
+        line_of(other, from, self.files)
     }
 
     /// What is wrong, and what is odd.

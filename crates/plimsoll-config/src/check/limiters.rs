@@ -215,8 +215,8 @@ fn names_are_unique(drafts: &[Draft<'_>], context: &Context<'_>) {
         if let Some(first) = seen.insert(name, draft)
             && (is_given(first) || is_given(draft))
         {
-            let line = places.find(&first.path).0.line;
-            let message = format!("the name `{name}` is here twice: first in line {line}");
+            let line = context.line_of(&first.path, &draft.path);
+            let message = format!("the name `{name}` is here twice: first in {line}");
             context.note(places.value(&below(&draft.path, Step::Key("name")), message));
         }
     }

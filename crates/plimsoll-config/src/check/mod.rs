@@ -101,9 +101,9 @@ impl<'a> Checker<'a> {
                 self.context.note(places.name(&path, message));
             }
             if let Some(first) = seen.insert(name, section) {
-                let line = places.find(&keys(&[first, name])).0.line;
+                let line = self.context.line_of(&keys(&[first, name]), &path);
                 let message =
-                    format!("the name `{name}` is here twice: first in line {line}, in `{first}`");
+                    format!("the name `{name}` is here twice: first in {line}, in `{first}`");
                 self.context.note(places.name(&path, message));
             }
         }

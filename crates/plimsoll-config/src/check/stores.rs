@@ -69,14 +69,15 @@ fn one(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
 /// Whether the client understands an address, all of it.
 #[cfg(feature = "redis")]
 fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
-    if cfg!(not(feature = "redis-tls")) && url.0.starts_with("rediss://") {
+    if cfg!(not(feature = "redis-tls")) && url.address().starts_with("rediss://") {
         let message = "TLS needs the feature `redis-tls` of plimsoll-config, and this program was built without it";
         return Err(places.value(path, message));
     }
-    if plimsoll_redis::Store::connect(&url.0).is_ok() {
+    if plimsoll_redis::Store::connect(url.address()).is_ok() {
         return Ok(());
     }
-    let found = quote(&Url::hidden(&url.0));
+    let shown = url.to_string();
+    let found = quote(&Url::hidden(&shown));
     let message = format!("expected {}, found {found}", Url::WANTED);
     Err(places.value(path, message))
 }

@@ -73,7 +73,7 @@ pub(super) fn wrong(config: &Config, definition: &Definition, message: String) -
     let problem = problem
         .under_key(&label(&definition.id))
         .under_key(definition.section);
-    ConfigError::problem(&config.file, problem)
+    config.error(problem)
 }
 
 fn amount(memory: &Memory) -> Amount {
@@ -139,7 +139,7 @@ pub(super) fn providers(
         let built = builder.build().map_err(|invalid| {
             let problem = Problem::new(Place::START, invalid.to_string());
             let problem = problem.under_key(&label(name)).under_key("providers");
-            ConfigError::problem(&config.file, problem)
+            config.error(problem)
         });
         Ok((name.to_owned(), built?))
     };

@@ -326,10 +326,7 @@ impl Limits {
             let thread = self.sampler.spawn().map_err(|error| {
                 let message = format!("there is no thread to measure with: {error}");
                 let problem = Problem::new(first.place, message);
-                ConfigError::problem(
-                    &config.file,
-                    problem.under_key(&first.id).under_key(first.section),
-                )
+                config.error(problem.under_key(&first.id).under_key(first.section))
             })?;
             *sampling = Some(thread);
         }

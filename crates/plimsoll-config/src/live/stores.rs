@@ -31,7 +31,7 @@ impl Stores {
                 None => redis::open(spec).map_err(|message| {
                     let problem = Problem::new(Place::START, message);
                     let problem = problem.under_key(&label(name)).under_key("stores");
-                    ConfigError::problem(&config.file, problem)
+                    config.error(problem)
                 })?,
             };
             opened.insert(name.to_owned(), store);

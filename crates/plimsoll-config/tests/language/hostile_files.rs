@@ -104,7 +104,7 @@ fn a_file_that_is_half_written() {
     refused(
         "limits.yaml",
         b"",
-        "expected a configuration file: a map with `limiters`, found nothing",
+        "expected a configuration file: a map with `limits` or `limiters`, found nothing",
     );
     refused(
         "limits.json",

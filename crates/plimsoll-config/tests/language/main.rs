@@ -8,6 +8,7 @@ mod good_files;
 mod hostile_files;
 mod routes;
 mod schema;
+mod several_files;
 mod short_forms;
 mod uses;
 mod warnings;

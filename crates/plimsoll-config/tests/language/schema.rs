@@ -79,6 +79,7 @@ fn what_is_new_is_known() {
         "limits: { a: { rate: 1/s, cost: { estimate: 'json:/a', actual: usage, default: 1, most: 100k }, priority: critical } }",
         "limits: { a: { kind: fixed_window, limit: 1, window: 1s, cost: usage, answer: { status: 503, headers: { x: 1 } } } }",
         "routes: [{ match: [/a, /b/**], methods: [GET], hosts: ['*.a.b'], headers: { x: present }, limits: [a], name: r }]",
+        "include: [a.yaml]\nx-any: { b: [1] }\nstores: { a: { url: '${URL}' }, b: { url: { env: URL } }, c: { cluster: [{ file: /x }] } }",
         "proxies: [10.0.0.0/8, '::1']\nipv6_prefix: 64\nclient: { header: cf-connecting-ip }\nanswer: { body: x }",
     ] {
         assert_eq!(check(good), Ok(()), "{good}");
@@ -98,6 +99,7 @@ fn what_is_new_is_known() {
         "limits: { a: { rate: 1/s, tiers: { by: client, pro: free } } }",
         "limits: { a: { rate: 1/s, answer: { status: 200 } } }",
         "limits: { a: { rate: 1/s, priority: high } }",
+        "stores: { a: { url: { var: URL } } }",
         "proxies: [everybody]",
         "client: { field: x }",
     ] {
@@ -217,9 +219,16 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
                         .get("properties")
                         .is_some_and(|known| known.get(name).is_some())
                 };
-                it.iter()
-                    .all(|(name, field)| known(name) || valid(root, wanted, field).is_ok())
+                let set_apart =
+                    |name: &str| rules.contains_key("patternProperties") && name.starts_with("x-");
+                it.iter().all(|(name, field)| {
+                    known(name) || set_apart(name) || valid(root, wanted, field).is_ok()
+                })
             }),
+            "patternProperties" => {
+                assert_eq!(wanted.to_string(), r#"{"^x-":{}}"#);
+                true
+            }
             "$schema" | "title" | "description" | "default" | "definitions" | "format" => true,
             other => panic!("the rule {other} is not known here"),
         };
@@ -262,8 +271,10 @@ fn matches(pattern: &str, text: &str) -> bool {
             unit(&["%"]).is_some_and(|number| number.len() <= 2 || number == "100")
                 || unit(&["KiB", "MiB", "GiB", "B"]).is_some()
         }
-        "^rediss?://.+$" => {
-            let rest = text.strip_prefix("redis://");
+        "^(rediss?://|[$][{]).+$" => {
+            let rest = text
+                .strip_prefix("redis://")
+                .or_else(|| text.strip_prefix("${"));
             let rest = rest.or_else(|| text.strip_prefix("rediss://"));
             rest.is_some_and(|rest| !rest.is_empty())
         }

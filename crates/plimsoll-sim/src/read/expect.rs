@@ -100,12 +100,9 @@ fn relation(node: &Node, unit: Unit) -> Read<(Relation, f64)> {
 }
 
 fn value(text: &str, node: &Node, unit: Unit) -> Option<f64> {
-    let scalar = |text: &str, quoted: bool| Node {
-        place: node.place,
-        value: Value::Scalar {
-            text: text.to_owned(),
-            quoted,
-        },
+    let scalar = |text: &str, quoted: bool| {
+        let text = text.to_owned();
+        Node::new(node.place, Value::Scalar { text, quoted })
     };
     let number = |text: &str| scalar::fraction(&scalar(text, false)).ok();
     let duration = || scalar::duration(&scalar(text, false)).ok();

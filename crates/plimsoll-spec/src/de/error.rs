@@ -8,7 +8,7 @@ use super::names::instead;
 use super::recover::Blame;
 use crate::problem::{Problem, label, quote};
 use crate::scalar::{expected, nearest};
-use crate::tree::{Entry, Node};
+use crate::tree::{Entry, Node, Value};
 
 /// An error on its way up. It begins without a place, and gets the one of the innermost value around it.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ impl<'t> Error<'t> {
             Self::Expected(what) => expected(&what, node),
             Self::UnknownWord(word, known) => {
                 let hint = instead(&word).unwrap_or_else(|| nearest(&word, known.iter().copied()));
+                let shown = node.written.as_ref().map(ToString::to_string);
+                let word = shown.unwrap_or(word);
                 Problem::new(place, format!("unknown word {}{hint}", quote(&word)))
             }
             Self::Missing(field) => {
@@ -39,7 +41,7 @@ impl<'t> Error<'t> {
                 Problem::new(place, "this field is missing").under_key(field)
             }
             Self::UnknownField(field, _) => Problem::new(place, "unknown field").under_key(&field),
-            Self::Other(message) => Problem::new(place, message),
+            Self::Other(message) => Problem::new(place, as_written(message, node)),
             Self::Placed(problem, known) => {
                 blame = known.unwrap_or(blame);
                 problem
@@ -75,6 +77,16 @@ impl<'t> Error<'t> {
                 Blame::Value(root),
             ),
         }
+    }
+}
+
+/// A message that shows how a value stands in the file, in place of a text that comes from elsewhere.
+fn as_written(message: String, node: &Node) -> String {
+    match (&node.written, &node.value) {
+        (Some(written), Value::Scalar { text, .. }) => {
+            message.replace(&quote(text), &quote(&written.to_string()))
+        }
+        _ => message,
     }
 }
 

@@ -8,7 +8,7 @@ use super::Error;
 use crate::problem::{Problem, Read, quote};
 use crate::scalar::{self, Units};
 use crate::store::Url;
-use crate::tree::Node;
+use crate::tree::{Node, Written};
 use crate::value::{Memory, Name};
 
 /// How the one value of a type is read.
@@ -18,6 +18,8 @@ pub(super) enum Reader {
     Nanos(fn(Units, &Node) -> Read<Duration>),
     Number(fn(&Node) -> Read<f64>),
     Text(fn(&Node) -> Read<String>),
+    /// With how it stands in the file.
+    Written(fn(&Node) -> Read<String>),
 }
 
 /// The reader for the type that serde calls `of`, if it is a single value.
@@ -30,7 +32,7 @@ pub(super) fn reader(of: &str) -> Option<Reader> {
         "Name" => Reader::Text(name),
         "Memory" => Reader::Text(memory),
         "Percent" => Reader::Count(percent),
-        "Url" => Reader::Text(url),
+        "Url" => Reader::Written(url),
         _ => return None,
     })
 }
@@ -51,7 +53,10 @@ fn url(node: &Node) -> Read<String> {
     if Url::SCHEMES.iter().any(known) {
         return Ok(address);
     }
-    let found = quote(&Url::hidden(&address));
+    let found = match &node.written {
+        Some(written) => quote(&written.to_string()),
+        None => quote(&Url::hidden(&address)),
+    };
     let message = format!("expected {}, found {found}", Url::WANTED);
     Err(Problem::new(node.place, message))
 }
@@ -98,6 +103,16 @@ impl Reader {
                 one(u64::try_from(nanos).unwrap_or(u64::MAX), visitor)
             }
             Self::Number(read) => one(node.map_or(Ok(1.0), read)?, visitor),
+            Self::Written(read) => {
+                let address = node.map_or(Ok("redis://h".to_owned()), read)?;
+                let (how, text) = match node.and_then(|node| node.written.as_deref()) {
+                    Some(Written::Text(text)) => ("text", text.as_str()),
+                    Some(Written::Env(name)) => ("env", name.as_str()),
+                    Some(Written::File(path)) => ("file", path.as_str()),
+                    None => ("", ""),
+                };
+                one(vec![address, how.to_owned(), text.to_owned()], visitor)
+            }
             Self::Text(read) => one(node.map_or(Ok("x".to_owned()), read)?, visitor),
         };
         match node {
