@@ -17,14 +17,14 @@ use crate::seen::Beyond;
 /// Takes now, or refuses. Limits in stores answer what is known in this process.
 pub(crate) fn try_decide(members: Members) -> Result<Hold, Refusal> {
     if let Some(index) = blocked_at(&members) {
-        return Err(refuse(members, index, blocked()));
+        return Err(refuse(members, index, &blocked()));
     }
     let taken = take(&members, |asks, permits| {
         Ask::try_all(asks, permits).map_err(|refused| (refused.index, refused.denied))
     });
     match taken {
         Ok(permits) => Ok(admitted(members, permits)),
-        Err((index, denied)) => Err(refuse(members, index, denied)),
+        Err((index, denied)) => Err(refuse(members, index, &denied)),
     }
 }
 
@@ -94,7 +94,7 @@ fn shadowed(hold: &mut Hold, index: usize, answer: Result<Permit<'static>, Denie
 
 /// A refused decision, with what every other limit would say.
 #[cold]
-pub(crate) fn refuse(members: Members, first: usize, denied: Denied) -> Refusal {
+pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal {
     let denial = |(index, member): (usize, &Member)| {
         let is_first = index == first;
         if members.handle(member).is_remote() {
@@ -168,7 +168,7 @@ enum Stage {
 impl Decide {
     pub(crate) fn start(members: Members) -> Self {
         if let Some(index) = blocked_at(&members) {
-            return Self::refused(members, index, blocked());
+            return Self::refused(members, index, &blocked());
         }
         let attempted = take(&members, |asks, permits| {
             match Ask::attempt_all(asks, permits) {
@@ -200,7 +200,7 @@ impl Decide {
             Ok(waiting) => Self {
                 stage: Stage::Waiting(members, waiting),
             },
-            Err((index, denied)) => Self::refused(members, index, denied),
+            Err((index, denied)) => Self::refused(members, index, &denied),
         }
     }
 
@@ -210,7 +210,7 @@ impl Decide {
         }
     }
 
-    fn refused(members: Members, index: usize, denied: Denied) -> Self {
+    fn refused(members: Members, index: usize, denied: &Denied) -> Self {
         Self::ready(Err(refuse(members, index, denied)))
     }
 
@@ -275,7 +275,7 @@ impl Future for Decide {
                     };
                     *self = match answer {
                         Ok(taken) => Self::after(admitted(members, taken)),
-                        Err((index, denied)) => Self::refused(members, index, denied),
+                        Err((index, denied)) => Self::refused(members, index, &denied),
                     };
                 }
                 Stage::Shadow { hold, next, asking } => {

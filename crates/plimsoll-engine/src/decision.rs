@@ -179,7 +179,10 @@ impl fmt::Debug for Hold {
 
 /// A refused decision. Nothing was taken, except that limits which count refusals noted their own.
 #[derive(Clone)]
-pub struct Refusal {
+pub struct Refusal(Box<Refused>);
+
+#[derive(Clone)]
+struct Refused {
     members: Members,
     denials: Denials,
     /// The position of the binding limit, if it was asked at all.
@@ -211,76 +214,81 @@ impl Refusal {
             Some(limiter) if limiter == &**name => denied,
             _ => denied.with_limiter(name),
         };
-        Self {
+        Self(Box::new(Refused {
             denials,
             binding: Some(binding),
             denied,
             members,
-        }
+        }))
     }
 
     /// A decision that was refused before anything was asked, because of the limit of this name.
     pub(crate) fn before(members: Members, limit: &str, denied: Denied) -> Self {
-        Self {
+        Self(Box::new(Refused {
             members,
             denials: Denials::new(),
             binding: None,
             denied: denied.with_limiter(limit),
-        }
+        }))
     }
 
     /// What each limit says, in the order in which they were asked.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         let answer = |(index, member): (usize, &Member)| {
-            let denied = self.denials.get(index).and_then(Option::as_ref);
-            answer(&self.members, member, self.members.standing(member), denied)
+            let denied = self.0.denials.get(index).and_then(Option::as_ref);
+            answer(
+                &self.0.members,
+                member,
+                self.0.members.standing(member),
+                denied,
+            )
         };
-        self.members.list.iter().enumerate().map(answer)
+        self.0.members.list.iter().enumerate().map(answer)
     }
 
     /// The refusal of the binding limit: of those that refuse, the one that takes longest to grant. It says when the whole
     /// decision would be admitted, if nobody else came.
     #[must_use]
-    pub const fn denied(&self) -> &Denied {
-        &self.denied
+    pub fn denied(&self) -> &Denied {
+        &self.0.denied
     }
 
     /// The position of the binding limit among the [answers](Self::answers). `None` if nothing was asked, because a key is
     /// missing or there is no such limit.
     #[must_use]
-    pub const fn binding(&self) -> Option<usize> {
-        self.binding
+    pub fn binding(&self) -> Option<usize> {
+        self.0.binding
     }
 
     /// The name of the binding limit.
     #[must_use]
     pub fn limit(&self) -> &str {
-        self.denied.limiter().unwrap_or_default()
+        self.0.denied.limiter().unwrap_or_default()
     }
 
     /// How long to wait before the decision would be admitted, if nobody else came. `None` if nobody knows.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.denied.retry_after()
+        self.0.denied.retry_after()
     }
 
-    pub(crate) const fn members(&self) -> &Members {
-        &self.members
+    pub(crate) fn members(&self) -> &Members {
+        &self.0.members
     }
 }
 
 impl fmt::Debug for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
-            .field("limits", &self.members)
-            .field("denied", &self.denied)
+            .field("limits", &self.0.members)
+            .field("denied", &self.0.denied)
             .finish_non_exhaustive()
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.denied.fmt(f)
+        self.0.denied.fmt(f)
     }
 }
 

@@ -61,9 +61,9 @@ struct Tiers {
     default: usize,
 }
 
-/// The id under which the limiter of a tier runs.
-pub(crate) fn tier_id(limit: &str, tier: &str) -> String {
-    format!("{limit}@{tier}")
+/// The id under which the limiter of a tier runs; `field` is that of the file which describes it.
+fn tier_id(limit: &str, field: &str, tier: &str) -> String {
+    format!("{limit}.{field}[{tier}]")
 }
 
 impl Limit {
@@ -86,11 +86,12 @@ impl Limit {
         };
         if let Some(tiers) = &by.tiers {
             let of = tiers.of.iter();
-            let of =
-                of.filter_map(|(tier, terms)| Some((tier.into(), limit.add(set, tier, terms)?)));
+            let of = of.filter_map(|(tier, terms)| {
+                Some((tier.into(), limit.add(set, TIERS, tier, terms)?))
+            });
             let of = of.collect();
             let default = tiers.default.as_ref();
-            let default = default.and_then(|terms| limit.add(set, "default", terms));
+            let default = default.and_then(|terms| limit.add(set, TIERS, "default", terms));
             limit.tiers = Source::new(&tiers.by, client).map(|by| Tiers {
                 by,
                 of,
@@ -98,19 +99,19 @@ impl Limit {
             });
         }
         let overrides = by.overrides.iter();
-        let overrides =
-            overrides.filter_map(|(key, terms)| Some((key.into(), limit.add(set, key, terms)?)));
+        let overrides = overrides
+            .filter_map(|(key, terms)| Some((key.into(), limit.add(set, OVERRIDES, key, terms)?)));
         let overrides = overrides.collect();
         limit.overrides = overrides;
         Some(limit)
     }
 
     /// Adds other terms, and says which they are.
-    fn add(&mut self, set: &LimitSet, name: &str, terms: &Tier) -> Option<usize> {
+    fn add(&mut self, set: &LimitSet, field: &str, name: &str, terms: &Tier) -> Option<usize> {
         let handle = match terms {
             Tier::Unlimited => Handle::Unlimited,
             Tier::Blocked => Handle::Blocked,
-            _ => handle(set, &tier_id(&self.name, name))?,
+            _ => handle(set, &tier_id(&self.name, field, name))?,
         };
         self.others.push((name.to_owned(), handle));
         Some(self.others.len())
@@ -181,6 +182,10 @@ impl Limit {
         self.key.iter().any(Source::is_of_caller)
     }
 }
+
+/// The fields of a limit that hold other terms.
+const TIERS: &str = "tiers";
+const OVERRIDES: &str = "overrides";
 
 /// How many keys of a limit are known to have changed tiers.
 const MOST_TERMS: usize = 1_000_000;

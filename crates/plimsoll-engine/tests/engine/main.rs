@@ -2,6 +2,7 @@
 
 mod decisions;
 mod shadow;
+mod tiers;
 
 use plimsoll::ManualClock;
 use plimsoll_config::{Config, Format};

@@ -1,0 +1,68 @@
+//! Tiers, and limits for single keys.
+
+use std::time::Duration;
+
+use plimsoll_engine::{Ask, Limits};
+
+use crate::limits;
+
+const TIERS: &str = "limits:
+  tokens:
+    kind: token_bucket
+    burst: 2
+    refill: 1
+    every: 1h
+    key: header:authorization
+    tiers:
+      by: header:x-plan
+      pro: { kind: token_bucket, burst: 5, refill: 1, every: 1h }
+      internal: unlimited
+    overrides:
+      robot: blocked
+      vip: { kind: token_bucket, burst: 9, refill: 1, every: 1h }
+";
+
+fn granted(limits: &Limits, ask: Ask<'_>) -> usize {
+    (0..100)
+        .take_while(|_| limits.try_decide(&[ask]).is_ok())
+        .count()
+}
+
+#[test]
+fn a_tier_has_a_limit_of_its_own() {
+    let (limits, _time) = limits(TIERS);
+    let tokens = Ask::new("tokens");
+    assert_eq!(granted(&limits, tokens.key("a")), 2);
+    assert_eq!(granted(&limits, tokens.key("b").tier("pro")), 5);
+    assert_eq!(granted(&limits, tokens.key("c").tier("internal")), 100);
+    assert_eq!(granted(&limits, tokens.key("d").tier("no such plan")), 2);
+    assert_eq!(granted(&limits, tokens.key("robot")), 0);
+    assert_eq!(
+        granted(&limits, tokens.key("vip").tier("pro")),
+        9,
+        "the key counts before the tier"
+    );
+}
+
+#[test]
+fn the_refusal_of_a_tier_has_the_name_of_the_limit() {
+    let (limits, _time) = limits(TIERS);
+    let ask = Ask::new("tokens").key("b").tier("pro").cost(6);
+    assert_eq!(limits.try_decide(&[ask]).unwrap_err().limit(), "tokens");
+}
+
+#[test]
+fn what_was_used_stays_used_when_a_key_changes_its_tier() {
+    let (limits, time) = limits(TIERS);
+    let anna = Ask::new("tokens").key("anna");
+    assert_eq!(granted(&limits, anna), 2);
+    assert_eq!(granted(&limits, anna.tier("pro")), 3, "2 of 5 are used");
+    assert_eq!(granted(&limits, anna), 0);
+    assert_eq!(
+        granted(&limits, anna.tier("pro")),
+        0,
+        "changing back and forth gains nothing"
+    );
+    time.advance(Duration::from_secs(3600));
+    assert_eq!(granted(&limits, anna.tier("pro")), 1);
+}
