@@ -1,0 +1,272 @@
+//! Random files and random decisions, against a model that is written in the plainest way.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use plimsoll_engine::{Ask, Hold};
+use proptest::prelude::*;
+
+use crate::limits;
+
+/// A limit of the model. Times are milliseconds.
+#[derive(Clone, Debug)]
+enum Kind {
+    Bucket { burst: u64, refill: u64, every: u64 },
+    Window { limit: u64, window: u64 },
+    Log { limit: u64, window: u64 },
+    Slots { limit: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct Limit {
+    kind: Kind,
+    keyed: bool,
+    shadow: bool,
+}
+
+impl Limit {
+    fn text(&self, name: usize) -> String {
+        let kind = match self.kind {
+            Kind::Bucket {
+                burst,
+                refill,
+                every,
+            } => {
+                format!("kind: token_bucket, burst: {burst}, refill: {refill}, every: {every}ms")
+            }
+            Kind::Window { limit, window } => {
+                format!("kind: fixed_window, limit: {limit}, window: {window}ms")
+            }
+            Kind::Log { limit, window } => {
+                format!("kind: sliding_log, limit: {limit}, window: {window}ms")
+            }
+            Kind::Slots { limit } => format!("kind: concurrency, limit: {limit}"),
+        };
+        let keyed = if self.keyed {
+            ", key: header:x-user"
+        } else {
+            ""
+        };
+        let shadow = if self.shadow { ", mode: shadow" } else { "" };
+        format!("  l{name}: {{ {kind}{keyed}{shadow} }}\n")
+    }
+}
+
+/// The state of one subject.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// Of a bucket: what is missing, in tokens times `every`, and since when.
+    missing: u64,
+    seen: u64,
+    /// Of windows: when each unit was taken.
+    taken: Vec<u64>,
+    in_flight: u64,
+}
+
+impl State {
+    /// How much is left.
+    fn left(&mut self, kind: &Kind, now: u64) -> u64 {
+        match *kind {
+            Kind::Bucket {
+                burst,
+                refill,
+                every,
+            } => {
+                self.missing = self.missing.saturating_sub((now - self.seen) * refill);
+                self.seen = now;
+                (burst * every - self.missing) / every
+            }
+            Kind::Window { limit, window } => {
+                // Windows are counted from the moment at which the limits were built.
+                let begun = now / window * window;
+                self.taken.retain(|at| *at >= begun);
+                limit - u64::try_from(self.taken.len()).unwrap()
+            }
+            Kind::Log { limit, window } => {
+                self.taken.retain(|at| at + window > now);
+                limit - u64::try_from(self.taken.len()).unwrap()
+            }
+            Kind::Slots { limit } => limit - self.in_flight,
+        }
+    }
+
+    fn take(&mut self, kind: &Kind, now: u64, cost: u64) {
+        match *kind {
+            Kind::Bucket { every, .. } => self.missing += cost * every,
+            Kind::Window { .. } | Kind::Log { .. } => self.taken.extend((0..cost).map(|_| now)),
+            Kind::Slots { .. } => self.in_flight += cost,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Advance(u64),
+    Decide(Vec<(usize, usize, u64)>),
+    Peek(Vec<(usize, usize, u64)>),
+    Finish(usize),
+    Undo,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        (1_u64..6, 1_u64..4, 1_u64..50).prop_map(|(burst, refill, every)| Kind::Bucket {
+            burst,
+            refill,
+            every
+        }),
+        (1_u64..6, 1_u64..50).prop_map(|(limit, window)| Kind::Log { limit, window }),
+        (1_u64..6, 1_u64..50).prop_map(|(limit, window)| Kind::Window { limit, window }),
+        (1_u64..4).prop_map(|limit| Kind::Slots { limit }),
+    ]
+}
+
+fn limit() -> impl Strategy<Value = Limit> {
+    (kind(), any::<bool>(), prop::bool::weighted(0.2)).prop_map(|(kind, keyed, shadow)| Limit {
+        kind,
+        keyed,
+        shadow,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let asks = || prop::collection::vec((0_usize..4, 0_usize..3, 1_u64..4), 1..5);
+    prop_oneof![
+        2 => (0_u64..30).prop_map(Step::Advance),
+        5 => asks().prop_map(Step::Decide),
+        1 => asks().prop_map(Step::Peek),
+        2 => (0_usize..8).prop_map(Step::Finish),
+        1 => Just(Step::Undo),
+    ]
+}
+
+const KEYS: [&str; 3] = ["anna", "bert", "cleo"];
+
+/// What the model says: who refuses if anybody does, and who in shadow mode would.
+type Said = (Option<()>, Vec<bool>);
+
+struct Model {
+    limits: Vec<Limit>,
+    states: HashMap<(usize, usize), State>,
+    now: u64,
+}
+
+impl Model {
+    fn subject(&self, (limit, key, _): (usize, usize, u64)) -> (usize, usize) {
+        (limit, if self.limits[limit].keyed { key } else { 0 })
+    }
+
+    /// Which asks do not fit, each with all that the decision asks of its subject.
+    fn lacking(&mut self, asks: &[(usize, usize, u64)]) -> Vec<bool> {
+        let lacking = asks.iter().map(|ask| {
+            let subject = self.subject(*ask);
+            let whole: u64 = asks
+                .iter()
+                .filter(|it| self.subject(**it) == subject)
+                .map(|it| it.2)
+                .sum();
+            let kind = self.limits[subject.0].kind.clone();
+            self.states
+                .entry(subject)
+                .or_default()
+                .left(&kind, self.now)
+                < whole
+        });
+        lacking.collect()
+    }
+
+    fn decide(&mut self, asks: &[(usize, usize, u64)], takes: bool) -> (Said, Vec<bool>) {
+        let lacking = self.lacking(asks);
+        let shadow = |index: usize| self.limits[asks[index].0].shadow;
+        let refused = (0..asks.len()).any(|index| lacking[index] && !shadow(index));
+        let mut taken = vec![false; asks.len()];
+        let mut would = lacking;
+        if !refused && takes {
+            for (index, ask) in asks.iter().enumerate() {
+                let (subject, kind) = (self.subject(*ask), self.limits[ask.0].kind.clone());
+                let state = self.states.entry(subject).or_default();
+                // A limit in shadow mode is charged one ask after the other.
+                let fits = state.left(&kind, self.now) >= ask.2;
+                would[index] = !fits;
+                if fits {
+                    state.take(&kind, self.now, ask.2);
+                    taken[index] = true;
+                }
+            }
+        }
+        ((refused.then_some(()), would), taken)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn decisions_are_those_of_the_model(
+        of in prop::collection::vec(limit(), 4),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let text: String = of.iter().enumerate().map(|(name, limit)| limit.text(name)).collect();
+        let (limits, time) = limits(&format!("limits:\n{text}"));
+        let mut model = Model { limits: of, states: HashMap::new(), now: 0 };
+        let mut held: Vec<(Hold, Vec<(usize, usize, u64)>, Vec<bool>)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Advance(by) => {
+                    model.now += by;
+                    time.advance(Duration::from_millis(by));
+                }
+                Step::Decide(asks) | Step::Peek(asks) if asks.is_empty() => {}
+                Step::Decide(ref asks) | Step::Peek(ref asks) => {
+                    let takes = matches!(step, Step::Decide(_));
+                    let names: Vec<String> = asks.iter().map(|ask| format!("l{}", ask.0)).collect();
+                    let real: Vec<Ask<'_>> = asks.iter().zip(&names).map(|(ask, name)| {
+                        let real = Ask::new(name).cost(ask.2);
+                        if model.limits[ask.0].keyed { real.key(KEYS[ask.1]) } else { real }
+                    }).collect();
+                    let (said, taken) = model.decide(asks, takes);
+                    let answer = if takes { limits.try_decide(&real) } else { limits.peek(&real) };
+                    match answer {
+                        Ok(hold) => {
+                            prop_assert_eq!(said.0, None);
+                            let would: Vec<bool> = hold.answers().map(|it| !it.is_granted()).collect();
+                            prop_assert_eq!(would, said.1);
+                            if takes { held.push((hold, asks.clone(), taken)); }
+                        }
+                        Err(refusal) => {
+                            prop_assert_eq!(said.0, Some(()));
+                            let would: Vec<bool> = refusal.answers().map(|it| !it.is_granted()).collect();
+                            prop_assert_eq!(would, said.1);
+                        }
+                    }
+                }
+                Step::Finish(index) => {
+                    if index < held.len() {
+                        let (hold, asks, taken) = held.swap_remove(index);
+                        drop(hold);
+                        for (ask, _) in asks.iter().zip(taken).filter(|(_, taken)| *taken) {
+                            let subject = model.subject(*ask);
+                            if matches!(model.limits[ask.0].kind, Kind::Slots { .. }) {
+                                model.states.get_mut(&subject).unwrap().in_flight -= ask.2;
+                            }
+                        }
+                    }
+                }
+                Step::Undo => {
+                    // The last decision of this instant, as if it had not been made.
+                    let Some((hold, asks, taken)) = held.pop() else { continue };
+                    let rates = asks.iter().any(|ask| !matches!(model.limits[ask.0].kind, Kind::Slots { .. }));
+                    if rates {
+                        held.push((hold, asks, taken));
+                        continue;
+                    }
+                    hold.undo();
+                    for (ask, _) in asks.iter().zip(taken).filter(|(_, taken)| *taken) {
+                        let subject = model.subject(*ask);
+                        model.states.get_mut(&subject).unwrap().in_flight -= ask.2;
+                    }
+                }
+            }
+        }
+    }
+}
