@@ -1,6 +1,7 @@
 //! The program `plimsoll`.
 
 mod check;
+mod serve;
 mod simulate;
 mod test;
 
@@ -22,6 +23,7 @@ enum Command {
     Check(check::Args),
     Test(test::Args),
     Simulate(simulate::Args),
+    Serve(serve::Args),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &mut out, &mut err),
         Command::Test(args) => test::run(&args, &mut out, &mut err),
         Command::Simulate(args) => simulate::run(&args, &mut out, &mut err),
+        Command::Serve(args) => serve::run(args, &mut out, &mut err),
     };
     status.unwrap_or_else(|error| {
         // Whoever reads our output may stop reading: nothing to complain about.

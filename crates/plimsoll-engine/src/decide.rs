@@ -230,8 +230,9 @@ impl Decide {
         Self { stage }
     }
 
-    /// The decision, if it was made without waiting.
-    pub(crate) fn now(&mut self) -> Option<Result<Hold, Refusal>> {
+    /// The decision, if it was made without waiting. After that it must not be polled.
+    #[doc(hidden)]
+    pub fn now(&mut self) -> Option<Result<Hold, Refusal>> {
         match &mut self.stage {
             Stage::Done(done) => done.take(),
             _ => None,

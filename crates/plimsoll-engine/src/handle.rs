@@ -5,7 +5,7 @@ use plimsoll::{
     Demand, Denied, Grant, Limiter, LimiterExt, PerKey, Permit, Reason, Snapshot, Standing,
 };
 use plimsoll_config::KeyedLimiter;
-use plimsoll_kinds::AnyLimiter;
+use plimsoll_kinds::{AnyLimiter, LimiterKind};
 
 /// Something that can be asked.
 #[derive(Clone, Debug)]
@@ -50,6 +50,14 @@ impl Handle {
             Self::One(limiter) => together::may_wait(&**limiter.shared()),
             Self::Keyed(limiter) => PerKey::<str>::has_queue(limiter),
             Self::Unlimited | Self::Blocked => false,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Option<LimiterKind> {
+        match self {
+            Self::One(limiter) => Some(limiter.kind()),
+            Self::Keyed(limiter) => Some(limiter.kind()),
+            Self::Unlimited | Self::Blocked => None,
         }
     }
 
@@ -98,6 +106,21 @@ impl<'a> Subject<'a> {
             Self::One(limiter) => limiter.undo(permit),
             Self::Keyed(limiter, key) => PerKey::undo(limiter, key, permit),
             Self::Unlimited | Self::Blocked => {}
+        }
+    }
+
+    /// Gives a rate back what it was charged.
+    pub(crate) fn refund(&self, demand: Demand) {
+        let now = match *self {
+            Self::One(limiter) => limiter.clock().precise_now(),
+            Self::Keyed(limiter, _) => match PerKey::<str>::clock(limiter) {
+                Some(clock) => clock.precise_now(),
+                None => return,
+            },
+            Self::Unlimited | Self::Blocked => return,
+        };
+        if self.standing().is_some_and(|standing| !standing.returns) {
+            self.undo(Permit::spent(Grant::of(demand).taken(now)));
         }
     }
 

@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use plimsoll::{Clock, Demand, Denied, Reason};
-use plimsoll_config::{Changes, Config, ConfigError, Limits as Limiters};
+use plimsoll_config::{Changes, Config, ConfigError, FileWatch, Limits as Limiters};
+use plimsoll_kinds::LimiterKind;
+
+use plimsoll_tower::Head;
 
 use crate::ask::Ask;
 use crate::decide::{self, Decide};
 use crate::decision::{Hold, Refusal};
 use crate::members::{Member, Members};
 use crate::plan::Plan;
+use crate::resolve::resolve;
 use crate::seen::Seen;
 
 /// The limits of a file, running: one decision over as many of them as a request has.
@@ -113,6 +117,15 @@ impl Limits {
         self.replace(&Config::from_file(path)?)
     }
 
+    /// Looks at a file now and then: see [`FileWatch::look`](plimsoll_config::FileWatch::look).
+    ///
+    /// # Errors
+    ///
+    /// If something is wrong with it; then nothing has changed.
+    pub fn look(&self, file: &mut FileWatch) -> Option<Result<Changes, ConfigError>> {
+        file.look_with(|config| self.replace(config))
+    }
+
     /// Takes for all of `asks` now, or for none. Limits in stores answer what is known in this process: use
     /// [`decide`](Self::decide) where there are any.
     ///
@@ -148,6 +161,49 @@ impl Limits {
                 members.subject(member).charge(member.cost);
             }
         }
+    }
+
+    /// Gives rates back what was charged for work that was not done, up to their limits. What a log or a window took earlier
+    /// than now is not found there, and stays.
+    pub fn refund(&self, asks: &[Ask<'_>]) {
+        if let Ok(members) = self.members(asks, Demand::ONE) {
+            for member in &members.list {
+                members.subject(member).refund(members.demand(member));
+            }
+        }
+    }
+
+    /// Decides by the routes of the file. `None` if no route is for this request.
+    pub fn decide_request(&self, head: &Head<'_>, like: impl Into<Demand>) -> Option<Decide> {
+        match resolve(&self.plan(), head, like.into()) {
+            Ok(members) => members.map(Decide::start),
+            Err(refusal) => Some(Decide::ready(Err(refusal))),
+        }
+    }
+
+    /// What [`decide_request`](Self::decide_request) would answer now. Takes nothing and leaves no key behind.
+    pub fn peek_request(&self, head: &Head<'_>) -> Option<Result<Hold, Refusal>> {
+        match resolve(&self.plan(), head, Demand::ONE) {
+            Ok(members) => members.map(decide::peek),
+            Err(refusal) => Some(Err(refusal)),
+        }
+    }
+
+    /// The names of all limits, in the order of the file.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let plan = self.plan();
+        plan.limits
+            .iter()
+            .map(|limit| limit.name.to_string())
+            .collect()
+    }
+
+    /// What kind of limit has this name, if there is one.
+    #[must_use]
+    pub fn kind(&self, limit: &str) -> Option<LimiterKind> {
+        let plan = self.plan();
+        plan.limits[plan.limit(limit)?].terms(0).kind()
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {

@@ -2,6 +2,7 @@
 
 use plimsoll::{Reason, Snapshot};
 use plimsoll_config::uses::Mode;
+use plimsoll_kinds::LimiterKind;
 
 use crate::limits::Limits;
 use crate::plan::Limit;
@@ -13,6 +14,8 @@ use crate::top::TopKey;
 pub struct LimitView {
     /// Its name.
     pub name: String,
+    /// Whether it is a rate, a limit on what is under way, or says yes or no.
+    pub kind: Option<LimiterKind>,
     /// Whether it is enforced.
     pub mode: Mode,
     /// Its limiter: what is in use, who waits, what was granted and refused.
@@ -75,6 +78,7 @@ fn view(limit: &Limit) -> LimitView {
     let tiers = tiers.filter_map(|(name, terms)| Some((name.clone(), terms.snapshot()?)));
     LimitView {
         name: limit.name.to_string(),
+        kind: limit.terms(0).kind(),
         mode: match limit.shadow {
             true => Mode::Shadow,
             false => Mode::Enforce,

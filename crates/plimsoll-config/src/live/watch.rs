@@ -64,6 +64,15 @@ impl FileWatch {
     ///
     /// What [`Limits::replace_file`] says. It is said once.
     pub fn look(&mut self, limits: &Limits) -> Option<Result<Changes, ConfigError>> {
+        self.look_with(|config| limits.replace(config))
+    }
+
+    /// [`look`](Self::look), for limits that are more than these.
+    #[doc(hidden)]
+    pub fn look_with(
+        &mut self,
+        replace: impl FnOnce(&Config) -> Result<Changes, ConfigError>,
+    ) -> Option<Result<Changes, ConfigError>> {
         let text = match text_of(&self.path) {
             Ok(text) => text,
             Err(error) => {
@@ -86,7 +95,7 @@ impl FileWatch {
         self.seen = None;
         let format = Format::of(&self.path);
         let config = Config::from_str(&self.path, &text, format);
-        let changes = config.and_then(|config| limits.replace(&config));
+        let changes = config.and_then(|config| replace(&config));
         let first = self.done.replace(text).is_none();
         // At first it says what the limits were built from.
         let same = |changes: &Changes| {

@@ -231,3 +231,13 @@ fn one_deadline_counts_for_all() {
     };
     assert_eq!(refusal.limit(), "slow");
 }
+
+#[test]
+fn a_refund_is_given_back_up_to_the_limit() {
+    let (limits, _time) = limits(TWO);
+    let (anna, all) = (Ask::new("user").key("anna"), Ask::new("all"));
+    let _ = limits.try_decide(&[anna.cost(3), all.cost(5)]).unwrap();
+    limits.refund(&[anna.cost(2), all.cost(9)]);
+    assert_eq!(remaining(&limits, anna), Some(2));
+    assert_eq!(remaining(&limits, all), Some(5));
+}

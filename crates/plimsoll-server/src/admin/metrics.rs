@@ -1,0 +1,134 @@
+//! Metrics in the text format of Prometheus. Labels come from the file only, so there are as many as it has limits.
+
+use std::fmt::Write;
+
+use axum::extract::State as Extract;
+use axum::response::Response;
+use plimsoll_engine::LimitView;
+
+use super::{Admin, text};
+
+pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
+    let mut out = String::new();
+    let limits = admin.state.limits.snapshot();
+    each(
+        &mut out,
+        "plimsoll_limit",
+        "gauge",
+        "The most that is granted at once.",
+        &limits,
+        |it| it.snapshot.limit(),
+    );
+    each(
+        &mut out,
+        "plimsoll_in_use",
+        "gauge",
+        "What was granted and is not yet returned or refilled.",
+        &limits,
+        |it| it.snapshot.in_use(),
+    );
+    each(
+        &mut out,
+        "plimsoll_waiting",
+        "gauge",
+        "Demands that wait.",
+        &limits,
+        |it| it.snapshot.waiters(),
+    );
+    each(
+        &mut out,
+        "plimsoll_granted_total",
+        "counter",
+        "Demands that were granted.",
+        &limits,
+        |it| it.snapshot.granted_total(),
+    );
+    each(
+        &mut out,
+        "plimsoll_denied_total",
+        "counter",
+        "Demands that were refused.",
+        &limits,
+        |it| it.snapshot.denied_total(),
+    );
+    each(
+        &mut out,
+        "plimsoll_would_refuse_total",
+        "counter",
+        "Decisions that a limit in shadow mode would have refused.",
+        &limits,
+        |it| it.would_refuse,
+    );
+    each(
+        &mut out,
+        "plimsoll_beyond",
+        "gauge",
+        "What is in flight beyond a limit in shadow mode.",
+        &limits,
+        |it| it.beyond,
+    );
+    family(
+        &mut out,
+        "plimsoll_refused_total",
+        "counter",
+        "Decisions that were refused because of this limit, by reason.",
+    );
+    for view in &limits {
+        for (reason, count) in &view.refused {
+            let name = escaped(&view.name);
+            let _ = writeln!(
+                out,
+                "plimsoll_refused_total{{limit=\"{name}\",reason=\"{}\"}} {count}",
+                reason.as_str()
+            );
+        }
+    }
+    family(
+        &mut out,
+        "plimsoll_leases",
+        "gauge",
+        "Leases that clients hold.",
+    );
+    let _ = writeln!(out, "plimsoll_leases {}", admin.state.leases.len());
+    family(
+        &mut out,
+        "plimsoll_connections",
+        "gauge",
+        "Connections of clients.",
+    );
+    let _ = writeln!(
+        out,
+        "plimsoll_connections {}",
+        admin.state.connections.taken()
+    );
+    text("text/plain; version=0.0.4; charset=utf-8", out)
+}
+
+fn each(
+    out: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    limits: &[LimitView],
+    value: impl Fn(&LimitView) -> u64,
+) {
+    family(out, name, kind, help);
+    for view in limits {
+        let _ = writeln!(
+            out,
+            "{name}{{limit=\"{}\"}} {}",
+            escaped(&view.name),
+            value(view)
+        );
+    }
+}
+
+fn family(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

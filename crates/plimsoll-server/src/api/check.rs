@@ -1,0 +1,231 @@
+//! Checks: whether something may be done now.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State as Extract;
+use axum::extract::rejection::JsonRejection;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode};
+use plimsoll_engine::{Answer, Hold, LimitView, Refusal};
+use plimsoll_tower::answer::{Class, Fields, LimitStatus, retry_seconds};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::asks::{Question, Said, millis};
+use super::problem::Problem;
+use crate::state::State;
+
+/// How many decisions one request asks for at most.
+const MOST_CHECKS: usize = 256;
+
+/// One decision, or several that have nothing to do with each other.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Check {
+    Many(Many),
+    One(Box<Question>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Many {
+    checks: Vec<Question>,
+}
+
+/// A decision that was admitted.
+#[derive(Debug, Serialize)]
+struct Admitted {
+    allowed: bool,
+    answers: Vec<Said>,
+}
+
+type Body<T> = Result<Json<T>, JsonRejection>;
+
+/// `POST /v1/check`
+pub(crate) async fn check(
+    Extract(state): Extract<Arc<State>>,
+    body: Body<Check>,
+) -> Result<Response, Problem> {
+    match body?.0 {
+        Check::One(question) => {
+            let asked = question.asked(&state, false)?;
+            let Some(decide) = asked.decide(&state) else {
+                return Ok(unlimited().into_response());
+            };
+            Ok(said(decide.await))
+        }
+        Check::Many(many) => {
+            if many.checks.is_empty() || many.checks.len() > MOST_CHECKS {
+                let count = many.checks.len();
+                return Err(Problem::bad(format!(
+                    "checks has {count} entries: expected 1 to {MOST_CHECKS}"
+                )));
+            }
+            // Everything that can be wrong is found before anything is taken.
+            let asked = many.checks.into_iter().map(|it| it.asked(&state, false));
+            let asked: Vec<_> = asked.collect::<Result<_, _>>()?;
+            let mut results = Vec::with_capacity(asked.len());
+            for asked in asked {
+                results.push(match asked.decide(&state) {
+                    None => json!({ "allowed": true, "answers": [] }),
+                    Some(decide) => value(&decide.await),
+                });
+            }
+            Ok(Json(json!({ "results": results })).into_response())
+        }
+    }
+}
+
+/// `POST /v1/peek`
+pub(crate) async fn peek(
+    Extract(state): Extract<Arc<State>>,
+    body: Body<Question>,
+) -> Result<Response, Problem> {
+    let asked = body?.0.asked(&state, true)?;
+    Ok(match asked.peek(&state) {
+        None => unlimited().into_response(),
+        Some(decided) => Json(value(&decided)).into_response(),
+    })
+}
+
+/// `POST /v1/charge`
+pub(crate) async fn charge(
+    Extract(state): Extract<Arc<State>>,
+    body: Body<Question>,
+) -> Result<StatusCode, Problem> {
+    let asked = body?.0.asked(&state, false)?;
+    let asks = asked.named().ok_or_else(only_named)?;
+    state.limits.charge(&asks);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /v1/refund`
+pub(crate) async fn refund(
+    Extract(state): Extract<Arc<State>>,
+    body: Body<Question>,
+) -> Result<StatusCode, Problem> {
+    let asked = body?.0.asked(&state, false)?;
+    let asks = asked.named().ok_or_else(only_named)?;
+    state.limits.refund(&asks);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn only_named() -> Problem {
+    Problem::bad("expected `limit` or `asks`: a request is charged when it is checked")
+}
+
+/// `GET /v1/limits`
+pub(crate) async fn limits(Extract(state): Extract<Arc<State>>) -> Json<Value> {
+    let limits: Vec<Value> = state.limits.snapshot().iter().map(view).collect();
+    Json(json!({ "limits": limits }))
+}
+
+/// A limit as it stands.
+pub(crate) fn view(view: &LimitView) -> Value {
+    let snapshot = view.snapshot;
+    let refused: serde_json::Map<String, Value> = view
+        .refused
+        .iter()
+        .map(|(reason, count)| (reason.as_str().to_owned(), (*count).into()))
+        .collect();
+    json!({
+        "name": view.name,
+        "kind": view.kind.map(|kind| kind.as_str()),
+        "mode": view.mode,
+        "limit": snapshot.limit(),
+        "in_use": snapshot.in_use(),
+        "available": snapshot.available(),
+        "saturation": snapshot.saturation(),
+        "waiting": snapshot.waiters(),
+        "queue_bound": snapshot.queue_bound(),
+        "granted_total": snapshot.granted_total(),
+        "denied_total": snapshot.denied_total(),
+        "refused": refused,
+        "would_refuse": view.would_refuse,
+        "beyond": view.beyond,
+    })
+}
+
+/// A request that no route is for.
+fn unlimited() -> Json<Admitted> {
+    Json(Admitted {
+        allowed: true,
+        answers: Vec::new(),
+    })
+}
+
+/// The answer to one decision, with its header fields.
+pub(crate) fn said(decided: Result<Hold, Refusal>) -> Response {
+    match decided {
+        Ok(hold) => {
+            let mut headers = HeaderMap::new();
+            fields(hold.answers(), &mut headers);
+            let answers = hold.answers().map(Said::from).collect();
+            let body = Json(Admitted {
+                allowed: true,
+                answers,
+            });
+            (headers, body).into_response()
+        }
+        Err(refusal) => refused(&refusal).into_response(),
+    }
+}
+
+/// The answer to a decision that was refused.
+pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
+    let denied = refusal.denied();
+    let class = Class::of_caller(denied);
+    let mut headers = HeaderMap::new();
+    fields(refusal.answers(), &mut headers);
+    let status = LimitStatus::of(denied);
+    let seconds = retry_seconds(denied, &[status]);
+    if let Some(seconds) = seconds {
+        headers.insert(http::header::RETRY_AFTER, seconds.into());
+    }
+    let answers: Vec<Said> = refusal.answers().map(Said::from).collect();
+    let answers = serde_json::to_value(answers).unwrap_or_default();
+    let detail = format!(
+        "refused by {}: {}",
+        refusal.limit(),
+        denied.reason().phrase()
+    );
+    let problem = Problem::refused(class.status(), class.problem_type(), class.title(), detail)
+        .with("allowed", false)
+        .with("limit", refusal.limit())
+        .with("reason", denied.reason().as_str())
+        .with("retry_after_ms", refusal.retry_after().map(millis))
+        .with("answers", answers);
+    (headers, problem)
+}
+
+/// The same as a part of another answer.
+fn value(decided: &Result<Hold, Refusal>) -> Value {
+    match decided {
+        Ok(hold) => {
+            let answers: Vec<Said> = hold.answers().map(Said::from).collect();
+            json!({ "allowed": true, "answers": answers })
+        }
+        Err(refusal) => {
+            let answers: Vec<Said> = refusal.answers().map(Said::from).collect();
+            json!({
+                "allowed": false,
+                "limit": refusal.limit(),
+                "reason": refusal.denied().reason().as_str(),
+                "retry_after_ms": refusal.retry_after().map(millis),
+                "answers": answers,
+            })
+        }
+    }
+}
+
+/// Writes `RateLimit` and `RateLimit-Policy`.
+fn fields<'a>(answers: impl Iterator<Item = Answer<'a>>, headers: &mut HeaderMap) {
+    let statuses: Vec<LimitStatus<'a>> = answers
+        .filter(|answer| !answer.shadow)
+        .filter_map(|answer| Some(LimitStatus::new(answer.limit, answer.standing?)))
+        .collect();
+    if !statuses.is_empty() {
+        Fields::STANDARD.write(headers, &statuses);
+    }
+}

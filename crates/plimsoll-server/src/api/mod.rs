@@ -1,0 +1,67 @@
+//! The HTTP port: checks, charges and leases, as JSON.
+
+mod asks;
+mod check;
+mod leases;
+mod openapi;
+mod problem;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State as Extract};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::header::AUTHORIZATION;
+
+use crate::state::State;
+pub(crate) use check::view;
+use problem::Problem;
+
+/// How long a body is at most.
+const LONGEST_BODY: usize = 256 * 1024;
+
+/// All paths of the port.
+pub(crate) fn router(state: Arc<State>) -> Router {
+    let authorized = axum::middleware::from_fn_with_state(Arc::clone(&state), authorize);
+    Router::new()
+        .route("/v1/check", post(check::check))
+        .route("/v1/peek", post(check::peek))
+        .route("/v1/charge", post(check::charge))
+        .route("/v1/refund", post(check::refund))
+        .route("/v1/leases", post(leases::create))
+        .route(
+            "/v1/leases/{id}",
+            axum::routing::patch(leases::renew).delete(leases::release),
+        )
+        .route("/v1/leases/{id}/commit", post(leases::commit))
+        .route("/v1/leases/{id}/undo", post(leases::undo))
+        .route("/v1/limits", get(check::limits))
+        .layer(authorized)
+        .route("/openapi.json", get(openapi::document))
+        .fallback(not_found)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .with_state(state)
+}
+
+/// Lets through who knows the token, if there is one.
+async fn authorize(Extract(state): Extract<Arc<State>>, request: Request, next: Next) -> Response {
+    if state.needs_token() {
+        let said = request.headers().get(AUTHORIZATION);
+        let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
+        if !said.is_some_and(|said| state.is_token(said)) {
+            return Problem::unauthorized().into_response();
+        }
+    }
+    next.run(request).await
+}
+
+async fn not_found() -> Problem {
+    Problem::not_found("there is no such path; /openapi.json describes those that there are")
+}
+
+async fn not_allowed() -> Problem {
+    Problem::not_allowed()
+}

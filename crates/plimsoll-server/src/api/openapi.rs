@@ -1,0 +1,12 @@
+//! What the HTTP port speaks, as an `OpenAPI` 3.1 document.
+
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+
+/// The document. A test holds it against the server.
+pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
+
+/// `GET /openapi.json`
+pub(crate) async fn document() -> Response {
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT).into_response()
+}

@@ -1,0 +1,90 @@
+//! What is wrong with a request, as `application/problem+json` (RFC 9457).
+
+use axum::extract::rejection::JsonRejection;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Map, Value};
+
+/// An answer that is not what was asked for.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    kind: Option<&'static str>,
+    title: &'static str,
+    detail: String,
+    more: Map<String, Value>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind: None,
+            title,
+            detail: detail.into(),
+            more: Map::new(),
+        }
+    }
+
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "Bad Request", detail)
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "Not Found", detail)
+    }
+
+    pub(crate) fn not_allowed() -> Self {
+        let detail = "this path knows other methods; /openapi.json describes them";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed", detail)
+    }
+
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", detail)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        let detail = "expected the token of this server: Authorization: Bearer TOKEN";
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
+    }
+
+    /// A decision that was refused.
+    pub(crate) fn refused(
+        status: StatusCode,
+        kind: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        let mut problem = Self::new(status, title, detail);
+        problem.kind = Some(kind);
+        problem
+    }
+
+    /// Says something more.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Self {
+        let status = rejection.status();
+        let title = status.canonical_reason().unwrap_or("Bad Request");
+        Self::new(status, title, rejection.body_text())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = self.more;
+        body.insert("type".to_owned(), self.kind.unwrap_or("about:blank").into());
+        body.insert("title".to_owned(), self.title.into());
+        body.insert("status".to_owned(), self.status.as_u16().into());
+        body.insert("detail".to_owned(), self.detail.into());
+        let mut response = (self.status, Value::Object(body).to_string()).into_response();
+        let kind = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+}

@@ -1,0 +1,332 @@
+//! The commands of the RESP port.
+
+use std::time::Duration;
+
+use plimsoll::{Demand, Denied, Standing};
+use plimsoll_engine::{Answer, Ask, Terms};
+
+use super::frame::Replies;
+use crate::state::State;
+
+/// What becomes of the connection after a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    Go,
+    Close,
+}
+
+/// Answers one command. `None` if the limits have to be waited for: then the caller [awaits](take_later) it.
+pub(crate) fn answer(
+    state: &State,
+    words: &[&[u8]],
+    replies: &mut Replies,
+    session: &mut Session,
+) -> Option<Next> {
+    let Some((name, rest)) = words.split_first() else {
+        return Some(Next::Go);
+    };
+    let mut upper = [0; 16];
+    let name = match upper.get_mut(..name.len()) {
+        Some(upper) => {
+            upper.copy_from_slice(name);
+            upper.make_ascii_uppercase();
+            &*upper
+        }
+        None => &[],
+    };
+    if !session.authenticated && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"PING" | b"RESET")
+    {
+        replies.error("NOAUTH Authentication required.");
+        return Some(Next::Go);
+    }
+    match name {
+        b"CL.THROTTLE" => reply(replies, throttle(state, rest, Order::RedisCell)),
+        b"THROTTLE" => reply(replies, throttle(state, rest, Order::ThrottleCrab)),
+        b"PLIMSOLL.TAKE" => match take(state, rest) {
+            Ok(Some(numbers)) => reply(replies, Ok(numbers)),
+            Ok(None) => return None,
+            Err(error) => reply(replies, Err(error)),
+        },
+        b"PLIMSOLL.PEEK" => reply(replies, peek(state, rest)),
+        b"PLIMSOLL.CHARGE" => match charge(state, rest) {
+            Ok(()) => replies.simple("OK"),
+            Err(error) => replies.error(&error),
+        },
+        b"PING" => match rest {
+            [] => replies.simple("PONG"),
+            [text] => replies.bulk(text),
+            _ => wrong_count(replies, "ping"),
+        },
+        b"ECHO" => match rest {
+            [text] => replies.bulk(text),
+            _ => wrong_count(replies, "echo"),
+        },
+        b"HELLO" => hello(state, rest, replies, session),
+        b"AUTH" => {
+            session.authenticated = match rest {
+                [password] | [_, password] => state.is_token(password),
+                _ => false,
+            };
+            match session.authenticated {
+                true => replies.simple("OK"),
+                false => replies.error("WRONGPASS invalid username-password pair or user is disabled."),
+            }
+        }
+        b"SELECT" => match rest {
+            [b"0"] => replies.simple("OK"),
+            _ => replies.error("ERR DB index is out of range"),
+        },
+        b"CLIENT" => client(rest, replies),
+        b"COMMAND" => replies.array(0),
+        b"CONFIG" => replies.map(0),
+        b"INFO" => {
+            let version = env!("CARGO_PKG_VERSION");
+            replies.bulk(format!("# Server\r\nplimsoll_version:{version}\r\nredis_mode:standalone\r\n").as_bytes());
+        }
+        b"RESET" => {
+            *session = Session::new(state);
+            replies.resp3 = false;
+            replies.simple("RESET");
+        }
+        b"QUIT" => {
+            replies.simple("OK");
+            return Some(Next::Close);
+        }
+        _ => replies.error("ERR unknown command; this server knows CL.THROTTLE, THROTTLE, PLIMSOLL.TAKE, PLIMSOLL.PEEK, PLIMSOLL.CHARGE and PING"),
+    }
+    Some(Next::Go)
+}
+
+/// What a connection has said of itself.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) authenticated: bool,
+}
+
+impl Session {
+    pub(crate) fn new(state: &State) -> Self {
+        Self {
+            authenticated: !state.needs_token(),
+        }
+    }
+}
+
+/// Five numbers, as redis-cell answers.
+type Five = [i64; 5];
+
+fn reply(replies: &mut Replies, answer: Result<Five, String>) {
+    match answer {
+        Ok(numbers) => {
+            replies.array(numbers.len());
+            numbers
+                .into_iter()
+                .for_each(|number| replies.integer(number));
+        }
+        Err(error) => replies.error(&error),
+    }
+}
+
+#[cold]
+fn wrong_count(replies: &mut Replies, name: &str) {
+    replies.error(&format!(
+        "ERR wrong number of arguments for '{name}' command"
+    ));
+}
+
+fn hello(state: &State, rest: &[&[u8]], replies: &mut Replies, session: &mut Session) {
+    let (version, options) = match rest.split_first() {
+        None => (None, rest),
+        Some((version, options)) => (Some(*version), options),
+    };
+    let resp3 = match version {
+        None => replies.resp3,
+        Some(b"2") => false,
+        Some(b"3") => true,
+        Some(_) => return replies.error("NOPROTO unsupported protocol version"),
+    };
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        if option.eq_ignore_ascii_case(b"AUTH") {
+            let (_user, password) = (options.next(), options.next());
+            session.authenticated = password.is_some_and(|it| state.is_token(it));
+        } else if option.eq_ignore_ascii_case(b"SETNAME") {
+            options.next();
+        } else {
+            return replies.error("ERR syntax error in HELLO");
+        }
+    }
+    if !session.authenticated {
+        return replies.error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used");
+    }
+    replies.resp3 = resp3;
+    replies.map(4);
+    replies.bulk(b"server");
+    replies.bulk(b"plimsoll");
+    replies.bulk(b"version");
+    replies.bulk(env!("CARGO_PKG_VERSION").as_bytes());
+    replies.bulk(b"proto");
+    replies.integer(if resp3 { 3 } else { 2 });
+    replies.bulk(b"mode");
+    replies.bulk(b"standalone");
+}
+
+fn client(rest: &[&[u8]], replies: &mut Replies) {
+    match rest.first() {
+        Some(word) if word.eq_ignore_ascii_case(b"ID") => replies.integer(1),
+        Some(word) if word.eq_ignore_ascii_case(b"GETNAME") => replies.bulk(b""),
+        Some(_) => replies.simple("OK"),
+        None => wrong_count(replies, "client"),
+    }
+}
+
+/// In which order the five numbers stand.
+#[derive(Clone, Copy)]
+enum Order {
+    /// Limited (0 or 1), limit, remaining, retry after or -1, reset after.
+    RedisCell,
+    /// Allowed (1 or 0), limit, remaining, reset after, retry after.
+    ThrottleCrab,
+}
+
+/// `key max_burst count period [quantity]`
+fn throttle(state: &State, rest: &[&[u8]], order: Order) -> Result<Five, String> {
+    let (key, burst, count, period, quantity) = match rest {
+        [key, burst, count, period] => (key, burst, count, period, None),
+        [key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
+        _ => {
+            return Err(
+                "ERR expected CL.THROTTLE key max_burst count period [quantity]".to_owned(),
+            );
+        }
+    };
+    let key = text(key)?;
+    let burst = number(burst, "max_burst")?;
+    // redis-cell counts what may come beside the first.
+    let burst = match order {
+        Order::RedisCell => burst.saturating_add(1),
+        Order::ThrottleCrab => burst,
+    };
+    let count = number(count, "count")?;
+    let period = number(period, "period")?;
+    let quantity = quantity.map_or(Ok(1), |it| number(it, "quantity"))?;
+    let terms = Terms::new(burst, count, Duration::from_secs(period));
+    let taken = state.parametric.take(key, terms, quantity);
+    let taken = taken.map_err(|invalid| format!("ERR {invalid}"))?;
+    let standing = match &taken {
+        Ok(standing) => *standing,
+        Err(denied) => standing_of(denied),
+    };
+    Ok(five(taken.as_ref().err(), standing, order))
+}
+
+fn standing_of(denied: &Denied) -> Standing {
+    Standing::new(denied.limit().into(), denied.remaining().into()).reset(denied.reset())
+}
+
+fn five(denied: Option<&Denied>, standing: Standing, order: Order) -> Five {
+    let limit = signed(standing.limit);
+    let remaining = signed(standing.remaining.unwrap_or(0));
+    let reset = seconds(standing.reset.unwrap_or_default());
+    let retry = denied.map(|denied| denied.retry_after().map_or(-1, seconds));
+    match order {
+        Order::RedisCell => [
+            denied.is_some().into(),
+            limit,
+            remaining,
+            retry.unwrap_or(-1),
+            reset,
+        ],
+        Order::ThrottleCrab => [
+            denied.is_none().into(),
+            limit,
+            remaining,
+            reset,
+            retry.unwrap_or(0).max(0),
+        ],
+    }
+}
+
+/// `name key [cost]`, taken now; `None` if it has to be waited for.
+fn take(state: &State, rest: &[&[u8]]) -> Result<Option<Five>, String> {
+    let ask = ask(rest)?;
+    state.check(ask)?;
+    let mut decide = state.limits.decide(&[ask], Demand::ONE);
+    Ok(decide.now().map(|decided| said(&decided)))
+}
+
+/// The same, when it is there.
+pub(crate) async fn take_later(state: &State, words: &[&[u8]], replies: &mut Replies) {
+    let answer = match words.split_first().map(|(_, rest)| ask(rest)) {
+        Some(Ok(ask)) => Ok(said(&state.limits.decide(&[ask], Demand::ONE).await)),
+        Some(Err(error)) => Err(error),
+        None => Err("ERR expected PLIMSOLL.TAKE name key [cost]".to_owned()),
+    };
+    reply(replies, answer);
+}
+
+fn peek(state: &State, rest: &[&[u8]]) -> Result<Five, String> {
+    let ask = ask(rest)?;
+    state.check(ask)?;
+    Ok(said(&state.limits.peek(&[ask])))
+}
+
+fn charge(state: &State, rest: &[&[u8]]) -> Result<(), String> {
+    let ask = ask(rest)?;
+    state.check(ask)?;
+    state.limits.charge(&[ask]);
+    Ok(())
+}
+
+fn ask<'a>(rest: &[&'a [u8]]) -> Result<Ask<'a>, String> {
+    let (name, key, cost) = match rest {
+        [name, key] => (name, key, None),
+        [name, key, cost] => (name, key, Some(cost)),
+        _ => {
+            return Err(
+                "ERR expected a limit, a key and a cost: PLIMSOLL.TAKE name key [cost]".to_owned(),
+            );
+        }
+    };
+    let cost = cost.map_or(Ok(1), |cost| number(cost, "cost"))?;
+    Ok(Ask::new(text(name)?).key(text(key)?).cost(cost))
+}
+
+fn said(decided: &Result<plimsoll_engine::Hold, plimsoll_engine::Refusal>) -> Five {
+    let five = |answer: Option<Answer<'_>>, denied: Option<&Denied>| {
+        let standing = answer
+            .and_then(|answer| answer.standing)
+            .unwrap_or_default();
+        five(denied, standing, Order::RedisCell)
+    };
+    match decided {
+        Ok(hold) => five(hold.answers().next(), None),
+        Err(refusal) => five(refusal.answers().next(), Some(refusal.denied())),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| "ERR expected a key in UTF-8".to_owned())
+}
+
+fn number(digits: &[u8], what: &str) -> Result<u64, String> {
+    let wrong = || format!("ERR {what}: expected a whole number of at least 0");
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(wrong());
+    }
+    std::str::from_utf8(digits)
+        .ok()
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(wrong)
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Whole seconds, rounded up: who comes a moment too early is refused again.
+fn seconds(span: Duration) -> i64 {
+    signed(
+        span.as_secs()
+            .saturating_add(u64::from(span.subsec_nanos() > 0)),
+    )
+}

@@ -1,0 +1,49 @@
+//! What all ports share.
+
+use plimsoll_engine::{Ask, Limits, Parametric};
+
+use crate::drain::Places;
+use crate::leases::Leases;
+
+/// What all ports share.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) limits: Limits,
+    pub(crate) parametric: Parametric,
+    pub(crate) leases: Leases,
+    pub(crate) connections: Places,
+    /// What clients must say to be answered, if anything.
+    pub(crate) token: Option<String>,
+}
+
+impl State {
+    pub(crate) const fn needs_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Whether `said` is the token, in a time that does not depend on how much of it is right.
+    pub(crate) fn is_token(&self, said: &[u8]) -> bool {
+        let token = self.token.as_ref();
+        token.is_none_or(|token| same(token.as_bytes(), said))
+    }
+
+    /// Whether a limit can be asked by name, for a permit that nobody returns.
+    pub(crate) fn check(&self, ask: Ask<'_>) -> Result<(), String> {
+        match self.limits.kind(ask.limit) {
+            None => Err(format!("ERR there is no limit `{}`", ask.limit)),
+            Some(plimsoll_engine::LimiterKind::Resource) => Err(format!(
+                "ERR `{}` limits what is under way: take it over HTTP with POST /v1/leases, and release it there",
+                ask.limit
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether two secrets are the same, in a time that does not depend on how much of them is.
+pub(crate) fn same(secret: &[u8], said: &[u8]) -> bool {
+    let differ = secret.len() ^ said.len();
+    let bytes = secret.iter().zip(said.iter().chain(std::iter::repeat(&0)));
+    let differ = bytes.fold(differ, |differ, (a, b)| differ | usize::from(a ^ b));
+    differ == 0
+}
