@@ -131,6 +131,16 @@ impl Config {
         self.spec.providers.iter().map(|(name, _)| name)
     }
 
+    /// What a provider counts and by which limiter, in the order of the file. Nothing if there is no such provider.
+    pub fn provided(&self, provider: &str) -> impl Iterator<Item = (&str, &str)> {
+        let provider = self.spec.providers.get(provider);
+        let weights = provider.into_iter().flat_map(|provider| provider.0.iter());
+        weights.flat_map(|(weight, words)| {
+            let words = words.as_slice().iter();
+            words.map(move |limiter| (weight, limiter.0.as_str()))
+        })
+    }
+
     /// The routes, in the order of the file, with what hangs there by name.
     #[must_use]
     pub fn route_specs(&self) -> &[RouteSpec] {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use http::HeaderName;
+use plimsoll_config::ClientSpec;
 use plimsoll_config::uses::{KeyPart, KeySpec};
 use plimsoll_tower::keys::{
     CookieKey, Forwarded, HeaderKey, LONGEST, Missing, PathKey, Peer, QueryKey, TrustedProxies,
@@ -21,14 +22,22 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    pub(crate) fn new(trusted: TrustedProxies, header: Option<HeaderName>, ipv6: u8) -> Self {
-        match header {
-            _ if trusted == TrustedProxies::none() => Self::Peer(Peer::new().ipv6_prefix(ipv6)),
-            Some(name) => {
-                Self::Forwarded(Forwarded::single_header(trusted, name).ipv6_prefix(ipv6))
-            }
-            None => Self::Forwarded(Forwarded::x_forwarded_for(trusted).ipv6_prefix(ipv6)),
+    pub(crate) fn new(spec: &ClientSpec) -> Self {
+        let networks = spec.proxies.iter().map(ToString::to_string);
+        // The file was checked: an address that this cannot read is trusted by nobody.
+        let trusted = TrustedProxies::parse(networks).unwrap_or_default();
+        if trusted == TrustedProxies::none() {
+            return Self::Peer(Peer::new().ipv6_prefix(spec.ipv6_prefix));
         }
+        let name = spec.header.as_deref();
+        let forwarded = match name.map(str::parse::<HeaderName>) {
+            Some(Ok(name)) if name == http::header::FORWARDED => Forwarded::rfc_7239(trusted),
+            Some(Ok(name)) if name.as_str() != "x-forwarded-for" => {
+                Forwarded::single_header(trusted, name)
+            }
+            _ => Forwarded::x_forwarded_for(trusted),
+        };
+        Self::Forwarded(forwarded.ipv6_prefix(spec.ipv6_prefix))
     }
 }
 

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::HeaderName;
+use http::{HeaderName, Method};
 use plimsoll::Standing;
 use plimsoll_config::uses::{
-    AnswerSpec, CostSpec, KeyPart, Mode, PrioritySpec, Tier, Use, WithoutKey,
+    AnswerSpec, CostPart, CostSpec, KeyPart, Mode, PrioritySpec, Tier, Use, WithoutKey,
 };
-use plimsoll_config::{LimitSet, Part};
+use plimsoll_config::{Config, HeaderMatch, HostPattern, LimitSet, Part, RouteSpec};
+use plimsoll_tower::Head;
 
 use crate::handle::Handle;
 use crate::keys::{Client, Source};
@@ -207,9 +208,9 @@ fn handle(set: &LimitSet, id: &str) -> Option<Handle> {
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
-    methods: Vec<http::Method>,
+    methods: Vec<Method>,
     hosts: Vec<HostPattern>,
-    headers: Vec<(HeaderName, Option<String>)>,
+    headers: Vec<(HeaderName, HeaderMatch)>,
     pub(crate) uses: Vec<RouteUse>,
     pub(crate) priority: Option<PrioritySpec>,
     pub(crate) answer: Option<Arc<AnswerSpec>>,
@@ -224,53 +225,80 @@ pub(crate) struct RouteUse {
     pub(crate) cost: CostSpec,
 }
 
-/// A host, or everything below one.
-#[derive(Debug)]
-pub(crate) enum HostPattern {
-    Is(String),
-    /// `*.example.com`.
-    Below(String),
-}
-
-impl HostPattern {
-    fn new(text: &str) -> Self {
-        match text.strip_prefix('*') {
-            Some(below) => Self::Below(below.to_ascii_lowercase()),
-            None => Self::Is(text.to_ascii_lowercase()),
-        }
-    }
-
-    fn matches(&self, host: &str) -> bool {
-        match self {
-            Self::Is(wanted) => host.eq_ignore_ascii_case(wanted),
-            Self::Below(wanted) => {
-                let at = host.len().checked_sub(wanted.len());
-                let end = at.filter(|at| *at > 0).and_then(|at| host.get(at..));
-                end.is_some_and(|end| end.eq_ignore_ascii_case(wanted))
+impl Route {
+    fn new(spec: &RouteSpec, plan: &Plan, config: &Config) -> Self {
+        let mut uses = Vec::new();
+        for name in &spec.limits {
+            match plan.limit(name) {
+                Some(limit) => uses.push(RouteUse {
+                    limit,
+                    cost: plan.limits[limit].cost.clone(),
+                }),
+                None => uses.extend(provided(name, plan, config)),
             }
         }
+        if let Some(limit) = spec.bytes.as_ref().and_then(|name| plan.limit(name)) {
+            let cost = CostSpec::Measured(CostPart::ResponseBytes);
+            uses.push(RouteUse { limit, cost });
+        }
+        let reads_body = |by: &RouteUse| {
+            let limit = &plan.limits[by.limit];
+            let tier = limit.tier_source().is_some_and(Source::reads_body);
+            tier || limit.key.iter().any(Source::reads_body) || cost_reads_body(&by.cost)
+        };
+        let headers = spec.headers.iter();
+        let headers = headers.filter_map(|(name, is)| Some((name.parse().ok()?, is.clone())));
+        let methods = spec.methods.iter();
+        let methods = methods.filter_map(|method| Method::from_bytes(method.as_bytes()).ok());
+        Self {
+            name: spec.label().into(),
+            methods: methods.collect(),
+            hosts: spec.hosts.clone(),
+            headers: headers.collect(),
+            reads_body: uses.iter().any(reads_body),
+            uses,
+            priority: spec.priority.clone(),
+            answer: spec.answer.clone().map(Arc::new),
+        }
     }
-}
 
-impl Route {
     /// Whether it is for a request whose path its pattern matches.
-    pub(crate) fn fits(&self, head: &plimsoll_tower::Head<'_>) -> bool {
+    pub(crate) fn fits(&self, head: &Head<'_>) -> bool {
         let methods = self.methods.is_empty() || self.methods.contains(head.method());
         let hosts = || {
+            let host = crate::keys::host(head);
             self.hosts.is_empty()
-                || crate::keys::host(head)
-                    .is_some_and(|host| self.hosts.iter().any(|it| it.matches(host)))
+                || host.is_some_and(|host| self.hosts.iter().any(|it| it.matches(host)))
         };
         let headers = || {
-            self.headers.iter().all(|(name, wanted)| {
-                let mut values = head.headers().get_all(name).iter();
-                match wanted {
-                    None => values.next().is_some(),
-                    Some(wanted) => values.any(|value| value.as_bytes() == wanted.as_bytes()),
-                }
+            self.headers.iter().all(|(name, is)| {
+                let values = head.headers().get_all(name).iter();
+                is.matches(values.map(http::HeaderValue::as_bytes))
             })
         };
         methods && hosts() && headers()
+    }
+}
+
+/// The limits of a provider, each with what its weight counts.
+fn provided(name: &str, plan: &Plan, config: &Config) -> Vec<RouteUse> {
+    let by = |(weight, limiter): (&str, &str)| {
+        let cost = match weight {
+            "network_bytes" | "memory_size" => CostSpec::Measured(CostPart::RequestBytes),
+            _ => CostSpec::Fixed(1),
+        };
+        let limit = plan.limit(limiter)?;
+        Some(RouteUse { limit, cost })
+    };
+    config.provided(name).filter_map(by).collect()
+}
+
+fn cost_reads_body(cost: &CostSpec) -> bool {
+    let is = |part: &CostPart| matches!(part, CostPart::Json(_));
+    match cost {
+        CostSpec::Measured(part) => is(part),
+        CostSpec::Estimated { estimate, .. } => is(estimate),
+        _ => false,
     }
 }
 
@@ -278,8 +306,11 @@ impl Plan {
     /// What `set` comes to. What is counted of its limits is kept in `seen`, by name.
     pub(crate) fn build(set: &LimitSet, seen: &mut HashMap<String, Arc<Seen>>) -> Self {
         let config = set.config();
-        let client = Client::new(Default::default(), None, 64);
-        let mut plan = Self::default();
+        let client = Client::new(&config.client());
+        let mut plan = Self {
+            answer: config.answer().cloned().map(Arc::new),
+            ..Self::default()
+        };
         for (name, by) in config.uses() {
             let seen = Arc::clone(seen.entry(name.to_owned()).or_default());
             if let Some(limit) = Limit::new(name, by, set, &client, seen) {
@@ -288,6 +319,15 @@ impl Plan {
                 plan.limits.push(limit);
             }
         }
+        for (number, spec) in config.route_specs().iter().enumerate() {
+            let route = Route::new(spec, &plan, config);
+            plan.routes.push(route);
+            for pattern in &spec.patterns {
+                plan.router.add(pattern, number);
+            }
+        }
+        // What is counted of limits that are gone goes with them.
+        seen.retain(|name, _| plan.by_name.contains_key(name.as_str()));
         plan
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use plimsoll_config::{Pattern, Segment};
+
 /// A tree of the segments of path patterns. Where several match, the first of the file counts.
 #[derive(Debug, Default)]
 pub(crate) struct Router {
@@ -21,20 +23,19 @@ struct Node {
 
 impl Router {
     /// Adds a pattern that was checked before. Routes are added in the order of the file.
-    pub(crate) fn add(&mut self, pattern: &str, route: usize) {
+    pub(crate) fn add(&mut self, pattern: &Pattern, route: usize) {
         let mut node = &mut self.root;
-        let path = pattern.strip_prefix('/').unwrap_or(pattern);
-        for segment in path.split('/') {
+        for segment in pattern.segments() {
             node = match segment {
-                "**" => {
-                    node.open.push(route);
-                    return;
-                }
-                "*" => node.any.get_or_insert_default(),
-                literal => node.literal.entry(literal.into()).or_default(),
+                Segment::Any => node.any.get_or_insert_default(),
+                Segment::Is(literal) => node.literal.entry(literal.as_str().into()).or_default(),
+                _ => return,
             };
         }
-        node.ends.push(route);
+        match pattern.is_open() {
+            true => node.open.push(route),
+            false => node.ends.push(route),
+        }
     }
 
     /// The first route whose pattern matches `path` and that `fits` in everything else.
@@ -84,30 +85,10 @@ fn first(routes: &[usize], fits: &dyn Fn(usize) -> bool, best: &mut Option<usize
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_config::{Config, Format};
     use proptest::prelude::*;
 
     use super::*;
-
-    /// The meaning of a pattern, said without a tree.
-    fn matches(pattern: &str, path: &str) -> bool {
-        let Some(path) = path.strip_prefix('/') else {
-            return false;
-        };
-        let pattern: Vec<&str> = pattern[1..].split('/').collect();
-        let path: Vec<&str> = path.split('/').collect();
-        let open = pattern.last() == Some(&"**");
-        let fixed = &pattern[..pattern.len() - usize::from(open)];
-        let enough = if open {
-            path.len() >= fixed.len()
-        } else {
-            path.len() == fixed.len()
-        };
-        let same = |(wanted, segment): (&&str, &&str)| match *wanted {
-            "*" => !segment.is_empty(),
-            wanted => wanted == *segment,
-        };
-        enough && fixed.iter().zip(&path).all(same)
-    }
 
     fn segment() -> impl Strategy<Value = &'static str> {
         prop::sample::select(vec!["a", "b", "c", "", "*"])
@@ -120,22 +101,36 @@ mod tests {
         })
     }
 
+    /// The patterns, as a file has them.
+    fn read(patterns: &[String]) -> Vec<Pattern> {
+        // Each asks something of its own beside the path: a route that is never reached is a mistake.
+        let route = |(index, pattern)| {
+            format!("  - {{ match: '{pattern}', headers: {{ x: '{index}' }}, limits: [a] }}\n")
+        };
+        let routes: String = patterns.iter().enumerate().map(route).collect();
+        let text = format!("limits: {{ a: 1/s }}\nroutes:\n{routes}");
+        let config = Config::from_str("limits.yaml", &text, Format::Yaml).unwrap();
+        let routes = config.route_specs().iter();
+        routes.map(|route| route.patterns[0].clone()).collect()
+    }
+
     proptest! {
         #[test]
         fn the_tree_finds_what_a_list_finds(
-            patterns in prop::collection::vec(pattern(), 0..12),
+            patterns in prop::collection::vec(pattern(), 1..12),
             path in prop::collection::vec(prop::sample::select(vec!["a", "b", "c", ""]), 0..5),
             odd in any::<bool>(),
         ) {
             let path = format!("/{}", path.join("/"));
             let fits = |route: usize| !odd || route % 2 == 1;
+            let patterns = read(&patterns);
             let mut router = Router::default();
             for (route, pattern) in patterns.iter().enumerate() {
                 router.add(pattern, route);
             }
-            let all = patterns.iter().enumerate();
-            let listed = all.filter(|(route, pattern)| fits(*route) && matches(pattern, &path)).map(|(route, _)| route).next();
-            prop_assert_eq!(router.find(&path, &fits), listed, "{}", path);
+            let mut all = patterns.iter().enumerate();
+            let listed = all.find(|(route, pattern)| fits(*route) && pattern.matches(&path));
+            prop_assert_eq!(router.find(&path, &fits), listed.map(|(route, _)| route), "{}", path);
         }
     }
 }

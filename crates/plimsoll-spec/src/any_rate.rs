@@ -173,6 +173,7 @@ impl Rule for AnyRate {
         fn limit(self) -> u32;
         fn window(self, now: Moment) -> Option<Duration>;
         fn has_one_limit(self) -> bool;
+        fn refunds_exactly(self) -> bool;
         fn longest_wait(self) -> Option<Duration>;
     }
 

@@ -161,6 +161,11 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// a demand on several limits asks this one with [`peek`](Self::peek) before it takes.
     const EXACT_REFUNDS: bool = true;
 
+    /// [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) of this rule, for types of which it depends on the value.
+    fn refunds_exactly(&self) -> bool {
+        Self::EXACT_REFUNDS
+    }
+
     /// Whether [`refused`](Self::refused) remembers anything.
     const REMEMBERS_REFUSALS: bool = false;
 

@@ -241,3 +241,24 @@ fn a_refund_is_given_back_up_to_the_limit() {
     assert_eq!(remaining(&limits, anna), Some(2));
     assert_eq!(remaining(&limits, all), Some(5));
 }
+
+#[test]
+fn what_is_granted_at_once_is_not_waited_for() {
+    let (limits, _time) = limits(TWO);
+    let now = |asks: &[Ask<'_>]| limits.decide(asks, 1).now().is_some();
+    assert!(now(&[Ask::new("all")]), "one limit");
+    assert!(now(&[Ask::new("user").key("a")]), "one key");
+    assert!(
+        now(&[Ask::new("user").key("b"), Ask::new("user").key("c")]),
+        "two keys"
+    );
+    assert!(
+        now(&[Ask::new("slots"), Ask::new("user").key("d")]),
+        "slots and a key"
+    );
+    assert!(
+        now(&[Ask::new("all"), Ask::new("user").key("e")]),
+        "a limit and a key"
+    );
+    assert!(now(&[Ask::new("all"), Ask::new("slots")]), "two limits");
+}

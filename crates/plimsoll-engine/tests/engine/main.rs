@@ -2,6 +2,7 @@
 
 mod decisions;
 mod model;
+mod requests;
 mod shadow;
 mod tiers;
 

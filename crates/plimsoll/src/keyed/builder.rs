@@ -1,7 +1,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, RwLock};
 
 use super::key_gate::{Gates, Room};
@@ -171,6 +171,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
                 when_full: self.when_full,
                 heard: Mutex::new(None),
                 changing: Mutex::new(()),
+                exact: AtomicBool::new(rule.refunds_exactly()),
                 len: AtomicUsize::new(0),
                 own: AtomicUsize::new(0),
                 evictable_from: AtomicU64::new(u64::MAX),

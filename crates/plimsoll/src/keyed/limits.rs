@@ -47,6 +47,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         if !table.has_own(key) && !shared.claim_own() {
             return Err(shared.keys_full(table.rule_of(key)));
         }
+        shared
+            .exact
+            .fetch_and(rule.refunds_exactly(), Ordering::Relaxed);
         table.remember_own(owned, Arc::clone(&rule));
         let gate = table.set_own(hash, key, &rule, now, carry);
         shared.note(&mut table, hash, key, now);
@@ -111,10 +114,16 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         {
             // One after the other, or shards would end up with different rules.
             let _changing = shared.changing.lock();
+            let exact = rule.refunds_exactly();
+            // While some shards still have the other rule, and where keys have rules of their own, both count.
+            shared.exact.fetch_and(exact, Ordering::Relaxed);
             for shard in 0..shared.shards.len() {
                 let mut table = shared.locked(shard, now);
                 gates.extend(table.replace(&rule, now, carry, late));
                 detached.extend(table.detached());
+            }
+            if shared.own.load(Ordering::Relaxed) == 0 {
+                shared.exact.store(exact, Ordering::Relaxed);
             }
         }
         // Gates are changed when all locks are free: that may wake tasks.

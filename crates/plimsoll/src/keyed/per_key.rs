@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::Ordering;
 
 use super::Keyed;
 use super::shared::is_timeless;
@@ -205,7 +206,7 @@ where
     }
 
     fn undoes_exactly(&self) -> bool {
-        R::EXACT_REFUNDS
+        self.shared.exact.load(Ordering::Relaxed)
     }
 
     fn has_queue(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::WhenFull;
@@ -21,6 +21,8 @@ pub(super) struct Shared<K, R: Rule, S> {
     pub(super) heard: Mutex<Option<Arc<Listeners<KeyedEvent<K>>>>>,
     /// Held while the rule of all keys changes.
     pub(super) changing: Mutex<()>,
+    /// Whether the rules of all keys [refund exactly](Rule::refunds_exactly).
+    pub(super) exact: AtomicBool,
     /// How many keys there are states of, and how many keys have a rule of their own.
     pub(super) len: AtomicUsize,
     pub(super) own: AtomicUsize,
