@@ -127,7 +127,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let now = self.shared.gates.clock.now();
+        // A late reading may be before the last grant, and would say a token too few.
+        let now = self.shared.gates.clock.precise_now();
         let step = self.shared.view(key, now, |rule, state, seen| {
             Standing::of(rule, state, seen.now)
         });
