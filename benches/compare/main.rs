@@ -40,8 +40,6 @@ macro_rules! cases {
                 All, Batched, Clock, Concurrency, FixedWindow, Gate, Keyed, Limiter, Quota, SlidingWindow, TokenBucket,
             };
 
-            const PLENTY: u32 = 4_000_000_000;
-
             fn empty() -> TokenBucket {
                 TokenBucket::greedy(Quota::new(1, Duration::from_secs(3600)))
             }
@@ -65,7 +63,7 @@ macro_rules! cases {
                         })
                     }
                     "granted" => {
-                        let gate = Gate::new(TokenBucket::per_second(PLENTY));
+                        let gate = Gate::new(TokenBucket::per_second(4_000_000_000));
                         Box::new(move |calls| {
                             for _ in 0..calls {
                                 black_box(gate.try_acquire(black_box(1)).is_ok());
@@ -102,7 +100,7 @@ macro_rules! cases {
                         })
                     }
                     "fixed-window" => {
-                        let gate = Gate::new(FixedWindow::new(Quota::per_second(PLENTY)));
+                        let gate = Gate::new(FixedWindow::new(Quota::per_second(4_000_000_000)));
                         Box::new(move |calls| {
                             for _ in 0..calls {
                                 black_box(gate.try_acquire(black_box(1)).is_ok());
@@ -110,7 +108,7 @@ macro_rules! cases {
                         })
                     }
                     "sliding-window" => {
-                        let quota = Quota::new(PLENTY, Duration::from_secs(10));
+                        let quota = Quota::new(4_000_000_000, Duration::from_secs(10));
                         let gate = Gate::new(SlidingWindow::new(quota, 10));
                         Box::new(move |calls| {
                             for _ in 0..calls {
@@ -119,7 +117,7 @@ macro_rules! cases {
                         })
                     }
                     "keyed" => {
-                        let keyed = keyed(TokenBucket::per_second(PLENTY));
+                        let keyed = keyed(TokenBucket::per_second(4_000_000_000));
                         let mut key = 0;
                         Box::new(move |calls| {
                             for _ in 0..calls {
@@ -151,7 +149,7 @@ macro_rules! cases {
                         })
                     }
                     "dyn" => {
-                        let gate: Arc<dyn Limiter> = Arc::new(Gate::new(TokenBucket::per_second(PLENTY)));
+                        let gate: Arc<dyn Limiter> = Arc::new(Gate::new(TokenBucket::per_second(4_000_000_000)));
                         Box::new(move |calls| {
                             for _ in 0..calls {
                                 black_box(gate.try_acquire(black_box(1).into()).is_ok());
@@ -159,7 +157,7 @@ macro_rules! cases {
                         })
                     }
                     "all" => {
-                        let rate: Arc<dyn Limiter> = Arc::new(Gate::new(TokenBucket::per_second(PLENTY)));
+                        let rate: Arc<dyn Limiter> = Arc::new(Gate::new(TokenBucket::per_second(4_000_000_000)));
                         let slots: Arc<dyn Limiter> = Arc::new(Gate::new(Concurrency::new(10)));
                         let all = All::new([rate, slots]);
                         Box::new(move |calls| {

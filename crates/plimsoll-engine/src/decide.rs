@@ -10,7 +10,7 @@ use plimsoll::{Acquire, Denied, Permit};
 use smallvec::SmallVec;
 
 use crate::decision::{Denials, Hold, Refusal};
-use crate::handle::{Handle, Subject, amount, blocked};
+use crate::handle::{Handle, Subject, blocked};
 use crate::members::{FEW, Member, Members};
 use crate::seen::Beyond;
 
@@ -100,7 +100,7 @@ pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal
         if members.handle(member).is_remote() {
             return is_first.then(|| denied.clone());
         }
-        let demand = members.like.cost(amount(members.whole_cost(member)));
+        let demand = members.like.cost(members.whole_cost(member));
         let alone = members.subject(member).estimate(demand.at_once()).err();
         // The refusal says when all would grant; what one says by itself is asked for again.
         match alone {
@@ -125,7 +125,7 @@ pub(crate) fn peek(members: Members) -> Result<Hold, Refusal> {
         if members.handle(member).is_remote() {
             return None;
         }
-        let demand = members.like.cost(amount(members.whole_cost(member)));
+        let demand = members.like.cost(members.whole_cost(member));
         members.subject(member).estimate(demand.at_once()).err()
     };
     let denials: Denials = members.list.iter().map(look).collect();

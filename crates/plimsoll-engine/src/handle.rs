@@ -125,7 +125,6 @@ impl<'a> Subject<'a> {
     }
 
     pub(crate) fn settle(&self, permit: &mut Permit<'static>, cost: u64) {
-        let cost = amount(cost);
         match *self {
             Self::One(limiter) => limiter.settle(permit, cost),
             Self::Keyed(limiter, key) => PerKey::settle(limiter, key, permit, cost),
@@ -134,7 +133,6 @@ impl<'a> Subject<'a> {
     }
 
     pub(crate) fn charge(&self, cost: u64) {
-        let cost = amount(cost);
         match *self {
             Self::One(limiter) => limiter.charge(cost),
             Self::Keyed(limiter, key) => PerKey::charge(limiter, key, cost),
@@ -150,11 +148,6 @@ impl<'a> Subject<'a> {
             Self::Blocked => Some(Standing::new(0, 0)),
         }
     }
-}
-
-/// A cost as limiters count it.
-pub(crate) fn amount(cost: u64) -> u32 {
-    u32::try_from(cost).unwrap_or(u32::MAX)
 }
 
 /// The refusal of a key that is blocked: nothing of it will ever be granted.

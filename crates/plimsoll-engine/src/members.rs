@@ -9,7 +9,7 @@ use plimsoll::{Demand, Standing};
 use plimsoll_config::KeyedLimiter;
 use smallvec::SmallVec;
 
-use crate::handle::{Handle, Subject, amount};
+use crate::handle::{Handle, Subject};
 use crate::plan::{Limit, Plan};
 
 /// How many members a decision has without an allocation. A request seldom has more limits.
@@ -104,7 +104,7 @@ impl Members {
     }
 
     pub(crate) fn demand(&self, member: &Member) -> Demand {
-        self.like.cost(amount(member.cost))
+        self.like.cost(member.cost)
     }
 
     pub(crate) fn standing(&self, member: &Member) -> Option<Standing> {

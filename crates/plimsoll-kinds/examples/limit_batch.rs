@@ -15,8 +15,8 @@ use plimsoll_kinds::{Demands, Provider, Weight};
 
 /// What is known of a batch before it is unpacked.
 pub(crate) struct Packed {
-    pub(crate) items: u32,
-    pub(crate) bytes: u32,
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
 }
 
 /// 100 items a second, for which others may wait, and 64 KiB of them at once.

@@ -28,7 +28,7 @@ pub(crate) struct Tenants {
 
 impl Tenants {
     /// So many lines a second for each tenant, and one for all others.
-    pub(crate) fn new(lines: &[(&'static str, u32)], clock: &Clock) -> Result<Self, InvalidLimit> {
+    pub(crate) fn new(lines: &[(&'static str, u64)], clock: &Clock) -> Result<Self, InvalidLimit> {
         let provider = |name: &str, lines| {
             let gate = Gate::builder(TokenBucket::greedy(Quota::per_second(lines)))
                 .name(name)
@@ -58,7 +58,7 @@ impl Tenants {
         }
         let (mut kept, mut held) = (Vec::new(), Vec::new());
         for (tenant, part) in parts {
-            let count = u32::try_from(part.len()).unwrap_or(u32::MAX);
+            let count = u64::try_from(part.len()).unwrap_or(u64::MAX);
             match self.of(tenant).reserve(&[(Weight::REQUEST_ITEMS, count)]) {
                 Ok(reserved) if reserved.is_ready() => {
                     held.push(reserved.wait_blocking()?);

@@ -32,7 +32,7 @@ pub(crate) fn receive<W: Future<Output = bool> + Send + 'static>(
     for frame in frames {
         // Not even worth waiting when there is no room left to wait in.
         memory.check_saturation()?;
-        let size = u32::try_from(frame.0.len()).unwrap_or(u32::MAX);
+        let size = u64::try_from(frame.0.len()).unwrap_or(u64::MAX);
         let permit = memory.acquire_blocking(Demand::of(size).within(patience))?;
         let permit = permit.into_owned();
         let working = work(frame);

@@ -113,7 +113,7 @@ impl Provider {
     pub(crate) fn request<'a, 'd>(
         &'a self,
         demands: &'d Demands<'_>,
-    ) -> Request<'a, Weight, impl Fn(Weight) -> Option<u32> + Copy + use<'d>> {
+    ) -> Request<'a, Weight, impl Fn(Weight) -> Option<u64> + Copy + use<'d>> {
         let costs = *demands;
         self.group
             .ask(demands.like, move |weight| costs.cost(weight))

@@ -171,7 +171,7 @@ impl<S: Saturation + 'static> Limiter for SaturationLimiter<S> {
 
     /// Everything is available, or nothing is.
     fn snapshot(&self) -> Snapshot {
-        let limit = u64::from(u32::MAX);
+        let limit = u64::MAX;
         let available = if self.check_saturation().is_ok() {
             limit
         } else {

@@ -22,14 +22,14 @@ use crate::weight::Weight;
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Demands<'a> {
-    costs: &'a [(Weight, u32)],
+    costs: &'a [(Weight, u64)],
     /// Everything but the cost.
     pub(crate) like: Demand,
 }
 
 impl<'a> Demands<'a> {
     /// These costs, at normal priority, without a timeout.
-    pub const fn of(costs: &'a [(Weight, u32)]) -> Self {
+    pub const fn of(costs: &'a [(Weight, u64)]) -> Self {
         Self {
             costs,
             like: Demand::of(0),
@@ -57,21 +57,21 @@ impl<'a> Demands<'a> {
 
     /// The cost of `weight`, if it is asked for.
     #[inline]
-    pub(crate) fn cost(&self, weight: Weight) -> Option<u32> {
+    pub(crate) fn cost(&self, weight: Weight) -> Option<u64> {
         let mut costs = self.costs.iter().filter(|(key, _)| *key == weight);
         let (_, first) = costs.next()?;
         Some(costs.fold(*first, |sum, (_, cost)| sum.saturating_add(*cost)))
     }
 }
 
-impl<'a> From<&'a [(Weight, u32)]> for Demands<'a> {
-    fn from(costs: &'a [(Weight, u32)]) -> Self {
+impl<'a> From<&'a [(Weight, u64)]> for Demands<'a> {
+    fn from(costs: &'a [(Weight, u64)]) -> Self {
         Self::of(costs)
     }
 }
 
-impl<'a, const N: usize> From<&'a [(Weight, u32); N]> for Demands<'a> {
-    fn from(costs: &'a [(Weight, u32); N]) -> Self {
+impl<'a, const N: usize> From<&'a [(Weight, u64); N]> for Demands<'a> {
+    fn from(costs: &'a [(Weight, u64); N]) -> Self {
         Self::of(costs)
     }
 }

@@ -42,7 +42,7 @@ impl RetryingAcquire {
 
     /// The cost of the demand.
     #[must_use]
-    pub fn cost(&self) -> u32 {
+    pub fn cost(&self) -> u64 {
         self.demand.cost
     }
 }

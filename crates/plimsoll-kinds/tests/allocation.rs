@@ -47,7 +47,7 @@ fn limiting_a_call_allocates_nothing() {
     for clock in [time.clock(), Clock::precise(), Clock::system()] {
         let provider = provider(&clock);
         let all = Weight::KNOWN.map(|weight| (weight, 3));
-        let call = |costs: &[(Weight, u32)]| {
+        let call = |costs: &[(Weight, u64)]| {
             let demands = Demands::of(costs).within(Duration::from_secs(1));
             let nothing = || Ok::<_, Denied>(());
             provider.limit_call(demands, nothing).expect("plenty");
@@ -58,7 +58,7 @@ fn limiting_a_call_allocates_nothing() {
             assert!(poll(&mut { limited }).is_ready());
             provider.check_saturation().expect("plenty");
         };
-        let one = |costs: &[(Weight, u32)]| {
+        let one = |costs: &[(Weight, u64)]| {
             for (weight, cost) in costs {
                 let limiter = provider.limiters(*weight).next().expect("it has all");
                 limiter

@@ -20,8 +20,8 @@ use crate::tiers::{TIERS, Tier};
 /// A penalty bucket for each key.
 pub(crate) struct SubjectLimits<K> {
     states: Keyed<K, RetainedBucket>,
-    initial: u32,
-    limit: u32,
+    initial: u64,
+    limit: u64,
     retention: Duration,
     lockout: Duration,
 }
@@ -53,7 +53,7 @@ impl<K: Hash + Eq + Clone> SubjectLimits<K> {
             Ok(_permit) => {
                 let state = self.states.snapshot_of(key);
                 // Without a state it was evicted already: it is as good as new.
-                let left = state.map_or(self.initial.into(), |state| state.available());
+                let left = state.map_or(self.initial, |state| state.available());
                 Decision::allowed(left)
             }
             Err(denied) => Decision::refused(&denied, self.lockout),
@@ -61,7 +61,7 @@ impl<K: Hash + Eq + Clone> SubjectLimits<K> {
     }
 
     /// The most that one subject may use at once.
-    pub(crate) fn limit(&self) -> u32 {
+    pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -81,9 +81,9 @@ pub(crate) struct Active {
 
 impl Active {
     fn new(tier: Tier, settings: &Settings) -> Self {
-        let initial = settings.initial_tokens.unwrap_or(u32::MAX);
+        let initial = settings.initial_tokens.unwrap_or(u64::MAX);
         let limits = SubjectLimits::new(tier.bucket(initial), settings);
-        let refill = Duration::from_secs(tier.burst().div_ceil(tier.rps()).into());
+        let refill = Duration::from_secs(tier.burst().div_ceil(tier.rps()));
         let penalties = settings.lockout.max(settings.soft_window);
         let memory = refill.max(penalties).max(limits.retention);
         Self {

@@ -136,7 +136,7 @@ impl PoliciesBuilder {
     ///
     /// A bucket that holds fewer starts full. The bucket of the fallback has
     /// [its own setting](TokenBucket::initial).
-    pub fn initial_tokens(mut self, tokens: u32) -> Self {
+    pub fn initial_tokens(mut self, tokens: u64) -> Self {
         self.settings.initial_tokens = Some(tokens);
         self
     }

@@ -208,7 +208,7 @@ impl Policies {
 }
 
 /// A decision, and the limit it was made by; 0 without one.
-type Decided = (Decision, u32);
+type Decided = (Decision, u64);
 
 impl Open {
     fn subjects(&self) -> usize {
@@ -277,7 +277,7 @@ impl Shared {
     }
 
     #[cold]
-    fn tell(&self, packet: Packet, decision: Decision, limit: u32) {
+    fn tell(&self, packet: Packet, decision: Decision, limit: u64) {
         let priority = Priority::Normal;
         let kind = match decision.reason() {
             None => EventKind::Processing { priority },

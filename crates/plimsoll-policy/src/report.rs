@@ -45,8 +45,8 @@ pub struct Report {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Row {
-    pub(crate) rps: u32,
-    pub(crate) burst: u32,
+    pub(crate) rps: u64,
+    pub(crate) burst: u64,
     pub(crate) subjects: usize,
     pub(crate) last_used: Moment,
 }
@@ -134,13 +134,13 @@ impl Report {
 impl Row {
     /// Its requests per second.
     #[must_use]
-    pub fn rps(&self) -> u32 {
+    pub fn rps(&self) -> u64 {
         self.rps
     }
 
     /// Its burst.
     #[must_use]
-    pub fn burst(&self) -> u32 {
+    pub fn burst(&self) -> u64 {
         self.burst
     }
 

@@ -35,7 +35,7 @@ impl RetainedBucket {
     }
 
     /// The tokens of a new key.
-    pub(crate) fn initial(&self) -> u32 {
+    pub(crate) fn initial(&self) -> u64 {
         let fresh = self.bucket.fresh(Moment::ORIGIN);
         self.bucket.available(&fresh, Moment::ORIGIN)
     }
@@ -53,7 +53,7 @@ impl Rule for RetainedBucket {
     const REMEMBERS_REFUSALS: bool = true;
     const EXACT_REFUNDS: bool = false;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.bucket.limit()
     }
 
@@ -80,20 +80,20 @@ impl Rule for RetainedBucket {
         Some(from.max(state.last_used.plus(self.retention)))
     }
 
-    fn take(&self, state: &mut Retained, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut Retained, now: Moment, cost: u64) -> Result<(), Refusal> {
         state.last_used = state.last_used.max(now);
         self.bucket.take(&mut state.penalty, now, cost)
     }
 
-    fn refused(&self, state: &mut Retained, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
+    fn refused(&self, state: &mut Retained, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
         self.bucket.refused(&mut state.penalty, now, cost, refusal)
     }
 
-    fn available(&self, state: &Retained, now: Moment) -> u32 {
+    fn available(&self, state: &Retained, now: Moment) -> u64 {
         self.bucket.available(&state.penalty, now)
     }
 
-    fn remaining(&self, state: &Retained, now: Moment) -> u32 {
+    fn remaining(&self, state: &Retained, now: Moment) -> u64 {
         self.bucket.remaining(&state.penalty, now)
     }
 
@@ -101,7 +101,7 @@ impl Rule for RetainedBucket {
         self.bucket.in_use(&state.penalty, now)
     }
 
-    fn refund(&self, state: &mut Retained, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Retained, now: Moment, taken: Moment, cost: u64) {
         self.bucket.refund(&mut state.penalty, now, taken, cost);
     }
 
@@ -109,13 +109,13 @@ impl Rule for RetainedBucket {
         self.bucket.full_at(&state.penalty, now)
     }
 
-    fn book(&self, state: &Retained, now: Moment, cost: u32) -> Option<(Retained, Moment)> {
+    fn book(&self, state: &Retained, now: Moment, cost: u64) -> Option<(Retained, Moment)> {
         let (penalty, ready_at) = self.bucket.book(&state.penalty, now, cost)?;
         let last_used = state.last_used.max(now);
         Some((Retained { penalty, last_used }, ready_at))
     }
 
-    fn charge(&self, state: &mut Retained, now: Moment, cost: u32) {
+    fn charge(&self, state: &mut Retained, now: Moment, cost: u64) {
         self.bucket.charge(&mut state.penalty, now, cost);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Settings {
     pub(crate) max_soft_violations: u32,
     pub(crate) soft_window: Duration,
     pub(crate) lockout: Duration,
-    pub(crate) initial_tokens: Option<u32>,
+    pub(crate) initial_tokens: Option<u64>,
     pub(crate) ipv6_prefix: u8,
 }
 
@@ -55,7 +55,7 @@ impl Settings {
         let (max, prefix) = (self.max_policies as u64, self.ipv6_prefix.into());
         within("max_policies", max, 1, 64, "from 1 to 64")?;
         within("ipv6_prefix", prefix, 1, 128, "from 1 to 128")?;
-        let initial = self.initial_tokens.unwrap_or(0).into();
+        let initial = self.initial_tokens.unwrap_or(0);
         within("initial_tokens", initial, 0, 64, "at most 64")?;
         let at_least_one = [
             ("max_subjects", self.max_subjects as u64),

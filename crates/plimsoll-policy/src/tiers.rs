@@ -114,21 +114,21 @@ impl Tier {
         usize::from(self.rps) * usize::from(BURST_TIERS) + usize::from(self.burst)
     }
 
-    pub(crate) fn rps(self) -> u32 {
+    pub(crate) fn rps(self) -> u64 {
         1 << self.rps
     }
 
-    pub(crate) fn burst(self) -> u32 {
+    pub(crate) fn burst(self) -> u64 {
         1 << self.burst
     }
 
     /// How far two are apart.
-    pub(crate) fn distance(self, other: Self) -> u32 {
+    pub(crate) fn distance(self, other: Self) -> u64 {
         self.rps().abs_diff(other.rps()) + self.burst().abs_diff(other.burst())
     }
 
     /// The bucket of a subject, which starts with `initial` tokens, or full if it holds fewer.
-    pub(crate) fn bucket(self, initial: u32) -> PenaltyBucket {
+    pub(crate) fn bucket(self, initial: u64) -> PenaltyBucket {
         let bucket = TokenBucket::per_second(self.rps()).burst(self.burst());
         PenaltyBucket::new(bucket.initial(initial.min(self.burst())))
     }

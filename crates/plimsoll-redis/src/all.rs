@@ -56,7 +56,7 @@ impl RedisAll {
     /// # Errors
     ///
     /// If the store cannot decide.
-    pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<Decision, StoreError> {
+    pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let mut subjects = self.subjects(key.as_ref(), cost);
         subjects.decide(|_, _| None).await?;
         if let Some(denied) = refusal(&subjects) {
@@ -77,7 +77,7 @@ impl RedisAll {
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,
-        cost: u32,
+        cost: u64,
     ) -> Result<Result<Standing, Denied>, StoreError> {
         let mut subjects = self.subjects(key.as_ref(), cost);
         subjects.peek(|_, _| None).await?;
@@ -90,7 +90,7 @@ impl RedisAll {
         &self.members
     }
 
-    fn subjects(&self, key: &[u8], cost: u32) -> Subjects {
+    fn subjects(&self, key: &[u8], cost: u64) -> Subjects {
         let members = self.members.iter();
         Subjects::new(members.map(|member| (member, key, cost, false))).0
     }

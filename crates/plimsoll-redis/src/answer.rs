@@ -26,7 +26,7 @@ pub(crate) enum Decided {
 pub(crate) struct Refused {
     reason: Reason,
     ready: Option<Duration>,
-    left: u32,
+    left: u64,
     full: Option<Duration>,
 }
 
@@ -78,7 +78,7 @@ impl Answer {
 
     /// The next decision on one limit. A grant that was taken at the same moment as the one before, which was at `last`,
     /// need not repeat it.
-    pub(crate) fn decided(&mut self, limit: u32, last: Moment) -> Result<Decided, StoreError> {
+    pub(crate) fn decided(&mut self, limit: u64, last: Moment) -> Result<Decided, StoreError> {
         let verdict = self.part();
         match verdict {
             Value::Int(0) => Ok(Decided::Refused(self.refused()?)),
@@ -100,8 +100,8 @@ impl Answer {
         }
     }
 
-    fn standing(&mut self, limit: u32) -> Result<Standing, StoreError> {
-        let standing = Standing::new(u64::from(limit), self.number()?);
+    fn standing(&mut self, limit: u64) -> Result<Standing, StoreError> {
+        let standing = Standing::new(limit, self.number()?);
         let more = self.span()?;
         Ok(standing.more_after(more).reset(self.span()?))
     }
@@ -145,7 +145,7 @@ fn text(part: &Value) -> Option<&str> {
 
 impl Refused {
     /// As a limiter in memory says it.
-    pub(crate) fn denied(&self, limit: u32, name: &str) -> Denied {
+    pub(crate) fn denied(&self, limit: u64, name: &str) -> Denied {
         // Only the spans matter: whose clock they count on is nobody's business.
         let after = |span: Option<Duration>| span.map(|span| Moment::ORIGIN.plus(span));
         Denied::new(self.reason)

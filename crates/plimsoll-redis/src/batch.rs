@@ -34,7 +34,7 @@ const DEPTH: u32 = 2;
 /// What one caller wants.
 pub(crate) struct Demand {
     pub(crate) key: Vec<u8>,
-    pub(crate) cost: u32,
+    pub(crate) cost: u64,
     /// The id of its lease, if the limit has leases.
     pub(crate) id: String,
     /// The lease that is asked for. It is dropped, and so released, where nobody waits for the answer any more.
@@ -54,7 +54,7 @@ pub(crate) struct Batcher {
     store: Store,
     script: Script,
     words: Vec<String>,
-    limit: u32,
+    limit: u64,
     leases: bool,
     lanes: Mutex<HashMap<u16, Lane>>,
     /// How long the last round trip took, in microseconds.
@@ -260,7 +260,7 @@ impl Lists<'_> {
 /// The answers of one script, in the order of its demands.
 struct Replies {
     answer: Answer,
-    limit: u32,
+    limit: u64,
     last: Moment,
 }
 

@@ -9,7 +9,7 @@ use crate::{RedisLimiter, StoreError};
 /// A batch that was taken beforehand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Borrowed {
-    pub(crate) amount: u32,
+    pub(crate) amount: u64,
     /// When, by the clock of the store.
     pub(crate) taken: Moment,
     /// What was left in the store.
@@ -25,7 +25,7 @@ impl RedisLimiter {
     /// # Errors
     ///
     /// If the store cannot be changed.
-    pub async fn charge(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<(), StoreError> {
+    pub async fn charge(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<(), StoreError> {
         if self.holds_leases() || cost == 0 {
             return Ok(());
         }
@@ -38,7 +38,7 @@ impl RedisLimiter {
     pub(crate) async fn put_back(
         &self,
         key: &[u8],
-        amount: u32,
+        amount: u64,
         taken: Moment,
     ) -> Result<(), StoreError> {
         if self.holds_leases() || amount == 0 {
@@ -53,8 +53,8 @@ impl RedisLimiter {
     pub(crate) async fn borrow(
         &self,
         key: &[u8],
-        least: u32,
-        most: u32,
+        least: u64,
+        most: u64,
     ) -> Result<Result<Borrowed, Denied>, StoreError> {
         let key = self.key(key);
         let mut answer = self.ask("borrow", key, least, most.to_string()).await?;

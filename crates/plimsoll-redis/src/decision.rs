@@ -38,7 +38,7 @@ impl Decision {
 #[derive(Debug)]
 #[must_use = "a permit is returned when it is dropped"]
 pub struct RedisPermit {
-    cost: u32,
+    cost: u64,
     standing: Standing,
     /// By the clock of the store.
     taken: Moment,
@@ -46,7 +46,7 @@ pub struct RedisPermit {
 }
 
 impl RedisPermit {
-    pub(crate) fn new(cost: u32, standing: Standing, leases: Vec<Lease>) -> Self {
+    pub(crate) fn new(cost: u64, standing: Standing, leases: Vec<Lease>) -> Self {
         Self {
             cost,
             standing,
@@ -67,7 +67,7 @@ impl RedisPermit {
 
     /// How much was granted.
     #[must_use]
-    pub fn cost(&self) -> u32 {
+    pub fn cost(&self) -> u64 {
         self.cost
     }
 

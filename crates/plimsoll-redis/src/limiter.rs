@@ -141,7 +141,7 @@ impl RedisLimiter {
     ///
     /// If the store cannot decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
     /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is returned.
-    pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u32) -> Result<Decision, StoreError> {
+    pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let (terms, key) = (self.terms(), self.key(key.as_ref()));
         let id = terms.new_id();
         let lease = match (&terms.leases, cost) {
@@ -178,7 +178,7 @@ impl RedisLimiter {
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,
-        cost: u32,
+        cost: u64,
     ) -> Result<Result<Standing, Denied>, StoreError> {
         let key = self.key(key.as_ref());
         let mut answer = self.ask("peek", key, cost, String::new()).await?;
@@ -197,7 +197,7 @@ impl RedisLimiter {
     pub async fn take_up_to(
         &self,
         key: impl AsRef<[u8]>,
-        most: u32,
+        most: u64,
     ) -> Result<RedisPermit, StoreError> {
         let key = self.key(key.as_ref());
         let terms = self.terms();
@@ -205,8 +205,8 @@ impl RedisLimiter {
         let leases = terms.leases.as_ref();
         let lease = leases.map(|leases| leases.ask(key.clone(), &id, most));
         let mut answer = self.ask("up_to", key, most, id).await?;
-        let taken: u32 = answer.number()?;
-        let standing = Standing::new(u64::from(self.limit()), answer.number()?);
+        let taken: u64 = answer.number()?;
+        let standing = Standing::new(self.limit(), answer.number()?);
         let standing = standing.reset(answer.span()?);
         let moment = answer.moment()?;
         let lease = match (lease, taken) {
@@ -236,7 +236,7 @@ impl RedisLimiter {
     pub async fn reserve(
         &self,
         key: impl AsRef<[u8]>,
-        cost: u32,
+        cost: u64,
         longest: Option<Duration>,
     ) -> Result<Result<Duration, Denied>, StoreError> {
         if self.kind() != Kind::TokenBucket {
@@ -257,7 +257,7 @@ impl RedisLimiter {
 
     /// The most that can be granted at once.
     #[must_use]
-    pub fn limit(&self) -> u32 {
+    pub fn limit(&self) -> u64 {
         self.terms().rule.limit()
     }
 
@@ -314,7 +314,7 @@ impl RedisLimiter {
         &self,
         what: &str,
         key: Vec<u8>,
-        amount: u32,
+        amount: u64,
         last: String,
     ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;

@@ -33,7 +33,7 @@ pub(crate) enum Shape {
     SlidingCounter(Quota),
     Buckets(Vec<TokenBucket>),
     SlidingLog(SlidingLog),
-    Concurrency { limit: u32, lease: Duration },
+    Concurrency { limit: u64, lease: Duration },
 }
 
 /// Which script part knows a limit.
@@ -70,6 +70,9 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Moments are counted in doubles, which such a span does not exceed.
 const LONGEST_LEASE: Duration = Duration::from_nanos(1 << 62);
 
+/// The scripts count in doubles.
+const TOO_LARGE: u64 = 1 << 32;
+
 /// A window's counts are read and written whole.
 const MOST_SEGMENTS: u32 = 1024;
 
@@ -89,7 +92,7 @@ impl RedisRule {
 
     /// The most that can be granted at once.
     #[must_use]
-    pub fn limit(&self) -> u32 {
+    pub fn limit(&self) -> u64 {
         match &self.shape {
             Shape::FixedWindow { quota, .. }
             | Shape::SlidingWindow { quota, .. }
@@ -166,8 +169,29 @@ impl RedisRule {
         }
     }
 
+    /// The largest amount that it is made of, and what it is called.
+    fn largest(&self) -> (&'static str, u64) {
+        match &self.shape {
+            Shape::Buckets(buckets) => {
+                let amounts = buckets.iter().flat_map(|bucket| {
+                    [
+                        ("burst", bucket.limit()),
+                        ("refill", bucket.refill().units()),
+                    ]
+                });
+                amounts
+                    .max_by_key(|(_, amount)| *amount)
+                    .unwrap_or(("burst", 0))
+            }
+            _ => ("limit", self.limit()),
+        }
+    }
+
     /// Whether Redis can keep it.
     pub(crate) fn check(&self) -> Result<(), InvalidLimit> {
+        if let (field, amount @ TOO_LARGE..) = self.largest() {
+            return Err(InvalidLimit::new(field, amount, "below 2^32 in Redis"));
+        }
         match self.shape {
             Shape::SlidingWindow { segments, .. } if segments > MOST_SEGMENTS => Err(
                 InvalidLimit::new("segments", segments, "at most 1024 in Redis"),

@@ -18,7 +18,7 @@ impl RedisLimiter {
     /// # Errors
     ///
     /// If the store cannot be changed.
-    pub async fn add(&self, key: impl AsRef<[u8]>, amount: u32) -> Result<(), StoreError> {
+    pub async fn add(&self, key: impl AsRef<[u8]>, amount: u64) -> Result<(), StoreError> {
         let key = self.key(key.as_ref());
         self.ask("add", key, amount, String::new()).await?;
         Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll::adaptive::{Limit, Load, Sample};
 use plimsoll_spec::{Fields, Node, Read, Units, limit_at, scalar};
 
-use crate::num::whole32;
+use crate::num::whole;
 use crate::profile::Profile;
 
 /// A limit to put between traffic and a server: a name, and how to make it.
@@ -75,12 +75,12 @@ impl Contender {
     /// Everybody is let in.
     #[must_use]
     pub fn none() -> Self {
-        Self::fixed_as("none", u32::MAX)
+        Self::fixed_as("none", u64::MAX)
     }
 
     /// Always the same; at least 1.
     #[must_use]
-    pub fn fixed(limit: u32) -> Self {
+    pub fn fixed(limit: u64) -> Self {
         Self::fixed_as(&format!("fixed={limit}"), limit)
     }
 
@@ -134,7 +134,7 @@ impl Contender {
         if let Some((name, algorithm, parameters)) = known {
             return Ok(Self::algorithm(name, algorithm, parameters));
         }
-        let number = name.strip_prefix("fixed=").map(str::parse::<u32>);
+        let number = name.strip_prefix("fixed=").map(str::parse::<u64>);
         match number {
             Some(Ok(limit)) if limit > 0 => Ok(Self::fixed(limit)),
             _ => Err(UnknownLimit(name.to_owned())),
@@ -162,7 +162,7 @@ impl Contender {
         (self.make)(workers)
     }
 
-    fn fixed_as(name: &str, limit: u32) -> Self {
+    fn fixed_as(name: &str, limit: u64) -> Self {
         Self::new(name, move || Box::new(Fixed(limit.max(1))))
     }
 }
@@ -192,10 +192,10 @@ impl fmt::Display for UnknownLimit {
 impl std::error::Error for UnknownLimit {}
 
 #[derive(Debug)]
-struct Fixed(u32);
+struct Fixed(u64);
 
 impl Limit for Fixed {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.0
     }
 
@@ -205,7 +205,7 @@ impl Limit for Fixed {
 #[derive(Debug)]
 struct Oracle {
     workers: Profile,
-    limit: u32,
+    limit: u64,
 }
 
 impl Oracle {
@@ -219,12 +219,12 @@ impl Oracle {
     }
 
     fn look(&mut self, now: u64) {
-        self.limit = whole32(1.2 * self.workers.at(now).floor()).saturating_add(1);
+        self.limit = whole(1.2 * self.workers.at(now).floor()).saturating_add(1);
     }
 }
 
 impl Limit for Oracle {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 

@@ -37,7 +37,7 @@ impl Run {
 /// The state of things between two events.
 #[derive(Clone, Copy)]
 pub(crate) struct Gauges {
-    pub(crate) limit: u32,
+    pub(crate) limit: u64,
     pub(crate) in_flight: u32,
     pub(crate) waiting: u32,
 }
@@ -84,7 +84,7 @@ impl<'s> Recorder<'s> {
         let mut second = std::mem::take(&mut self.open);
         second.p50_ms = percentile_of(&mut self.latencies, 0.5).map(millis);
         second.p99_ms = percentile_of(&mut self.latencies, 0.99).map(millis);
-        second.limit = Some(gauges.limit).filter(|limit| *limit < u32::MAX);
+        second.limit = Some(gauges.limit).filter(|limit| *limit < u64::MAX);
         second.in_flight = gauges.in_flight;
         second.waiting = gauges.waiting;
         second.ideal = self.ideal(second.counts().offered, middle);

@@ -45,7 +45,7 @@ pub struct Second {
     /// Its 99th percentile.
     pub p99_ms: Option<f64>,
     /// The limit at its end; `None` without a limit.
-    pub limit: Option<u32>,
+    pub limit: Option<u64>,
     /// How much was in the server at its end.
     pub in_flight: u32,
     /// How many waited at the gate at its end.

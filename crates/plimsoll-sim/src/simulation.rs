@@ -73,7 +73,7 @@ pub(crate) struct Retries {
 pub(crate) struct WaitingRoom {
     pub(crate) queue: Queue,
     /// The bound of the queue and its timeout, which it keeps to itself.
-    pub(crate) bound: u32,
+    pub(crate) bound: u64,
     pub(crate) timeout: Option<u64>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Answer<'s> {
 
 impl Subject {
     /// Without a queue of its own, the gate has the one the algorithm wants, if it wants any.
-    pub(crate) fn new(limit: Box<dyn Limit>, queue: Option<(Queue, u32)>, clock: Clock) -> Self {
+    pub(crate) fn new(limit: Box<dyn Limit>, queue: Option<(Queue, u64)>, clock: Clock) -> Self {
         let wanted = limit.queue_bound().filter(|_| queue.is_none());
         let gate = Gate::builder(Adaptive::new(limit))
             .clock(clock)
@@ -40,8 +40,8 @@ impl Subject {
     }
 
     /// The limit now.
-    pub(crate) fn limit(&self) -> u32 {
-        u32::try_from(self.gate.snapshot().limit()).unwrap_or(u32::MAX)
+    pub(crate) fn limit(&self) -> u64 {
+        self.gate.snapshot().limit()
     }
 
     pub(crate) fn ask(&self, demand: Demand, context: &mut Context<'_>) -> Answer<'_> {

@@ -74,7 +74,7 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram<u6
     let limits: Vec<f64> = part
         .iter()
         .filter_map(|second| second.limit)
-        .map(f64::from)
+        .map(|limit| limit as f64)
         .collect();
     let settled = |at| (at..at + IN_A_ROW).all(|at| is_good(seconds, at, range.end));
     let calm = calm_latency(part);

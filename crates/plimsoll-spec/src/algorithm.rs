@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::invalid::InvalidSpec;
 use crate::path::Step;
-use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
+use crate::value::{Count, Number, Period, Positive, Span, count, micros, millis, positive};
 
 /// Declares [`Algorithm`]: each with its word, the defaults of its bounds (least, first, most) and its own parameters. The
 /// bounds and everything that is the same for all is made here.
@@ -60,8 +60,8 @@ macro_rules! algorithms {
                 #[serde(default = "micros::<1_000_000>")]
                 max_window: Span,
                 /// Windows with fewer samples are thrown away.
-                #[serde(default = "positive::<10>")]
-                window_size: Positive,
+                #[serde(default = "count::<10>")]
+                window_size: Count,
                 /// Samples shorter than this are ignored.
                 #[serde(default = "micros::<100>")]
                 min_rtt: Span,
@@ -88,7 +88,7 @@ macro_rules! algorithms {
             }
 
             /// The defaults of the bounds; `None` for windows, whose bounds are those of the algorithm behind.
-            const fn defaults(&self) -> Option<[u32; 3]> {
+            const fn defaults(&self) -> Option<[u64; 3]> {
                 match self {
                     $(Self::$name { .. } => Some([$min, $initial, $max]),)+
                     Self::Windowed { .. } => None,
@@ -114,8 +114,8 @@ algorithms! {
         #[serde(default = "one")]
         smoothing: Number,
         /// How rarely the latency of an idle server is measured anew.
-        #[serde(default = "positive::<30>")]
-        probe_multiplier: Positive,
+        #[serde(default = "count::<30>")]
+        probe_multiplier: Count,
         /// Factors used in turn in place of chance, for tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         probe_jitter: Option<Vec<Number>>,
@@ -126,17 +126,17 @@ algorithms! {
         #[serde(default = "a_fifth")]
         smoothing: Number,
         /// Over how many samples latency over long is averaged.
-        #[serde(default = "positive::<600>")]
-        long_window: Positive,
+        #[serde(default = "count::<600>")]
+        long_window: Count,
         /// So many samples are averaged plainly at first.
-        #[serde(default = "count::<10>")]
+        #[serde(default = "whole::<10>")]
         warmup: u32,
         /// How many times the latency over long is still good.
         #[serde(default = "one_and_a_half")]
         tolerance: Number,
         /// How much may queue at the server.
-        #[serde(default = "count::<4>")]
-        queue_size: u32,
+        #[serde(default = "amount::<4>")]
+        queue_size: u64,
     }
     /// By how average latency compares with the least there was.
     LatencyGradient = "latency_gradient", [5, 5, 500] {
@@ -197,7 +197,11 @@ impl Algorithm {
     }
 }
 
-const fn count<const N: u32>() -> u32 {
+const fn whole<const N: u32>() -> u32 {
+    N
+}
+
+const fn amount<const N: u64>() -> u64 {
     N
 }
 
@@ -314,7 +318,7 @@ fn latency_gradient(algorithm: &Algorithm) -> Option<Result<LatencyGradient, Inv
 }
 
 /// A bound that has been filled in.
-const fn bound(bound: Option<Positive>) -> u32 {
+const fn bound(bound: Option<Positive>) -> u64 {
     match bound {
         Some(bound) => bound.0,
         None => 1,

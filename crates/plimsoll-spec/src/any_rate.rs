@@ -109,9 +109,8 @@ macro_rules! any_rate {
                             Carry::Reset => 0,
                             _ => old.in_use(state, now),
                         };
-                        let used = used.min(u64::from(self.limit()));
+                        let used = used.min(self.limit());
                         let more = used.saturating_sub(self.in_use(&fresh, now));
-                        let more = u32::try_from(more).unwrap_or(u32::MAX);
                         if more > 0 {
                             let _ = self.take(&mut fresh, now, more);
                         }
@@ -170,7 +169,7 @@ impl Rule for AnyRate {
     const EXACT_REFUNDS: bool = false;
 
     forward! {
-        fn limit(self) -> u32;
+        fn limit(self) -> u64;
         fn window(self, now: Moment) -> Option<Duration>;
         fn has_one_limit(self) -> bool;
         fn refunds_exactly(self) -> bool;
@@ -178,10 +177,10 @@ impl Rule for AnyRate {
     }
 
     forward! {
-        fn available(self, &state, now: Moment) -> u32 = 0;
-        fn remaining(self, &state, now: Moment) -> u32 = 0;
+        fn available(self, &state, now: Moment) -> u64 = 0;
+        fn remaining(self, &state, now: Moment) -> u64 = 0;
         fn in_use(self, &state, now: Moment) -> u64 = 0;
-        fn peek(self, &state, now: Moment, cost: u32) -> Result<(), Refusal> = Err(Refusal::until_returned());
+        fn peek(self, &state, now: Moment, cost: u64) -> Result<(), Refusal> = Err(Refusal::until_returned());
         fn full_at(self, &state, now: Moment) -> Option<Moment> = None;
         fn evictable_from(self, &state, now: Moment) -> Option<Moment> = None;
         fn recorded_at(self, &state, now: Moment) -> Moment = now;
@@ -189,12 +188,12 @@ impl Rule for AnyRate {
     }
 
     forward! {
-        fn take(self, &mut state, now: Moment, cost: u32) -> Result<(), Refusal> = Err(Refusal::until_returned());
-        fn refused(self, &mut state, now: Moment, cost: u32, refusal: Refusal) -> Refusal = refusal;
-        fn refund(self, &mut state, now: Moment, taken: Moment, cost: u32) -> () = ();
-        fn charge(self, &mut state, now: Moment, cost: u32) -> () = ();
-        fn settle(self, &mut state, now: Moment, taken: Moment, costs: (u32, u32)) -> () = ();
-        fn add(self, &mut state, now: Moment, amount: u32) -> () = ();
+        fn take(self, &mut state, now: Moment, cost: u64) -> Result<(), Refusal> = Err(Refusal::until_returned());
+        fn refused(self, &mut state, now: Moment, cost: u64, refusal: Refusal) -> Refusal = refusal;
+        fn refund(self, &mut state, now: Moment, taken: Moment, cost: u64) -> () = ();
+        fn charge(self, &mut state, now: Moment, cost: u64) -> () = ();
+        fn settle(self, &mut state, now: Moment, taken: Moment, costs: (u64, u64)) -> () = ();
+        fn add(self, &mut state, now: Moment, amount: u64) -> () = ();
     }
 
     fn begin(&mut self, start: Moment) {
@@ -209,7 +208,7 @@ impl Rule for AnyRate {
         made!(self, rule => rule.fresh_key(now))
     }
 
-    fn book(&self, state: &AnyState, now: Moment, cost: u32) -> Option<(AnyState, Moment)> {
+    fn book(&self, state: &AnyState, now: Moment, cost: u64) -> Option<(AnyState, Moment)> {
         booked!((self, state), (rule, state) => rule.book(state, now, cost))
     }
 
@@ -235,7 +234,7 @@ impl Packed<Self> for AnyRate {
     }
 
     #[inline]
-    fn take_packed(any: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
+    fn take_packed(any: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
         rule!(any, rule => take_packed(rule, word, now, cost))
     }
 
@@ -257,7 +256,7 @@ fn unpack<R: Rule>(rule: &R, word: u64, now: Moment) -> R::State {
 }
 
 #[inline]
-fn take_packed<R: Rule>(rule: &R, word: u64, now: Moment, cost: u32) -> PackedTake {
+fn take_packed<R: Rule>(rule: &R, word: u64, now: Moment, cost: u64) -> PackedTake {
     R::Fast::take_packed(rule, word, now, cost)
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::invalid::InvalidSpec;
 use crate::path::Step;
 use crate::rates::{Rate, quota};
-use crate::value::{Period, Positive, Span, millis, positive, span};
+use crate::value::{Count, Period, Positive, Span, count, millis, span};
 
 /// Tokens that come back with time, and may be saved up to a burst.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub struct TokenBucket {
     pub style: Style,
     /// Tokens at first: the burst unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial: Option<u32>,
+    pub initial: Option<u64>,
 }
 
 impl Rate for TokenBucket {
@@ -99,7 +99,7 @@ pub struct Bandwidth {
     pub style: Style,
     /// Tokens at first: the burst unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial: Option<u32>,
+    pub initial: Option<u64>,
 }
 
 impl Bandwidth {
@@ -131,10 +131,10 @@ pub struct PenaltyBucket {
     pub every: Period,
     /// Tokens at first: the burst unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial: Option<u32>,
+    pub initial: Option<u64>,
     /// So many refusals lock out.
-    #[serde(default = "positive::<3>")]
-    pub soft_limit: Positive,
+    #[serde(default = "count::<3>")]
+    pub soft_limit: Count,
     /// Refusals further apart than this do not add up.
     #[serde(default = "span::<5000>")]
     pub soft_window: Span,

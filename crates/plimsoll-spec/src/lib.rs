@@ -78,4 +78,4 @@ pub use schema::{rate as rate_schema, schema_of, with_fields};
 pub use short::{is_rate, long_form};
 pub use store::{Always, Borrow, Outage, Secret, Share, Store, Url};
 pub use tree::{Entry, Node, Value, Written, document, parse};
-pub use value::{Memory, Name, Number, Percent, Period, Positive, Span};
+pub use value::{Count, Memory, Name, Number, Percent, Period, Positive, Span};

@@ -234,9 +234,9 @@ pub const STORABLE: [&str; 7] = [
 ];
 
 /// How many keys a limiter keeps unless set.
-const KEYS: u32 = 1_000_000;
+const KEYS: u64 = 1_000_000;
 /// How many a penalty bucket keeps.
-const PENALTY_KEYS: u32 = 10_000;
+const PENALTY_KEYS: u64 = 10_000;
 /// How long a lease is good.
 const LEASE: Period = Period(30_000_000_000);
 
@@ -293,7 +293,7 @@ impl Limiter {
 impl Kind {
     /// The most that is granted at once; `None` if there is no rule, or it does not accept its numbers.
     #[must_use]
-    pub fn most(&self) -> Option<u32> {
+    pub fn most(&self) -> Option<u64> {
         self.with_rule(Most).ok().flatten()
     }
 
@@ -311,17 +311,17 @@ impl Kind {
 struct Most;
 
 impl WithRule for Most {
-    type Out = u32;
+    type Out = u64;
 
-    fn rate<R: RateRule>(self, rule: R) -> u32 {
+    fn rate<R: RateRule>(self, rule: R) -> u64 {
         rule.limit()
     }
 
-    fn concurrency(self, rule: Concurrency) -> u32 {
+    fn concurrency(self, rule: Concurrency) -> u64 {
         rule.limit()
     }
 
-    fn adaptive(self, rule: AdaptiveRule) -> u32 {
+    fn adaptive(self, rule: AdaptiveRule) -> u64 {
         rule.limit()
     }
 }

@@ -11,7 +11,7 @@ use crate::value::Span;
 #[non_exhaustive]
 pub struct Queue {
     /// How much may wait.
-    pub bound: u32,
+    pub bound: u64,
     /// Who is served first: who came first, who came last, or anybody.
     #[serde(default)]
     pub order: Order,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::any_rate::RateRule;
 use crate::invalid::InvalidSpec;
-use crate::value::{Number, Period, Positive, Span, span};
+use crate::value::{Count, Number, Period, Positive, Span, span};
 
 /// The fields of a rate, from which its rule is built.
 pub trait Rate {
@@ -93,7 +93,7 @@ pub struct SlidingWindow {
     /// How long the window is.
     pub window: Period,
     /// Into how many segments it is divided.
-    pub segments: Positive,
+    pub segments: Count,
 }
 
 impl Rate for SlidingWindow {

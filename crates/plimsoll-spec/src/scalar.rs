@@ -210,8 +210,8 @@ pub fn flag(node: &Node) -> Read<bool> {
 /// # Errors
 ///
 /// If it is none.
-pub fn count(node: &Node) -> Read<u32> {
-    whole(node, 0)
+pub fn cost(node: &Node) -> Read<u64> {
+    whole(node, 0, u64::MAX)
 }
 
 /// A limit or a number of tokens: at least one.
@@ -219,19 +219,24 @@ pub fn count(node: &Node) -> Read<u32> {
 /// # Errors
 ///
 /// If it is none.
-pub fn positive(node: &Node) -> Read<u32> {
-    whole(node, 1)
+pub fn positive(node: &Node) -> Read<u64> {
+    whole(node, 1, u64::MAX)
 }
 
-fn whole(node: &Node, least: u32) -> Read<u32> {
-    let number = digits(node).and_then(|number| u32::try_from(number).ok());
-    let wanted = || {
-        expected(
-            &format!("a whole number from {least} to {}", u32::MAX),
-            node,
-        )
-    };
-    number.filter(|number| *number >= least).ok_or_else(wanted)
+/// How many there are of something, at least `least`.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn count(node: &Node, least: u32) -> Read<u32> {
+    let number = whole(node, least.into(), u32::MAX.into())?;
+    // It is at most that.
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn whole(node: &Node, least: u64, most: u64) -> Read<u64> {
+    let number = digits(node).filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| expected(&format!("a whole number from {least} to {most}"), node))
 }
 
 /// A whole number that may be written in thousands (`100k`), millions (`2M`) or milliards (`1G`). `None` if it is none.

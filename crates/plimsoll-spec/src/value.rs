@@ -7,9 +7,13 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A whole number, at least 1.
+/// An amount, such as a limit or a number of tokens: a whole number, at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct Positive(pub u32);
+pub struct Positive(pub u64);
+
+/// How many there are of something: a whole number of 32 bits, at least 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Count(pub u32);
 
 /// A number above 0.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -35,9 +39,14 @@ pub struct Percent(pub u32);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Memory(pub String);
 
-/// A default that is a whole number.
-pub(crate) const fn positive<const N: u32>() -> Positive {
+/// A default that is an amount.
+pub(crate) const fn positive<const N: u64>() -> Positive {
     Positive(N)
+}
+
+/// A default that is a count.
+pub(crate) const fn count<const N: u32>() -> Count {
+    Count(N)
 }
 
 /// A default that is a number of microseconds.
@@ -172,6 +181,10 @@ macro_rules! described {
 
 described! {
     Positive => "Positive" {
+        "description": "A whole number, at least 1.",
+        "type": "integer", "minimum": 1, "maximum": u64::MAX
+    }
+    Count => "Count" {
         "description": "A whole number, at least 1.",
         "type": "integer", "minimum": 1, "maximum": u32::MAX
     }

@@ -19,12 +19,12 @@ pub(crate) struct Document {
 }
 
 /// A channel for documents of `limit` bytes together.
-pub(crate) fn documents(limit: u32) -> (Gate<Concurrency>, Sender<Document>, Receiver<Document>) {
+pub(crate) fn documents(limit: u64) -> (Gate<Concurrency>, Sender<Document>, Receiver<Document>) {
     let memory = Gate::builder(Concurrency::new(limit))
-        .queue(Queue::fifo(u32::MAX))
+        .queue(Queue::fifo(u64::MAX))
         .name("memory")
         .build();
-    let size = |document: &Document| u32::try_from(document.text.len()).unwrap_or(u32::MAX);
+    let size = |document: &Document| u64::try_from(document.text.len()).unwrap_or(u64::MAX);
     let (sender, receiver) = channel_with_cost(memory.clone(), size);
     (memory, sender, receiver)
 }

@@ -14,10 +14,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// A budget of so many bytes per second, of which a hundredth of a second's worth may be saved up.
-pub(crate) fn budget(bytes_per_second: u32, clock: &Clock) -> Budget {
+pub(crate) fn budget(bytes_per_second: u64, clock: &Clock) -> Budget {
     let bucket = TokenBucket::per_second(bytes_per_second);
     let gate = Gate::builder(bucket.burst((bytes_per_second / 100).max(1)))
-        .queue(Queue::fifo(u32::MAX))
+        .queue(Queue::fifo(u64::MAX))
         .clock(clock.clone())
         .build();
     Budget::new(gate).quantum(1000)

@@ -32,7 +32,7 @@ use crate::with_permit::WithPermit;
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let memory = Gate::builder(Concurrency::new(1000)).queue(Queue::fifo(1000)).build();
 /// let frames = stream::iter([vec![0; 600], vec![0; 600]]);
-/// let mut frames = frames.limited_with_permit_by(memory.clone(), |frame| frame.len() as u32);
+/// let mut frames = frames.limited_with_permit_by(memory.clone(), |frame| frame.len() as u64);
 ///
 /// let first = frames.next().await.unwrap()?;
 /// assert_eq!(memory.snapshot().in_use(), 600);

@@ -18,7 +18,7 @@ use plimsoll_tower::{Head, HttpLimitLayer, RequestLimit, SendFields, Usage};
 use tokio::net::TcpListener;
 
 /// What a request may cost, unless it says less.
-const MOST: u32 = 500;
+const MOST: u64 = 500;
 
 pub(crate) fn app(budget: Quota, clock: Clock) -> Router {
     let tokens = Keyed::<String, _>::builder(TokenBucket::greedy(budget))
@@ -34,7 +34,7 @@ pub(crate) fn app(budget: Quota, clock: Clock) -> Router {
         .layer(HttpLimitLayer::new(limit).send_fields(SendFields::Always))
 }
 
-fn at_most(head: &Head<'_>) -> u32 {
+fn at_most(head: &Head<'_>) -> u64 {
     let said = head
         .header("x-max-tokens")
         .and_then(|text| text.parse().ok());

@@ -70,7 +70,7 @@ pub struct LoadShed {
 }
 
 /// How much may wait, by what goes on.
-type QueueSize = Box<dyn Fn(&QueueContext) -> u32 + Send + Sync>;
+type QueueSize = Box<dyn Fn(&QueueContext) -> u64 + Send + Sync>;
 
 /// How long anybody waits at most.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -92,31 +92,31 @@ impl LoadShed {
     }
 
     /// The limit never falls below this.
-    pub const fn min(mut self, min: u32) -> Self {
+    pub const fn min(mut self, min: u64) -> Self {
         self.settings.min = min;
         self
     }
 
     /// The limit to begin with.
-    pub const fn initial(mut self, initial: u32) -> Self {
+    pub const fn initial(mut self, initial: u64) -> Self {
         self.settings.initial = initial;
         self
     }
 
     /// The limit never rises above this.
-    pub const fn max(mut self, max: u32) -> Self {
+    pub const fn max(mut self, max: u64) -> Self {
         self.settings.max = max;
         self
     }
 
     /// The bound of the queue never falls below this.
-    pub const fn min_queue(mut self, bound: u32) -> Self {
+    pub const fn min_queue(mut self, bound: u64) -> Self {
         self.settings.min_queue = bound;
         self
     }
 
     /// The bound of the queue to begin with.
-    pub const fn initial_queue(mut self, bound: u32) -> Self {
+    pub const fn initial_queue(mut self, bound: u64) -> Self {
         self.settings.initial_queue = bound;
         self
     }
@@ -141,7 +141,7 @@ impl LoadShed {
     /// [`GateBuilder::queue_size`](plimsoll::GateBuilder::queue_size).
     pub fn queue_size(
         mut self,
-        size: impl Fn(&QueueContext) -> u32 + Send + Sync + 'static,
+        size: impl Fn(&QueueContext) -> u64 + Send + Sync + 'static,
     ) -> Self {
         self.queue_size = Some(Box::new(size));
         self

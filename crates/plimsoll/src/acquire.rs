@@ -152,7 +152,7 @@ pub(crate) trait Queueing: Shareable {
     /// What has become of a place in the queue.
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>>;
     /// Leaves a place in the queue.
-    fn leave(&self, ticket: Ticket, cost: u32, reserved: bool);
+    fn leave(&self, ticket: Ticket, cost: u64, reserved: bool);
     /// Returns what was taken ahead of time.
     fn cancel(&self, booking: u64, priority: Priority, how: Cancel);
     /// Settles what was taken ahead of time when its time has come.
@@ -207,7 +207,7 @@ impl<'a> Owner<'a> {
 pub(crate) struct Place<'a> {
     owner: Owner<'a>,
     ticket: Ticket,
-    cost: u32,
+    cost: u64,
     priority: Priority,
     pub(crate) reserved: bool,
     /// Whether the answer has been read: then the place has another owner by now.

@@ -52,7 +52,7 @@ pub struct Batched<R: Rule> {
     gate: Gate<R>,
     shared: Arc<Shared>,
     id: u64,
-    batch: u32,
+    batch: u64,
     hold: Duration,
 }
 
@@ -97,7 +97,7 @@ impl<R: Rule> Batched<R> {
     ///
     /// If `batch` is 0 or above the limit.
     #[track_caller]
-    pub fn new(gate: Gate<R>, batch: u32) -> Self {
+    pub fn new(gate: Gate<R>, batch: u64) -> Self {
         match Self::try_new(gate, batch) {
             Ok(batched) => batched,
             Err(invalid) => panic!("{invalid}"),
@@ -109,7 +109,7 @@ impl<R: Rule> Batched<R> {
     /// # Errors
     ///
     /// If `batch` is 0 or above the limit.
-    pub fn try_new(gate: Gate<R>, batch: u32) -> Result<Self, InvalidLimit> {
+    pub fn try_new(gate: Gate<R>, batch: u64) -> Result<Self, InvalidLimit> {
         const {
             assert!(
                 !R::RETURNS_PERMITS,
@@ -117,7 +117,7 @@ impl<R: Rule> Batched<R> {
             )
         };
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        if batch == 0 || u64::from(batch) > gate.snapshot().limit() {
+        if batch == 0 || batch > gate.snapshot().limit() {
             return Err(InvalidLimit::new(
                 "batch",
                 batch,
@@ -184,7 +184,7 @@ impl<R: Rule> Batched<R> {
         let served = STOCKS.with(|stocks| stocks[slot].used_up(self.id));
         self.shared
             .granted
-            .fetch_add(u64::from(served.unwrap_or(0)), Ordering::Relaxed);
+            .fetch_add(served.unwrap_or(0), Ordering::Relaxed);
         // A thread that is being torn down keeps no stock.
         let keeps = served.is_some() || OWNERS.try_with(|owners| owners.settle(slot)).is_ok();
         let batch = Demand {
@@ -283,9 +283,9 @@ thread_local! {
 #[derive(Clone, Copy, Default)]
 struct Stock {
     id: u64,
-    batch: u32,
-    left: u32,
-    surplus: u32,
+    batch: u64,
+    left: u64,
+    surplus: u64,
     taken: Moment,
     era: Era,
     until: Moment,
@@ -293,10 +293,10 @@ struct Stock {
 
 struct Slot {
     id: Cell<u64>,
-    left: Cell<u32>,
+    left: Cell<u64>,
     /// How much more than their number the granted demands have cost.
-    surplus: Cell<u32>,
-    batch: Cell<u32>,
+    surplus: Cell<u64>,
+    batch: Cell<u64>,
     /// When the gate granted it.
     taken: Cell<Moment>,
     era: Cell<Era>,
@@ -318,7 +318,7 @@ impl Slot {
 
     /// Takes from it if there is enough; says when the gate granted that.
     #[inline]
-    fn spend(&self, id: u64, now: Moment, cost: u32) -> Option<(Moment, Era)> {
+    fn spend(&self, id: u64, now: Moment, cost: u64) -> Option<(Moment, Era)> {
         let left = self.left.get();
         let enough = self.id.get() == id && now < self.until.get() && cost > 0 && cost <= left;
         if enough {
@@ -331,7 +331,7 @@ impl Slot {
     }
 
     /// How many demands were granted from a stock of which nothing is left. It is reported once.
-    fn used_up(&self, id: u64) -> Option<u32> {
+    fn used_up(&self, id: u64) -> Option<u64> {
         if self.id.get() != id || self.left.get() > 0 {
             return None;
         }
@@ -363,9 +363,7 @@ impl Owners {
             let stock = &stocks[slot];
             if let Some(owner) = owner.and_then(|owner| owner.upgrade()) {
                 let served = stock.batch.get() - stock.left.get() - stock.surplus.get();
-                owner
-                    .granted
-                    .fetch_add(u64::from(served), Ordering::Relaxed);
+                owner.granted.fetch_add(served, Ordering::Relaxed);
                 if stock.left.get() > 0 {
                     let rest = Demand::of(stock.left.get()).granted(stock.taken.get());
                     owner.gate.undo_of(rest, false, stock.era.get());

@@ -1,7 +1,7 @@
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::invalid::Unmet;
-use crate::{Carry, InvalidLimit, Moment, Packed, Refusal, Rule};
+use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Refusal, Rule};
 
 /// A limit on what runs at once. Permits are returned when they are dropped.
 ///
@@ -12,7 +12,8 @@ use crate::{Carry, InvalidLimit, Moment, Packed, Refusal, Rule};
 ///
 /// # What it remembers
 ///
-/// How much is left: 8 bytes, decided without a lock and without reading a clock.
+/// How much is left: 8 bytes, decided without a lock and without reading a clock; with limits from 2^40 on 16 bytes
+/// behind the lock.
 ///
 /// # When to choose it
 ///
@@ -35,17 +36,17 @@ use crate::{Carry, InvalidLimit, Moment, Packed, Refusal, Rule};
 pub struct Concurrency {
     /// Changed by `resize` under the gate's lock. A reader that races with it sees the limit before
     /// or after; what may be taken is decided by the state alone.
-    limit: AtomicU32,
+    limit: AtomicU64,
 }
 
 /// What a [`Concurrency`] limit remembers: how much is left, below 0 after the limit has shrunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slots {
-    left: i64,
+    left: i128,
 }
 
-/// Added to `left` in a word, so that a debt is still a positive number.
-const BIAS: i64 = 1 << 40;
+/// Added to `left` in a word, so that a debt is still a positive number. Larger limits and debts have no word.
+const BIAS: u64 = 1 << 40;
 
 impl Concurrency {
     /// At most `limit` at once.
@@ -54,7 +55,7 @@ impl Concurrency {
     ///
     /// If `limit` is 0.
     #[track_caller]
-    pub const fn new(limit: u32) -> Self {
+    pub const fn new(limit: u64) -> Self {
         match Self::checked(limit) {
             Ok(concurrency) => concurrency,
             Err(unmet) => unmet.panic(),
@@ -66,11 +67,11 @@ impl Concurrency {
     /// # Errors
     ///
     /// If `limit` is 0.
-    pub fn try_new(limit: u32) -> Result<Self, InvalidLimit> {
+    pub fn try_new(limit: u64) -> Result<Self, InvalidLimit> {
         Self::checked(limit).map_err(|unmet| unmet.with(limit))
     }
 
-    const fn checked(limit: u32) -> Result<Self, Unmet> {
+    const fn checked(limit: u64) -> Result<Self, Unmet> {
         if limit == 0 {
             return Err(Unmet {
                 field: "limit",
@@ -79,15 +80,15 @@ impl Concurrency {
             });
         }
         Ok(Self {
-            limit: AtomicU32::new(limit),
+            limit: AtomicU64::new(limit),
         })
     }
 
     /// Changes the limit. What is taken stays taken: after a shrink nothing is granted until enough
     /// has come back.
-    pub(crate) fn resize(&self, state: &mut Slots, limit: u32) {
+    pub(crate) fn resize(&self, state: &mut Slots, limit: u64) {
         let old = self.limit.swap(limit, Ordering::Relaxed);
-        state.left += i64::from(limit) - i64::from(old);
+        state.left += i128::from(limit) - i128::from(old);
     }
 }
 
@@ -103,19 +104,19 @@ impl Rule for Concurrency {
 
     const RETURNS_PERMITS: bool = true;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
     fn fresh(&self, _now: Moment) -> Slots {
         Slots {
-            left: i64::from(self.limit()),
+            left: i128::from(self.limit()),
         }
     }
 
     #[inline]
-    fn take(&self, state: &mut Slots, _now: Moment, cost: u32) -> Result<(), Refusal> {
-        let left = state.left - i64::from(cost);
+    fn take(&self, state: &mut Slots, _now: Moment, cost: u64) -> Result<(), Refusal> {
+        let left = state.left - i128::from(cost);
         if left < 0 {
             return Err(Refusal::until_returned());
         }
@@ -123,32 +124,31 @@ impl Rule for Concurrency {
         Ok(())
     }
 
-    fn available(&self, state: &Slots, _now: Moment) -> u32 {
-        u32::try_from(state.left.max(0)).unwrap_or(u32::MAX)
+    fn available(&self, state: &Slots, _now: Moment) -> u64 {
+        u64::try_from(state.left.max(0)).unwrap_or(u64::MAX)
     }
 
     fn in_use(&self, state: &Slots, _now: Moment) -> u64 {
-        (i64::from(self.limit()) - state.left)
-            .max(0)
-            .cast_unsigned()
+        let used = i128::from(self.limit()) - state.left;
+        u64::try_from(used.max(0)).unwrap_or(u64::MAX)
     }
 
-    fn refund(&self, state: &mut Slots, _now: Moment, _taken: Moment, cost: u32) {
-        state.left += i64::from(cost);
+    fn refund(&self, state: &mut Slots, _now: Moment, _taken: Moment, cost: u64) {
+        state.left += i128::from(cost);
     }
 
-    fn add(&self, state: &mut Slots, _now: Moment, amount: u32) {
-        state.left = (state.left + i64::from(amount)).min(i64::from(self.limit()));
+    fn add(&self, state: &mut Slots, _now: Moment, amount: u64) {
+        state.left = (state.left + i128::from(amount)).min(i128::from(self.limit()));
     }
 
     fn full_at(&self, state: &Slots, now: Moment) -> Option<Moment> {
-        (state.left >= i64::from(self.limit())).then_some(now)
+        (state.left >= i128::from(self.limit())).then_some(now)
     }
 
     /// What is taken stays taken, whatever becomes of the rest.
     fn adopt(&self, old: &Self, state: &Slots, _now: Moment, _carry: Carry) -> Slots {
         Slots {
-            left: state.left + i64::from(self.limit()) - i64::from(old.limit()),
+            left: state.left + i128::from(self.limit()) - i128::from(old.limit()),
         }
     }
 }
@@ -157,14 +157,24 @@ impl Packed<Self> for Concurrency {
     const TIMELESS: bool = true;
 
     #[inline]
-    fn pack(_rule: &Self, state: &Slots, _now: Moment) -> Option<u64> {
-        Some((state.left + BIAS).cast_unsigned())
+    fn pack(rule: &Self, state: &Slots, _now: Moment) -> Option<u64> {
+        let packable = state.left.unsigned_abs() < u128::from(BIAS) && rule.limit() < BIAS;
+        let word = u64::try_from(state.left + i128::from(BIAS)).ok();
+        word.filter(|_| packable)
     }
 
     #[inline]
     fn unpack(_rule: &Self, word: u64, _now: Moment) -> Slots {
         Slots {
-            left: word.cast_signed() - BIAS,
+            left: i128::from(word) - i128::from(BIAS),
+        }
+    }
+
+    #[inline]
+    fn take_packed(_rule: &Self, word: u64, _now: Moment, cost: u64) -> PackedTake {
+        match word.checked_sub(cost) {
+            Some(next @ BIAS..) => PackedTake::Taken(next),
+            _ => PackedTake::Refused(Refusal::until_returned()),
         }
     }
 }

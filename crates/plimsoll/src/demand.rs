@@ -102,7 +102,7 @@ impl Priority {
 #[must_use]
 pub struct Demand {
     /// How many permits are asked for.
-    pub cost: u32,
+    pub cost: u64,
     /// The class of the demand.
     pub priority: Priority,
     pub(crate) patience: Patience,
@@ -139,7 +139,7 @@ impl Demand {
     /// A demand of `cost` permits, of normal priority, that waits as long as it takes.
     ///
     /// A cost of 0 probes the limit: it is granted when anything is available, and takes nothing.
-    pub const fn of(cost: u32) -> Self {
+    pub const fn of(cost: u64) -> Self {
         Self {
             cost,
             priority: Priority::Normal,
@@ -148,7 +148,7 @@ impl Demand {
     }
 
     /// Sets the [`cost`](Self#structfield.cost).
-    pub const fn cost(mut self, cost: u32) -> Self {
+    pub const fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
     }
@@ -226,12 +226,12 @@ impl Demand {
 
     /// What the demand counts against the bound of a queue: at least 1.
     pub(crate) fn weight(self) -> u64 {
-        u64::from(self.cost.max(1))
+        self.cost.max(1)
     }
 }
 
-impl From<u32> for Demand {
-    fn from(cost: u32) -> Self {
+impl From<u64> for Demand {
+    fn from(cost: u64) -> Self {
         Self::of(cost)
     }
 }

@@ -32,8 +32,8 @@ use crate::rule::Refusal;
 #[derive(Clone, Debug)]
 pub struct Denied {
     reason: Reason,
-    limit: u32,
-    remaining: u32,
+    limit: u64,
+    remaining: u64,
     /// Moments, not durations: most refusals are never read, and the durations are computed when a getter is called. If
     /// neither moment is known, `at` is not read.
     at: Moment,
@@ -74,7 +74,7 @@ impl Denied {
     pub(crate) fn from_rule(
         refusal: Refusal,
         now: Moment,
-        (limit, remaining): (u32, u32),
+        (limit, remaining): (u64, u64),
         limiter: Option<Name>,
     ) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Denied {
 
     /// Sets the limit and how much of it remains.
     #[must_use]
-    pub fn with_limit(mut self, limit: u32, remaining: u32) -> Self {
+    pub fn with_limit(mut self, limit: u64, remaining: u64) -> Self {
         self.limit = limit;
         self.remaining = remaining;
         self
@@ -166,13 +166,13 @@ impl Denied {
 
     /// The limit: the most that can be granted at once.
     #[must_use]
-    pub fn limit(&self) -> u32 {
+    pub fn limit(&self) -> u64 {
         self.limit
     }
 
     /// How much of the limit was still available when the demand was refused.
     #[must_use]
-    pub fn remaining(&self) -> u32 {
+    pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
@@ -188,7 +188,7 @@ impl Denied {
         if self.limit == 0 {
             return 100.0;
         }
-        100.0 * f64::from(self.limit - self.remaining.min(self.limit)) / f64::from(self.limit)
+        100.0 * (self.limit - self.remaining.min(self.limit)) as f64 / self.limit as f64
     }
 
     /// The name of the limiter that refused, if it has one.

@@ -26,11 +26,11 @@ pub struct Event {
     /// When it happened.
     pub at: Moment,
     /// The limit.
-    pub limit: u32,
+    pub limit: u64,
     /// How many permits are in use.
     pub in_use: u64,
     /// The bound of the queue, 0 without one.
-    pub queue_bound: u32,
+    pub queue_bound: u64,
     /// The sum of the costs that wait.
     pub queued: u64,
 }
@@ -39,13 +39,12 @@ impl Event {
     /// An event with the numbers of a snapshot, for [limiters of your own](Listeners).
     #[must_use]
     pub fn new(kind: EventKind, at: Moment, seen: &Snapshot) -> Self {
-        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         Self {
             kind,
             at,
-            limit: number(seen.limit),
+            limit: seen.limit,
             in_use: seen.in_use,
-            queue_bound: number(seen.queue_bound),
+            queue_bound: seen.queue_bound,
             queued: seen.queued,
         }
     }

@@ -51,7 +51,7 @@ impl Outcome {
 #[non_exhaustive]
 pub struct Grant {
     /// The number of permits.
-    pub cost: u32,
+    pub cost: u64,
     /// The moment of the grant; the origin if the limiter read no clock and `timed` is false.
     pub taken: Moment,
     /// The class of the demand.

@@ -28,16 +28,16 @@ pub(crate) trait Joint: Shareable {
     fn undoes_exactly(&self) -> bool;
 
     /// Takes by the word alone. A refusal is not counted.
-    fn take_word(&self, now: Moment, cost: u32) -> Word;
+    fn take_word(&self, now: Moment, cost: u64) -> Word;
 
     /// Whether its word grants. If not, it may all the same.
-    fn has_room(&self, cost: u32) -> bool;
+    fn has_room(&self, cost: u64) -> bool;
 
     /// As if that had not been taken by the word, a moment ago.
     fn undo_word(&self, exchange: Exchange, grant: Grant);
 
     /// Counts and explains a refusal by the word.
-    fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied;
+    fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u64) -> Denied;
 
     /// Counts and explains a refusal, if it would refuse. Otherwise nothing happens.
     fn note(&self, demand: Demand) -> Result<(), Denied>;
@@ -74,7 +74,7 @@ pub(crate) trait Joint: Shareable {
     fn place(&self, ticket: Ticket, waker: Option<&Waker>) -> Place;
 
     /// Gives a place up.
-    fn leave_place(&self, ticket: Ticket, cost: u32);
+    fn leave_place(&self, ticket: Ticket, cost: u64);
 
     /// The refusal of one who lost its place.
     fn lost(&self, reason: Reason) -> Denied;
@@ -83,7 +83,7 @@ pub(crate) trait Joint: Shareable {
     fn deadline_of(&self, ticket: Ticket) -> Option<Moment>;
 
     /// How many may wait, if anybody may.
-    fn queue_bound(&self) -> Option<u32>;
+    fn queue_bound(&self) -> Option<u64>;
 }
 
 /// The gate of one key of a [limit per key](crate::PerKey), to wait with. The key keeps its place in the table while this

@@ -10,7 +10,7 @@ use crate::Moment;
 /// A rule that learns.
 pub trait Learning<S> {
     /// Starts with a queue of this bound; returns the bound to begin with.
-    fn begin_queue(&self, bound: u32) -> u32;
+    fn begin_queue(&self, bound: u64) -> u64;
 
     /// Whether work that begins in this tick of the machine's clock is timed.
     fn times(&self, tick: Moment) -> bool;
@@ -22,7 +22,7 @@ pub trait Learning<S> {
     /// Called after the permit was returned, with no lock held. Returns whether to [adjust](Self::adjust).
     ///
     /// [`Sample::refused`] and [`Sample::weight`] are filled in here.
-    fn learn(&self, sample: Sample, untimed: u64, queued: u32) -> bool;
+    fn learn(&self, sample: Sample, untimed: u64, queued: u64) -> bool;
 
     /// Hears of a demand that was refused for want of room, at once or after waiting. Called very often, and with
     /// locks held.
@@ -36,7 +36,7 @@ pub trait Learning<S> {
 
     /// Makes what was learned the limit, and the bound of the queue if there is one. Called behind the lock of the
     /// gate.
-    fn adjust(&self, state: &mut S, bound: Option<&mut u32>);
+    fn adjust(&self, state: &mut S, bound: Option<&mut u64>);
 }
 
 /// The measurement of one permit whose work has ended: what an adaptive [`Limit`](crate::adaptive::Limit) learns from.
@@ -65,7 +65,7 @@ pub struct Sample {
     /// When the work ended.
     pub end: Moment,
     /// How much was in flight when the work ended, itself included.
-    pub in_flight: u32,
+    pub in_flight: u64,
     /// Whether the work failed because there was too much of it.
     pub overload: bool,
     /// Whether any demand was refused since the sample before.
@@ -78,7 +78,7 @@ pub struct Sample {
 impl Sample {
     /// A sample of work that was no overload, with a weight of 1, and with no demand refused before it.
     #[must_use]
-    pub const fn new(start: Moment, end: Moment, in_flight: u32) -> Self {
+    pub const fn new(start: Moment, end: Moment, in_flight: u64) -> Self {
         Self {
             start,
             end,
@@ -124,15 +124,15 @@ pub struct Load {
     /// The moment of the tick.
     pub now: Moment,
     /// How much is in flight.
-    pub in_flight: u32,
+    pub in_flight: u64,
     /// How much waits in the queue.
-    pub queued: u32,
+    pub queued: u64,
 }
 
 impl Load {
     /// So much is in flight and so much waits, at this moment.
     #[must_use]
-    pub const fn new(now: Moment, in_flight: u32, queued: u32) -> Self {
+    pub const fn new(now: Moment, in_flight: u64, queued: u64) -> Self {
         Self {
             now,
             in_flight,
@@ -142,7 +142,6 @@ impl Load {
 
     #[inline]
     pub(crate) fn of(now: Moment, in_use: u64, queued: u64) -> Self {
-        let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        Self::new(now, count(in_use), count(queued))
+        Self::new(now, in_use, queued)
     }
 }

@@ -35,9 +35,9 @@ use crate::{Gate, GateBuilder, Queue, Quota, TokenBucket};
 #[must_use]
 pub struct LimitReq {
     rate: Quota,
-    burst: u32,
+    burst: u64,
     /// How much of the burst passes at once.
-    at_once: u32,
+    at_once: u64,
 }
 
 impl LimitReq {
@@ -56,28 +56,28 @@ impl LimitReq {
     ///
     /// If `requests` is 0.
     #[track_caller]
-    pub const fn per_second(requests: u32) -> Self {
+    pub const fn per_second(requests: u64) -> Self {
         Self::new(Quota::per_second(requests))
     }
 
     /// Lets so many more come at once, each of which is delayed until its turn comes.
-    pub const fn burst(mut self, burst: u32) -> Self {
+    pub const fn burst(mut self, burst: u64) -> Self {
         self.burst = burst;
         self
     }
 
     /// Delays only what exceeds this part of the burst.
-    pub const fn delay(mut self, at_once: u32) -> Self {
+    pub const fn delay(mut self, at_once: u64) -> Self {
         self.at_once = at_once;
         self
     }
 
     /// Delays nothing: the whole burst passes at once.
     pub const fn nodelay(self) -> Self {
-        self.delay(u32::MAX)
+        self.delay(u64::MAX)
     }
 
-    const fn passes_at_once(self) -> u32 {
+    const fn passes_at_once(self) -> u64 {
         if self.at_once < self.burst {
             self.at_once
         } else {

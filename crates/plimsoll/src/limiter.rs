@@ -40,15 +40,15 @@ pub use parts::{Parts, Target};
 /// ```
 /// use plimsoll::{Demand, Denied, Grant, Limiter, LimiterExt, Outcome, Permit, Reason, Snapshot, Source};
 /// use std::sync::Arc;
-/// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+/// use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 ///
 /// struct Connections {
-///     limit: u32,
+///     limit: u64,
 ///     used: Arc<Used>,
 /// }
 ///
 /// #[derive(Default)]
-/// struct Used(AtomicU32);
+/// struct Used(AtomicU64);
 ///
 /// impl Source for Used {
 ///     fn give_back(&self, grant: Grant, _outcome: Outcome) {
@@ -58,7 +58,7 @@ pub use parts::{Parts, Target};
 ///
 /// impl Limiter for Connections {
 ///     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-///         let take = |used: u32| used.checked_add(demand.cost).filter(|sum| *sum <= self.limit);
+///         let take = |used: u64| used.checked_add(demand.cost).filter(|sum| *sum <= self.limit);
 ///         match self.used.0.fetch_update(SeqCst, SeqCst, take) {
 ///             Ok(_) => Ok(Permit::shared(self.used.clone(), Grant::of(demand), true)),
 ///             Err(used) => Err(Denied::new(Reason::Exhausted).with_limit(self.limit, self.limit - used)),
@@ -66,8 +66,7 @@ pub use parts::{Parts, Target};
 ///     }
 ///
 ///     fn snapshot(&self) -> Snapshot {
-///         let limit = u64::from(self.limit);
-///         Snapshot::of(limit, limit - u64::from(self.used.0.load(SeqCst)))
+///         Snapshot::of(self.limit, self.limit - self.used.0.load(SeqCst))
 ///     }
 /// }
 ///
@@ -126,7 +125,7 @@ pub trait Limiter: Send + Sync {
     /// The refusal that `try_acquire` would return.
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
         let seen = self.snapshot();
-        let cost = u64::from(demand.cost);
+        let cost = demand.cost;
         if cost.max(1) <= seen.available {
             return Ok(());
         }
@@ -218,7 +217,7 @@ pub trait LimiterExt: Limiter {
 
     /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that
     /// cannot charge does nothing.
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         if let Some(inner) = self.internals() {
             inner.charge(cost);
         }
@@ -238,7 +237,7 @@ pub trait LimiterExt: Limiter {
     /// assert_eq!(tokens.snapshot().available(), 80);
     /// # Ok::<(), plimsoll::Denied>(())
     /// ```
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         match self.internals() {
             Some(inner) => inner.settle(permit, cost),
             None => settle(permit, cost, Permit::undo, |_| ()),
@@ -332,12 +331,12 @@ pub trait Internals: Limiter {
     }
 
     /// See [`LimiterExt::charge`].
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         let _ = cost;
     }
 
     /// See [`LimiterExt::settle`].
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         settle(
             permit,
             cost,
@@ -370,9 +369,9 @@ pub trait Internals: Limiter {
 /// Corrects a permit by undoing what was too much, or charging what was too little.
 pub(crate) fn settle<'a>(
     permit: &mut Permit<'a>,
-    cost: u32,
+    cost: u64,
     undo: impl FnOnce(Permit<'a>),
-    charge: impl FnOnce(u32),
+    charge: impl FnOnce(u64),
 ) {
     if let Some(rest) = permit.split(permit.cost().saturating_sub(cost)) {
         undo(rest);
@@ -392,8 +391,7 @@ fn saturation(seen: &Snapshot, name: Option<Name>) -> Result<(), Denied> {
 }
 
 fn refusal(reason: Reason, seen: &Snapshot, name: Option<Name>) -> Denied {
-    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     Denied::new(reason)
-        .with_limit(number(seen.limit), number(seen.available))
+        .with_limit(seen.limit, seen.available)
         .with_name(name)
 }

@@ -44,11 +44,11 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     fn undo(&self, key: &Q, permit: Permit<'_>);
 
     /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
-    fn charge(&self, key: &Q, cost: u32);
+    fn charge(&self, key: &Q, cost: u64);
 
     /// Corrects a permit of `key` whose work turned out to cost `cost`. See
     /// [`LimiterExt::settle`](crate::LimiterExt::settle).
-    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u64) {
         let undo = |rest| self.undo(key, rest);
         settle(permit, cost, undo, |more| self.charge(key, more));
     }

@@ -38,15 +38,18 @@ use crate::standing::Standing;
 /// assert_eq!(gate.snapshot().in_use(), 0);
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
+// In this order: next to each other, the cost and the moment would be read as one by the thread that has just written them one
+// by one, and processors make it wait for that.
 #[must_use = "a permit that is dropped at once permits nothing"]
+#[repr(C)]
 pub struct Permit<'a> {
+    cost: u64,
     source: Origin<'a>,
-    cost: u32,
+    taken: Moment,
     flags: Flags,
     era: Era,
     priority: Priority,
     timed: bool,
-    taken: Moment,
 }
 
 impl<'a> Permit<'a> {
@@ -123,7 +126,7 @@ impl<'a> Permit<'a> {
 
     /// The cost that was granted; 0 once it has been returned.
     #[must_use]
-    pub fn cost(&self) -> u32 {
+    pub fn cost(&self) -> u64 {
         self.cost
     }
 
@@ -205,7 +208,7 @@ impl<'a> Permit<'a> {
     }
 
     /// Splits off a permit of `cost`. `None` if this permit is smaller.
-    pub fn split(&mut self, cost: u32) -> Option<Self> {
+    pub fn split(&mut self, cost: u64) -> Option<Self> {
         self.cost = self.cost.checked_sub(cost)?;
         Some(Self {
             source: match &self.source {
@@ -275,7 +278,7 @@ impl<'a> Permit<'a> {
 
     /// Makes it a permit for `cost`, for a limit that is refilled with time. Returns its data before that, unless it has
     /// ended.
-    pub(crate) fn settle(&mut self, cost: u32) -> Option<(Grant, Era)> {
+    pub(crate) fn settle(&mut self, cost: u64) -> Option<(Grant, Era)> {
         let before = (self.grant(), self.era);
         let alive = self.flags.has(Flags::ALIVE);
         if alive {

@@ -16,7 +16,7 @@ use crate::invalid::Unmet;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub struct Quota {
-    units: u32,
+    units: u64,
     nanos: u64,
 }
 
@@ -31,7 +31,7 @@ impl Quota {
     /// If `units` is 0, or `period` is zero or longer than 146 years. For numbers that come from
     /// outside there is [`try_new`](Self::try_new).
     #[track_caller]
-    pub const fn new(units: u32, period: Duration) -> Self {
+    pub const fn new(units: u64, period: Duration) -> Self {
         match Self::checked(units, period) {
             Ok(quota) => quota,
             Err(unmet) => unmet.panic(),
@@ -43,14 +43,14 @@ impl Quota {
     /// # Errors
     ///
     /// If `units` is 0, or `period` is zero or longer than 146 years.
-    pub fn try_new(units: u32, period: Duration) -> Result<Self, InvalidLimit> {
+    pub fn try_new(units: u64, period: Duration) -> Result<Self, InvalidLimit> {
         Self::checked(units, period).map_err(|unmet| match unmet.field {
             "limit" => unmet.with(units),
             _ => unmet.with(format_args!("{period:?}")),
         })
     }
 
-    const fn checked(units: u32, period: Duration) -> Result<Self, Unmet> {
+    const fn checked(units: u64, period: Duration) -> Result<Self, Unmet> {
         if units == 0 {
             return Err(Unmet {
                 field: "limit",
@@ -87,7 +87,7 @@ impl Quota {
     ///
     /// If `units` is 0.
     #[track_caller]
-    pub const fn per_second(units: u32) -> Self {
+    pub const fn per_second(units: u64) -> Self {
         Self::new(units, Duration::from_secs(1))
     }
 
@@ -97,7 +97,7 @@ impl Quota {
     ///
     /// If `units` is 0.
     #[track_caller]
-    pub const fn per_minute(units: u32) -> Self {
+    pub const fn per_minute(units: u64) -> Self {
         Self::new(units, Duration::from_secs(60))
     }
 
@@ -107,7 +107,7 @@ impl Quota {
     ///
     /// If `units` is 0.
     #[track_caller]
-    pub const fn per_hour(units: u32) -> Self {
+    pub const fn per_hour(units: u64) -> Self {
         Self::new(units, Duration::from_secs(3600))
     }
 
@@ -117,7 +117,7 @@ impl Quota {
     ///
     /// If `units` is 0.
     #[track_caller]
-    pub const fn per_day(units: u32) -> Self {
+    pub const fn per_day(units: u64) -> Self {
         Self::new(units, Duration::from_secs(86_400))
     }
 
@@ -127,13 +127,13 @@ impl Quota {
     ///
     /// If `units` is 0.
     #[track_caller]
-    pub const fn per_week(units: u32) -> Self {
+    pub const fn per_week(units: u64) -> Self {
         Self::new(units, Duration::from_secs(7 * 86_400))
     }
 
     /// How many units.
     #[must_use]
-    pub const fn units(self) -> u32 {
+    pub const fn units(self) -> u64 {
         self.units
     }
 

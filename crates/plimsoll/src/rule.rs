@@ -32,13 +32,13 @@ pub use refusal::Refusal;
 ///
 /// #[derive(Debug)]
 /// struct Gcra {
-///     limit: u32,
+///     limit: u64,
 ///     gap: u64,
 /// }
 ///
 /// impl Gcra {
-///     fn span(&self, units: u32) -> u64 {
-///         self.gap.saturating_mul(units.into())
+///     fn span(&self, units: u64) -> u64 {
+///         self.gap.saturating_mul(units)
 ///     }
 /// }
 ///
@@ -46,7 +46,7 @@ pub use refusal::Refusal;
 ///     type State = Moment;
 ///     type Fast = Unpacked;
 ///
-///     fn limit(&self) -> u32 {
+///     fn limit(&self) -> u64 {
 ///         self.limit
 ///     }
 ///
@@ -54,7 +54,7 @@ pub use refusal::Refusal;
 ///         now
 ///     }
 ///
-///     fn take(&self, full: &mut Moment, now: Moment, cost: u32) -> Result<(), Refusal> {
+///     fn take(&self, full: &mut Moment, now: Moment, cost: u64) -> Result<(), Refusal> {
 ///         let next = (*full).max(now).plus_nanos(self.span(cost));
 ///         let wait = next.nanos_since(now.plus_nanos(self.span(self.limit)));
 ///         if wait > 0 {
@@ -64,12 +64,12 @@ pub use refusal::Refusal;
 ///         Ok(())
 ///     }
 ///
-///     fn available(&self, full: &Moment, now: Moment) -> u32 {
+///     fn available(&self, full: &Moment, now: Moment) -> u64 {
 ///         let left = self.span(self.limit).saturating_sub(full.nanos_since(now));
-///         u32::try_from(left / self.gap).unwrap_or(self.limit)
+///         left / self.gap
 ///     }
 ///
-///     fn refund(&self, full: &mut Moment, now: Moment, taken: Moment, cost: u32) {
+///     fn refund(&self, full: &mut Moment, now: Moment, taken: Moment, cost: u64) {
 ///         // What was refilled since it was taken is not refunded.
 ///         let back = self.span(cost).saturating_sub(now.nanos_since(taken));
 ///         *full = Moment::from_nanos(full.as_nanos().saturating_sub(back)).max(now);
@@ -113,7 +113,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     type Fast: Packed<Self>;
 
     /// The most that can be granted at once. A higher cost is too large.
-    fn limit(&self) -> u32;
+    fn limit(&self) -> u64;
 
     /// The state of a limiter that begins, or begins anew, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
@@ -123,16 +123,16 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     ///
     /// If it does not fit now. The state is then as good as before.
-    fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal>;
+    fn take(&self, state: &mut Self::State, now: Moment, cost: u64) -> Result<(), Refusal>;
 
     /// How much could be taken now.
-    fn available(&self, state: &Self::State, now: Moment) -> u32;
+    fn available(&self, state: &Self::State, now: Moment) -> u64;
 
     /// Undoes, now, a take of `cost` that was [recorded at](Self::recorded_at) `taken`; or returns a permit.
     ///
     /// It never frees more than was taken then and is still held: what has left its window or has been refilled
     /// since is not freed again.
-    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32);
+    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u64);
 
     /// When everything is available again if nothing else is taken; `None` if that is not known.
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
@@ -145,13 +145,13 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     ///
     /// The refusal it would answer.
-    fn peek(&self, state: &Self::State, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn peek(&self, state: &Self::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.take(&mut state.clone(), now, cost)
     }
 
     /// How much is taken and not yet returned or refilled.
     fn in_use(&self, state: &Self::State, now: Moment) -> u64 {
-        u64::from(self.limit() - self.available(state, now))
+        self.limit() - self.available(state, now)
     }
 
     // Optional refinements.
@@ -207,7 +207,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         &self,
         state: &mut Self::State,
         now: Moment,
-        cost: u32,
+        cost: u64,
         refusal: Refusal,
     ) -> Refusal {
         let _ = (state, now, cost);
@@ -215,21 +215,21 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     }
 
     /// What is left of the limit, whether or not it could be taken now: what a refusal reports.
-    fn remaining(&self, state: &Self::State, now: Moment) -> u32 {
+    fn remaining(&self, state: &Self::State, now: Moment) -> u64 {
         self.available(state, now)
     }
 
     /// The state after taking `cost` ahead of time, and when it may be used. `None`, the default, if this rule
     /// cannot go into debt; a reservation then takes a place in the queue. The cost of a [charge](Self::charge) may
     /// be above the limit.
-    fn book(&self, state: &Self::State, now: Moment, cost: u32) -> Option<(Self::State, Moment)> {
+    fn book(&self, state: &Self::State, now: Moment, cost: u64) -> Option<(Self::State, Moment)> {
         let _ = (state, now, cost);
         None
     }
 
     /// Takes `cost` after the fact, unconditionally. A rule that [books](Self::book) goes into debt; another takes as
     /// much as is available.
-    fn charge(&self, state: &mut Self::State, now: Moment, cost: u32) {
+    fn charge(&self, state: &mut Self::State, now: Moment, cost: u64) {
         if cost == 0 {
             return;
         }
@@ -252,7 +252,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         state: &mut Self::State,
         now: Moment,
         taken: Moment,
-        (estimate, actual): (u32, u32),
+        (estimate, actual): (u64, u64),
     ) {
         let mut alone = self.fresh_key(taken);
         self.charge(&mut alone, taken, estimate.abs_diff(actual));
@@ -267,7 +267,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Makes up to `amount` more available, never more than the limit.
-    fn add(&self, state: &mut Self::State, now: Moment, amount: u32) {
+    fn add(&self, state: &mut Self::State, now: Moment, amount: u64) {
         self.refund(state, now, now, amount);
     }
 
@@ -306,7 +306,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         let mut fresh = self.fresh(now);
         let used = carry.used(old.in_use(state, now), old.limit(), self.limit());
         // It fits: nothing else is there.
-        if let Ok(used @ 1..) = u32::try_from(used.min(self.limit().into())) {
+        if let used @ 1.. = used.min(self.limit()) {
             let _ = self.take(&mut fresh, now, used);
         }
         fresh

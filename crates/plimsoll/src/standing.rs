@@ -115,7 +115,7 @@ impl Standing {
     pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Self {
         let (limit, remaining) = (rule.limit(), rule.available(state, now));
         let standing = Self {
-            remaining: Some(u64::from(remaining)),
+            remaining: Some(remaining),
             ..Self::of_rule(rule, now)
         };
         if R::RETURNS_PERMITS || remaining >= limit {
@@ -132,7 +132,7 @@ impl Standing {
 
     /// What a rule promises, whatever its state.
     pub(crate) fn of_rule<R: Rule>(rule: &R, now: Moment) -> Self {
-        Self::of_limit(u64::from(rule.limit()))
+        Self::of_limit(rule.limit())
             .window(rule.window(now))
             .returns(R::RETURNS_PERMITS)
     }

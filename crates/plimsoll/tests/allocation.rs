@@ -30,13 +30,13 @@ const PLENTY: Quota = Quota::per_second(1_000_000);
 /// Goes up and down between two limits.
 #[derive(Debug)]
 struct Swinging {
-    around: u32,
+    around: u64,
     up: bool,
 }
 
 impl Limit for Swinging {
-    fn limit(&self) -> u32 {
-        self.around + u32::from(self.up)
+    fn limit(&self) -> u64 {
+        self.around + u64::from(self.up)
     }
 
     fn sample(&mut self, _sample: &Sample) {
@@ -73,7 +73,7 @@ fn everything(clock: &Clock) -> Vec<Arc<dyn Limiter>> {
 
 type Way = fn(&dyn Limiter);
 
-fn take(limiter: &dyn Limiter, cost: u32) -> Permit<'_> {
+fn take(limiter: &dyn Limiter, cost: u64) -> Permit<'_> {
     limiter
         .try_acquire(Demand::of(cost))
         .expect("there is plenty")
@@ -141,7 +141,7 @@ fn granting_allocates_nothing() {
 }
 
 /// The reasons given by `try_acquire` and by `acquire`, and how much was allocated for both.
-fn refusals(limiter: &dyn Limiter, cost: u32) -> (Reason, Reason, u64) {
+fn refusals(limiter: &dyn Limiter, cost: u64) -> (Reason, Reason, u64) {
     let mut reasons = None;
     let count = allocations(|| {
         let Err(tried) = limiter.try_acquire(Demand::of(cost)) else {
@@ -205,7 +205,7 @@ fn without_sliding(mut limiters: Vec<Arc<dyn Limiter>>) -> Vec<Arc<dyn Limiter>>
     limiters
 }
 
-const CROWD: u32 = 100;
+const CROWD: u64 = 100;
 
 /// A crowd waits; half of it is served, half of that unread, and the other half gives up.
 fn round<'a>(
@@ -275,11 +275,11 @@ fn waiting_for_several_allocates_once() {
     let mut wait = || {
         crowd.extend((0..CROWD).map(|_| all.acquire(1)));
         crowd.iter_mut().for_each(|waiter| drop(poll(waiter)));
-        assert_eq!(all.snapshot().waiters(), u64::from(CROWD));
+        assert_eq!(all.snapshot().waiters(), CROWD);
         crowd.clear();
     };
     wait();
-    assert_eq!(allocations(wait), u64::from(CROWD));
+    assert_eq!(allocations(wait), CROWD);
 }
 
 #[test]

@@ -12,9 +12,9 @@ use plimsoll::{
 };
 
 /// More than have a counter of their own.
-const THREADS: u32 = 24;
+const THREADS: u64 = 24;
 const CALLS: u64 = 500;
-const LIMIT: u32 = 1000;
+const LIMIT: u64 = 1000;
 const PERIOD: Duration = Duration::from_millis(100);
 
 fn rates(queue: Option<Queue>, time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
@@ -22,8 +22,8 @@ fn rates(queue: Option<Queue>, time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
 }
 
 /// Runs `work` on every thread, all at once. It is told the number of its thread.
-fn together(work: impl Fn(u32) + Sync) {
-    let start = Barrier::new(THREADS as usize);
+fn together(work: impl Fn(u64) + Sync) {
+    let start = Barrier::new(usize::try_from(THREADS).unwrap());
     thread::scope(|scope| {
         for number in 0..THREADS {
             let (start, work) = (&start, &work);
@@ -50,11 +50,11 @@ fn while_the_clock_stands_still_exactly_the_limit_is_granted() {
             }
         });
         let name = limiter.name();
-        assert_eq!(granted.into_inner(), u64::from(LIMIT), "{name:?}");
+        assert_eq!(granted.into_inner(), LIMIT, "{name:?}");
         let seen = limiter.snapshot();
-        assert_eq!(seen.granted_total(), u64::from(LIMIT), "{name:?}");
-        let calls = MANY * u64::from(THREADS);
-        assert_eq!(seen.denied_total(), calls - u64::from(LIMIT), "{name:?}");
+        assert_eq!(seen.granted_total(), LIMIT, "{name:?}");
+        let calls = MANY * THREADS;
+        assert_eq!(seen.denied_total(), calls - LIMIT, "{name:?}");
     }
 }
 
@@ -67,19 +67,14 @@ fn costs_of_all_sizes_never_add_up_to_more_than_the_limit() {
             for call in 0..100 {
                 let cost = 1 + (number + call) % 7;
                 if limiter.try_acquire(Demand::of(cost)).is_ok() {
-                    granted.fetch_add(u64::from(cost), Ordering::Relaxed);
+                    granted.fetch_add(cost, Ordering::Relaxed);
                 }
             }
         });
         let sum = granted.into_inner();
         let seen = limiter.snapshot();
         // Everybody asked for one at last, so there is nothing left.
-        assert_eq!(
-            (sum, seen.available()),
-            (u64::from(LIMIT), 0),
-            "{:?}",
-            limiter.name()
-        );
+        assert_eq!((sum, seen.available()), (LIMIT, 0), "{:?}", limiter.name());
     }
 }
 
@@ -143,7 +138,7 @@ fn hammer(limiter: &dyn Limiter, time: &ManualClock) -> (u64, u64) {
                 limiter.acquire_blocking(demand)
             };
             match permit {
-                Ok(permit) => granted.fetch_add(permit.cost().into(), Ordering::Relaxed),
+                Ok(permit) => granted.fetch_add(permit.cost(), Ordering::Relaxed),
                 Err(_) => refused.fetch_add(1, Ordering::Relaxed),
             };
         }
@@ -153,7 +148,7 @@ fn hammer(limiter: &dyn Limiter, time: &ManualClock) -> (u64, u64) {
 
 #[test]
 fn no_more_run_at_once_than_the_limit_and_everything_comes_back() {
-    const SLOTS: u32 = 5;
+    const SLOTS: u64 = 5;
     for queue in [Queue::fifo(1000), Queue::lifo(1000), Queue::fifo(3)] {
         let time = ManualClock::new();
         let gate = Gate::builder(Concurrency::new(SLOTS))
@@ -175,19 +170,19 @@ fn no_more_run_at_once_than_the_limit_and_everything_comes_back() {
                     continue;
                 };
                 granted.fetch_add(1, Ordering::Relaxed);
-                let before = running.fetch_add(cost.into(), Ordering::AcqRel);
-                assert!(before + u64::from(cost) <= SLOTS.into(), "{queue:?}");
-                running.fetch_sub(cost.into(), Ordering::AcqRel);
+                let before = running.fetch_add(cost, Ordering::AcqRel);
+                assert!(before + cost <= SLOTS, "{queue:?}");
+                running.fetch_sub(cost, Ordering::AcqRel);
                 drop(permit);
             }
         });
         let seen = gate.snapshot();
         assert_eq!((seen.in_use(), seen.waiters(), seen.queued()), (0, 0, 0));
-        assert_eq!(seen.available(), SLOTS.into());
+        assert_eq!(seen.available(), SLOTS);
         let counted = (seen.granted_total(), seen.denied_total());
         let (granted, denied) = (granted.into_inner(), denied.into_inner());
         assert_eq!(counted, (granted, denied), "{queue:?}");
-        assert_eq!(granted + denied, CALLS * u64::from(THREADS));
+        assert_eq!(granted + denied, CALLS * THREADS);
     }
 }
 
@@ -203,7 +198,7 @@ fn permits_split_and_dropped_elsewhere_come_back() {
     });
     assert_eq!(gate.snapshot().in_use(), 0);
     drop(whole);
-    assert_eq!(gate.snapshot().available(), u64::from(THREADS * 3));
+    assert_eq!(gate.snapshot().available(), (THREADS * 3));
 }
 
 #[test]
@@ -233,7 +228,7 @@ fn a_limit_that_is_resized_under_load_ends_up_as_it_was_set() {
 #[test]
 fn nobody_is_refused_by_the_word_of_an_earlier_epoch() {
     let time = ManualClock::new();
-    let quota = Quota::new(u32::MAX, Duration::from_nanos(1_000_000_007));
+    let quota = Quota::new(u64::MAX, Duration::from_nanos(1_000_000_007));
     let rule = TokenBucket::greedy(quota).burst(1000);
     let gate = Gate::builder(rule).clock(time.clock()).build();
     let refused = AtomicU64::new(0);

@@ -313,10 +313,10 @@ fn it_is_a_limiter_that_grants_everything_or_nothing() {
     let limiter = limiter.build(&sampler).unwrap();
 
     let permit = limiter
-        .try_acquire(Demand::of(u32::MAX))
+        .try_acquire(Demand::of(u64::MAX))
         .unwrap()
         .into_owned();
-    assert_eq!(permit.cost(), u32::MAX);
+    assert_eq!(permit.cost(), u64::MAX);
     permit.finish(Outcome::Success);
     limiter.acquire_blocking(Demand::ONE).unwrap().undo();
     let reservation = limiter.reserve(Demand::of(0)).unwrap();

@@ -51,7 +51,9 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
         }) => {
             let (gap, window) = (Duration::from(*min_gap), Duration::from(*window));
             // So many fit into a window if there is such a gap after each.
-            if limit.0 > 1 && gap.saturating_mul(limit.0 - 1) >= window {
+            if limit.0 > 1
+                && gap.as_nanos().saturating_mul((limit.0 - 1).into()) >= window.as_nanos()
+            {
                 let message = format!(
                     "{} in {window:?} are never reached: after each nothing is granted for {gap:?}",
                     limit.0

@@ -21,7 +21,7 @@ pub(super) fn carry(retired: &[Past], next: &Generation) {
     if next.keyed {
         from.keys.each_used(&mut |key, used| {
             let now = next.keys.snapshot_of(key).map_or(0, |seen| seen.in_use());
-            let now = u32::try_from(now).unwrap_or(u32::MAX);
+            let now = now;
             next.keys.charge(key, used.saturating_sub(now));
         });
     } else {
@@ -30,7 +30,7 @@ pub(super) fn carry(retired: &[Past], next: &Generation) {
             .in_use()
             .min(seen.limit())
             .saturating_sub(seen.in_use());
-        next.one.charge(u32::try_from(more).unwrap_or(u32::MAX));
+        next.one.charge(more);
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) trait Change: Send + Sync {
 
     /// Takes so much for permits that are out already, before those who wait. A limit that finds itself has no more than it
     /// has: what does not fit is not counted.
-    fn take_first(&self, cost: u32) -> Option<Permit<'static>> {
+    fn take_first(&self, cost: u64) -> Option<Permit<'static>> {
         let _ = cost;
         None
     }
@@ -115,12 +115,10 @@ impl Change for Slots {
         self.0.resume();
     }
 
-    fn take_first(&self, cost: u32) -> Option<Permit<'static>> {
+    fn take_first(&self, cost: u64) -> Option<Permit<'static>> {
         let seen = self.0.snapshot();
-        let limit = u32::try_from(seen.limit()).unwrap_or(u32::MAX);
-        let wanted = u32::try_from(seen.in_use())
-            .unwrap_or(u32::MAX)
-            .saturating_add(cost);
+        let limit = seen.limit();
+        let wanted = seen.in_use().saturating_add(cost);
         // Nobody asks it yet, so nobody else takes the room.
         let _ = self.0.resize(limit.max(wanted));
         let permit = self.0.take_first(cost).into_owned();
@@ -203,7 +201,7 @@ impl Change for AdaptiveGate {
         self.0.set_queue(queue);
     }
 
-    fn take_first(&self, cost: u32) -> Option<Permit<'static>> {
+    fn take_first(&self, cost: u64) -> Option<Permit<'static>> {
         Some(self.0.take_first(cost).into_owned())
     }
 

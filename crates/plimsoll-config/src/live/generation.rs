@@ -124,7 +124,7 @@ impl Generation {
 
     /// Whether what was granted is of this generation and not of one before: nobody kept the permit itself.
     pub(super) fn has_granted(&self, grant: Grant) -> bool {
-        !self.is_early(grant) || self.early.load(Ordering::Acquire) >= u64::from(grant.cost)
+        !self.is_early(grant) || self.early.load(Ordering::Acquire) >= grant.cost
     }
 
     /// How much is in use, of all keys together.
@@ -142,15 +142,15 @@ impl Generation {
     }
 
     /// How many permits are out here, if they come back and are counted.
-    pub(super) fn out(&self) -> u32 {
+    pub(super) fn out(&self) -> u64 {
         if !self.counts_permits {
             return 0;
         }
-        u32::try_from(self.in_use()).unwrap_or(u32::MAX)
+        self.in_use()
     }
 
     /// Takes so much, as far as there is room, for permits of earlier ones that are still out.
-    pub(super) fn stand_in(&self, change: &dyn Change, out: u32) -> Option<Permit<'static>> {
+    pub(super) fn stand_in(&self, change: &dyn Change, out: u64) -> Option<Permit<'static>> {
         if out == 0 || !self.counts_permits {
             return None;
         }
@@ -183,7 +183,7 @@ impl Generation {
     #[inline]
     fn note(&self, grant: Grant) {
         if self.is_early(grant) {
-            self.early.fetch_add(grant.cost.into(), Ordering::AcqRel);
+            self.early.fetch_add(grant.cost, Ordering::AcqRel);
         }
     }
 
@@ -203,7 +203,7 @@ impl Generation {
     /// What was granted has ended.
     fn ended(&self, grant: Grant) {
         if self.is_early(grant) {
-            let less = |early: u64| Some(early.saturating_sub(grant.cost.into()));
+            let less = |early: u64| Some(early.saturating_sub(grant.cost));
             let _ = self
                 .early
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);

@@ -152,14 +152,14 @@ impl plimsoll::Internals for Handle {
         }
     }
 
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         match self.0.direct() {
             Some(generation) => generation.one.charge(cost),
             None => self.0.latest().one.charge(cost),
         }
     }
 
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         match self.0.direct() {
             Some(generation) => generation.one.settle(permit, cost),
             None => self.0.latest().one.settle(permit, cost),

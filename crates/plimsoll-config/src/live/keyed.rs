@@ -183,11 +183,11 @@ impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
         with_text(key, |key| self.slot.latest().keys.undo(key, permit));
     }
 
-    fn charge(&self, key: &Q, cost: u32) {
+    fn charge(&self, key: &Q, cost: u64) {
         with_text(key, |key| self.slot.latest().keys.charge(key, cost));
     }
 
-    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u64) {
         with_text(key, |key| {
             self.slot.latest().keys.settle(key, permit, cost);
         });
@@ -239,7 +239,7 @@ pub(super) trait Keys: PerKey<str> {
     fn snapshot(&self) -> Snapshot;
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
     /// Every key of which something is in use, and how much.
-    fn each_used(&self, see: &mut dyn FnMut(&str, u32));
+    fn each_used(&self, see: &mut dyn FnMut(&str, u64));
     /// Gives back what was granted for `key`.
     fn give_back(&self, key: &str, grant: Grant, outcome: Outcome);
     fn its_clock(&self) -> &Clock;
@@ -272,11 +272,11 @@ impl<R: Rule + Clone> PerKey<str> for InMemory<R> {
         self.keyed.undo(key, permit);
     }
 
-    fn charge(&self, key: &str, cost: u32) {
+    fn charge(&self, key: &str, cost: u64) {
         self.keyed.charge(key, cost);
     }
 
-    fn settle(&self, key: &str, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, key: &str, permit: &mut Permit<'_>, cost: u64) {
         PerKey::settle(&self.keyed, key, permit, cost);
     }
 
@@ -322,9 +322,9 @@ impl<R: Rule + Clone> Keys for InMemory<R> {
         self.keyed.snapshot_of(key)
     }
 
-    fn each_used(&self, see: &mut dyn FnMut(&str, u32)) {
+    fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {
         for (key, seen) in self.keyed.top(usize::MAX) {
-            see(&key, u32::try_from(seen.in_use()).unwrap_or(u32::MAX));
+            see(&key, seen.in_use());
         }
     }
 

@@ -369,7 +369,7 @@ fn starting(live: &Live, to: &Definition) -> Definition {
         (&live.definition.limiter.kind, &mut definition.limiter.kind)
     {
         let limit = live.slot.latest().one.snapshot().limit();
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let limit = limit;
         let [min, initial, max] = algorithm.bounds();
         if let (Some(min), Some(max)) = (min, max) {
             let limit = limit.max(min.0).min(max.0);

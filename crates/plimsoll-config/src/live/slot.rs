@@ -292,7 +292,7 @@ impl Slot {
     ) -> Option<Permit<'static>> {
         let mut outs = lock(&self.outs);
         let held = outs.stand_in.take();
-        let out: u32 = past.iter().map(|past| past.out()).sum();
+        let out: u64 = past.iter().map(|past| past.out()).sum();
         let out = out.saturating_sub(held.as_ref().map_or(0, Permit::cost));
         outs.stand_in = next.stand_in(change, out);
         outs.past = past;
@@ -304,7 +304,7 @@ impl Slot {
         let released = {
             let mut outs = lock(&self.outs);
             outs.past.retain(|past| past.out() > 0);
-            let out: u32 = outs.past.iter().map(|past| past.out()).sum();
+            let out: u64 = outs.past.iter().map(|past| past.out()).sum();
             match &mut outs.stand_in {
                 Some(_) if out == 0 => outs.stand_in.take(),
                 Some(held) => held.split(held.cost().saturating_sub(out)),

@@ -38,11 +38,11 @@ impl PerKey<str> for SameForAll {
         self.0.undo(permit);
     }
 
-    fn charge(&self, _key: &str, cost: u32) {
+    fn charge(&self, _key: &str, cost: u64) {
         self.0.charge(cost);
     }
 
-    fn settle(&self, _key: &str, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, _key: &str, permit: &mut Permit<'_>, cost: u64) {
         self.0.settle(permit, cost);
     }
 
@@ -88,8 +88,8 @@ impl Keys for SameForAll {
         Some(self.0.snapshot())
     }
 
-    fn each_used(&self, see: &mut dyn FnMut(&str, u32)) {
-        let used = u32::try_from(self.0.snapshot().in_use()).unwrap_or(u32::MAX);
+    fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {
+        let used = self.0.snapshot().in_use();
         see(NO_KEY, used);
     }
 
@@ -185,11 +185,11 @@ impl plimsoll::Internals for NoKey {
         self.keys.undo(NO_KEY, permit);
     }
 
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         self.keys.charge(NO_KEY, cost);
     }
 
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         self.keys.settle(NO_KEY, permit, cost);
     }
 

@@ -19,10 +19,10 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 struct Described {
     kind: Sort,
-    limit: u32,
+    limit: u64,
     keyed: bool,
-    queue: Option<u32>,
-    max_keys: u32,
+    queue: Option<u64>,
+    max_keys: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,8 +127,8 @@ fn described(keyed: bool) -> impl Strategy<Value = Described> {
         3 => (0..RATES).prop_map(Sort::Rate),
         2 => (0..3usize).prop_map(Sort::Slots),
     ];
-    let queue = prop::option::weighted(0.7, 1u32..6);
-    (kind, 1u32..8, queue, 5u32..9).prop_map(move |(kind, limit, queue, max_keys)| Described {
+    let queue = prop::option::weighted(0.7, 1u64..6);
+    (kind, 1u64..8, queue, 5u64..9).prop_map(move |(kind, limit, queue, max_keys)| Described {
         kind,
         limit,
         keyed,
@@ -162,8 +162,8 @@ enum Who {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Try(Who, u32),
-    Wait(Who, u32),
+    Try(Who, u64),
+    Wait(Who, u64),
     Drop(prop::sample::Index),
     Leave(prop::sample::Index),
     Advance(u64),
@@ -183,8 +183,8 @@ fn step() -> impl Strategy<Value = Step> {
         ]
     };
     prop_oneof![
-        6 => (who(), 1u32..3).prop_map(|(who, cost)| Step::Try(who, cost)),
-        4 => (who(), 1u32..3).prop_map(|(who, cost)| Step::Wait(who, cost)),
+        6 => (who(), 1u64..3).prop_map(|(who, cost)| Step::Try(who, cost)),
+        4 => (who(), 1u64..3).prop_map(|(who, cost)| Step::Wait(who, cost)),
         3 => any::<prop::sample::Index>().prop_map(Step::Drop),
         1 => any::<prop::sample::Index>().prop_map(Step::Leave),
         2 => (0u64..3000).prop_map(Step::Advance),
@@ -207,7 +207,7 @@ struct Out {
     who: Who,
     permit: Permit<'static>,
     slots: Vec<Who>,
-    cost: u32,
+    cost: u64,
 }
 
 struct World {
@@ -227,12 +227,12 @@ struct World {
 
 struct Waiting {
     who: Who,
-    cost: u32,
+    cost: u64,
     wait: Wait,
     /// How often the file had been read before, and how many had begun to wait.
     since: (usize, usize),
     /// Of one who waits for several, the bounds of the queues that it may come to, as they were then.
-    bounds: Vec<(&'static str, Option<u32>)>,
+    bounds: Vec<(&'static str, Option<u64>)>,
 }
 
 enum Wait {
@@ -343,10 +343,10 @@ impl World {
 
     fn out_of(&self, who: Who) -> u64 {
         let out = self.out.iter().filter(|out| out.slots.contains(&who));
-        out.map(|out| u64::from(out.cost)).sum()
+        out.map(|out| out.cost).sum()
     }
 
-    fn hold(&mut self, who: Who, cost: u32, permit: Permit<'static>) -> Result<(), TestCaseError> {
+    fn hold(&mut self, who: Who, cost: u64, permit: Permit<'static>) -> Result<(), TestCaseError> {
         let slots = self.slots_of(who);
         self.out.push(Out {
             who,
@@ -355,7 +355,7 @@ impl World {
             cost,
         });
         for slot in slots {
-            let limit = self.described(slot).map_or(0, |it| u64::from(it.limit));
+            let limit = self.described(slot).map_or(0, |it| it.limit);
             let out = self.out_of(slot);
             prop_assert!(out <= limit, "{slot:?}: {out} out of {limit}");
         }

@@ -113,21 +113,21 @@ fn build(kind: &str, time: &ManualClock) -> Limits {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Try(u32),
-    TryAndUndo(u32),
-    Estimate(u32),
-    Reserve(u32, u64),
-    Charge(u32),
+    Try(u64),
+    TryAndUndo(u64),
+    Estimate(u64),
+    Reserve(u64, u64),
+    Charge(u64),
     Advance(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0u32..7).prop_map(Step::Try),
-        1 => (1u32..5).prop_map(Step::TryAndUndo),
-        2 => (0u32..7).prop_map(Step::Estimate),
-        1 => (1u32..6, 0u64..2000).prop_map(|(cost, within)| Step::Reserve(cost, within)),
-        1 => (0u32..9).prop_map(Step::Charge),
+        4 => (0u64..7).prop_map(Step::Try),
+        1 => (1u64..5).prop_map(Step::TryAndUndo),
+        2 => (0u64..7).prop_map(Step::Estimate),
+        1 => (1u64..6, 0u64..2000).prop_map(|(cost, within)| Step::Reserve(cost, within)),
+        1 => (0u64..9).prop_map(Step::Charge),
         4 => (0u64..1500).prop_map(Step::Advance),
     ]
 }

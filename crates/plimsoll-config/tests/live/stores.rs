@@ -30,7 +30,7 @@ const KINDS: [&str; 7] = [
 ];
 
 /// A limiter of a kind with a limit.
-fn limiter(kind: &str, limit: u32, more: &str) -> String {
+fn limiter(kind: &str, limit: u64, more: &str) -> String {
     let end = if kind.contains('[') { " }]" } else { "" };
     format!("{{ kind: {kind}{limit}{end}, {more} }}")
 }

@@ -22,15 +22,15 @@ use plimsoll_kinds::{AnyLimiter, Basic, Demands, LimitCall, Provider, Weight};
 
 const COUNT: Weight = Weight::REQUEST_COUNT;
 const MEMORY: Weight = Weight::MEMORY_SIZE;
-const BOTH: [(Weight, u32); 2] = [(COUNT, 1), (MEMORY, 3)];
-const ONE: [(Weight, u32); 1] = [(MEMORY, 3)];
+const BOTH: [(Weight, u64); 2] = [(COUNT, 1), (MEMORY, 3)];
+const ONE: [(Weight, u64); 1] = [(MEMORY, 3)];
 
 /// Remembers whether each of what it was told of was an overload.
 #[derive(Debug)]
 struct Heard(Arc<Mutex<Vec<bool>>>);
 
 impl Limit for Heard {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         10
     }
 

@@ -49,7 +49,7 @@ fn each_end_of_several_permits_gives_back_once() {
             let expected = if used { 6 } else { 2 };
             assert_eq!(slots.snapshot().in_use(), 0, "{name}");
             assert_eq!(log.snapshot().in_use(), expected, "{name}");
-            assert_eq!(slots.take_up_to(u32::MAX).cost(), 10, "{name}");
+            assert_eq!(slots.take_up_to(u64::MAX).cost(), 10, "{name}");
             drop(other);
             assert_eq!(log.snapshot().in_use(), expected, "{name}");
         }

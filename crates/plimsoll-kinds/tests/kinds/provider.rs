@@ -168,7 +168,7 @@ fn what_is_not_limited_is_free_and_what_is_named_twice_counts_once_with_both_cos
     let provider = only(ITEMS, items.clone());
     assert!(
         provider
-            .try_acquire(&[(MEMORY, u32::MAX)])
+            .try_acquire(&[(MEMORY, u64::MAX)])
             .unwrap()
             .is_empty()
     );
@@ -181,7 +181,7 @@ fn what_is_not_limited_is_free_and_what_is_named_twice_counts_once_with_both_cos
     );
     assert_eq!(items.snapshot().available(), 3);
     let denied = provider
-        .try_acquire(&[(ITEMS, u32::MAX), (ITEMS, 1)])
+        .try_acquire(&[(ITEMS, u64::MAX), (ITEMS, 1)])
         .unwrap_err();
     assert_eq!(denied.reason(), Reason::TooLarge);
     let nothing = Provider::all([]);

@@ -18,9 +18,9 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Ask(Vec<(usize, u32)>),
-    Reserve(Vec<(usize, u32)>),
-    Call(Vec<(usize, u32)>),
+    Ask(Vec<(usize, u64)>),
+    Reserve(Vec<(usize, u64)>),
+    Call(Vec<(usize, u64)>),
     GiveBack(usize),
     Undo(usize),
     Advance(u64),
@@ -35,8 +35,8 @@ fn weight(index: usize) -> Weight {
     }
 }
 
-fn costs() -> impl Strategy<Value = Vec<(usize, u32)>> {
-    prop::collection::vec((0..WEIGHTS, 0..6_u32), 0..5)
+fn costs() -> impl Strategy<Value = Vec<(usize, u64)>> {
+    prop::collection::vec((0..WEIGHTS, 0..6_u64), 0..5)
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -56,7 +56,7 @@ fn made<R: Rule>(rule: R, clock: &Clock) -> (AnyLimiter, Arc<dyn Limiter>) {
 }
 
 /// A limiter under a weight, by a number that says which.
-fn limiter(which: u32, clock: &Clock) -> (AnyLimiter, Arc<dyn Limiter>) {
+fn limiter(which: u64, clock: &Clock) -> (AnyLimiter, Arc<dyn Limiter>) {
     let units = 3 + which % 7;
     let quota = Quota::per_second(units);
     match which % 4 {
@@ -75,7 +75,7 @@ struct Pair {
 }
 
 /// What is asked of each limiter of a weight.
-fn asked(costs: &[(usize, u32)], weight: usize) -> Option<Demand> {
+fn asked(costs: &[(usize, u64)], weight: usize) -> Option<Demand> {
     let mut costs = costs
         .iter()
         .filter(|(index, _)| *index == weight)
@@ -85,7 +85,7 @@ fn asked(costs: &[(usize, u32)], weight: usize) -> Option<Demand> {
 }
 
 /// Takes from all twins, if none is saturated and all would grant.
-fn ask_twins<'a>(pairs: &'a [Pair], costs: &[(usize, u32)]) -> Option<Vec<Permit<'a>>> {
+fn ask_twins<'a>(pairs: &'a [Pair], costs: &[(usize, u64)]) -> Option<Vec<Permit<'a>>> {
     let saturated = pairs
         .iter()
         .any(|pair| pair.twin.check_saturation().is_err());
@@ -123,7 +123,7 @@ fn check(pairs: &[Pair], totals: bool) {
     }
 }
 
-fn run(providers: &[Vec<(usize, u32)>], steps: Vec<Step>) {
+fn run(providers: &[Vec<(usize, u64)>], steps: Vec<Step>) {
     let time = ManualClock::new();
     let (mut pairs, mut parts) = (Vec::new(), Vec::new());
     for limits in providers {
@@ -153,7 +153,7 @@ fn run(providers: &[Vec<(usize, u32)>], steps: Vec<Step>) {
     let mut held: Vec<Both<'_>> = Vec::new();
     let mut totals = true;
     for step in steps {
-        let named = |costs: &[(usize, u32)]| -> Vec<_> {
+        let named = |costs: &[(usize, u64)]| -> Vec<_> {
             let named = costs.iter().map(|(index, cost)| (weight(*index), *cost));
             named.collect()
         };
@@ -194,7 +194,7 @@ proptest! {
 
     #[test]
     fn several_providers_take_all_or_none_and_charge_once(
-        providers in prop::collection::vec(prop::collection::vec((0..WEIGHTS, 0..28_u32), 0..5), 1..4),
+        providers in prop::collection::vec(prop::collection::vec((0..WEIGHTS, 0..28_u64), 0..5), 1..4),
         steps in prop::collection::vec(step(), 1..60),
     ) {
         run(&providers, steps);

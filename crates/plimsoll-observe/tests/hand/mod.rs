@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Concurrency, Gate, ManualClock, Queue};
 
-pub(crate) fn gate(time: &ManualClock, limit: u32, queue: u32) -> Gate<Concurrency> {
+pub(crate) fn gate(time: &ManualClock, limit: u64, queue: u64) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(queue))
         .clock(time.clock())

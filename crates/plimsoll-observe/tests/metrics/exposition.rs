@@ -126,9 +126,9 @@ fn before_anybody_came_there_are_the_limits() {
 #[test]
 fn the_limits_follow_a_limit_that_finds_itself() {
     #[derive(Debug)]
-    struct Growing(u32);
+    struct Growing(u64);
     impl Limit for Growing {
-        fn limit(&self) -> u32 {
+        fn limit(&self) -> u64 {
             self.0
         }
         fn sample(&mut self, _sample: &Sample) {

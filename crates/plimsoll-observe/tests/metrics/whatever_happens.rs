@@ -48,8 +48,8 @@ enum Op {
     Own(usize),
     Panic(usize),
     Pass(u64),
-    Resize(u32),
-    Bound(u32),
+    Resize(u64),
+    Bound(u64),
 }
 
 fn ops() -> impl Strategy<Value = Op> {
@@ -63,8 +63,8 @@ fn ops() -> impl Strategy<Value = Op> {
         (0_usize..8).prop_map(Op::Own),
         (0_usize..8).prop_map(Op::Panic),
         (0_u64..60).prop_map(Op::Pass),
-        (1_u32..5).prop_map(Op::Resize),
-        (0_u32..5).prop_map(Op::Bound),
+        (1_u64..5).prop_map(Op::Resize),
+        (0_u64..5).prop_map(Op::Bound),
     ]
 }
 

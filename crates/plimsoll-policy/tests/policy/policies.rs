@@ -40,7 +40,7 @@ fn parts(decision: Decision) -> (Option<Reason>, u32, u16) {
 }
 
 /// What is active: rates and bursts.
-fn active(policies: &Policies) -> Vec<(u32, u32)> {
+fn active(policies: &Policies) -> Vec<(u64, u64)> {
     let report = policies.report();
     report.rows().iter().map(|r| (r.rps(), r.burst())).collect()
 }

@@ -14,13 +14,13 @@ const HONEST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const LOCKOUT: Duration = Duration::from_secs(3);
 
 fn one(rate: u32, burst: u32) -> PoliciesBuilder {
-    let policy = Policy::per_second(rate.into()).burst(burst.into());
+    let policy = Policy::per_second(f64::from(rate)).burst(f64::from(burst));
     Policies::builder().handler(OP, policy).lockout(LOCKOUT)
 }
 
 /// The limit of one subject by itself.
 fn alone(rate: u32, burst: u32, time: &ManualClock) -> Gate<PenaltyBucket> {
-    let bucket = TokenBucket::per_second(rate).burst(burst);
+    let bucket = TokenBucket::per_second(rate.into()).burst(burst.into());
     let rule = PenaltyBucket::new(bucket).lockout(3, LOCKOUT);
     Gate::builder(rule).clock(time.clock()).build()
 }

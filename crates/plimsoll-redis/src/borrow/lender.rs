@@ -84,7 +84,7 @@ impl Lender {
     }
 
     /// Takes what is here, or knows that it is refused.
-    pub(crate) fn attempt(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) -> Known {
+    pub(crate) fn attempt(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) -> Known {
         let now = self.clock.precise_now();
         let found = self.table.known(key, |stock| {
             let known = self.known(stock, now, cost);
@@ -119,7 +119,7 @@ impl Lender {
     pub(crate) async fn take(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
-        cost: u32,
+        cost: u64,
     ) -> Result<Taken, StoreError> {
         if !self.lends(cost) {
             return Ok(self.attempt(key, cost).into());
@@ -142,7 +142,7 @@ impl Lender {
     }
 
     /// Takes what is here, for a decision that asks the store about several limits itself.
-    pub(crate) fn take_here(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) -> Here {
+    pub(crate) fn take_here(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) -> Here {
         let taken = if self.lends(cost) {
             match self.step(key, cost) {
                 Step::Done(taken) => taken,
@@ -160,12 +160,12 @@ impl Lender {
     }
 
     /// Whether so much can be borrowed.
-    fn lends(&self, cost: u32) -> bool {
+    fn lends(&self, cost: u64) -> bool {
         let most = self.settings.most;
         cost > 0 && cost <= most && most >= 2
     }
 
-    fn step(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) -> Step {
+    fn step(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) -> Step {
         let now = self.clock.precise_now();
         let mut stale = Vec::new();
         let mut early = None;
@@ -192,7 +192,7 @@ impl Lender {
         step.unwrap_or(Step::Done(Taken::AskStore))
     }
 
-    fn known(&self, stock: &mut Stock, now: Moment, cost: u32) -> Known {
+    fn known(&self, stock: &mut Stock, now: Moment, cost: u64) -> Known {
         if let Some(tag) = stock.spend(now, cost) {
             return Known::Granted(tag, stock.standing(now));
         }
@@ -202,12 +202,12 @@ impl Lender {
         }
     }
 
-    fn refusal(&self, stock: &Stock, now: Moment, cost: u32) -> Option<Denied> {
+    fn refusal(&self, stock: &Stock, now: Moment, cost: u64) -> Option<Denied> {
         stock.refusal(now, cost, self.limiter.limit(), self.limiter.name())
     }
 
     /// Remembers a refusal by the store, which was asked at `asked`.
-    pub(crate) fn learn(self: &Arc<Self>, key: &Arc<[u8]>, asked: Moment, cost: u32, why: &Denied) {
+    pub(crate) fn learn(self: &Arc<Self>, key: &Arc<[u8]>, asked: Moment, cost: u64, why: &Denied) {
         if self.settings.kind.refuses_quietly {
             let learn = |stock: &mut Stock| stock.remember(asked, cost, why);
             self.table.with(key, asked, learn);
@@ -221,7 +221,7 @@ impl Lender {
     }
 
     /// Takes after the fact what is here, and says how much is left to charge in the store.
-    pub(crate) fn charge(&self, key: &[u8], cost: u32) -> u32 {
+    pub(crate) fn charge(&self, key: &[u8], cost: u64) -> u64 {
         let now = self.clock.precise_now();
         let charge = |stock: &mut Stock| {
             stock.forget_refusal();
@@ -235,7 +235,7 @@ impl Lender {
     }
 
     /// Something borrowed was not used after all.
-    pub(crate) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32, tag: Tag) {
+    pub(crate) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64, tag: Tag) {
         let now = self.clock.precise_now();
         let portion = Portion { left: cost, tag };
         let over = self.table.with(key, now, |stock| {

@@ -58,7 +58,7 @@ pub(crate) use refill::Fetch;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Borrow {
-    most: Option<u32>,
+    most: Option<u64>,
     target: Duration,
     keep: Duration,
     max_keys: usize,
@@ -77,7 +77,7 @@ impl Borrow {
 
     /// The most that is held for a key: `n` of what is said above. A twentieth of the limit, and at least 1, unless said
     /// otherwise. With less than 2, or for costs above it, every demand is decided by the store.
-    pub const fn most(mut self, most: u32) -> Self {
+    pub const fn most(mut self, most: u64) -> Self {
         self.most = Some(most);
         self
     }
@@ -126,7 +126,7 @@ impl Default for Borrow {
 /// What is not left open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    most: u32,
+    most: u64,
     target: Duration,
     keep: Duration,
     max_keys: usize,

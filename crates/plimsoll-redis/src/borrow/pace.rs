@@ -5,7 +5,7 @@ use plimsoll::Moment;
 /// How fast a key is used, and so how large its batches are. Without a clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    batch: u32,
+    batch: u64,
     used: u64,
     since: Moment,
 }
@@ -19,12 +19,12 @@ impl Pace {
         }
     }
 
-    pub(super) fn used(&mut self, cost: u32) {
-        self.used = self.used.saturating_add(u64::from(cost));
+    pub(super) fn used(&mut self, cost: u64) {
+        self.used = self.used.saturating_add(cost);
     }
 
     /// The last batch.
-    pub(super) fn batch(&self) -> u32 {
+    pub(super) fn batch(&self) -> u64 {
         self.batch
     }
 
@@ -34,11 +34,11 @@ impl Pace {
 
     /// The next batch: as much as was used in the target time, and at most twice the one before, since a burst at
     /// the beginning says little.
-    pub(super) fn next(&mut self, now: Moment, target: Duration, most: u32) -> u32 {
+    pub(super) fn next(&mut self, now: Moment, target: Duration, most: u64) -> u64 {
         let passed = u128::from(now.nanos_since(self.since)).max(1);
         let enough = u128::from(self.used).saturating_mul(target.as_nanos()) / passed;
         let twice = self.batch.max(1).saturating_mul(2);
-        let enough = u32::try_from(enough).unwrap_or(u32::MAX);
+        let enough = u64::try_from(enough).unwrap_or(u64::MAX);
         self.batch = enough.min(twice).clamp(1, most.max(1));
         (self.used, self.since) = (0, now);
         self.batch
@@ -77,8 +77,8 @@ mod tests {
     fn time_that_stands_still_and_large_numbers_are_no_trouble() {
         let mut pace = Pace::new(at(5));
         for expected in [2, 4, 8] {
-            pace.used(u32::MAX);
-            assert_eq!(pace.next(at(5), Duration::MAX, u32::MAX), expected);
+            pace.used(u64::MAX);
+            assert_eq!(pace.next(at(5), Duration::MAX, u64::MAX), expected);
         }
         pace.used(1);
         assert_eq!(pace.next(at(0), TARGET, 0), 1);

@@ -16,6 +16,6 @@ pub(crate) struct Tag {
 /// Some of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Portion {
-    pub(super) left: u32,
+    pub(super) left: u64,
     pub(super) tag: Tag,
 }

@@ -16,8 +16,8 @@ use crate::{StoreError, StoreErrorKind};
 pub(crate) struct Fetch {
     lender: Arc<Lender>,
     key: Arc<[u8]>,
-    least: u32,
-    most: u32,
+    least: u64,
+    most: u64,
     fetched: watch::Sender<Fetched>,
     /// Who asked for it, and gets the least of it.
     leader: Option<oneshot::Sender<Result<Taken, StoreError>>>,
@@ -39,7 +39,7 @@ impl Lender {
         stock: &mut Stock,
         key: &Arc<[u8]>,
         now: Moment,
-        least: u32,
+        least: u64,
     ) -> Fetch {
         let (fetched, fetch) = watch::channel(Fetched::NotYet);
         stock.fetch = Some(fetch);
@@ -128,7 +128,7 @@ impl Fetch {
     }
 
     /// The most that a decision about several limits may take for it.
-    pub(crate) fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u64 {
         self.most
     }
 
@@ -137,7 +137,7 @@ impl Fetch {
         self,
         asked: Moment,
         batch: &Borrowed,
-        used: u32,
+        used: u64,
     ) -> (Tag, Option<Standing>) {
         let kept = self.keep(asked, batch, used);
         self.fetched.send_replace(Fetched::Here);
@@ -156,7 +156,7 @@ impl Fetch {
         self.fetched.send_replace(Fetched::Failed(kind));
     }
 
-    fn keep(&self, asked: Moment, batch: &Borrowed, used: u32) -> (Tag, Option<Standing>) {
+    fn keep(&self, asked: Moment, batch: &Borrowed, used: u64) -> (Tag, Option<Standing>) {
         let lender = &self.lender;
         let now = lender.clock.precise_now();
         let mut over = None;

@@ -22,9 +22,9 @@ pub(super) enum Fetched {
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     /// Whatever costs as much or more is refused too.
-    cost: u32,
+    cost: u64,
     reason: Reason,
-    remaining: u32,
+    remaining: u64,
     until: Moment,
     reset: Option<Moment>,
 }
@@ -40,8 +40,8 @@ pub(super) struct Stock {
     /// The batch that is on its way.
     pub(super) fetch: Option<watch::Receiver<Fetched>>,
     /// What those cost who wait for it, and those who waited for the one before.
-    pub(super) queued: u32,
-    pub(super) unmet: u32,
+    pub(super) queued: u64,
+    pub(super) unmet: u64,
 }
 
 impl Stock {
@@ -58,7 +58,7 @@ impl Stock {
     }
 
     /// What can be used now.
-    pub(super) fn held(&self, now: Moment) -> u32 {
+    pub(super) fn held(&self, now: Moment) -> u64 {
         let good = self
             .portions
             .iter()
@@ -67,7 +67,7 @@ impl Stock {
     }
 
     /// Uses some of it.
-    pub(super) fn spend(&mut self, now: Moment, cost: u32) -> Option<Tag> {
+    pub(super) fn spend(&mut self, now: Moment, cost: u64) -> Option<Tag> {
         if self.held(now) < cost.max(1) {
             return None;
         }
@@ -104,7 +104,7 @@ impl Stock {
         asked: Moment,
         now: Moment,
         batch: &Borrowed,
-        used: u32,
+        used: u64,
         settings: &Settings,
     ) -> (Tag, Option<Portion>) {
         let reset = batch.standing.reset.map(|reset| asked.plus(reset));
@@ -124,7 +124,7 @@ impl Stock {
     }
 
     /// Puts something into the stock; what is more than may be held is to go back.
-    pub(super) fn put(&mut self, now: Moment, mut portion: Portion, most: u32) -> Option<Portion> {
+    pub(super) fn put(&mut self, now: Moment, mut portion: Portion, most: u64) -> Option<Portion> {
         let room = most.saturating_sub(self.held(now));
         let kept = if now < portion.tag.use_by {
             portion.left.min(room)
@@ -175,7 +175,7 @@ impl Stock {
         old.into_iter().filter(counts).collect()
     }
 
-    pub(super) fn remember(&mut self, asked: Moment, cost: u32, denied: &Denied) {
+    pub(super) fn remember(&mut self, asked: Moment, cost: u64, denied: &Denied) {
         let passing = matches!(denied.reason(), Reason::Exhausted | Reason::TooSoon);
         let Some(after) = denied.retry_after().filter(|_| passing) else {
             return;
@@ -199,7 +199,7 @@ impl Stock {
     }
 
     /// The refusal that still holds, for a cost.
-    pub(super) fn refusal(&self, now: Moment, cost: u32, limit: u32, name: &str) -> Option<Denied> {
+    pub(super) fn refusal(&self, now: Moment, cost: u64, limit: u64, name: &str) -> Option<Denied> {
         let refused = self.refused.as_ref()?;
         if cost.max(1) < refused.cost || refused.until <= now {
             return None;
@@ -220,10 +220,7 @@ impl Stock {
     pub(super) fn standing(&self, now: Moment) -> Option<Standing> {
         let (seen, at) = self.seen?;
         let passed = now.since(at);
-        let remaining = seen
-            .remaining
-            .unwrap_or(0)
-            .saturating_add(u64::from(self.held(now)));
+        let remaining = seen.remaining.unwrap_or(0).saturating_add(self.held(now));
         let left = |span: Option<Duration>| span.map(|span| span.saturating_sub(passed));
         Some(
             Standing::new(seen.limit, remaining.min(seen.limit))
@@ -261,7 +258,7 @@ mod tests {
     }
 
     /// A batch taken at a moment, of a limit that is full again after so long.
-    fn batch(amount: u32, millis: u64, reset: u64) -> Borrowed {
+    fn batch(amount: u64, millis: u64, reset: u64) -> Borrowed {
         let reset = Some(Duration::from_millis(reset));
         Borrowed {
             amount,
@@ -270,7 +267,7 @@ mod tests {
         }
     }
 
-    fn stocked(amount: u32, reset: u64) -> Stock {
+    fn stocked(amount: u64, reset: u64) -> Stock {
         let mut stock = Stock::new(at(0));
         let (_, over) = stock.stock_up(at(0), at(0), &batch(amount, 0, reset), 0, &SETTINGS);
         assert_eq!(over, None);

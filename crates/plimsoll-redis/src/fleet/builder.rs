@@ -13,7 +13,7 @@ pub struct FleetBuilder {
     pub(super) limiter: RedisLimiter,
     pub(super) outage: Outage,
     pub(super) borrow: Option<Borrow>,
-    pub(super) waiting: u32,
+    pub(super) waiting: u64,
 }
 
 impl FleetBuilder {
@@ -43,7 +43,7 @@ impl FleetBuilder {
     ///
     /// They wait for the time they were told, and then ask again; there is no order among them, and others of the fleet
     /// may come first. What depends on others giving back, as leases do, has no time, so nobody waits for it.
-    pub fn waiting(mut self, most: u32) -> Self {
+    pub fn waiting(mut self, most: u64) -> Self {
         self.waiting = most;
         self
     }

@@ -26,7 +26,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(key: &FleetKey, inner: Arc<Inner>, cost: u32, shadow: bool) -> Self {
+    pub(super) fn new(key: &FleetKey, inner: Arc<Inner>, cost: u64, shadow: bool) -> Self {
         Self {
             inner,
             key: Arc::clone(&key.key),
@@ -40,7 +40,7 @@ impl Entry {
     }
 
     /// It is asked for again: the costs add up. It is a shadow only if it always is.
-    pub(super) fn add(&mut self, cost: u32, shadow: bool) {
+    pub(super) fn add(&mut self, cost: u64, shadow: bool) {
         self.cost = self.cost.saturating_add(u64::from(cost));
         self.shadow &= shadow;
     }
@@ -50,8 +50,8 @@ impl Entry {
         self.known().refused(because(reason, &self.inner.unknown()))
     }
 
-    pub(super) fn cost(&self) -> u32 {
-        u32::try_from(self.cost).unwrap_or(u32::MAX)
+    pub(super) fn cost(&self) -> u64 {
+        u64::try_from(self.cost).unwrap_or(u64::MAX)
     }
 
     fn demand(&self, like: Demand) -> Demand {

@@ -110,7 +110,7 @@ impl Inner {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let limit = u64::from(self.limiter.limit());
+        let limit = self.limiter.limit();
         let totals = self.totals();
         let (waiters, bound) = self.waiting.as_ref().map_or((0, 0), Waiting::count);
         Snapshot::of(limit, limit)
@@ -215,7 +215,7 @@ impl Inner {
     }
 
     /// Asks the store, and sees to it that a caller who does not wait for the answer is not charged.
-    async fn ask_store(&self, key: &Arc<[u8]>, cost: u32) -> Result<Decision, StoreError> {
+    async fn ask_store(&self, key: &Arc<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let (asked, subject) = (self.limiter.clone(), Arc::clone(key));
         let (limiter, key) = (self.limiter.clone(), Arc::clone(key));
         let question = async move { asked.decide(subject, cost).await };
@@ -296,7 +296,7 @@ impl Inner {
     }
 
     /// Something borrowed was not used after all.
-    pub(super) fn return_to_stock(&self, key: &Arc<[u8]>, cost: u32, tag: Tag) {
+    pub(super) fn return_to_stock(&self, key: &Arc<[u8]>, cost: u64, tag: Tag) {
         if let (Some(lender), 1..) = (&self.lender, cost) {
             lender.put_back(key, cost, tag);
         }
@@ -324,7 +324,7 @@ impl Inner {
     }
 
     /// Gives back in the store, in the background.
-    pub(super) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32, taken: Moment) {
+    pub(super) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64, taken: Moment) {
         if cost == 0 {
             return;
         }
@@ -339,7 +339,7 @@ impl Inner {
     }
 
     /// Takes after the fact, in the background; from the share of this process if there is no store.
-    pub(super) fn charge(self: &Arc<Self>, key: &Arc<[u8]>, cost: u32) {
+    pub(super) fn charge(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) {
         let lender = self.lender.as_ref();
         let cost = lender.map_or(cost, |lender| lender.charge(key, cost));
         if self.promise.returns || cost == 0 {

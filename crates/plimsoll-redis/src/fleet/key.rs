@@ -115,7 +115,7 @@ impl plimsoll::Internals for FleetKey {
     }
 
     /// In the background.
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         self.shared.now().charge(&self.key, cost);
     }
 

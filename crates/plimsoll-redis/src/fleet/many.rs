@@ -20,7 +20,7 @@ use crate::{StoreAnswers, StoreDecision, StoreError};
 #[must_use]
 pub struct FleetAsk<'a> {
     key: &'a FleetKey,
-    cost: u32,
+    cost: u64,
     shadow: bool,
 }
 
@@ -28,7 +28,7 @@ type FleetDecision = StoreDecision<Permits<'static>>;
 
 impl<'a> FleetAsk<'a> {
     /// Asks for `cost`.
-    pub const fn new(key: &'a FleetKey, cost: u32) -> Self {
+    pub const fn new(key: &'a FleetKey, cost: u64) -> Self {
         Self {
             key,
             cost,

@@ -38,7 +38,7 @@ impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
     }
 
     /// In the background.
-    fn charge(&self, key: &Q, cost: u32) {
+    fn charge(&self, key: &Q, cost: u64) {
         self.shared.now().charge(&bytes(key), cost);
     }
 

@@ -1,6 +1,6 @@
 //! Where the permits of a store go back to.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll::{Grant, LeaseState, Moment, Outcome, Permit, Source, Standing};
@@ -32,7 +32,7 @@ pub(super) enum Origin {
 
 /// A lease behind a permit that may be split.
 pub(super) struct Hold {
-    left: AtomicU32,
+    left: AtomicU64,
     states: Vec<LeaseState>,
     permit: Mutex<Option<RedisPermit>>,
 }
@@ -40,14 +40,14 @@ pub(super) struct Hold {
 impl Hold {
     pub(super) fn new(permit: RedisPermit) -> Self {
         Self {
-            left: AtomicU32::new(permit.cost()),
+            left: AtomicU64::new(permit.cost()),
             states: permit.states().cloned().collect(),
             permit: Mutex::new(Some(permit)),
         }
     }
 
     /// A part is given back. A lease is one thing in the store, so it goes back with the last part.
-    fn give_back(&self, cost: u32) {
+    fn give_back(&self, cost: u64) {
         let left = self.left.fetch_sub(cost, Ordering::AcqRel);
         if cost > 0 && left == cost {
             // Dropped, it is released in the background.

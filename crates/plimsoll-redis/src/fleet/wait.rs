@@ -15,11 +15,11 @@ use super::shared::Shared;
 /// Places for those who wait.
 pub(super) struct Waiting {
     places: Semaphore,
-    bound: u32,
+    bound: u64,
 }
 
 impl Waiting {
-    pub(super) fn up_to(bound: u32) -> Option<Self> {
+    pub(super) fn up_to(bound: u64) -> Option<Self> {
         let places = usize::try_from(bound).map_or(Semaphore::MAX_PERMITS, |places| {
             places.min(Semaphore::MAX_PERMITS)
         });
@@ -31,7 +31,7 @@ impl Waiting {
 
     /// How many wait, and how many may.
     pub(super) fn count(&self) -> (u64, u64) {
-        let bound = u64::from(self.bound);
+        let bound = self.bound;
         let free = u64::try_from(self.places.available_permits()).unwrap_or(bound);
         (bound.saturating_sub(free), bound)
     }

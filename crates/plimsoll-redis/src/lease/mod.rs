@@ -53,7 +53,7 @@ pub(crate) struct Lease {
     leases: Arc<Leases>,
     key: Vec<u8>,
     member: String,
-    cost: u32,
+    cost: u64,
     asked: Moment,
     /// `None` until it is granted.
     state: Option<LeaseState>,
@@ -91,7 +91,7 @@ impl Leases {
 
     /// A lease that is asked for. It is given back if it is dropped, so that an answer that comes too late
     /// or that nobody waits for any more does not hold anything: giving back what was never granted does nothing.
-    pub(crate) fn ask(self: &Arc<Self>, key: Vec<u8>, id: &str, cost: u32) -> Lease {
+    pub(crate) fn ask(self: &Arc<Self>, key: Vec<u8>, id: &str, cost: u64) -> Lease {
         Lease {
             leases: Arc::clone(self),
             key,
@@ -165,7 +165,7 @@ impl Lease {
     }
 
     /// It was granted for less than was asked, which is part of what it is known by.
-    pub(crate) fn granted_for(mut self, cost: u32, fence: u64) -> Self {
+    pub(crate) fn granted_for(mut self, cost: u64, fence: u64) -> Self {
         if let Some((id, _)) = self.member.rsplit_once(':') {
             self.member = format!("{id}:{cost}");
         }

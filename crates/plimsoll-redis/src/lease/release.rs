@@ -18,7 +18,7 @@ use crate::{StoreError, StoreErrorKind};
 pub(super) struct Return {
     pub(super) key: Vec<u8>,
     pub(super) member: String,
-    pub(super) cost: u32,
+    pub(super) cost: u64,
     /// When it ends by itself, by the clock of this process.
     pub(super) until: Moment,
 }

@@ -21,13 +21,13 @@ pub(crate) use subjects::{Outcome, Subjects};
 pub struct StoreAsk<'a> {
     limiter: &'a RedisLimiter,
     key: &'a [u8],
-    cost: u32,
+    cost: u64,
     shadow: bool,
 }
 
 impl<'a> StoreAsk<'a> {
     /// Asks for `cost`. Cost 0 asks for the state: it is granted when anything is available, and takes nothing.
-    pub fn new(limiter: &'a RedisLimiter, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u32) -> Self {
+    pub fn new(limiter: &'a RedisLimiter, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u64) -> Self {
         Self {
             limiter,
             key: key.as_ref(),

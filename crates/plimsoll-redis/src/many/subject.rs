@@ -19,7 +19,7 @@ pub(crate) struct Subject {
     cost: u64,
     shadow: bool,
     /// The most that may be borrowed with it.
-    most: Option<u32>,
+    most: Option<u64>,
     /// The id of its lease, if it has leases.
     id: String,
     lease: Option<Lease>,
@@ -34,7 +34,7 @@ pub(crate) struct Subject {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     /// The cost, and what was borrowed with it.
-    pub(crate) amount: u32,
+    pub(crate) amount: u64,
     /// When, by the clock of the store.
     pub(crate) at: Moment,
 }
@@ -60,12 +60,12 @@ impl Verb {
 }
 
 impl Subject {
-    pub(super) fn new(limiter: &RedisLimiter, key: Vec<u8>, cost: u32, shadow: bool) -> Self {
+    pub(super) fn new(limiter: &RedisLimiter, key: Vec<u8>, cost: u64, shadow: bool) -> Self {
         Self {
             limiter: limiter.clone(),
             terms: limiter.terms(),
             key,
-            cost: u64::from(cost),
+            cost,
             shadow,
             most: None,
             id: String::new(),
@@ -77,13 +77,13 @@ impl Subject {
     }
 
     /// It is asked for twice: the costs add up. It is a shadow only if it always is.
-    pub(super) fn add(&mut self, cost: u32, shadow: bool) {
-        self.cost = self.cost.saturating_add(u64::from(cost));
+    pub(super) fn add(&mut self, cost: u64, shadow: bool) {
+        self.cost = self.cost.saturating_add(cost);
         self.shadow &= shadow;
     }
 
     /// Also takes up to `most` if that leaves as much for others; not of a shadow.
-    pub(crate) fn borrow(&mut self, most: u32) {
+    pub(crate) fn borrow(&mut self, most: u64) {
         self.most = Some(most).filter(|_| !self.shadow);
     }
 
@@ -105,19 +105,19 @@ impl Subject {
 
     /// Whether more is asked for than it could ever grant.
     pub(super) fn is_too_large(&self) -> bool {
-        self.cost > u64::from(self.limit())
+        self.cost > self.limit()
     }
 
     pub(super) fn is_taken(&self) -> bool {
         self.taken.is_some()
     }
 
-    pub(super) fn limit(&self) -> u32 {
+    pub(super) fn limit(&self) -> u64 {
         self.terms.rule.limit()
     }
 
-    fn cost(&self) -> u32 {
-        u32::try_from(self.cost).unwrap_or(u32::MAX)
+    fn cost(&self) -> u64 {
+        self.cost
     }
 
     /// Adds its arguments for the script.

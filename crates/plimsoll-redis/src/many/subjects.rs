@@ -28,10 +28,10 @@ pub(crate) enum Outcome {
 impl Subjects {
     /// The subjects of a list, and the subject of each of its entries. The costs of an entry that is there twice add up.
     pub(crate) fn new<'a>(
-        asks: impl IntoIterator<Item = (&'a RedisLimiter, &'a [u8], u32, bool)>,
+        asks: impl IntoIterator<Item = (&'a RedisLimiter, &'a [u8], u64, bool)>,
     ) -> (Self, Vec<usize>) {
         let mut all = Vec::<Subject>::new();
-        let place = |(limiter, key, cost, shadow): (&RedisLimiter, &[u8], u32, bool)| {
+        let place = |(limiter, key, cost, shadow): (&RedisLimiter, &[u8], u64, bool)| {
             let key = limiter.key(key);
             let same = |subject: &Subject| {
                 subject.key() == key && subject.limiter().store().is(limiter.store())

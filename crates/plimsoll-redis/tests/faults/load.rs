@@ -28,12 +28,12 @@ const OF_EACH: u64 = 8;
 pub(crate) const SHARED: u64 = 400;
 pub(crate) const SHARE: u64 = SHARED / 4;
 pub(crate) const BORROWED: u64 = 1000;
-pub(crate) const MOST: u32 = 20;
+pub(crate) const MOST: u64 = 20;
 pub(crate) const JOBS: u64 = 4;
 const LEASE: Duration = Duration::from_secs(2);
 
 /// So many in a window that does not end during a test.
-pub(crate) const fn once(units: u32) -> FixedWindow {
+pub(crate) const fn once(units: u64) -> FixedWindow {
     let days = Duration::from_secs(1000 * 24 * 60 * 60);
     FixedWindow::new(Quota::new(units, days)).aligned_to_epoch()
 }
@@ -92,14 +92,14 @@ impl Load {
     pub(crate) fn start(store: Store, observer: Store) -> Self {
         let limiter = |name: &str, rule: RedisRule| store.limiter(name, rule).expect("a limiter");
         let fleet = |name: &str, units: u64, outage| {
-            let units = u32::try_from(units).expect("small");
+            let units = units;
             let limiter = limiter(name, once(units).into());
             limiter.fleet().outage(outage)
         };
         let built = |fleet: plimsoll_redis::FleetBuilder| fleet.build().expect("a fleet");
         let share = Outage::Local { share: 0.25 };
         let borrow = fleet("borrow", BORROWED, Outage::Deny).borrowing(Borrow::new().most(MOST));
-        let jobs = u32::try_from(JOBS).expect("small");
+        let jobs = JOBS;
         let ground = Arc::new(Ground {
             counted: limiter("counted", once(1_000_000).into()),
             admit: built(fleet("admit", 1_000_000, Outage::Admit)),
@@ -253,7 +253,7 @@ impl Ground {
             }
             Err(denied) => {
                 assert!(refusals.contains(&denied.reason()), "{role:?}: {denied:?}");
-                let alone = alone(Some(u64::from(denied.limit())));
+                let alone = alone(Some(denied.limit()));
                 if alone || denied.reason() == Reason::Unavailable {
                     tally.not_asked += 1;
                 } else {

@@ -56,7 +56,7 @@ impl Report {
         );
         let borrowed = self.of(Role::Borrow).granted;
         assert!(
-            borrowed <= BORROWED * lives + u64::from(MOST) * losses,
+            borrowed <= BORROWED * lives + MOST * losses,
             "{borrowed} granted"
         );
         let most_held = self.ground.most_held.load(Ordering::SeqCst);

@@ -20,7 +20,7 @@ fn store(server: &Server, clock: &ManualClock) -> Store {
     server.store().clock(clock.clock()).open().expect("a store")
 }
 
-async fn decide(limiter: &RedisLimiter, cost: u32) -> Decision {
+async fn decide(limiter: &RedisLimiter, cost: u64) -> Decision {
     limiter.decide(KEY, cost).await.expect("a decision")
 }
 

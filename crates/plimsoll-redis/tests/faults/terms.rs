@@ -12,7 +12,7 @@ use crate::server::Server;
 const SPAN: Duration = Duration::from_secs(3);
 
 /// Asks all the time, and says how much was granted.
-async fn asks_on(limiter: RedisLimiter, begin: Instant) -> u32 {
+async fn asks_on(limiter: RedisLimiter, begin: Instant) -> u64 {
     let mut granted = 0;
     while begin.elapsed() < SPAN {
         match limiter.decide("subject", 1).await.expect("a decision") {
@@ -71,7 +71,7 @@ async fn two_fleets_on_different_terms_grant_between_the_smaller_and_the_larger(
                 asking.spawn(asks_on(limiter.clone(), begin));
             }
         }
-        let granted: u32 = asking.join_all().await.into_iter().sum();
+        let granted: u64 = asking.join_all().await.into_iter().sum();
         // The smaller grants 10 a second. The larger grants 20 a second and 20 at once, or one window more than fit,
         // and the last call may have been on its way a little longer.
         assert!((28..=84).contains(&granted), "{name}: {granted}");

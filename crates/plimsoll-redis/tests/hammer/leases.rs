@@ -14,13 +14,13 @@ use crate::seconds;
 use crate::server::Server;
 
 const KEY: &str = "everybody";
-const LIMIT: u32 = 10;
+const LIMIT: u64 = 10;
 const TASKS: usize = 4;
 const LEASE: Duration = Duration::from_secs(2);
 /// Of those that are killed.
-const HELD: u32 = 4;
+const HELD: u64 = 4;
 
-fn limiter(store: &Store, limit: u32, lease: Duration) -> RedisLimiter {
+fn limiter(store: &Store, limit: u64, lease: Duration) -> RedisLimiter {
     let rule = RedisRule::from(Concurrency::new(limit)).lease(lease);
     store.limiter("jobs", rule).expect("a limiter")
 }
@@ -33,7 +33,7 @@ pub(crate) async fn run(tools: Tools) {
     for _ in 0..TASKS {
         let (jobs, mut plain) = (jobs.clone(), tools.plain.clone());
         tasks.spawn(async move {
-            let (mut most, mut granted) = (0_i64, 0_u32);
+            let (mut most, mut granted) = (0_i64, 0_u64);
             while Instant::now() < end {
                 let decision = jobs.decide(KEY, 1).await.expect("a decision");
                 let Decision::Granted(permit) = decision else {
@@ -79,14 +79,14 @@ fn never_is_more_held_than_the_limit() {
         for line in process.iter().filter(|line| *line != "done") {
             let (held, granted) = line.split_once(' ').expect("two numbers");
             most = most.max(held.parse().expect("a number"));
-            sum += granted.parse::<u32>().expect("a number");
+            sum += granted.parse::<u64>().expect("a number");
         }
         each.push(sum);
     }
     let (least, highest) = (each.iter().min(), each.iter().max());
     println!(
         "leases: {} granted to {PROCESSES} processes, {} to {} each; {most} of {LIMIT} held at once",
-        each.iter().sum::<u32>(),
+        each.iter().sum::<u64>(),
         least.expect("processes"),
         highest.expect("processes"),
     );
@@ -106,7 +106,7 @@ async fn what_a_killed_process_held_is_free_when_its_leases_have_run_out() {
     process.go();
     assert_eq!(process.says().as_deref(), Some("ready"));
     assert_eq!(process.says().as_deref(), Some("held"));
-    let held = u64::from(HELD);
+    let held = HELD;
     let in_use = async || jobs.look(KEY).await.expect("a look").in_use;
 
     // They are renewed as long as it lives.

@@ -15,7 +15,7 @@ use crate::seconds;
 use crate::server::Server;
 
 const KEYS: usize = 10_000;
-const LIMIT: u32 = 3;
+const LIMIT: u64 = 3;
 const TASKS: usize = 16;
 
 /// So many demands each process makes at least, on the same keys as the others.
@@ -83,9 +83,9 @@ fn of_ten_thousand_keys_each_is_granted_exactly_its_limit() {
     for line in said.iter().flatten().filter(|line| *line != "done") {
         let mut numbers = line
             .split(' ')
-            .map(|word| word.parse::<u32>().expect("a number"));
+            .map(|word| word.parse::<u64>().expect("a number"));
         let mut number = || numbers.next().expect("three numbers");
-        let (asked, granted): &mut (u32, u32) =
+        let (asked, granted): &mut (u64, u64) =
             &mut counts[usize::try_from(number()).expect("a key")];
         *asked += number();
         *granted += number();
@@ -98,7 +98,7 @@ fn of_ten_thousand_keys_each_is_granted_exactly_its_limit() {
         );
     }
     let known = counts.iter().filter(|(asked, _)| *asked > LIMIT).count();
-    let asked: u32 = counts.iter().map(|(asked, _)| asked).sum();
+    let asked: u64 = counts.iter().map(|(asked, _)| asked).sum();
     println!("{asked} decisions by {PROCESSES} processes used up {known} of {KEYS} keys");
     assert!(known >= 500, "{known} keys were used up");
 
@@ -110,7 +110,7 @@ fn of_ten_thousand_keys_each_is_granted_exactly_its_limit() {
         for (key, (_, granted)) in counts.iter().enumerate().take(400) {
             let limiter = &limiters[key % limiters.len()];
             let seen = limiter.look(key.to_string()).await.expect("a look");
-            assert_eq!(seen.available, u64::from(LIMIT - granted), "key {key}");
+            assert_eq!(seen.available, (LIMIT - granted), "key {key}");
         }
     });
 }

@@ -22,7 +22,7 @@ const SEGMENTS: u64 = 10;
 const BORROWED_BUCKET: (u64, u64) = (1000, 200);
 const BORROWED_WINDOW: u64 = 400;
 /// The most that a process borrows.
-const MOST: u32 = 10;
+const MOST: u64 = 10;
 
 const RATES: [&str; 5] = [
     "bucket",
@@ -32,8 +32,8 @@ const RATES: [&str; 5] = [
     "borrowed-window",
 ];
 
-fn small(number: u64) -> u32 {
-    u32::try_from(number).expect("small")
+fn small(number: u64) -> u64 {
+    number
 }
 
 fn rule(rate: &str) -> RedisRule {
@@ -42,7 +42,9 @@ fn rule(rate: &str) -> RedisRule {
     match rate {
         "bucket" => bucket(BUCKET).into(),
         "window" => FixedWindow::new(quota(WINDOW)).aligned_to_epoch().into(),
-        "sliding" => SlidingWindow::new(quota(WINDOW), small(SEGMENTS)).into(),
+        "sliding" => {
+            SlidingWindow::new(quota(WINDOW), u32::try_from(SEGMENTS).expect("few")).into()
+        }
         "borrowed-bucket" => bucket(BORROWED_BUCKET).into(),
         _ => FixedWindow::new(quota(BORROWED_WINDOW))
             .aligned_to_epoch()
@@ -215,7 +217,7 @@ fn of_one_key_exactly_the_limit_is_granted() {
         let mut all = each.concat();
         all.sort_unstable_by_key(|grant| grant.asked);
         let grants = Grants { all, began, ended };
-        let borrowed = u64::from(MOST) * u64::try_from(PROCESSES).expect("small");
+        let borrowed = MOST * u64::try_from(PROCESSES).expect("small");
         match rate {
             "bucket" => grants.fit_bucket(BUCKET, 0),
             "borrowed-bucket" => grants.fit_bucket(BORROWED_BUCKET, borrowed),

@@ -17,12 +17,12 @@ const START: u64 = 1_789_000_000_123_456_789;
 const KEYS: [&str; 3] = ["one", "two", "three"];
 
 /// A wait, and the demands that come at once after it: for which key, and how much.
-type Step = (u64, Vec<(usize, u32)>);
+type Step = (u64, Vec<(usize, u64)>);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let wait = prop_oneof![0..10_000_u64, 0..700_000_000_u64, 0..3_000_000_000_u64];
     let key = prop_oneof![6 => Just(0_usize), 1 => Just(1), 1 => Just(2)];
-    let cost = prop_oneof![6 => Just(1_u32), 3 => 0..5_u32, 1 => 0..15_u32];
+    let cost = prop_oneof![6 => Just(1_u64), 3 => 0..5_u64, 1 => 0..15_u64];
     let demands = prop::collection::vec((key, cost), 1..20);
     prop::collection::vec((wait, demands), 1..12)
 }
@@ -97,12 +97,12 @@ fn compare(letter: char, rule: impl Into<RedisRule>) {
     for_all(16, &steps(), |steps| runtime.block_on(run(steps)));
 }
 
-fn ask(limiter: &RedisLimiter, (key, cost): (usize, u32)) -> JoinHandle<String> {
+fn ask(limiter: &RedisLimiter, (key, cost): (usize, u64)) -> JoinHandle<String> {
     let limiter = limiter.clone();
     tokio::spawn(async move { words(limiter.decide(KEYS[key], cost).await.expect("a decision")) })
 }
 
-fn second(units: u32) -> Quota {
+fn second(units: u64) -> Quota {
     Quota::new(units, Duration::from_secs(1))
 }
 
@@ -162,7 +162,7 @@ async fn those_who_wait_share_a_script() {
     let tasks: Vec<_> = (0..1000).map(|_| ask(&limiter, (0, 1))).collect();
     let mut denied = 0;
     for task in tasks {
-        denied += u32::from(task.await.expect("a task").starts_with("Denied"));
+        denied += u64::from(task.await.expect("a task").starts_with("Denied"));
     }
     assert_eq!(denied, 300);
     let scripts = server.scripts_run();

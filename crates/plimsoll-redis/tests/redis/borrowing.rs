@@ -324,7 +324,7 @@ async fn another_process_can_have_all_but_what_is_held() {
     let other = fleet(&other, rule, Borrow::new().most(50));
     let mut granted = 0;
     for _ in 0..100 {
-        granted += u32::from(one.acquire_owned(KEY, 1.into()).await.is_ok());
+        granted += u64::from(one.acquire_owned(KEY, 1.into()).await.is_ok());
     }
     while other.acquire_owned(KEY, 1.into()).await.is_ok() {
         granted += 1;

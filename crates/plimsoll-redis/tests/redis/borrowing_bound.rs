@@ -15,8 +15,8 @@ use tokio::runtime::Runtime;
 
 const KEY: &str = "subject";
 const MEMBERS: usize = 3;
-const MOST: u32 = 12;
-const LIMIT: u32 = 200;
+const MOST: u64 = 12;
+const LIMIT: u64 = 200;
 const WINDOW: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ enum Step {
     /// A member asks, so often, for so much, in so many milliseconds each.
     Ask {
         member: usize,
-        times: u32,
-        cost: u32,
+        times: u64,
+        cost: u64,
         pause: u64,
     },
     /// All at once.
@@ -47,7 +47,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let member = 0..MEMBERS;
-    let ask = (member.clone(), 1..20_u32, 1..4_u32, 0..8_u64);
+    let ask = (member.clone(), 1..20_u64, 1..4_u64, 0..8_u64);
     let step = prop_oneof![
         6 => ask.prop_map(|(member, times, cost, pause)| Step::Ask { member, times, cost, pause }),
         1 => (1..150_usize).prop_map(|times| Step::Rush { times }),
@@ -68,7 +68,7 @@ struct Members {
     rule: RedisRule,
     borrow: Borrow,
     /// What was granted, and when.
-    granted: Vec<(Moment, u32, Permit<'static>)>,
+    granted: Vec<(Moment, u64, Permit<'static>)>,
 }
 
 impl Members {
@@ -149,7 +149,7 @@ impl Members {
     }
 
     /// Asks for one at a time, until it is refused.
-    async fn ask(&mut self, member: &Fleet, times: u32) {
+    async fn ask(&mut self, member: &Fleet, times: u64) {
         for _ in 0..times {
             match member.acquire_owned(KEY, Demand::ONE).await {
                 Ok(permit) => self.granted.push((self.clock.now(), 1, permit)),
@@ -159,7 +159,7 @@ impl Members {
     }
 
     /// The most that was granted in any span of this length.
-    fn most_in(&self, span: Duration) -> u32 {
+    fn most_in(&self, span: Duration) -> u64 {
         let sums = self.granted.iter().enumerate().map(|(first, (from, ..))| {
             let inside = self.granted[first..].iter();
             let inside = inside.take_while(|(at, ..)| at.since(*from) < span);
@@ -170,7 +170,7 @@ impl Members {
 }
 
 /// Runs cases; `check` says of a run how much was granted at most, and how much may have been.
-fn holds(rule: impl Into<RedisRule>, check: impl Fn(&Members) -> (u32, u32)) {
+fn holds(rule: impl Into<RedisRule>, check: impl Fn(&Members) -> (u64, u64)) {
     let rule = rule.into();
     let runtime = Runtime::new().expect("a runtime");
     let case = AtomicU32::new(0);
@@ -198,7 +198,7 @@ fn holds(rule: impl Into<RedisRule>, check: impl Fn(&Members) -> (u32, u32)) {
 }
 
 const QUOTA: Quota = Quota::new(LIMIT, WINDOW);
-const SLACK: u32 = 3 * MOST;
+const SLACK: u64 = 3 * MOST;
 
 #[test]
 fn of_fixed_windows_not_even_one_too_many() {
@@ -240,10 +240,10 @@ fn of_sliding_counters() {
 fn of_token_buckets_in_spans_of_all_lengths() {
     let bucket = TokenBucket::greedy(QUOTA).burst(100);
     holds(bucket, |members| {
-        let mut worst = (0, u32::MAX);
+        let mut worst = (0, u64::MAX);
         for millis in [1, 10, 50, 200, 1000] {
             let granted = members.most_in(Duration::from_millis(millis));
-            let supplied = u32::try_from(millis).expect("small") * LIMIT / 200;
+            let supplied = millis * LIMIT / 200;
             let bound = 100 + supplied + 1 + SLACK;
             if bound.saturating_sub(granted) < worst.1.saturating_sub(worst.0) {
                 worst = (granted, bound);

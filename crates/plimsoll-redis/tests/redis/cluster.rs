@@ -70,7 +70,7 @@ fn manage(arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {said}");
 }
 
-async fn decide_for_all(all: &RedisAll, cost: u32) -> usize {
+async fn decide_for_all(all: &RedisAll, cost: u64) -> usize {
     let mut granted = 0;
     for subject in 0..100 {
         let decision = all.decide(format!("customer {subject}"), cost).await;

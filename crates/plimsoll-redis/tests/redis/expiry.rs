@@ -13,7 +13,7 @@ use plimsoll_redis::{Decision, RedisLimiter, RedisRule};
 const KEY: &str = "subject";
 const MINUTE: Quota = Quota::per_minute(6);
 
-async fn decide(limiter: &RedisLimiter, cost: u32) -> Decision {
+async fn decide(limiter: &RedisLimiter, cost: u64) -> Decision {
     limiter.decide(KEY, cost).await.expect("a decision")
 }
 
@@ -138,28 +138,28 @@ async fn monstrous_limits_work_by_the_clock_of_the_server() {
     let server = Server::start();
     let store = server.store().open().expect("a store");
     let longest = Quota::new(1, Duration::from_nanos(1 << 62));
-    let most = Quota::new(u32::MAX, Duration::from_nanos(1 << 62));
-    let bucket = |quota| TokenBucket::greedy(quota).burst(u32::MAX);
-    let deep = TokenBucket::interval(longest).burst(u32::MAX);
+    let most = Quota::new(u64::MAX, Duration::from_nanos(1 << 62));
+    let bucket = |quota| TokenBucket::greedy(quota).burst(u64::MAX);
+    let deep = TokenBucket::interval(longest).burst(u64::MAX);
     let rules: [(&str, RedisRule); 8] = [
         ("greedy", bucket(longest).into()),
-        ("fast", bucket(most).initial(u32::MAX - 1).into()),
+        ("fast", bucket(most).initial(u64::MAX - 1).into()),
         ("interval", deep.into()),
         ("window", FixedWindow::new(most).into()),
         ("segments", SlidingWindow::new(most, 1023).into()),
         ("counter", SlidingCounter::new(most).into()),
         ("log", SlidingLog::new(most).min_gap(most.period()).into()),
-        ("leases", Concurrency::new(u32::MAX).into()),
+        ("leases", Concurrency::new(u64::MAX).into()),
     ];
     for (name, rule) in rules {
         let limiter = store.limiter(name, rule).expect("a limit");
-        let first = decide(&limiter, u32::MAX - 1).await;
+        let first = decide(&limiter, u64::MAX - 1).await;
         assert!(first.is_granted(), "{name}: {first:?}");
         let second = decide(&limiter, 2).await;
         assert!(!second.is_granted(), "{name}: {second:?}");
-        limiter.add(KEY, u32::MAX).await.expect("an addition");
+        limiter.add(KEY, u64::MAX).await.expect("an addition");
         limiter
-            .take_up_to(KEY, u32::MAX)
+            .take_up_to(KEY, u64::MAX)
             .await
             .expect("a part")
             .forget();
@@ -211,7 +211,7 @@ async fn a_clock_that_is_far_off_freezes_nothing() {
 }
 
 /// Rates of one kind, after which everything is back within two of their periods.
-fn changing(kind: u32, quota: Quota) -> RedisRule {
+fn changing(kind: u64, quota: Quota) -> RedisRule {
     match kind {
         0 => FixedWindow::new(quota).into(),
         1 => SlidingWindow::new(quota, if quota.units() > 100 { 1000 } else { 3 }).into(),

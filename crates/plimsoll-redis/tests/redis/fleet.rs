@@ -381,7 +381,7 @@ async fn two_stand_in_one_layer() {
 }
 
 /// How many are let in, one after the other.
-async fn admitted<L: Limits + Clone>(layer: HttpLimitLayer<L>) -> u32 {
+async fn admitted<L: Limits + Clone>(layer: HttpLimitLayer<L>) -> u64 {
     let service = layer.layer(service_fn(async |_: Request<String>| {
         Ok::<_, Infallible>(Response::new(String::new()))
     }));

@@ -18,13 +18,13 @@ const KEY: &str = "subject";
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u64),
-    Take(u32),
+    Take(u64),
     /// Undoes one that was granted, of those that are left.
     Undo(usize),
-    Charge(u32),
+    Charge(u64),
 }
 
-fn steps(span: u64, limit: u32) -> impl Strategy<Value = Vec<Step>> {
+fn steps(span: u64, limit: u64) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (1..=limit.div_ceil(2)).prop_map(Step::Take),
         2 => any::<usize>().prop_map(Step::Undo),
@@ -146,7 +146,7 @@ where
 }
 
 fn quotas() -> impl Strategy<Value = Quota> {
-    (1..30_u32, 1..3_000_000_000_u64)
+    (1..30_u64, 1..3_000_000_000_u64)
         .prop_map(|(units, nanos)| Quota::new(units, Duration::from_nanos(nanos)))
 }
 
@@ -181,7 +181,7 @@ fn of_sliding_logs() {
 }
 
 fn buckets() -> impl Strategy<Value = TokenBucket> {
-    (quotas(), 1..30_u32, any::<bool>()).prop_map(|(quota, burst, greedy)| {
+    (quotas(), 1..30_u64, any::<bool>()).prop_map(|(quota, burst, greedy)| {
         let bucket = if greedy {
             TokenBucket::greedy(quota)
         } else {

@@ -8,7 +8,7 @@ use plimsoll_redis::{RedisLimiter, RedisPermit, RedisRule};
 
 const KEY: &str = "subject";
 
-async fn take(limiter: &RedisLimiter, cost: u32) -> Option<RedisPermit> {
+async fn take(limiter: &RedisLimiter, cost: u64) -> Option<RedisPermit> {
     let decision = limiter.decide(KEY, cost).await.expect("a decision");
     decision.into_result().ok()
 }
@@ -110,7 +110,7 @@ async fn a_decision_that_nobody_waits_for_holds_nothing() {
         let sent = stats
             .lines()
             .find_map(|line| line.strip_prefix("cmdstat_zadd:calls="));
-        let sent = sent.and_then(|line| line.split(',').next()?.parse::<u32>().ok());
+        let sent = sent.and_then(|line| line.split(',').next()?.parse::<u64>().ok());
         sent.is_some_and(|sent| sent > 1)
     })
     .await;

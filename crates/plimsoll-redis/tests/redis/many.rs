@@ -13,7 +13,7 @@ use plimsoll_redis::{RedisLimiter, Store, StoreAnswer, StoreAsk, StoreErrorKind,
 use proptest::prelude::*;
 
 /// What a refusal says of one limit.
-fn facts(denied: &Denied) -> (Reason, Option<Duration>, u32, u32, Option<Duration>) {
+fn facts(denied: &Denied) -> (Reason, Option<Duration>, u64, u64, Option<Duration>) {
     (
         denied.reason(),
         denied.retry_after(),
@@ -31,8 +31,8 @@ enum Step {
         early: bool,
     },
     Decide {
-        asks: Vec<(usize, u32)>,
-        shadows: Vec<(usize, u32)>,
+        asks: Vec<(usize, u64)>,
+        shadows: Vec<(usize, u64)>,
         then: Then,
     },
     /// Returns what was granted longest ago.
@@ -85,13 +85,13 @@ fn pairs(store: &Store, time: &ManualClock) -> Vec<Pair> {
 const PAIRS: usize = 9;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let asks = |most| prop::collection::vec((0..PAIRS, 0..4_u32), 0..most);
+    let asks = |most| prop::collection::vec((0..PAIRS, 0..4_u64), 0..most);
     let then = prop_oneof![3 => Just(Then::Hold), 1 => Just(Then::Undo)];
     let decide = (asks(6), asks(3), then).prop_map(|(asks, shadows, then)| {
         // In memory nothing is both.
         let enforced = |of: usize| asks.iter().any(|(other, _)| *other == of);
         let shadows = shadows.into_iter().filter(|(of, _)| !enforced(*of));
-        let mut once = Vec::<(usize, u32)>::new();
+        let mut once = Vec::<(usize, u64)>::new();
         for (of, cost) in shadows {
             if once.iter().all(|(other, _)| *other != of) {
                 once.push((of, cost));
@@ -121,8 +121,8 @@ struct Run<'a> {
 }
 
 /// What is asked of each subject that is asked.
-fn sums(asks: &[(usize, u32)]) -> Vec<(usize, u32)> {
-    let mut sums = Vec::<(usize, u32)>::new();
+fn sums(asks: &[(usize, u64)]) -> Vec<(usize, u64)> {
+    let mut sums = Vec::<(usize, u64)>::new();
     for &(of, cost) in asks {
         match sums.iter_mut().find(|(other, _)| *other == of) {
             Some((_, sum)) => *sum += cost,
@@ -157,19 +157,19 @@ impl<'a> Run<'a> {
 
     async fn decide(
         &mut self,
-        asks: &[(usize, u32)],
-        shadows: &[(usize, u32)],
+        asks: &[(usize, u64)],
+        shadows: &[(usize, u64)],
         then: Then,
     ) -> Result<(), TestCaseError> {
         let pairs = self.pairs;
-        let ask = |&(of, cost): &(usize, u32)| {
+        let ask = |&(of, cost): &(usize, u64)| {
             let pair: &Pair = &pairs[of];
             StoreAsk::new(&pair.redis, pair.key, cost)
         };
         let mut there: Vec<_> = asks.iter().map(ask).collect();
         there.extend(shadows.iter().map(|shadow| ask(shadow).shadow()));
         let sums = sums(asks);
-        let too_large = |&(of, sum): &(usize, u32)| sum > pairs[of].redis.limit();
+        let too_large = |&(of, sum): &(usize, u64)| sum > pairs[of].redis.limit();
         if sums.iter().any(too_large) {
             let decision = self.store.decide_all(&there).await.expect("a decision");
             let denied = decision.into_result().expect_err("more than ever fits");
@@ -324,7 +324,7 @@ fn four(store: &Store) -> [RedisLimiter; 4] {
     .map(|limiter| limiter.expect("a limit"))
 }
 
-fn asks<'a>(four: &'a [RedisLimiter; 4], costs: [u32; 4]) -> Vec<StoreAsk<'a>> {
+fn asks<'a>(four: &'a [RedisLimiter; 4], costs: [u64; 4]) -> Vec<StoreAsk<'a>> {
     let keys = ["user 7", "tenant 42", "user 7", "everybody"];
     let each = four.iter().zip(keys).zip(costs);
     each.map(|((limiter, key), cost)| StoreAsk::new(limiter, key, cost))

@@ -20,14 +20,14 @@ const START: u64 = 1_789_000_000_123_456_789;
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u64),
-    Ask { who: usize, cost: u32 },
-    Add { who: usize, amount: u32 },
+    Ask { who: usize, cost: u64 },
+    Add { who: usize, amount: u64 },
 }
 
 /// Most are asked of the first, which is the old limit on a clock that is right.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let who = || prop_oneof![6 => Just(0_usize), 2 => Just(1), 1 => Just(2), 1 => Just(3)];
-    let cost = prop_oneof![4 => Just(1_u32), 3 => 0..6_u32, 1 => 0..25_u32];
+    let cost = prop_oneof![4 => Just(1_u64), 3 => 0..6_u64, 1 => 0..25_u64];
     let wait = prop_oneof![
         3 => 0..10_000_u64,
         3 => 0..300_000_000_u64,
@@ -37,7 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (who(), cost).prop_map(|(who, cost)| Step::Ask { who, cost }),
         3 => wait.prop_map(Step::Wait),
-        1 => (who(), 0..4_u32).prop_map(|(who, amount)| Step::Add { who, amount }),
+        1 => (who(), 0..4_u64).prop_map(|(who, amount)| Step::Add { who, amount }),
     ];
     prop::collection::vec(step, 1..50)
 }
@@ -51,7 +51,7 @@ fn quotas() -> impl Strategy<Value = Quota> {
         2_000_000_000,
         60_000_000_000,
     ]);
-    (1..20_u32, nanos).prop_map(|(units, nanos)| Quota::new(units, Duration::from_nanos(nanos)))
+    (1..20_u64, nanos).prop_map(|(units, nanos)| Quota::new(units, Duration::from_nanos(nanos)))
 }
 
 /// One way of deciding: the old limit and the new one, each on a clock that is right and on one that is behind.
@@ -86,7 +86,7 @@ impl Way {
     }
 
     /// What is answered, in words.
-    async fn ask(&self, who: usize, cost: u32) -> String {
+    async fn ask(&self, who: usize, cost: u64) -> String {
         let decision = match &self.together {
             Some(all) => all[who].decide(KEY, cost).await,
             None => self.alone[who].decide(KEY, cost).await,
@@ -127,7 +127,7 @@ impl Way {
 }
 
 /// Compares both ways for limits of one kind, which `letter` stands for in their keys.
-fn compare(letter: char, rules: impl Fn(Quota, u32) -> RedisRule + Clone) {
+fn compare(letter: char, rules: impl Fn(Quota, u64) -> RedisRule + Clone) {
     let runtime = Runtime::new().expect("a runtime");
     let server = Server::start();
     let connection = runtime.block_on(async {
@@ -137,7 +137,7 @@ fn compare(letter: char, rules: impl Fn(Quota, u32) -> RedisRule + Clone) {
     });
     let rule = || {
         let rules = rules.clone();
-        (quotas(), 1..12_u32).prop_map(move |(quota, size)| rules(quota, size))
+        (quotas(), 1..12_u64).prop_map(move |(quota, size)| rules(quota, size))
     };
     let behind = prop::sample::select(vec![1, 700_000_000, 5_000_000_000, 500_000_000_000_u64]);
     let cases = (rule(), rule(), behind, steps());
@@ -186,7 +186,7 @@ fn fixed_windows_are_kept_the_same_both_ways() {
 #[test]
 fn sliding_windows_are_kept_the_same_both_ways() {
     compare('s', |quota, segments| {
-        SlidingWindow::new(quota, segments).into()
+        SlidingWindow::new(quota, u32::try_from(segments).expect("few")).into()
     });
 }
 
@@ -259,7 +259,7 @@ async fn what_was_granted_is_given_back_to_the_moment_it_was_taken() {
         let store = server.store().clock(clock.clock()).open().expect("a store");
         let fleet = store.limiter(name, rule).expect("a limit").fleet();
         let fleet = fleet.build().expect("a fleet");
-        let take = async |cost: u32| {
+        let take = async |cost: u64| {
             let demand = Demand::of(cost);
             fleet.acquire_owned(KEY, demand).await.expect("room")
         };

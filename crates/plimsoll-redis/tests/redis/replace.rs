@@ -11,7 +11,7 @@ use plimsoll_redis::{Borrow, Outage, RedisLimiter, RedisRule};
 const KEY: &str = "subject";
 
 /// How often one more is granted.
-async fn granted(limiter: &RedisLimiter) -> u32 {
+async fn granted(limiter: &RedisLimiter) -> u64 {
     let mut granted = 0;
     while let Ok(permit) = limiter
         .decide(KEY, 1)
@@ -26,7 +26,7 @@ async fn granted(limiter: &RedisLimiter) -> u32 {
 }
 
 /// Two processes, on old and new terms, and then both on the new ones.
-async fn replaced(rule: impl Fn(u32) -> RedisRule) {
+async fn replaced(rule: impl Fn(u64) -> RedisRule) {
     let server = Server::start();
     let time = ManualClock::new();
     let limiter = || {

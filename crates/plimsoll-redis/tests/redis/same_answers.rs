@@ -20,18 +20,18 @@ enum Step {
     WaitAsTold {
         early: bool,
     },
-    Try(u32),
-    Estimate(u32),
-    TakeUpTo(u32),
-    Add(u32),
+    Try(u64),
+    Estimate(u64),
+    TakeUpTo(u64),
+    Add(u64),
     /// Of buckets only.
     Reserve {
-        cost: u32,
+        cost: u64,
         longest: Option<u64>,
     },
 }
 
-fn steps(span: u64, limit: u32) -> impl Strategy<Value = Vec<Step>> {
+fn steps(span: u64, limit: u64) -> impl Strategy<Value = Vec<Step>> {
     let cost = prop_oneof![
         6 => 0..=limit.saturating_add(1).min(5),
         2 => 0..=limit.saturating_add(1),
@@ -57,7 +57,7 @@ fn steps(span: u64, limit: u32) -> impl Strategy<Value = Vec<Step>> {
 /// Limits and periods, from the everyday to the monstrous.
 fn quotas() -> impl Strategy<Value = Quota> {
     let units =
-        prop_oneof![6 => 1..20_u32, 2 => 1..10_000_u32, 1 => any::<u32>().prop_map(|n| n.max(1))];
+        prop_oneof![6 => 1..20_u64, 2 => 1..10_000_u64, 1 => any::<u64>().prop_map(|n| n.max(1))];
     let nanos = prop_oneof![
         2 => (1..100_u64).prop_map(|n| n * 1_000_000_000),
         2 => (1..1000_u64).prop_map(|n| n * 1_000_000),
@@ -69,8 +69,8 @@ fn quotas() -> impl Strategy<Value = Quota> {
 }
 
 fn buckets() -> impl Strategy<Value = TokenBucket> {
-    let burst = prop_oneof![3 => 1..30_u32, 1 => 1..100_000_u32];
-    (quotas(), burst, any::<bool>(), 0..4_u32).prop_filter_map(
+    let burst = prop_oneof![3 => 1..30_u64, 1 => 1..100_000_u64];
+    (quotas(), burst, any::<bool>(), 0..4_u64).prop_filter_map(
         "so deep that it is never full in the lifetime of a clock",
         |(quota, burst, greedy, initial)| {
             let fill = u128::from(burst) * quota.period().as_nanos() / u128::from(quota.units());

@@ -64,15 +64,15 @@ async fn what_cannot_be_decided_together_is_refused_when_it_is_built() {
 }
 
 /// Waits, and costs.
-fn asked() -> impl Strategy<Value = Vec<(u64, u32)>> {
-    prop::collection::vec((0..700_000_000_u64, 0..5_u32), 1..60)
+fn asked() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    prop::collection::vec((0..700_000_000_u64, 0..5_u64), 1..60)
 }
 
 #[test]
 fn all_answers_as_in_memory() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = Server::start();
-    let run = async |asked: Vec<(u64, u32)>| {
+    let run = async |asked: Vec<(u64, u64)>| {
         let time = ManualClock::new();
         let store = server.store().clock(time.clock()).open().expect("a store");
         let second = |units| Quota::new(units, Duration::from_millis(1100));
@@ -139,7 +139,7 @@ async fn decisions_at_the_same_time_share_a_connection_and_round_trips() {
         .collect();
     let mut granted = 0;
     for task in tasks {
-        granted += u32::from(task.await.expect("a task").is_granted());
+        granted += u64::from(task.await.expect("a task").is_granted());
     }
     assert_eq!(granted, 700);
     // This one and the one that asks.

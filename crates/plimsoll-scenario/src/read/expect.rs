@@ -3,7 +3,7 @@
 //! An expectation that could never be met, or never fail, is a mistake in the file and not a test. So each is
 //! checked against the verb it stands with.
 
-use plimsoll_spec::scalar::{count, expected, flag, nearest, text, word};
+use plimsoll_spec::scalar::{cost, expected, flag, nearest, text, word};
 use plimsoll_spec::{Fields, Node, Problem, Read, Value, quote};
 
 use super::units::duration;
@@ -64,8 +64,8 @@ pub(crate) fn expect(node: &Node, verb: &str, limiter: &LimiterSpec) -> Read<Exp
         reason: fields.optional("reason", reason)?,
         retry_after: fields.optional("retry_after", hint)?,
         wait: fields.optional("wait", duration)?,
-        taken: fields.optional("taken", count)?,
-        credit: fields.optional("credit", count)?,
+        taken: fields.optional("taken", cost)?,
+        credit: fields.optional("credit", cost)?,
         refused_by: fields.optional("refused_by", |node| refused_by(node, limiter))?,
         within: fields.optional("within", duration)?.unwrap_or_default(),
         sufficient: fields.optional("sufficient", flag)?.unwrap_or(false),

@@ -1,6 +1,6 @@
 //! Reads traces.
 
-use plimsoll_spec::scalar::{count, expected, fraction, text, total, word};
+use plimsoll_spec::scalar::{cost, expected, fraction, text, total, word};
 use plimsoll_spec::{Algorithm, Fields, Node, Problem, Read, Value, each};
 
 use super::limiter::algorithm;
@@ -53,7 +53,7 @@ fn sample(node: &Node, order: [usize; 5]) -> Read<(usize, Sample)> {
     let sample = Sample {
         start_ns,
         end_ns: end_ns.ok_or_else(too_late)?,
-        in_flight: cell(cells, in_flight, count)?,
+        in_flight: cell(cells, in_flight, cost)?,
         dropped: match cell(cells, dropped, total)? {
             0 => false,
             1 => true,
@@ -87,8 +87,8 @@ fn tick(node: &Node) -> Read<(usize, Tick)> {
         Some("t") => {
             let cells = cells(node, WHAT, 8)?;
             Tick::Tick {
-                in_flight: cell(cells, 1, count)?,
-                queued: cell(cells, 2, count)?,
+                in_flight: cell(cells, 1, cost)?,
+                queued: cell(cells, 2, cost)?,
                 limit_after: cell(cells, 3, total)?,
                 queue_limit_after: cell(cells, 4, total)?,
                 after: after(cells, 5)?,

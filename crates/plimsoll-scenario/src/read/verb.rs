@@ -1,7 +1,7 @@
 //! Reads the verb of a step, and says which verbs go with which fields and which limiters.
 
 use plimsoll::{Carry, Priority};
-use plimsoll_spec::scalar::{count, expected, flag, positive, rate, text, word};
+use plimsoll_spec::scalar::{cost, expected, flag, positive, rate, text, word};
 use plimsoll_spec::{Fields, Kind, Node, Problem, Read, each};
 
 use super::expect;
@@ -131,7 +131,7 @@ fn missing(verb: &str, limiter: &LimiterSpec) -> Option<String> {
 fn read(word: &str, node: &Node, ask: Ask) -> Read<Verb> {
     let ask = |node| {
         Ok(Ask {
-            cost: count(node)?,
+            cost: cost(node)?,
             ..ask
         })
     };
@@ -140,17 +140,17 @@ fn read(word: &str, node: &Node, ask: Ask) -> Read<Verb> {
         "acquire" => Verb::Acquire(ask(node)?),
         "reserve" => Verb::Reserve(ask(node)?),
         "estimate" => Verb::Estimate(ask(node)?),
-        "take_up_to" => Verb::TakeUpTo(count(node)?),
+        "take_up_to" => Verb::TakeUpTo(cost(node)?),
         "release" => Verb::Release(text(node)?),
         "split" => split(node)?,
         "merge" => merge(node)?,
         "forget_permit" => Verb::ForgetPermit(text(node)?),
         "cancel" => Verb::Cancel(text(node)?),
-        "add" => Verb::Add(count(node)?),
+        "add" => Verb::Add(cost(node)?),
         "reset" => yes(node, Verb::Reset)?,
         "set_rate" => Verb::SetRate(rate(node)?),
         "resize" => Verb::Resize(positive(node)?),
-        "set_queue_bound" => Verb::SetQueueBound(count(node)?),
+        "set_queue_bound" => Verb::SetQueueBound(cost(node)?),
         "forget" => Verb::Forget(text(node)?),
         _ => yes(node, Verb::Close)?,
     })
@@ -173,7 +173,7 @@ fn split(node: &Node) -> Read<Verb> {
     )?;
     Ok(Verb::Split {
         name: fields.required("name", text)?,
-        cost: fields.required("cost", count)?,
+        cost: fields.required("cost", cost)?,
         part: fields.required("as", text)?,
     })
 }

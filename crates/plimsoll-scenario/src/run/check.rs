@@ -17,7 +17,7 @@ pub(crate) enum Answer {
     Denied(Refusal),
     /// A reservation, to be used after this long.
     Reserved(Duration),
-    Taken(u32),
+    Taken(u64),
 }
 
 impl Answer {
@@ -55,7 +55,7 @@ impl Answer {
 /// The whole tokens left after the answer, as far as 16 bits can say. One who is locked out has them too, though none of
 /// them is available.
 pub(crate) fn credit(
-    wanted: u32,
+    wanted: u64,
     answer: Option<&Answer>,
     snapshot: &Snapshot,
 ) -> Option<Mismatch> {
@@ -64,7 +64,7 @@ pub(crate) fn credit(
         _ => snapshot.available(),
     };
     let credit = left.min(u64::from(u16::MAX));
-    (credit != u64::from(wanted)).then(|| Mismatch::of("credit", wanted, credit))
+    (credit != wanted).then(|| Mismatch::of("credit", wanted, credit))
 }
 
 /// What differs between an answer and what was expected of it.

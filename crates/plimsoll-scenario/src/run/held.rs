@@ -27,7 +27,7 @@ impl From<Denied> for Refusal {
             reason: denied.reason().as_str(),
             retry_after: denied.retry_after(),
             by: denied.limiter().map(str::to_owned),
-            remaining: denied.remaining().into(),
+            remaining: denied.remaining(),
         }
     }
 }
@@ -166,7 +166,7 @@ impl<'a> Holdings<'a> {
     }
 
     /// Makes `cost` of the permit `name` a permit of its own, `part`.
-    pub(crate) fn split(&mut self, name: &str, cost: u32, part: &str) -> Result<(), Mismatch> {
+    pub(crate) fn split(&mut self, name: &str, cost: u64, part: &str) -> Result<(), Mismatch> {
         let permit = self.permit(name)?;
         let whole = permit.cost();
         let split = permit.split(cost);

@@ -27,18 +27,18 @@ pub(crate) type Change = dyn Fn(&Kind, Carry) -> Result<(), InvalidLimit>;
 
 /// What every gate can do, whatever its rule.
 pub(crate) trait Controls {
-    fn take_up_to(&self, cost: u32) -> Permit<'_>;
-    fn add(&self, tokens: u32);
+    fn take_up_to(&self, cost: u64) -> Permit<'_>;
+    fn add(&self, tokens: u64);
     fn reset(&self);
-    fn set_queue_bound(&self, bound: u32);
+    fn set_queue_bound(&self, bound: u64);
 }
 
 impl<R: Rule> Controls for Gate<R> {
-    fn take_up_to(&self, cost: u32) -> Permit<'_> {
+    fn take_up_to(&self, cost: u64) -> Permit<'_> {
         Self::take_up_to(self, cost)
     }
 
-    fn add(&self, tokens: u32) {
+    fn add(&self, tokens: u64) {
         Self::add(self, tokens);
     }
 
@@ -46,7 +46,7 @@ impl<R: Rule> Controls for Gate<R> {
         Self::reset(self);
     }
 
-    fn set_queue_bound(&self, bound: u32) {
+    fn set_queue_bound(&self, bound: u64) {
         Self::set_queue_bound(self, bound);
     }
 }
@@ -112,7 +112,9 @@ impl Build<'_> {
         let builder = queue.into_iter().fold(builder, KeyedBuilder::queue);
         let name = common.name.as_deref();
         let builder = name.into_iter().fold(builder, KeyedBuilder::name);
-        let most = common.max_keys.map(|most| most.0 as usize);
+        let most = common
+            .max_keys
+            .map(|most| usize::try_from(most.0).unwrap_or(usize::MAX));
         let builder = most.into_iter().fold(builder, KeyedBuilder::max_keys);
         common.keyed.then(|| Box::new(builder.build()) as _)
     }
@@ -182,7 +184,7 @@ pub(crate) trait Keys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
     fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a>;
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
-    fn take_up_to(&self, key: &str, cost: u32) -> Permit<'_>;
+    fn take_up_to(&self, key: &str, cost: u64) -> Permit<'_>;
     fn forget(&self, key: &str);
     /// A key that is not known is as good as new.
     fn snapshot(&self, key: Option<&str>) -> Snapshot;
@@ -202,7 +204,7 @@ impl<R: Rule + Clone> Keys for Keyed<String, R> {
         Self::estimate(self, key, demand)
     }
 
-    fn take_up_to(&self, key: &str, cost: u32) -> Permit<'_> {
+    fn take_up_to(&self, key: &str, cost: u64) -> Permit<'_> {
         Self::take_up_to(self, key, cost)
     }
 

@@ -204,7 +204,7 @@ impl<'a> Session<'a> {
         self.subject.controls.as_deref().ok_or(Stop::NotYet(verb))
     }
 
-    fn resize(&self, limit: u32) -> Result<(), Stop> {
+    fn resize(&self, limit: u64) -> Result<(), Stop> {
         let mut kind = self.subject.kind.clone();
         if let Kind::Concurrency { limit: now, .. } = &mut kind {
             *now = Positive(limit);

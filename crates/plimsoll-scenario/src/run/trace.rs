@@ -44,7 +44,7 @@ fn sample(limit: &mut dyn Limit, row: &spec::Sample) -> Vec<Mismatch> {
         Moment::from_nanos(row.end_ns),
     );
     limit.sample(&Sample::new(start, end, row.in_flight).overload(row.dropped));
-    differing([("limit", row.limit_after, u64::from(limit.limit()))])
+    differing([("limit", row.limit_after, limit.limit())])
 }
 
 /// Takes a row of a `latency_gradient` trace. Its requests all begin and end at the same time; it looks at
@@ -69,8 +69,8 @@ fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismat
             let queue = limit.queue_bound().unwrap_or_default();
             let [avg, min] = finished(limit, after);
             differing([
-                ("limit", *limit_after, u64::from(limit.limit())),
-                ("queue limit", *queue_limit_after, u64::from(queue)),
+                ("limit", *limit_after, limit.limit()),
+                ("queue limit", *queue_limit_after, queue),
                 avg,
                 min,
                 ("samples", *samples_after, limit.samples()),
@@ -83,11 +83,11 @@ fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismat
 type Seen = (&'static str, u64, u64);
 
 fn finished(limit: &LatencyGradient, after: &Finished) -> [Seen; 2] {
-    const NONE: u32 = 2_147_483_647;
+    const NONE: u64 = 2_147_483_647;
     let least = limit.least_average_ms().unwrap_or(NONE);
     [
-        ("avg", after.avg, u64::from(limit.average_ms())),
-        ("min", after.min, u64::from(least)),
+        ("avg", after.avg, limit.average_ms()),
+        ("min", after.min, least),
     ]
 }
 

@@ -28,11 +28,11 @@ pub(crate) enum Verb {
     Acquire(Ask),
     Reserve(Ask),
     Estimate(Ask),
-    TakeUpTo(u32),
+    TakeUpTo(u64),
     Release(String),
     Split {
         name: String,
-        cost: u32,
+        cost: u64,
         part: String,
     },
     Merge {
@@ -41,11 +41,11 @@ pub(crate) enum Verb {
     },
     ForgetPermit(String),
     Cancel(String),
-    Add(u32),
+    Add(u64),
     Reset,
     SetRate(f64),
-    Resize(u32),
-    SetQueueBound(u32),
+    Resize(u64),
+    SetQueueBound(u64),
     Replace {
         /// Bandwidths.
         by: Kind,
@@ -58,7 +58,7 @@ pub(crate) enum Verb {
 /// What is asked of the limiter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
-    pub(crate) cost: u32,
+    pub(crate) cost: u64,
     pub(crate) priority: Priority,
     /// `timeout` of an acquire, `max_wait` of a reserve.
     pub(crate) within: Option<Duration>,
@@ -71,9 +71,9 @@ pub(crate) struct Expect {
     pub(crate) reason: Option<&'static str>,
     pub(crate) retry_after: Option<Hint>,
     pub(crate) wait: Option<Duration>,
-    pub(crate) taken: Option<u32>,
+    pub(crate) taken: Option<u64>,
     /// For `penalty_bucket`, whose limiter does not exist yet.
-    pub(crate) credit: Option<u32>,
+    pub(crate) credit: Option<u64>,
     pub(crate) refused_by: Option<String>,
     /// Tolerance of `retry_after` and `wait`.
     pub(crate) within: Duration,

@@ -21,7 +21,7 @@ pub(crate) enum Samples {
 pub(crate) struct Sample {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
-    pub(crate) in_flight: u32,
+    pub(crate) in_flight: u64,
     pub(crate) dropped: bool,
     pub(crate) limit_after: u64,
 }
@@ -34,8 +34,8 @@ pub(crate) enum Tick {
         after: Finished,
     },
     Tick {
-        in_flight: u32,
-        queued: u32,
+        in_flight: u64,
+        queued: u64,
         limit_after: u64,
         queue_limit_after: u64,
         after: Finished,

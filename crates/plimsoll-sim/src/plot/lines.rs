@@ -265,7 +265,7 @@ fn latency(runs: &Runs<'_>, deadline: f64) -> Panel {
 }
 
 fn limits(runs: &Runs<'_>) -> Panel {
-    let lines = runs.lines(2, |second| second.limit.map(f64::from));
+    let lines = runs.lines(2, |second| second.limit.map(|limit| limit as f64));
     let (least, most) = (least(&lines).unwrap_or(1.0), most(&lines));
     let wide = most > 20.0 * least;
     Panel {

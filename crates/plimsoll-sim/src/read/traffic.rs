@@ -1,6 +1,6 @@
 //! Who asks.
 
-use plimsoll_spec::scalar::{expected, fraction, nearest, positive};
+use plimsoll_spec::scalar::{count, expected, fraction, nearest};
 use plimsoll_spec::{Fields, Node, Problem, Read, label};
 
 use super::{server, shape, span};
@@ -83,8 +83,8 @@ fn clients(node: &Node) -> Read<Clients> {
     Ok(Clients {
         count: fields.required("count", |node| {
             let wanted = || expected("a whole number from 1 to 1000000", node);
-            let count = positive(node).ok();
-            count
+            let number = count(node, 1).ok();
+            number
                 .filter(|count| f64::from(*count) <= MOST)
                 .ok_or_else(wanted)
         })?,
@@ -95,7 +95,7 @@ fn clients(node: &Node) -> Read<Clients> {
 fn retries(node: &Node) -> Read<Retries> {
     let fields = Fields::of(node, "retries", &["times", "delay"])?;
     Ok(Retries {
-        times: fields.required("times", positive)?,
+        times: fields.required("times", |node| count(node, 1))?,
         delay: fields.optional("delay", span)?.unwrap_or(RETRY_DELAY),
     })
 }

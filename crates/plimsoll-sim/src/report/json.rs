@@ -53,7 +53,7 @@ struct Series {
     ideal: Vec<f64>,
     p50_ms: Vec<Option<f64>>,
     p99_ms: Vec<Option<f64>>,
-    limit: Vec<Option<u32>>,
+    limit: Vec<Option<u64>>,
     in_flight: Vec<u32>,
     waiting: Vec<u32>,
 }

@@ -179,7 +179,7 @@ proptest! {
     fn whatever_can_be_read_can_be_run(
         rate in 0..200_u32, burst in 0..500_u32, workers in 0..20_u32, clients in 1..30_u32, times in 1..4_u32,
         every in 1..900_u64, share in 1..99_u64, sigma in 0.0..3.0_f64, contention in 0.0..2.0_f64,
-        bound in 0..10_u32, lifo in any::<bool>(), limit in 1..30_u32, deadline in 1..2000_u64, seed in any::<u64>(),
+        bound in 0..10_u32, lifo in any::<bool>(), limit in 1..30_u64, deadline in 1..2000_u64, seed in any::<u64>(),
     ) {
         let length = every * share / 100 + 1;
         let order = if lifo { "lifo" } else { "fifo" };

@@ -17,8 +17,8 @@ struct Heard {
 
 #[derive(Debug)]
 struct Listener {
-    limit: fn(usize) -> u32,
-    queue_bound: Option<u32>,
+    limit: fn(usize) -> u64,
+    queue_bound: Option<u64>,
     heard: Arc<Mutex<Heard>>,
 }
 
@@ -29,7 +29,7 @@ impl Listener {
 }
 
 impl Limit for Listener {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         (self.limit)(self.heard().loads.len())
     }
 
@@ -45,13 +45,13 @@ impl Limit for Listener {
         self.heard().loads.push(load);
     }
 
-    fn queue_bound(&self) -> Option<u32> {
+    fn queue_bound(&self) -> Option<u64> {
         self.queue_bound
     }
 }
 
 /// A limit that depends on the number of ticks, and what it hears.
-fn listener(limit: fn(usize) -> u32, queue_bound: Option<u32>) -> (Contender, Arc<Mutex<Heard>>) {
+fn listener(limit: fn(usize) -> u64, queue_bound: Option<u64>) -> (Contender, Arc<Mutex<Heard>>) {
     let heard = Arc::<Mutex<Heard>>::default();
     let ears = Arc::clone(&heard);
     let make = move || -> Box<dyn Limit> {
@@ -88,7 +88,7 @@ fn a_limit_hears_of_every_answer_and_every_tick() {
     );
 
     // Three at two workers: whoever is third waits up to 50 ms in the server, which is part of its latency.
-    let in_flight = |n: u32| {
+    let in_flight = |n: u64| {
         heard
             .samples
             .iter()

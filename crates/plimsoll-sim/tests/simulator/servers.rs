@@ -84,7 +84,7 @@ workers: [{ at: 0s, value: 20 }, { at: 30s, value: 5 }, { at: 60s, value: 20 }]"
     near("before", answered(1, 30), 400.0, 0.04);
     near("between", answered(31, 60), 100.0, 0.08);
     near("after", answered(61, 90), 400.0, 0.04);
-    let limits: Vec<Option<u32>> = [10, 40, 70].map(|at| run.seconds[at].limit).to_vec();
+    let limits: Vec<Option<u64>> = [10, 40, 70].map(|at| run.seconds[at].limit).to_vec();
     assert_eq!(limits, [Some(25), Some(7), Some(25)]);
 }
 

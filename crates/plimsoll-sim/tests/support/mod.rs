@@ -41,13 +41,13 @@ pub(crate) fn shipped_as(name: &str) -> Simulation {
 struct Aimd(f64);
 
 impl Limit for Aimd {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "within 1 to 1000"
         )]
-        let limit = self.0 as u32;
+        let limit = self.0 as u64;
         limit
     }
 

@@ -28,7 +28,7 @@ use self::error::Error;
 use self::recover::Aside;
 use crate::fields::Fields;
 use crate::problem::{Problem, Read};
-use crate::scalar::{Units, count, expected, flag, text};
+use crate::scalar::{Units, cost, count, expected, flag, text};
 use crate::tree::{Node, Value};
 
 pub use self::recover::{Broken, MOST_PROBLEMS, Recovered};
@@ -235,7 +235,14 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
         if self.made_up {
             return visitor.visit_u32(1);
         }
-        visitor.visit_u32(count(self.node)?)
+        visitor.visit_u32(count(self.node, 0)?)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
+        if self.made_up {
+            return visitor.visit_u64(1);
+        }
+        visitor.visit_u64(cost(self.node)?)
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
@@ -349,7 +356,7 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct
+        i8 i16 i32 i64 i128 u8 u16 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct
         identifier ignored_any
     }
 }

@@ -14,7 +14,7 @@ use crate::value::{Memory, Name};
 /// How the one value of a type is read.
 #[derive(Clone, Copy)]
 pub(super) enum Reader {
-    Count(fn(&Node) -> Read<u32>),
+    Whole(fn(&Node) -> Read<u64>),
     Nanos(fn(Units, &Node) -> Read<Duration>),
     Number(fn(&Node) -> Read<f64>),
     Text(fn(&Node) -> Read<String>),
@@ -25,13 +25,14 @@ pub(super) enum Reader {
 /// The reader for the type that serde calls `of`, if it is a single value.
 pub(super) fn reader(of: &str) -> Option<Reader> {
     Some(match of {
-        "Positive" => Reader::Count(scalar::positive),
+        "Positive" => Reader::Whole(scalar::positive),
+        "Count" => Reader::Whole(|node| scalar::count(node, 1).map(u64::from)),
         "Span" => Reader::Nanos(Units::duration),
         "Period" => Reader::Nanos(Units::period),
         "Number" => Reader::Number(scalar::rate),
         "Name" => Reader::Text(name),
         "Memory" => Reader::Text(memory),
-        "Percent" => Reader::Count(percent),
+        "Percent" => Reader::Whole(percent),
         "Url" => Reader::Written(url),
         _ => return None,
     })
@@ -61,7 +62,7 @@ fn url(node: &Node) -> Read<String> {
     Err(Problem::new(node.place, message))
 }
 
-fn percent(node: &Node) -> Read<u32> {
+fn percent(node: &Node) -> Read<u64> {
     let number = scalar::text(node)?;
     let number = number.strip_suffix('%').and_then(|it| it.parse().ok());
     number
@@ -96,7 +97,7 @@ impl Reader {
         }
 
         let read = match self {
-            Self::Count(read) => one(node.map_or(Ok(1), read)?, visitor),
+            Self::Whole(read) => one(node.map_or(Ok(1), read)?, visitor),
             Self::Nanos(read) => {
                 let second = Ok(Duration::from_secs(1));
                 let nanos = node.map_or(second, |node| read(units, node))?.as_nanos();

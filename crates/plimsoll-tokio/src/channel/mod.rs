@@ -60,7 +60,7 @@ pub fn channel<T>(limiter: impl Into<Resource>) -> (Sender<T>, Receiver<T>) {
 /// use plimsoll::{Concurrency, Gate};
 /// use plimsoll_tokio::channel_with_cost;
 ///
-/// let size = |text: &&str| u32::try_from(text.len()).unwrap_or(u32::MAX);
+/// let size = |text: &&str| u64::try_from(text.len()).unwrap_or(u64::MAX);
 /// let (sender, _receiver) = channel_with_cost(Gate::new(Concurrency::new(10)), size);
 /// assert!(sender.try_send("six...").is_ok());
 /// assert!(sender.try_send("five.").is_err());

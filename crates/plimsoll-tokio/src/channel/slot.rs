@@ -16,7 +16,7 @@ use crate::with_permit::{UnusedPermit, WithPermit};
 /// use plimsoll_tokio::channel_with_cost;
 ///
 /// let bytes = Gate::new(Concurrency::new(100));
-/// let size = |text: &&str| u32::try_from(text.len()).unwrap_or(u32::MAX);
+/// let size = |text: &&str| u64::try_from(text.len()).unwrap_or(u64::MAX);
 /// let (sender, _receiver) = channel_with_cost(bytes.clone(), size);
 ///
 /// let slot = sender.try_reserve(60).unwrap();
@@ -46,7 +46,7 @@ impl<T> Slot<T> {
 
     /// The most that the item may cost.
     #[must_use]
-    pub fn room(&self) -> u32 {
+    pub fn room(&self) -> u64 {
         self.permit.get().map_or(0, |permit| permit.cost())
     }
 

@@ -1,13 +1,13 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll::{Gate, InvalidLimit, Queue, Quota, TokenBucket};
 use plimsoll_kinds::{Rate, Resource};
 
 /// The default quantum.
-const QUANTUM: u32 = 16 << 10;
+const QUANTUM: u64 = 16 << 10;
 
 /// A number of bytes per second, for one connection or shared by many. Clones share the budget.
 ///
@@ -20,7 +20,7 @@ const QUANTUM: u32 = 16 << 10;
 ///
 /// // The same rate, but never more than 64 KiB at once, in small pieces.
 /// let bucket = TokenBucket::per_second(1_000_000).burst(64 << 10);
-/// let gate = Gate::builder(bucket).queue(Queue::fifo(u32::MAX)).name("uploads").build();
+/// let gate = Gate::builder(bucket).queue(Queue::fifo(u64::MAX)).name("uploads").build();
 /// let even = Budget::new(gate).quantum(1024);
 ///
 /// let invalid = Budget::try_per_second(0).unwrap_err();
@@ -31,7 +31,7 @@ pub struct Budget(Arc<Inner>);
 
 struct Inner {
     rate: Resource,
-    quantum: AtomicU32,
+    quantum: AtomicU64,
 }
 
 impl Budget {
@@ -42,7 +42,7 @@ impl Budget {
     /// If `bytes` is 0.
     #[track_caller]
     #[must_use]
-    pub fn per_second(bytes: u32) -> Self {
+    pub fn per_second(bytes: u64) -> Self {
         Self::greedy(Quota::per_second(bytes))
     }
 
@@ -51,18 +51,18 @@ impl Budget {
     /// # Errors
     ///
     /// If `bytes` is 0.
-    pub fn try_per_second(bytes: u32) -> Result<Self, InvalidLimit> {
+    pub fn try_per_second(bytes: u64) -> Result<Self, InvalidLimit> {
         Quota::try_new(bytes, Duration::from_secs(1)).map(Self::greedy)
     }
 
     fn greedy(quota: Quota) -> Self {
-        let gate = Gate::builder(TokenBucket::greedy(quota)).queue(Queue::fifo(u32::MAX));
+        let gate = Gate::builder(TokenBucket::greedy(quota)).queue(Queue::fifo(u64::MAX));
         Self::new(gate.build())
     }
 
     /// A budget on any rate limiter, in bytes.
     ///
-    /// Give it a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u32::MAX)`. Where the queue is
+    /// Give it a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. Where the queue is
     /// full, connections retry; they are not refused, but shares are no longer fair.
     ///
     /// Transferred bytes cannot be returned, so a limit whose permits are returned does not compile here:
@@ -78,7 +78,7 @@ impl Budget {
         let rate = Resource::from(rate.into());
         let budget = Self(Arc::new(Inner {
             rate,
-            quantum: AtomicU32::new(0),
+            quantum: AtomicU64::new(0),
         }));
         budget.quantum(QUANTUM)
     }
@@ -87,8 +87,8 @@ impl Budget {
     ///
     /// Small quanta are fair over short times; large ones wake connections less often.
     #[must_use]
-    pub fn quantum(self, bytes: u32) -> Self {
-        let burst = u32::try_from(self.0.rate.snapshot().limit()).unwrap_or(u32::MAX);
+    pub fn quantum(self, bytes: u64) -> Self {
+        let burst = self.0.rate.snapshot().limit();
         self.set_quantum(bytes.min(burst));
         self
     }
@@ -99,12 +99,12 @@ impl Budget {
     }
 
     /// The quantum.
-    pub(super) fn share(&self) -> u32 {
+    pub(super) fn share(&self) -> u64 {
         self.0.quantum.load(Ordering::Relaxed)
     }
 
     /// Changes the quantum: the burst may shrink while connections run.
-    pub(super) fn set_quantum(&self, bytes: u32) {
+    pub(super) fn set_quantum(&self, bytes: u64) {
         self.0.quantum.store(bytes.max(1), Ordering::Relaxed);
     }
 }

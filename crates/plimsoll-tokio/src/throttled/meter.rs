@@ -51,13 +51,13 @@ impl Meters {
         if !self.waits() {
             self.0.iter_mut().for_each(Meter::refund_if_stale);
         }
-        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let mut share = u32::MAX;
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+        let mut share = u64::MAX;
         for index in 0..self.0.len() {
             // Later budgets give no more than earlier ones did. So all but the last give whole quanta, or later budgets
             // could never give a whole one.
             let last = index + 1 == self.0.len();
-            let least = if last { wanted } else { u32::MAX };
+            let least = if last { wanted } else { u64::MAX };
             match self.0[index].poll_credit(cx, wanted, least, share) {
                 Poll::Ready(Ok(credit)) => share = share.min(credit),
                 Poll::Ready(Err(error)) => {
@@ -76,7 +76,7 @@ impl Meters {
 
     /// Records a transfer. After one of 0 bytes it is not known when the next is possible, and all credit is refunded.
     pub(super) fn moved(&mut self, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         for meter in &mut self.0 {
             if bytes == 0 {
                 meter.refund();
@@ -127,10 +127,10 @@ impl Meter {
     fn poll_credit(
         &mut self,
         cx: &mut Context<'_>,
-        wanted: u32,
-        least: u32,
-        most: u32,
-    ) -> Poll<io::Result<u32>> {
+        wanted: u64,
+        least: u64,
+        most: u64,
+    ) -> Poll<io::Result<u64>> {
         loop {
             if let Some(credit) = &self.credit {
                 return Poll::Ready(Ok(credit.permit.cost()));
@@ -179,7 +179,7 @@ impl Meter {
         self.budget.limiter().clock().now()
     }
 
-    fn spend(&mut self, bytes: u32) {
+    fn spend(&mut self, bytes: u64) {
         self.moved_at = Some(self.now());
         if let Some(credit) = &mut self.credit {
             credit.whole = false;

@@ -41,7 +41,7 @@ async fn an_item_counts_until_it_is_received() {
 #[tokio::test]
 async fn senders_wait_in_the_queue_of_the_limiter() {
     let gate = queued(Concurrency::new(1), &ManualClock::new());
-    let (sender, mut receiver) = channel_with_cost(gate.clone(), |item: &(u32, Priority)| {
+    let (sender, mut receiver) = channel_with_cost(gate.clone(), |item: &(u64, Priority)| {
         Demand::ONE.priority(item.1)
     });
     sender.try_send((0, Priority::Normal)).unwrap();
@@ -241,7 +241,7 @@ async fn a_closed_channel_can_be_emptied() {
 async fn a_slot_is_room_for_an_item_to_come() {
     let time = ManualClock::new();
     let rate = queued(TokenBucket::per_second(10), &time);
-    let size = |item: &&str| u32::try_from(item.len()).unwrap();
+    let size = |item: &&str| u64::try_from(item.len()).unwrap();
     let (sender, mut receiver) = channel_with_cost(rate.clone(), size);
     let left = || rate.snapshot().available();
 
@@ -294,7 +294,7 @@ async fn a_deadline_and_a_full_queue_give_the_item_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_reordered_between_threads() {
-    const EACH: u32 = 2000;
+    const EACH: u64 = 2000;
     let gate = Gate::builder(Concurrency::new(7))
         .queue(Queue::fifo(100))
         .build();

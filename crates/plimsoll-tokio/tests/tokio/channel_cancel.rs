@@ -19,14 +19,14 @@ use plimsoll_tokio::{WithPermit, channel_with_cost};
 use proptest::prelude::*;
 
 /// An item: its cost, and its number.
-type Item = (u32, usize);
+type Item = (u64, usize);
 type Sending = Pin<Box<dyn Future<Output = Result<(), SendError<Item>>>>>;
 type Reserving = Pin<Box<dyn Future<Output = Result<Slot<Item>, SendError<()>>>>>;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send(u32),
-    Reserve(u32),
+    Send(u64),
+    Reserve(u64),
     /// Polls one of those who wait.
     Look(usize),
     /// Drops one of those who wait.
@@ -42,8 +42,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (1..4_u32).prop_map(Step::Send),
-        2 => (1..4_u32).prop_map(Step::Reserve),
+        3 => (1..4_u64).prop_map(Step::Send),
+        2 => (1..4_u64).prop_map(Step::Reserve),
         4 => any::<usize>().prop_map(Step::Look),
         2 => any::<usize>().prop_map(Step::GiveUp),
         1 => any::<usize>().prop_map(Step::Fill),

@@ -66,7 +66,7 @@ fn one_item_waits_and_no_more_are_polled() {
 #[test]
 fn a_stream_in_which_nothing_happens_takes_nothing() {
     let slots = Gate::new(Concurrency::new(1));
-    let mut silent = stream::pending::<u32>().limited_with_permit(slots.clone());
+    let mut silent = stream::pending::<u64>().limited_with_permit(slots.clone());
     assert!(poll(&mut silent.next()).is_pending());
     assert_eq!(slots.snapshot().in_use(), 0);
     assert!(!silent.is_terminated());
@@ -100,7 +100,7 @@ fn who_waits_too_long_is_refused() {
     let time = ManualClock::new();
     let slots = queued(Concurrency::new(1), &time);
     let _held = slots.try_acquire(1).unwrap();
-    let patience = |_: &u32| Demand::ONE.within(Duration::from_secs(1));
+    let patience = |_: &u64| Demand::ONE.within(Duration::from_secs(1));
     let mut items = stream::iter([1]).limited_with_permit_by(slots.clone(), patience);
     assert!(poll(&mut items.next()).is_pending());
     time.advance(Duration::from_millis(1001));
@@ -156,7 +156,7 @@ async fn back_pressure_reaches_the_sender() {
 proptest! {
     #[test]
     fn a_stream_dropped_at_any_point_leaves_nothing_behind(
-        costs in prop::collection::vec(1..8_u32, 0..20),
+        costs in prop::collection::vec(1..8_u64, 0..20),
         polls in 0..40_usize,
         keep in 0..4_usize,
     ) {

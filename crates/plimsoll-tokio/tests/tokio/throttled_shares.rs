@@ -120,7 +120,7 @@ async fn who_has_nothing_to_move_takes_nothing_from_others() {
 async fn nobody_is_forgotten_between_threads() {
     const SIZE: usize = 200_000;
     let bucket = TokenBucket::per_second(50_000_000).burst(20_000);
-    let gate = Gate::builder(bucket).queue(Queue::fifo(u32::MAX)).build();
+    let gate = Gate::builder(bucket).queue(Queue::fifo(u64::MAX)).build();
     let all = Budget::new(gate.clone()).quantum(3000);
     let tasks = [1_usize, 2, 3, 4, 5, 6].map(|number| {
         let (near, far) = tokio::io::duplex(1000 * number);

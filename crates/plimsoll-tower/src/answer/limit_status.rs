@@ -83,7 +83,7 @@ impl<'a> LimitStatus<'a> {
     /// What a refusal says of the limit it came from.
     #[must_use]
     pub fn of(denied: &'a Denied) -> Self {
-        let (limit, remaining) = (denied.limit().into(), denied.remaining().into());
+        let (limit, remaining) = (denied.limit(), denied.remaining());
         let standing = Standing::new(limit, remaining)
             .more_after(denied.retry_after())
             .reset(denied.reset());

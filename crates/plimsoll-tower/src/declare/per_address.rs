@@ -32,7 +32,7 @@ pub type PerAddressLayer =
 ///
 /// If one of them is 0. [`try_per_address`] returns an error instead.
 #[track_caller]
-pub fn per_address(rate: u32, burst: u32) -> PerAddressLayer {
+pub fn per_address(rate: u64, burst: u64) -> PerAddressLayer {
     match try_per_address(rate, burst) {
         Ok(layer) => layer,
         Err(invalid) => panic!("{invalid}"),
@@ -44,7 +44,7 @@ pub fn per_address(rate: u32, burst: u32) -> PerAddressLayer {
 /// # Errors
 ///
 /// If one of them is 0.
-pub fn try_per_address(rate: u32, burst: u32) -> Result<PerAddressLayer, InvalidLimit> {
+pub fn try_per_address(rate: u64, burst: u64) -> Result<PerAddressLayer, InvalidLimit> {
     if rate == 0 {
         return Err(InvalidLimit::new("rate", rate, "at least 1"));
     }

@@ -212,7 +212,7 @@ impl Subject<Policies> for ByPolicy {
         _policies: &Policies,
         _key: Option<&()>,
         _permit: &mut Permit<'static>,
-        _cost: u32,
+        _cost: u64,
     ) {
     }
 

@@ -111,8 +111,8 @@ pub(super) fn refused_together<L: Limits>(
     (index, denied): (usize, Denied),
 ) -> Admission {
     let demands = || (0..L::COUNT).map(|index| limits.at(index).demand(head, priority));
-    let costs = demands().flatten().map(|demand| u64::from(demand.cost));
-    if denied.reason() != Reason::Exhausted || costs.sum::<u64>() <= u64::from(denied.limit()) {
+    let costs = demands().flatten().map(|demand| demand.cost);
+    if denied.reason() != Reason::Exhausted || costs.sum::<u64>() <= denied.limit() {
         return Admission::Refused(index, denied);
     }
     for other in 0..L::COUNT {

@@ -158,7 +158,7 @@ impl Answering {
         if let Some(hook) = &self.on_refused {
             hook(head, &denied);
         }
-        let standing = Standing::new(denied.limit().into(), denied.remaining().into())
+        let standing = Standing::new(denied.limit(), denied.remaining())
             .more_after(denied.retry_after())
             .reset(denied.reset());
         let statuses = [limits.refused_status(index, &denied, standing)];

@@ -95,7 +95,7 @@ where
         limiter: &L,
         key: Option<&Self::Key>,
         permit: &mut Permit<'static>,
-        cost: u32,
+        cost: u64,
     ) {
         if let Some(key) = found(key) {
             limiter.settle(key, permit, cost);

@@ -32,7 +32,7 @@ pub struct RequestLimit<L, W = Everyone> {
     pub(super) options: Options,
 }
 
-type CostOf = Arc<dyn Fn(&Head<'_>) -> u32 + Send + Sync>;
+type CostOf = Arc<dyn Fn(&Head<'_>) -> u64 + Send + Sync>;
 
 /// What does not depend on the type of the limiter.
 #[derive(Clone, Default)]
@@ -142,7 +142,7 @@ impl<L, W> RequestLimit<L, W> {
     }
 
     /// What a request costs; 1 unless set. A cost of 0 takes nothing, and is let through while anything is available.
-    pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
+    pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.options.cost = Some(Arc::new(cost));
         self
     }
@@ -150,7 +150,7 @@ impl<L, W> RequestLimit<L, W> {
     /// A request costs as many as the bytes of its body, or `unknown` where that is not said beforehand.
     ///
     /// A length above what a limiter can grant at once is refused as too large, however large it is.
-    pub fn cost_by_content_length(self, unknown: u32) -> Self {
+    pub fn cost_by_content_length(self, unknown: u64) -> Self {
         self.cost(move |head| content_length(head, unknown))
     }
 
@@ -163,18 +163,18 @@ impl<L, W> RequestLimit<L, W> {
     /// // Only logins that fail count. Until it is known, a login counts as failed, so that many at once gain nothing.
     /// # let keyed: Keyed<Address, _> = Keyed::new(TokenBucket::per_second(1));
     /// let logins = RequestLimit::by_key(keyed, Peer::new())
-    ///     .charge_response(|response| u32::from(response.status() == 401));
+    ///     .charge_response(|response| u64::from(response.status() == 401));
     /// ```
     pub fn charge_response(
         mut self,
-        cost: impl Fn(ResponseHead<'_>) -> u32 + Send + Sync + 'static,
+        cost: impl Fn(ResponseHead<'_>) -> u64 + Send + Sync + 'static,
     ) -> Self {
         self.options.settle = Settle::ByResponse(Arc::new(cost));
         self
     }
 
     /// What a request really cost, by the bytes of the body that were sent, when it has ended or nobody wants the rest.
-    pub fn charge_bytes(mut self, cost: impl Fn(u64) -> u32 + Send + Sync + 'static) -> Self {
+    pub fn charge_bytes(mut self, cost: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Self {
         self.options.settle = Settle::ByBytes(Arc::new(cost));
         self
     }
@@ -243,19 +243,19 @@ impl Options {
 }
 
 /// The length the request says its body has. Of several the largest counts: nobody pays less by saying two things.
-pub(crate) fn content_length(head: &Head<'_>, unknown: u32) -> u32 {
+pub(crate) fn content_length(head: &Head<'_>, unknown: u64) -> u64 {
     let lines = head.headers().get_all(CONTENT_LENGTH).iter();
     let lengths = lines.map(|line| length(line.as_bytes()).unwrap_or(unknown));
     lengths.max().unwrap_or(unknown)
 }
 
 /// A number of nothing but digits. One that does not fit a cost is the largest.
-fn length(text: &[u8]) -> Option<u32> {
+fn length(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
-    text.iter().try_fold(0_u32, |length, byte| {
-        let digit = byte.is_ascii_digit().then(|| u32::from(byte - b'0'))?;
+    text.iter().try_fold(0_u64, |length, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         Some(length.saturating_mul(10).saturating_add(digit))
     })
 }

@@ -79,8 +79,8 @@ pub(super) enum Settle {
     /// It was known before.
     #[default]
     Never,
-    ByResponse(Arc<dyn Fn(ResponseHead<'_>) -> u32 + Send + Sync>),
-    ByBytes(Arc<dyn Fn(u64) -> u32 + Send + Sync>),
+    ByResponse(Arc<dyn Fn(ResponseHead<'_>) -> u64 + Send + Sync>),
+    ByBytes(Arc<dyn Fn(u64) -> u64 + Send + Sync>),
     ByUsage,
 }
 
@@ -91,7 +91,7 @@ impl Settle {
     }
 
     /// What it cost, if this tells. `estimate` is what was taken for it.
-    pub(super) fn cost(&self, done: &Done<'_>, estimate: u32) -> Option<u32> {
+    pub(super) fn cost(&self, done: &Done<'_>, estimate: u64) -> Option<u64> {
         match (self, done) {
             (Self::ByResponse(cost), Done::Answered(head) | Done::RefusedInside { head, .. }) => {
                 Some(cost(*head))
@@ -113,9 +113,9 @@ impl Settle {
 
 /// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported: to take the
 /// report for the truth would make everything free whose caller hangs up in time.
-fn used(usage: Option<&Usage>, complete: bool, estimate: u32) -> u32 {
+fn used(usage: Option<&Usage>, complete: bool, estimate: u64) -> u64 {
     let total = usage.map_or(0, Usage::total);
-    let total = u32::try_from(total).unwrap_or(u32::MAX);
+    let total = total;
     if complete || usage.is_some_and(Usage::is_final) {
         total
     } else {

@@ -52,7 +52,7 @@ pub trait Subject<L>: Send + Sync + 'static {
     fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>);
 
     /// Charges what the request really cost.
-    fn settle(&self, limiter: &L, key: Option<&Self::Key>, permit: &mut Permit<'static>, cost: u32);
+    fn settle(&self, limiter: &L, key: Option<&Self::Key>, permit: &mut Permit<'static>, cost: u64);
 
     /// What kind of refusal this is.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
@@ -148,7 +148,7 @@ impl<L: Limiter + 'static> Subject<L> for Everyone {
         limiter.undo(permit);
     }
 
-    fn settle(&self, limiter: &L, _key: Option<&()>, permit: &mut Permit<'static>, cost: u32) {
+    fn settle(&self, limiter: &L, _key: Option<&()>, permit: &mut Permit<'static>, cost: u64) {
         limiter.settle(permit, cost);
     }
 
@@ -246,7 +246,7 @@ where
         limiter: &L,
         key: Option<&Self::Key>,
         permit: &mut Permit<'static>,
-        cost: u32,
+        cost: u64,
     ) {
         if let Some(key) = key {
             limiter.settle(Borrow::borrow(key), permit, cost);

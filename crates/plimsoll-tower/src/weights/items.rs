@@ -21,7 +21,7 @@ use crate::admit::Admit;
 /// }
 ///
 /// let provider = Provider::builder().limit(Weight::REQUEST_ITEMS, Gate::new(Concurrency::new(10_000))).build()?;
-/// let layer = items(&provider, |batch: &Batch| u32::try_from(batch.spans.len()).unwrap_or(u32::MAX));
+/// let layer = items(&provider, |batch: &Batch| u64::try_from(batch.spans.len()).unwrap_or(u64::MAX));
 /// # let _ = layer;
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
@@ -43,7 +43,7 @@ pub struct Items<F> {
 
 impl<M, F> Admit<M> for Items<F>
 where
-    F: Fn(&M) -> u32 + Send + Sync + 'static,
+    F: Fn(&M) -> u64 + Send + Sync + 'static,
 {
     fn attempt(&self, message: &M) -> Option<Permit<'static>> {
         let demand = Demand::of((self.count)(message));

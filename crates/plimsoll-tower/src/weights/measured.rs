@@ -59,7 +59,7 @@ fn keep_memory(taken: &Taken, stated: &mut u64, bytes: u64) -> Result<(), Denied
     let beyond = bytes.saturating_sub(*stated);
     *stated = stated.saturating_sub(bytes);
     if beyond > 0 {
-        let cost = u32::try_from(beyond).unwrap_or(u32::MAX);
+        let cost = u64::try_from(beyond).unwrap_or(u64::MAX);
         let permit = memory.try_acquire(Demand::of(cost))?;
         taken.keep(permit.into_owned());
     }
@@ -132,7 +132,7 @@ struct Bytes {
     rate: Rate,
     left: u64,
     /// No part may be larger.
-    most: u32,
+    most: u64,
     waiting: Option<RetryingAcquire>,
 }
 
@@ -141,14 +141,14 @@ impl Bytes {
         Self {
             rate: rate.clone(),
             left: bytes,
-            most: u32::MAX,
+            most: u64::MAX,
             waiting: None,
         }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Denied>> {
         while self.left > 0 {
-            let part = u32::try_from(self.left).unwrap_or(u32::MAX).min(self.most);
+            let part = u64::try_from(self.left).unwrap_or(u64::MAX).min(self.most);
             let answer = match &mut self.waiting {
                 None => match self.rate.attempt(Demand::of(part)) {
                     Ok(permit) => Ok(permit.cost()),

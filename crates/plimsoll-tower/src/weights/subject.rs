@@ -82,7 +82,7 @@ impl Subject<Weighed> for ByWeight {
         weighed: &Weighed,
         _key: Option<&()>,
         permit: &mut Permit<'static>,
-        cost: u32,
+        cost: u64,
     ) {
         if let Some(limiter) = &weighed.limiter {
             limiter.settle(permit, cost);

@@ -57,7 +57,7 @@ impl Taken {
 /// use plimsoll_tower::weights::Weights;
 ///
 /// async fn export(weights: &Weights, spans: &[String]) -> Result<(), Denied> {
-///     weights.take(Weight::REQUEST_ITEMS, u32::try_from(spans.len()).unwrap_or(u32::MAX)).await
+///     weights.take(Weight::REQUEST_ITEMS, u64::try_from(spans.len()).unwrap_or(u64::MAX)).await
 /// }
 /// ```
 #[derive(Clone)]

@@ -68,7 +68,7 @@ impl<K: ?Sized> PerKey<K> for Store {
     }
 
     fn acquire_owned(&self, _key: &K, demand: Demand) -> Acquire<'static> {
-        let (this, mut looks) = (self.clone(), u32::from(self.far));
+        let (this, mut looks) = (self.clone(), u64::from(self.far));
         Acquire::from_future(std::future::poll_fn(move |_| {
             if looks > 0 {
                 looks -= 1;
@@ -80,7 +80,7 @@ impl<K: ?Sized> PerKey<K> for Store {
 
     fn undo(&self, _key: &K, _permit: Permit<'_>) {}
 
-    fn charge(&self, _key: &K, _cost: u32) {}
+    fn charge(&self, _key: &K, _cost: u64) {}
 
     fn standing(&self, _key: &K) -> Standing {
         Standing::default()

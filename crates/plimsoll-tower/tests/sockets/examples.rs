@@ -239,7 +239,7 @@ impl PerKey<Address> for Elsewhere {
         PerKey::undo(&self.0, key, permit);
     }
 
-    fn charge(&self, key: &Address, cost: u32) {
+    fn charge(&self, key: &Address, cost: u64) {
         PerKey::charge(&self.0, key, cost);
     }
 

@@ -26,7 +26,7 @@ impl Recorder {
 }
 
 impl Limit for Recorder {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         4
     }
 

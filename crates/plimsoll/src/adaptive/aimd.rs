@@ -34,7 +34,7 @@ pub struct Aimd {
     range: Range,
     backoff: f64,
     timeout: u64,
-    limit: u32,
+    limit: u64,
     signal: Option<u64>,
     decision: &'static str,
 }
@@ -107,7 +107,7 @@ impl Tunable for Aimd {
 }
 
 impl Limit for Aimd {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -121,8 +121,8 @@ impl Limit for Aimd {
             } else {
                 "cut: over the timeout"
             };
-            floor(f64::from(self.limit) * self.backoff)
-        } else if u64::from(sample.in_flight) * 2 >= u64::from(self.limit) {
+            floor(self.limit as f64 * self.backoff)
+        } else if sample.in_flight >= self.limit.div_ceil(2) {
             self.decision = "grown: in use";
             self.limit.saturating_add(1)
         } else {

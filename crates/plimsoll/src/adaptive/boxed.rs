@@ -4,7 +4,7 @@ use super::{Insight, Limit, Load, Sample};
 
 /// An algorithm that is chosen while the program runs.
 impl<L: Limit + ?Sized> Limit for Box<L> {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         (**self).limit()
     }
 
@@ -20,7 +20,7 @@ impl<L: Limit + ?Sized> Limit for Box<L> {
         (**self).tick(load);
     }
 
-    fn queue_bound(&self) -> Option<u32> {
+    fn queue_bound(&self) -> Option<u64> {
         (**self).queue_bound()
     }
 

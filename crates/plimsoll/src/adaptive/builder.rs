@@ -37,25 +37,25 @@ pub trait Tunable: Sized {
 }
 
 impl<A: Tunable> Builder<A> {
-    pub(super) const fn new((min, initial, max): (u32, u32, u32), own: A::Own) -> Self {
+    pub(super) const fn new((min, initial, max): (u64, u64, u64), own: A::Own) -> Self {
         let range = Range { min, initial, max };
         Self { range, own }
     }
 
     /// The least that the limit may be. At least 1.
-    pub const fn min(mut self, min: u32) -> Self {
+    pub const fn min(mut self, min: u64) -> Self {
         self.range.min = min;
         self
     }
 
     /// The limit to begin with. From the minimum to the maximum.
-    pub const fn initial(mut self, initial: u32) -> Self {
+    pub const fn initial(mut self, initial: u64) -> Self {
         self.range.initial = initial;
         self
     }
 
     /// The most that the limit may be. At least the minimum.
-    pub const fn max(mut self, max: u32) -> Self {
+    pub const fn max(mut self, max: u64) -> Self {
         self.range.max = max;
         self
     }

@@ -48,7 +48,7 @@ pub struct Gradient2Settings {
     long_window: u32,
     warmup: u32,
     tolerance: f64,
-    queue_size: u32,
+    queue_size: u64,
 }
 
 impl Gradient2 {
@@ -99,7 +99,7 @@ impl Builder<Gradient2> {
     }
 
     /// By how much the limit grows while nothing gets slower, 4 unless set. With 0 it never grows.
-    pub const fn queue_size(mut self, size: u32) -> Self {
+    pub const fn queue_size(mut self, size: u64) -> Self {
         self.own.queue_size = size;
         self
     }
@@ -111,7 +111,7 @@ impl Tunable for Gradient2 {
     fn check(range: Range, own: &Gradient2Settings) -> Result<(), InvalidLimit> {
         range.check()?;
         check_smoothing(own.smoothing)?;
-        at_least_one("long_window", own.long_window)?;
+        at_least_one("long_window", own.long_window.into())?;
         if !(own.tolerance >= 1.0 && own.tolerance.is_finite()) {
             let rule = "a number of at least 1";
             return Err(InvalidLimit::new("tolerance", own.tolerance, rule));
@@ -124,7 +124,7 @@ impl Tunable for Gradient2 {
             range,
             smoothing: own.smoothing,
             tolerance: own.tolerance,
-            queue_size: f64::from(own.queue_size),
+            queue_size: own.queue_size as f64,
             long: Average {
                 warmup: own.warmup,
                 weight: 2.0 / (f64::from(own.long_window) + 1.0),
@@ -132,7 +132,7 @@ impl Tunable for Gradient2 {
                 sum: 0.0,
                 value: 0.0,
             },
-            estimate: f64::from(range.initial),
+            estimate: range.initial as f64,
             signal: 0,
             decision: "",
         }
@@ -140,7 +140,7 @@ impl Tunable for Gradient2 {
 }
 
 impl Limit for Gradient2 {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.range.whole(self.estimate)
     }
 
@@ -158,7 +158,7 @@ impl Limit for Gradient2 {
             // Latency is back to normal after a long load: help the average down.
             self.long.value *= 0.95;
         }
-        if f64::from(sample.in_flight) < self.estimate / 2.0 {
+        if (sample.in_flight as f64) < self.estimate / 2.0 {
             self.decision = "kept: not in use";
             return;
         }
@@ -166,7 +166,7 @@ impl Limit for Gradient2 {
         let new = self.estimate * gradient + self.queue_size;
         let new = self.estimate * (1.0 - self.smoothing) + new * self.smoothing;
         let Range { min, max, .. } = self.range;
-        let new = new.min(f64::from(max)).max(f64::from(min));
+        let new = new.min(max as f64).max(min as f64);
         self.decision = if new < self.estimate {
             "cut: slower than usual"
         } else if gradient < 1.0 {

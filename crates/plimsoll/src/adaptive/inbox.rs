@@ -6,7 +6,7 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// A bounded queue with many producers and one consumer at a time.
 ///
-/// A sample is three words, so a place is made of plain atomics. Neither side ever waits for the other: a
+/// A sample is four words, so a place is made of plain atomics. Neither side ever waits for the other: a
 /// place that is claimed and not yet filled ends the taking, and the thread that fills it looks after it.
 pub(super) struct Inbox {
     places: Box<[Place; PLACES]>,
@@ -28,14 +28,13 @@ struct Place {
     filled: AtomicU64,
     start: AtomicU64,
     end: AtomicU64,
+    in_flight: AtomicU64,
     rest: AtomicU64,
 }
 
+/// Beside the weight, in the low half.
 const OVERLOAD: u64 = 1 << 32;
 const REFUSED: u64 = 1 << 33;
-/// The weight has the bits above these.
-const WEIGHT_SHIFT: u32 = 34;
-const HEAVIEST: u32 = (1 << 30) - 1;
 
 impl Inbox {
     pub(super) fn new() -> Self {
@@ -77,14 +76,14 @@ impl Inbox {
         }
         let place = self.place(claim);
         let flag = |set, flag| if set { flag } else { 0 };
-        let rest = u64::from(sample.in_flight)
+        let rest = u64::from(sample.weight)
             | flag(sample.overload, OVERLOAD)
-            | flag(sample.refused, REFUSED)
-            | u64::from(sample.weight.min(HEAVIEST)) << WEIGHT_SHIFT;
+            | flag(sample.refused, REFUSED);
         place
             .start
             .store(sample.start.as_nanos(), Ordering::Relaxed);
         place.end.store(sample.end.as_nanos(), Ordering::Relaxed);
+        place.in_flight.store(sample.in_flight, Ordering::Relaxed);
         place.rest.store(rest, Ordering::Relaxed);
         place.filled.store(claim + 1, Ordering::Release);
         true
@@ -107,12 +106,12 @@ impl Inbox {
         }
         let moment = |word: &AtomicU64| Moment::from_nanos(word.load(Ordering::Relaxed));
         let rest = place.rest.load(Ordering::Relaxed);
-        #[expect(clippy::cast_possible_truncation, reason = "the low half, and 30 bits")]
-        let (in_flight, weight) = (rest as u32, (rest >> WEIGHT_SHIFT) as u32);
+        #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+        let weight = rest as u32;
         let sample = Sample {
             start: moment(&place.start),
             end: moment(&place.end),
-            in_flight,
+            in_flight: place.in_flight.load(Ordering::Relaxed),
             overload: rest & OVERLOAD != 0,
             refused: rest & REFUSED != 0,
             weight,
@@ -132,10 +131,10 @@ mod tests {
         Sample {
             start: Moment::from_nanos(u64::from(number)),
             end: Moment::from_nanos(u64::MAX - u64::from(number)),
-            in_flight: u32::MAX - number,
+            in_flight: u64::MAX - u64::from(number),
             overload: number.is_multiple_of(2),
             refused: number.is_multiple_of(3),
-            weight: number % (1 << 30),
+            weight: u32::MAX - number,
         }
     }
 

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::builder::{Builder, Tunable};
-use super::range::{Range, ceil, floor};
+use super::range::{Range, ceil, floor, root_rounded_up};
 use super::{Insight, Limit, Load, Sample};
 use crate::InvalidLimit;
 
@@ -36,12 +36,12 @@ use crate::InvalidLimit;
 pub struct LatencyGradient {
     range: Range,
     tolerance: f64,
-    min_queue: u32,
-    limit: u32,
-    queue: u32,
+    min_queue: u64,
+    limit: u64,
+    queue: u64,
     measures: Measures,
     /// The average at the tick before.
-    before: u32,
+    before: u64,
     decision: &'static str,
 }
 
@@ -49,8 +49,8 @@ pub struct LatencyGradient {
 #[derive(Clone, Copy, Debug)]
 pub struct LatencyGradientSettings {
     tolerance: f64,
-    min_queue: u32,
-    initial_queue: u32,
+    min_queue: u64,
+    initial_queue: u64,
 }
 
 /// How often the limit is looked at.
@@ -71,13 +71,13 @@ impl LatencyGradient {
 
     /// The average latency in milliseconds, rounded up; 0 if there is none.
     #[must_use]
-    pub const fn average_ms(&self) -> u32 {
+    pub const fn average_ms(&self) -> u64 {
         self.measures.average
     }
 
     /// The least that the average has been, in milliseconds.
     #[must_use]
-    pub const fn least_average_ms(&self) -> Option<u32> {
+    pub const fn least_average_ms(&self) -> Option<u64> {
         match self.measures.least {
             Measures::NONE => None,
             least => Some(least),
@@ -90,22 +90,22 @@ impl LatencyGradient {
         self.measures.samples
     }
 
-    fn next_limit(&self, queued: u32) -> (u32, &'static str) {
+    fn next_limit(&self, queued: u64) -> (u64, &'static str) {
         let Measures { average, least, .. } = self.measures;
         if average == 0 {
             return (self.limit, "kept: no samples");
         }
-        let limit = f64::from(self.limit);
-        let gradient = (f64::from(least) * self.tolerance / f64::from(average)).clamp(0.5, 1.0);
-        let mut new = limit * gradient + f64::from(queued);
+        let limit = self.limit as f64;
+        let gradient = (least as f64 * self.tolerance / average as f64).clamp(0.5, 1.0);
+        let mut new = limit * gradient + queued as f64;
         if new < limit {
             new = 0.8 * limit + 0.2 * new;
         }
-        new = new.min(f64::from(self.range.max));
+        new = new.min(self.range.max as f64);
         if new < limit && self.before >= average {
             return (self.limit, "kept: slow, but no slower than before");
         }
-        let new = floor(new.max(f64::from(self.range.min)));
+        let new = self.range.whole(new);
         let decision = match new.cmp(&self.limit) {
             Ordering::Less => "cut: slower than it was",
             Ordering::Equal => "kept: nothing to change",
@@ -130,13 +130,13 @@ impl Builder<LatencyGradient> {
     }
 
     /// The least bound of the queue, 20 unless set. At least 1.
-    pub const fn min_queue(mut self, queue: u32) -> Self {
+    pub const fn min_queue(mut self, queue: u64) -> Self {
         self.own.min_queue = queue;
         self
     }
 
     /// The bound of the queue to begin with, 20 unless set. At least the minimum.
-    pub const fn initial_queue(mut self, queue: u32) -> Self {
+    pub const fn initial_queue(mut self, queue: u64) -> Self {
         self.own.initial_queue = queue;
         self
     }
@@ -164,7 +164,7 @@ impl Tunable for LatencyGradient {
 }
 
 impl Limit for LatencyGradient {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -179,38 +179,32 @@ impl Limit for LatencyGradient {
     }
 
     fn tick(&mut self, load: Load) {
-        let usage = f64::from(load.in_flight) * 100.0 / f64::from(self.limit);
+        let usage = load.in_flight as f64 * 100.0 / self.limit as f64;
         if usage <= 10.0 {
             self.measures.recover(self.tolerance);
             self.decision = "kept: hardly in use";
         } else if usage >= 50.0 {
             (self.limit, self.decision) = self.next_limit(load.queued);
-            self.queue = square_root(self.limit).max(self.min_queue);
+            self.queue = root_rounded_up(self.limit).max(self.min_queue);
         } else {
             self.decision = "kept: not in use";
         }
         self.before = self.measures.average;
     }
 
-    fn queue_bound(&self) -> Option<u32> {
+    fn queue_bound(&self) -> Option<u64> {
         Some(self.queue)
     }
 
     fn insight(&self) -> Insight {
-        let millis = |ms| Duration::from_millis(u64::from(ms));
         let average = Some(self.measures.average).filter(|ms| *ms > 0);
         Insight {
-            baseline: self.least_average_ms().map(millis),
-            signal: average.map(millis),
+            baseline: self.least_average_ms().map(Duration::from_millis),
+            signal: average.map(Duration::from_millis),
             decision: self.decision,
             ..Insight::default()
         }
     }
-}
-
-/// The square root, rounded up.
-fn square_root(limit: u32) -> u32 {
-    ceil(f64::from(limit).sqrt())
 }
 
 /// Latencies since the start, or since everything was forgotten. All in milliseconds.
@@ -218,8 +212,8 @@ fn square_root(limit: u32) -> u32 {
 struct Measures {
     samples: u64,
     total: f64,
-    average: u32,
-    least: u32,
+    average: u64,
+    least: u64,
 }
 
 impl Default for Measures {
@@ -235,12 +229,12 @@ impl Default for Measures {
 
 impl Measures {
     /// No average was ever so large; also the longest latency there is.
-    const NONE: u32 = i32::MAX.cast_unsigned();
+    const NONE: u64 = i32::MAX as u64;
 
     #[inline]
     fn add(&mut self, millis: f64) {
         self.samples += 1;
-        self.total += millis.min(f64::from(Self::NONE));
+        self.total += millis.min(Self::NONE as f64);
         // What takes no time takes a millisecond: with a least average of 0 nothing would ever be good again.
         self.average = ceil(self.total / self.samples as f64).max(1);
         self.least = self.least.min(self.average);
@@ -259,7 +253,7 @@ impl Measures {
     }
 
     fn is_good(&self, tolerance: f64) -> bool {
-        f64::from(self.least) * tolerance > f64::from(self.average)
+        self.least as f64 * tolerance > self.average as f64
     }
 }
 
@@ -314,13 +308,6 @@ mod tests {
             measures.add(50.0);
             measures.recover(tolerance);
             assert_eq!(measures.average, average);
-        }
-    }
-
-    #[test]
-    fn the_queue_is_the_square_root() {
-        for (limit, queue) in [(1, 1), (20, 5), (121, 11), (1028, 33), (u32::MAX, 65_536)] {
-            assert_eq!(square_root(limit), queue);
         }
     }
 }

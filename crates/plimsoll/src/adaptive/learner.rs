@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::inbox::{Inbox, PLACES};
 use super::limit::QueueContext;
+use super::range::root_rounded_up;
 use super::{Insight, Limit, Load, Sample};
 use crate::Moment;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -23,7 +24,7 @@ const FAVOURS: u32 = 4;
 const MISSED: u64 = 8;
 
 /// How much may wait.
-type QueueSize = Box<dyn Fn(&QueueContext) -> u32 + Send + Sync>;
+type QueueSize = Box<dyn Fn(&QueueContext) -> u64 + Send + Sync>;
 
 /// Something on cache lines of its own.
 #[repr(align(64))]
@@ -32,8 +33,11 @@ struct Apart<T>(T);
 pub(super) struct Learner<L> {
     /// Written with every sample, so apart from what others only read.
     algorithm: Apart<Mutex<L>>,
-    /// The limit and the bound of the queue that were decided last: written by the thread that runs the algorithm.
-    decided: AtomicU64,
+    /// The limit that was decided last: written by the thread that runs the algorithm.
+    limit: AtomicU64,
+    /// The bound of the queue that was decided with it. A thread that reads the two while they are written reads them
+    /// again before long: the writer has the gate adjusted after this.
+    queue: AtomicU64,
     /// When the next tick is due.
     tick_at: AtomicU64,
     inbox: Apart<Inbox>,
@@ -42,41 +46,26 @@ pub(super) struct Learner<L> {
     /// The load that `queue_size` saw last. Written by the thread that runs the algorithm.
     seen: Mutex<QueueContext>,
     /// The least that may wait, whatever the limit.
-    min_queue: u32,
+    min_queue: u64,
     /// The bound that the queue began with, below which its default never falls.
-    first_queue: OnceLock<u32>,
+    first_queue: OnceLock<u64>,
     /// The least and the greatest limit that is believed.
-    bounds: (u32, u32),
+    bounds: (u64, u64),
 }
 
 /// What an algorithm decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Decision {
-    pub(super) limit: u32,
-    pub(super) queue: u32,
-}
-
-impl Decision {
-    fn pack(self) -> u64 {
-        u64::from(self.limit) << 32 | u64::from(self.queue)
-    }
-
-    fn unpack(word: u64) -> Self {
-        #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
-        let (limit, queue) = ((word >> 32) as u32, word as u32);
-        Self { limit, queue }
-    }
+    pub(super) limit: u64,
+    pub(super) queue: u64,
 }
 
 impl<L: Limit> Learner<L> {
     pub(super) fn new(algorithm: L) -> Self {
-        let decision = Decision {
-            limit: algorithm.limit().max(1),
-            queue: algorithm.queue_bound().unwrap_or(0),
-        };
         Self {
+            limit: AtomicU64::new(algorithm.limit().max(1)),
+            queue: AtomicU64::new(algorithm.queue_bound().unwrap_or(0)),
             algorithm: Apart(Mutex::new(algorithm)),
-            decided: AtomicU64::new(decision.pack()),
             tick_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             inbox: Apart(Inbox::new()),
             lost: AtomicU64::new(0),
@@ -84,12 +73,12 @@ impl<L: Limit> Learner<L> {
             seen: Mutex::new(QueueContext::default()),
             min_queue: 0,
             first_queue: OnceLock::new(),
-            bounds: (1, u32::MAX),
+            bounds: (1, u64::MAX),
         }
     }
 
     /// Believes the algorithm only what lies within these bounds.
-    pub(super) fn set_bounds(&mut self, least: u32, most: u32) {
+    pub(super) fn set_bounds(&mut self, least: u64, most: u64) {
         self.bounds = (least, most);
         let Decision { limit, queue } = self.decision();
         let limit = limit.clamp(least, most);
@@ -102,13 +91,13 @@ impl<L: Limit> Learner<L> {
     }
 
     /// Lets at least so much wait.
-    pub(super) fn set_min_queue(&mut self, bound: u32) {
+    pub(super) fn set_min_queue(&mut self, bound: u64) {
         self.min_queue = bound;
         self.first_queue = OnceLock::from(bound);
     }
 
     /// Starts with this bound, unless the algorithm has its own that counts.
-    pub(super) fn start_queue(&self, bound: u32) -> u32 {
+    pub(super) fn start_queue(&self, bound: u64) -> u64 {
         self.first_queue.get_or_init(|| bound);
         let own = match self.queue_size {
             Some(_) => None,
@@ -128,7 +117,10 @@ impl<L: Limit> Learner<L> {
 
     #[inline]
     pub(super) fn decision(&self) -> Decision {
-        Decision::unpack(self.decided.load(Ordering::Acquire))
+        Decision {
+            limit: self.limit.load(Ordering::Acquire),
+            queue: self.queue.load(Ordering::Acquire),
+        }
     }
 
     #[inline]
@@ -137,7 +129,8 @@ impl<L: Limit> Learner<L> {
     }
 
     fn publish(&self, decision: Decision) {
-        self.decided.store(decision.pack(), Ordering::Release);
+        self.limit.store(decision.limit, Ordering::Release);
+        self.queue.store(decision.queue, Ordering::Release);
     }
 
     fn set_tick(&self, at: Moment) {
@@ -157,7 +150,7 @@ impl<L: Limit> Learner<L> {
 
     /// Learns from a sample, now or soon. Returns whether there is a new decision, and whether the sample was stored.
     #[inline]
-    pub(super) fn learn(&self, sample: &Sample, queued: u32) -> (bool, bool) {
+    pub(super) fn learn(&self, sample: &Sample, queued: u64) -> (bool, bool) {
         let load = Load {
             now: sample.end,
             in_flight: sample.in_flight,
@@ -282,9 +275,9 @@ impl<L: Limit> Learner<L> {
     fn computed_queue(
         &self,
         size: &QueueSize,
-        before: u32,
-        (limit, load, sample): (u32, Option<Load>, Option<&Sample>),
-    ) -> u32 {
+        before: u64,
+        (limit, load, sample): (u64, Option<Load>, Option<&Sample>),
+    ) -> u64 {
         let mut seen = lock(&self.seen);
         seen.see(limit, load, sample);
         let context = *seen;
@@ -294,7 +287,7 @@ impl<L: Limit> Learner<L> {
     }
 
     #[cold]
-    fn default_queue(&self, limit: u32) -> u32 {
+    fn default_queue(&self, limit: u64) -> u64 {
         let least = self.first_queue.get().copied().unwrap_or(0);
         least.max(root_rounded_up(limit))
     }
@@ -322,11 +315,6 @@ fn after(moment: Moment, every: Option<Duration>) -> Moment {
     every.map_or(Moment::NEVER, |every| moment.plus_nanos(nanos(every)))
 }
 
-fn root_rounded_up(limit: u32) -> u32 {
-    let root = limit.isqrt();
-    root + u32::from(root * root < limit)
-}
-
 impl<L: Limit> fmt::Debug for Learner<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Learner");
@@ -336,33 +324,5 @@ impl<L: Limit> fmt::Debug for Learner<L> {
         debug
             .field("decision", &self.decision())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::{Decision, root_rounded_up};
-
-    #[test]
-    fn roots_are_rounded_up_up_to_the_largest_limit() {
-        for (limit, root) in [
-            (1, 1),
-            (2, 2),
-            (4, 2),
-            (5, 3),
-            (100, 10),
-            (101, 11),
-            (u32::MAX, 65_536),
-        ] {
-            assert_eq!(root_rounded_up(limit), root);
-        }
-    }
-
-    #[test]
-    fn a_decision_fits_a_word() {
-        for (limit, queue) in [(1, 0), (u32::MAX, u32::MAX), (7, u32::MAX), (u32::MAX, 3)] {
-            let decision = Decision { limit, queue };
-            assert_eq!(Decision::unpack(decision.pack()), decision);
-        }
     }
 }

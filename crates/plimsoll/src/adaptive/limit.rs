@@ -12,7 +12,7 @@ use crate::learning::{Load, Sample};
 /// sample a day. The number must stay within the bounds of the algorithm all the same.
 pub trait Limit: Send + fmt::Debug + 'static {
     /// The limit now, at least 1.
-    fn limit(&self) -> u32;
+    fn limit(&self) -> u64;
 
     /// Learns from one piece of work.
     fn sample(&mut self, sample: &Sample);
@@ -29,7 +29,7 @@ pub trait Limit: Send + fmt::Debug + 'static {
 
     /// The bound of the queue, for an algorithm that computes one. A
     /// [function of the user's](crate::GateBuilder::queue_size) counts in its place.
-    fn queue_bound(&self) -> Option<u32> {
+    fn queue_bound(&self) -> Option<u64> {
         None
     }
 
@@ -55,9 +55,9 @@ pub trait Limit: Send + fmt::Debug + 'static {
 #[non_exhaustive]
 pub struct Insight {
     /// The limit.
-    pub limit: u32,
+    pub limit: u64,
     /// The bound of the queue, if there is one.
-    pub queue: Option<u32>,
+    pub queue: Option<u64>,
     /// How many samples were lost: because more work ended while the algorithm computed than there is room to
     /// remember, or because it panicked.
     pub lost: u64,
@@ -75,17 +75,17 @@ pub struct Insight {
 #[non_exhaustive]
 pub struct QueueContext {
     /// The limit that was just computed.
-    pub limit: u32,
+    pub limit: u64,
     /// How much was in flight when the last work ended, itself included.
-    pub in_flight: u32,
+    pub in_flight: u64,
     /// How much waited then.
-    pub queued: u32,
+    pub queued: u64,
     /// How long the last work took that was measured, if any was.
     pub latency: Option<Duration>,
 }
 
 impl QueueContext {
-    pub(super) fn see(&mut self, limit: u32, load: Option<Load>, sample: Option<&Sample>) {
+    pub(super) fn see(&mut self, limit: u64, load: Option<Load>, sample: Option<&Sample>) {
         self.limit = limit;
         if let Some(load) = load {
             (self.in_flight, self.queued) = (load.in_flight, load.queued);

@@ -11,10 +11,10 @@ use crate::{ManualClock, Queue};
 
 /// A limit that grows by one with each sample.
 #[derive(Debug)]
-struct Rising(u32);
+struct Rising(u64);
 
 impl Limit for Rising {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.0
     }
 
@@ -23,7 +23,7 @@ impl Limit for Rising {
     }
 }
 
-fn rising(limit: u32) -> Gate<Adaptive<Rising>> {
+fn rising(limit: u64) -> Gate<Adaptive<Rising>> {
     Gate::builder(Adaptive::new(Rising(limit)))
         .queue(Queue::fifo(8))
         .clock(ManualClock::new().clock())

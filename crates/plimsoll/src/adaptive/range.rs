@@ -3,9 +3,9 @@ use crate::InvalidLimit;
 /// Between what bounds a limit moves, and where it begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    pub(super) min: u32,
-    pub(super) initial: u32,
-    pub(super) max: u32,
+    pub(super) min: u64,
+    pub(super) initial: u64,
+    pub(super) max: u64,
 }
 
 impl Range {
@@ -33,7 +33,7 @@ impl Range {
     pub(super) fn check_with_queue(
         self,
         tolerance: f64,
-        (min_queue, initial_queue): (u32, u32),
+        (min_queue, initial_queue): (u64, u64),
     ) -> Result<(), InvalidLimit> {
         self.check_ones()?;
         at_least_one("min_queue", min_queue)?;
@@ -58,12 +58,12 @@ impl Range {
 
     /// The limit to say for an estimate. Whatever the estimate came to, it is within the bounds.
     #[inline]
-    pub(super) fn whole(self, estimate: f64) -> u32 {
+    pub(super) fn whole(self, estimate: f64) -> u64 {
         floor(estimate).clamp(self.min, self.max)
     }
 }
 
-pub(super) fn at_least_one(field: &'static str, value: u32) -> Result<(), InvalidLimit> {
+pub(super) fn at_least_one(field: &'static str, value: u64) -> Result<(), InvalidLimit> {
     if value == 0 {
         return Err(InvalidLimit::new(field, value, "at least 1"));
     }
@@ -86,13 +86,42 @@ pub(super) fn check_smoothing(smoothing: f64) -> Result<(), InvalidLimit> {
     clippy::cast_sign_loss,
     reason = "such a cast saturates, which is what is wanted"
 )]
-pub(super) const fn floor(number: f64) -> u32 {
-    number as u32
+pub(super) const fn floor(number: f64) -> u64 {
+    number as u64
 }
 
 /// The whole number above, as far as there is one.
 #[inline]
-pub(super) fn ceil(number: f64) -> u32 {
+pub(super) fn ceil(number: f64) -> u64 {
     let below = floor(number);
-    below.saturating_add(u32::from(f64::from(below) < number))
+    below.saturating_add(u64::from((below as f64) < number))
+}
+
+/// The square root, rounded up.
+pub(super) const fn root_rounded_up(limit: u64) -> u64 {
+    let root = limit.isqrt();
+    root + (root * root < limit) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::root_rounded_up;
+
+    #[test]
+    fn roots_are_rounded_up_up_to_the_largest_limit() {
+        for (limit, root) in [
+            (1, 1),
+            (2, 2),
+            (4, 2),
+            (5, 3),
+            (20, 5),
+            (100, 10),
+            (101, 11),
+            (1028, 33),
+            (u64::from(u32::MAX), 1 << 16),
+            (u64::MAX, 1 << 32),
+        ] {
+            assert_eq!(root_rounded_up(limit), root);
+        }
+    }
 }

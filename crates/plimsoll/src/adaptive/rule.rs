@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::learner::Learner;
 use super::pace::Pace;
@@ -21,10 +21,10 @@ use crate::{
 ///
 /// /// One more for each success, half for each failure.
 /// #[derive(Debug)]
-/// struct Careful(u32);
+/// struct Careful(u64);
 ///
 /// impl Limit for Careful {
-///     fn limit(&self) -> u32 {
+///     fn limit(&self) -> u64 {
 ///         self.0
 ///     }
 ///
@@ -61,7 +61,7 @@ use crate::{
 pub struct Adaptive<L> {
     slots: Concurrency,
     /// The bound that was set last. Changed under the gate's lock.
-    bound: AtomicU32,
+    bound: AtomicU64,
     /// Whether a demand was refused since the last sample.
     refused: AtomicBool,
     pace: Pace,
@@ -73,7 +73,7 @@ impl<L: Limit> Adaptive<L> {
     pub fn new(limit: L) -> Self {
         Self {
             slots: Concurrency::new(limit.limit().max(1)),
-            bound: AtomicU32::new(0),
+            bound: AtomicU64::new(0),
             refused: AtomicBool::new(false),
             pace: Pace::default(),
             learner: Learner::new(limit),
@@ -81,18 +81,18 @@ impl<L: Limit> Adaptive<L> {
     }
 
     /// Believes the algorithm only what lies within these bounds.
-    pub(super) fn within(mut self, least: u32, most: u32) -> Self {
+    pub(super) fn within(mut self, least: u64, most: u64) -> Self {
         self.learner.set_bounds(least, most);
         self.slots = Concurrency::new(self.learner.decision().limit);
         self
     }
 
-    pub(super) fn min_queue(mut self, bound: u32) -> Self {
+    pub(super) fn min_queue(mut self, bound: u64) -> Self {
         self.learner.set_min_queue(bound);
         self
     }
 
-    fn queue_size(mut self, size: impl Fn(&QueueContext) -> u32 + Send + Sync + 'static) -> Self {
+    fn queue_size(mut self, size: impl Fn(&QueueContext) -> u64 + Send + Sync + 'static) -> Self {
         self.learner.set_queue_size(Box::new(size));
         self
     }
@@ -110,7 +110,7 @@ impl<L: Limit> Rule for Adaptive<L> {
     const RETURNS_PERMITS: bool = true;
 
     #[inline]
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.slots.limit()
     }
 
@@ -123,11 +123,11 @@ impl<L: Limit> Rule for Adaptive<L> {
     }
 
     #[inline]
-    fn take(&self, state: &mut Slots, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut Slots, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.slots.take(state, now, cost)
     }
 
-    fn available(&self, state: &Slots, now: Moment) -> u32 {
+    fn available(&self, state: &Slots, now: Moment) -> u64 {
         self.slots.available(state, now)
     }
 
@@ -136,11 +136,11 @@ impl<L: Limit> Rule for Adaptive<L> {
         self.slots.in_use(state, now)
     }
 
-    fn refund(&self, state: &mut Slots, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Slots, now: Moment, taken: Moment, cost: u64) {
         self.slots.refund(state, now, taken, cost);
     }
 
-    fn add(&self, state: &mut Slots, now: Moment, amount: u32) {
+    fn add(&self, state: &mut Slots, now: Moment, amount: u64) {
         self.slots.add(state, now, amount);
     }
 
@@ -171,20 +171,20 @@ impl<L: Limit> Packed<Self> for Adaptive<L> {
     }
 
     #[inline]
-    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
+    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
         Concurrency::take_packed(&rule.slots, word, now, cost)
     }
 }
 
 impl<L: Limit> Learning<Slots> for Adaptive<L> {
-    fn begin_queue(&self, bound: u32) -> u32 {
+    fn begin_queue(&self, bound: u64) -> u64 {
         let bound = self.learner.start_queue(bound);
         self.bound.store(bound, Ordering::Relaxed);
         bound
     }
 
     #[inline]
-    fn learn(&self, mut sample: Sample, untimed: u64, queued: u32) -> bool {
+    fn learn(&self, mut sample: Sample, untimed: u64, queued: u64) -> bool {
         sample.refused = self.was_refused();
         sample.weight = self.pace.weight(untimed);
         let (decided, kept) = self.learner.learn(&sample, queued);
@@ -220,7 +220,7 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
         self.learner.tick(load)
     }
 
-    fn adjust(&self, state: &mut Slots, bound: Option<&mut u32>) {
+    fn adjust(&self, state: &mut Slots, bound: Option<&mut u64>) {
         // Read here, behind the gate's lock: of several who come with a decision the last one brings the latest.
         let decision = self.learner.decision();
         self.slots.resize(state, decision.limit);
@@ -245,10 +245,10 @@ impl<L: Limit> GateBuilder<Adaptive<L>> {
     /// use plimsoll::adaptive::{Adaptive, LatencyGradient};
     /// use plimsoll::{Gate, Outcome, Queue};
     /// use std::sync::Arc;
-    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     ///
     /// // Half the limit, or less while operators say so.
-    /// let most = Arc::new(AtomicU32::new(100));
+    /// let most = Arc::new(AtomicU64::new(100));
     /// let set = Arc::clone(&most);
     /// let gate = Gate::builder(Adaptive::new(LatencyGradient::default()))
     ///     .queue(Queue::fifo(20))
@@ -262,7 +262,7 @@ impl<L: Limit> GateBuilder<Adaptive<L>> {
     /// assert_eq!(gate.snapshot().queue_bound(), 1);
     /// # Ok::<(), plimsoll::Denied>(())
     /// ```
-    pub fn queue_size(self, size: impl Fn(&QueueContext) -> u32 + Send + Sync + 'static) -> Self {
+    pub fn queue_size(self, size: impl Fn(&QueueContext) -> u64 + Send + Sync + 'static) -> Self {
         self.map_rule(|rule| rule.queue_size(size))
     }
 }

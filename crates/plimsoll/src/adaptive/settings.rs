@@ -11,10 +11,10 @@ use crate::{Gate, GateBuilder, InvalidLimit, Queue};
 /// use std::time::Duration;
 ///
 /// #[derive(Debug)]
-/// struct Fixed(u32);
+/// struct Fixed(u64);
 ///
 /// impl Limit for Fixed {
-///     fn limit(&self) -> u32 {
+///     fn limit(&self) -> u64 {
 ///         self.0
 ///     }
 ///
@@ -39,17 +39,17 @@ use crate::{Gate, GateBuilder, InvalidLimit, Queue};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
     /// The limit never falls below this. At least 1.
-    pub min: u32,
+    pub min: u64,
     /// The limit to begin with, from the minimum to the maximum.
-    pub initial: u32,
+    pub initial: u64,
     /// The limit never rises above this. More than the minimum.
-    pub max: u32,
+    pub max: u64,
     /// How many times the latency of an idle server is still taken for good. More than 1.
     pub tolerance: f64,
     /// The bound of the queue never falls below this. At least 1.
-    pub min_queue: u32,
+    pub min_queue: u64,
     /// The bound of the queue to begin with, at least its minimum.
-    pub initial_queue: u32,
+    pub initial_queue: u64,
     /// How long a demand waits at most.
     pub queue_timeout: Option<Duration>,
 }

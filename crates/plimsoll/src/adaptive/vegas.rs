@@ -84,7 +84,7 @@ impl Vegas {
         let new = if sample.overload {
             self.decision = "cut: overload";
             limit - step
-        } else if ((u64::from(sample.in_flight) * 2) as f64) < limit {
+        } else if (sample.in_flight as f64) * 2.0 < limit {
             self.decision = "kept: not in use";
             return;
         } else if queue <= step {
@@ -105,7 +105,7 @@ impl Vegas {
 
     fn move_to(&mut self, new: f64) {
         let Range { min, max, .. } = self.range;
-        let new = new.min(f64::from(max)).max(f64::from(min));
+        let new = new.min(max as f64).max(min as f64);
         self.estimate = (1.0 - self.smoothing) * self.estimate + self.smoothing * new;
         self.step = step(self.estimate);
     }
@@ -159,7 +159,7 @@ impl Tunable for Vegas {
     fn check(range: Range, own: &VegasSettings) -> Result<(), InvalidLimit> {
         range.check()?;
         check_smoothing(own.smoothing)?;
-        at_least_one("probe_multiplier", own.probe_multiplier)?;
+        at_least_one("probe_multiplier", own.probe_multiplier.into())?;
         let wrong = |jitter: &&f64| !(**jitter > 0.0 && jitter.is_finite());
         if let Some(jitter) = own.probe_jitter.iter().find(wrong) {
             let rule = "only numbers above 0";
@@ -185,8 +185,8 @@ impl Tunable for Vegas {
             jitter: jitters.next(),
             jitters,
             count: 0,
-            estimate: f64::from(range.initial),
-            step: step(f64::from(range.initial)),
+            estimate: range.initial as f64,
+            step: step(range.initial as f64),
             baseline: 0,
             signal: 0,
             decision: "",
@@ -195,7 +195,7 @@ impl Tunable for Vegas {
 }
 
 impl Limit for Vegas {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.range.whole(self.estimate)
     }
 

@@ -66,8 +66,7 @@ use crate::InvalidLimit;
 pub struct Verdict {
     law: Law,
     window: Window,
-    min: f64,
-    max: f64,
+    range: Range,
     signal: Option<f64>,
     decision: &'static str,
 }
@@ -75,7 +74,11 @@ pub struct Verdict {
 impl Verdict {
     /// Starts with 20, and stays within 1 and 1000.
     pub const fn new() -> Self {
-        Self::within(20, 1, 1_000)
+        Self::within(Range {
+            min: 1,
+            initial: 20,
+            max: 1_000,
+        })
     }
 
     /// Settings, at first from 1 to 1000, at first 20.
@@ -83,13 +86,11 @@ impl Verdict {
         Builder::new((1, 20, 1_000), ())
     }
 
-    const fn within(initial: u32, min: u32, max: u32) -> Self {
-        let (min, max) = (min as f64, max as f64);
+    const fn within(range: Range) -> Self {
         Self {
-            law: Law::new(initial as f64, min),
+            law: Law::new(range.initial as f64, range.min as f64),
             window: Window::new(),
-            min,
-            max,
+            range,
             signal: None,
             decision: "start",
         }
@@ -104,7 +105,7 @@ impl Tunable for Verdict {
     }
 
     fn assemble(range: Range, (): ()) -> Self {
-        Self::within(range.initial, range.min, range.max)
+        Self::within(range)
     }
 }
 
@@ -115,13 +116,8 @@ impl Default for Verdict {
 }
 
 impl Limit for Verdict {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a limit lies between two numbers of 32 bits, the smaller at least 1"
-    )]
-    fn limit(&self) -> u32 {
-        self.law.limit() as u32
+    fn limit(&self) -> u64 {
+        self.range.whole(self.law.limit())
     }
 
     #[inline]
@@ -132,7 +128,8 @@ impl Limit for Verdict {
             return;
         };
         let decision = self.law.decide(&seen);
-        let limit = decision.limit.clamp(self.min, self.max);
+        let Range { min, max, .. } = self.range;
+        let limit = decision.limit.clamp(min as f64, max as f64);
         if limit < before {
             self.window.pass_over(sample.in_flight.min(most));
         }

@@ -57,7 +57,7 @@ struct Window {
     samples: u64,
     sum: u128,
     least: u64,
-    in_flight: u32,
+    in_flight: u64,
     overload: bool,
     refused: bool,
 }
@@ -181,7 +181,7 @@ impl<L: Limit> WindowedBuilder<L> {
 }
 
 impl<L: Limit> Limit for Windowed<L> {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.delegate.limit()
     }
 
@@ -211,7 +211,7 @@ impl<L: Limit> Limit for Windowed<L> {
         self.delegate.tick(load);
     }
 
-    fn queue_bound(&self) -> Option<u32> {
+    fn queue_bound(&self) -> Option<u64> {
         self.delegate.queue_bound()
     }
 

@@ -48,12 +48,12 @@ struct Gathered {
 /// One of them, and how many times it was asked for.
 struct Behind {
     permit: Permit<'static>,
-    times: u32,
+    times: u64,
 }
 
 impl Gathered {
     /// Those behind a permit of `cost`.
-    fn new(members: Arc<Members>, permits: Vec<Permit<'static>>, cost: u32) -> Self {
+    fn new(members: Arc<Members>, permits: Vec<Permit<'static>>, cost: u64) -> Self {
         let behind = permits.into_iter().map(|permit| Behind {
             times: permit.cost().checked_div(cost).unwrap_or(1),
             permit,
@@ -69,7 +69,7 @@ impl Gathered {
     }
 
     /// Takes so much out of each; with `whole`, what was granted as a whole.
-    fn each(&self, cost: u32, whole: bool, end: impl Fn(Permit<'static>)) {
+    fn each(&self, cost: u64, whole: bool, end: impl Fn(Permit<'static>)) {
         let mut behind = self.behind();
         let mut parts = Vec::with_capacity(behind.len());
         for at in (0..behind.len()).rev() {

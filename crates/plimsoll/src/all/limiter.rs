@@ -68,7 +68,6 @@ impl Limiter for All {
     fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.members.totals.sum();
         let members = self.members.group.limiters().map(|(limiter, times)| {
-            let times = u64::from(times);
             let seen = limiter.snapshot();
             Snapshot {
                 limit: seen.limit / times,
@@ -81,7 +80,7 @@ impl Limiter for All {
             available: a.available.min(b.available),
             in_use: a.in_use.max(b.in_use),
             queue_bound: a.queue_bound.saturating_add(b.queue_bound),
-            queued: a.queued + b.queued,
+            queued: a.queued.saturating_add(b.queued),
             waiters: a.waiters + b.waiters,
             evicted: a.evicted + b.evicted,
             cancelled: a.cancelled + b.cancelled,
@@ -121,7 +120,7 @@ impl crate::Internals for All {
     }
 
     /// Charges each.
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         for (limiter, times) in self.members.group.limiters() {
             limiter.charge(cost.saturating_mul(times));
         }

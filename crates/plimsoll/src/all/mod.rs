@@ -149,7 +149,7 @@ impl Members {
         }
     }
 
-    fn asked(&self, demand: Demand) -> Request<'_, (), impl Fn(()) -> Option<u32> + Copy + use<>> {
+    fn asked(&self, demand: Demand) -> Request<'_, (), impl Fn(()) -> Option<u64> + Copy + use<>> {
         self.group.ask(demand, move |()| Some(demand.cost))
     }
 
@@ -271,7 +271,7 @@ impl Members {
     }
 
     /// The part of a grant that goes back to each member.
-    fn each(&self, grant: Grant, back: impl Fn(&dyn Source, Grant, u32)) {
+    fn each(&self, grant: Grant, back: impl Fn(&dyn Source, Grant, u64)) {
         for (member, times) in self.group.iter().rev() {
             let Some(source) = member.source() else {
                 continue;

@@ -18,7 +18,7 @@ impl<R: Rule> Core<R> {
         &self,
         open: Open,
         mut now: Moment,
-        cost: u32,
+        cost: u64,
         priority: Priority,
     ) -> Result<WideStamp, Denied> {
         match open {
@@ -73,7 +73,7 @@ impl<R: Rule> Core<R> {
 
     /// The path of rules whose state never fits a word: behind the lock, but without serving, because no demand waits.
     #[inline(always)]
-    fn take_parked(&self, now: Moment, cost: u32) -> Option<Result<WideStamp, Denied>> {
+    fn take_parked(&self, now: Moment, cost: u64) -> Option<Result<WideStamp, Denied>> {
         let mut inside = lock(&self.inside);
         let busy = inside.closed || !inside.waiters.is_empty() || !inside.listeners.is_empty();
         if cost == 0 || busy || inside.resets.are_over(now) {
@@ -268,7 +268,7 @@ pub(crate) fn take<R: Rule>(
     rule: &R,
     state: &mut R::State,
     now: Moment,
-    cost: u32,
+    cost: u64,
 ) -> Result<(), Refusal> {
     if cost > 0 {
         return rule.take(state, now, cost);
@@ -281,7 +281,7 @@ pub(super) fn peek<R: Rule>(
     rule: &R,
     state: &R::State,
     now: Moment,
-    cost: u32,
+    cost: u64,
 ) -> Result<(), Refusal> {
     rule.peek(state, now, cost.max(1))
 }
@@ -291,7 +291,7 @@ pub(super) fn charge<R: Rule>(
     rule: &R,
     state: &mut R::State,
     now: Moment,
-    cost: u32,
+    cost: u64,
     refusal: Refusal,
 ) -> Refusal {
     if R::REMEMBERS_REFUSALS && is_for_want_of_room(refusal.reason) {

@@ -60,7 +60,7 @@ impl<R: Rule> Gate<R> {
     /// Makes `amount` more available, at most up to the limit, and serves waiters.
     ///
     /// On a limit whose permits are returned it does nothing.
-    pub fn add(&self, amount: u32) {
+    pub fn add(&self, amount: u64) {
         self.change(|turn| turn.rule.add(turn.state, turn.now, amount));
     }
 
@@ -87,7 +87,7 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Sets the bound of the queue. Demands that already wait stay. Without a queue it does nothing.
-    pub fn set_queue_bound(&self, bound: u32) {
+    pub fn set_queue_bound(&self, bound: u64) {
         self.core.enter(self.core.clock.precise_now(), |turn| {
             if let Some(queue) = &mut turn.inside.queue {
                 queue.bound = bound;
@@ -155,7 +155,7 @@ impl Gate<Concurrency> {
     /// # Errors
     ///
     /// If `limit` is 0.
-    pub fn resize(&self, limit: u32) -> Result<(), InvalidLimit> {
+    pub fn resize(&self, limit: u64) -> Result<(), InvalidLimit> {
         let _valid = Concurrency::try_new(limit)?;
         self.core.enter(self.core.clock.precise_now(), |turn| {
             turn.rule.resize(turn.state, limit);

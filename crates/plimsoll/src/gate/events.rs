@@ -66,8 +66,8 @@ impl<R: Rule> Gate<R> {
 /// The numbers whose changes are events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
-    limit: u32,
-    queue: Option<u32>,
+    limit: u64,
+    queue: Option<u64>,
 }
 
 impl<R: Rule> Core<R> {

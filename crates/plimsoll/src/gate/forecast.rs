@@ -27,7 +27,7 @@ pub(super) struct Forecast<S> {
 #[derive(Clone, Copy)]
 struct Hint {
     class: usize,
-    cost: u32,
+    cost: u64,
     at: Moment,
 }
 
@@ -56,12 +56,12 @@ impl<S: Clone> Forecast<S> {
     }
 
     /// When the turn of a newcomer of `(class, cost)` comes behind `before`.
-    pub(super) fn turn_of<R: Rule<State = S>, I: Iterator<Item = u32>>(
+    pub(super) fn turn_of<R: Rule<State = S>, I: Iterator<Item = u64>>(
         &mut self,
         rule: &R,
         state: &S,
         now: Moment,
-        (class, cost): (usize, u32),
+        (class, cost): (usize, u64),
         before: impl FnOnce() -> I,
     ) -> Moment {
         let served = all_served(
@@ -83,14 +83,14 @@ impl<S: Clone> Forecast<S> {
     /// away they are served as soon as they fit, and at the same moment before a newcomer.
     pub(super) fn return_of<
         R: Rule<State = S>,
-        B: Iterator<Item = u32>,
-        L: Iterator<Item = u32>,
+        B: Iterator<Item = u64>,
+        L: Iterator<Item = u64>,
     >(
         &mut self,
         rule: &R,
         state: &S,
         now: Moment,
-        (class, cost): (usize, u32),
+        (class, cost): (usize, u64),
         (before, below): (impl FnOnce() -> B, impl FnOnce() -> L),
     ) -> Moment {
         if let Some(hint) = &self.hint
@@ -125,7 +125,7 @@ impl<S: Clone> Forecast<S> {
         &mut self,
         rule: &R,
         class: usize,
-        cost: u32,
+        cost: u64,
         order: Order,
     ) {
         self.hint = None;
@@ -143,7 +143,7 @@ impl<S: Clone> Forecast<S> {
 
 /// The state when everybody `before` a newcomer of `class` has been served, worked out only if what is kept does not
 /// hold.
-fn all_served<'a, R: Rule, I: Iterator<Item = u32>>(
+fn all_served<'a, R: Rule, I: Iterator<Item = u64>>(
     (kept, holds): (&'a mut Option<Served<R::State>>, &mut bool),
     rule: &R,
     state: &R::State,
@@ -190,7 +190,7 @@ impl<S: Clone> Served<S> {
     }
 
     /// From when on `cost` fits.
-    fn ready_for<R: Rule<State = S>>(&self, rule: &R, cost: u32) -> Moment {
+    fn ready_for<R: Rule<State = S>>(&self, rule: &R, cost: u64) -> Moment {
         match peek(rule, &self.state, self.at, cost) {
             _ if !self.at.is_known() => Moment::NEVER,
             Ok(()) => self.at,
@@ -199,7 +199,7 @@ impl<S: Clone> Served<S> {
         }
     }
 
-    fn serve<R: Rule<State = S>>(&mut self, rule: &R, cost: u32) {
+    fn serve<R: Rule<State = S>>(&mut self, rule: &R, cost: u64) {
         // A limit that has shrunk may be too small for one who waits: it is refused when its turn comes, and takes
         // nothing.
         if cost > rule.limit() {

@@ -9,7 +9,7 @@ use crate::{Grant, Moment, Outcome, Packed, Rule};
 /// Work that has ended.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
-    cost: u32,
+    cost: u64,
     start: Moment,
     overload: bool,
 }
@@ -65,7 +65,7 @@ impl<R: Rule> Core<R> {
 
     /// Learns from work whose permit went back to `word`; `limit` was read before.
     #[inline]
-    pub(super) fn learn_by_word(&self, ended: Ended, word: u64, limit: u32) {
+    pub(super) fn learn_by_word(&self, ended: Ended, word: u64, limit: u64) {
         let now = self.clock.now();
         let in_use = self
             .rule
@@ -73,7 +73,7 @@ impl<R: Rule> Core<R> {
         // The word says what is left. If the limit has changed since, nobody knows of which limit; of the two the
         // smaller one makes nothing up.
         let grown = self.rule.limit().saturating_sub(limit);
-        let in_use = in_use.saturating_sub(u64::from(grown));
+        let in_use = in_use.saturating_sub(grown);
         // No demand waits while the state is in the word.
         self.learn(ended, Load::of(now, in_use, 0));
     }
@@ -142,7 +142,7 @@ impl<R: Rule> Turn<'_, R> {
 impl<R: Rule> Gate<R> {
     /// Asks the rule; if that taught it something, which is the second part of its answer, the limit is adjusted.
     /// Returns the first part, the limit and the bound of the queue.
-    pub(crate) fn ask_rule<T>(&self, ask: impl FnOnce(&R) -> (T, bool)) -> (T, u32, Option<u32>) {
+    pub(crate) fn ask_rule<T>(&self, ask: impl FnOnce(&R) -> (T, bool)) -> (T, u64, Option<u64>) {
         let core = &*self.core;
         let (answer, learned) = ask(&core.rule);
         if learned {

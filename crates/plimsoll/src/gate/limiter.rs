@@ -83,11 +83,11 @@ impl<R: Rule> crate::Internals for Gate<R> {
         permit.undo_by(|grant, whole| self.core.undo(grant, whole));
     }
 
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         Self::charge(self, cost);
     }
 
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         if R::RETURNS_PERMITS {
             // What is not used is free at once, and there is no permit for more.
             drop(permit.split(permit.cost().saturating_sub(cost)));

@@ -73,10 +73,10 @@ impl<R: Rule> Core<R> {
         let (granted, denied) = self.totals.sum();
         let counted = |count: u64| if self.totals.are_counted() { count } else { 0 };
         self.look(|rule, inside, state, now| Snapshot {
-            limit: u64::from(rule.limit()),
-            available: u64::from(rule.available(state, now)),
+            limit: rule.limit(),
+            available: rule.available(state, now),
             in_use: rule.in_use(state, now),
-            queue_bound: inside.queue.map_or(0, |queue| u64::from(queue.bound)),
+            queue_bound: inside.queue.map_or(0, |queue| queue.bound),
             queued: inside.waiters.queued(),
             waiters: inside.waiters.count() as u64,
             granted: counted(
@@ -124,15 +124,15 @@ impl<R: Rule> Core<R> {
                 let refusal = Refusal::until_returned().because(Reason::Closed);
                 return Err(self.denied(rule, refusal, state, now));
             }
-            let in_use = rule.in_use(state, now) + inside.waiters.queued();
-            let limit = u64::from(rule.limit());
+            let in_use = u128::from(rule.in_use(state, now)) + inside.waiters.weight();
+            let limit = u128::from(rule.limit());
             let full = match inside.queue {
                 None if R::RETURNS_PERMITS => in_use >= limit,
                 None => true,
                 Some(queue) if R::RETURNS_PERMITS || counts_excess(queue.counts, rule) => {
-                    in_use >= limit + u64::from(queue.bound)
+                    in_use >= limit + u128::from(queue.bound)
                 }
-                Some(queue) => inside.waiters.queued() >= u64::from(queue.bound),
+                Some(queue) => inside.waiters.queued() >= queue.bound,
             };
             let answer = rule.peek(state, now, 1);
             if !full || (!R::RETURNS_PERMITS && answer.is_ok()) {

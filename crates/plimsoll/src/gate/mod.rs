@@ -94,7 +94,7 @@ impl<R: Rule> Gate<R> {
 
     /// The limit of a rule that is resized, not replaced.
     #[inline]
-    pub(crate) fn limit(&self) -> u32 {
+    pub(crate) fn limit(&self) -> u64 {
         self.core.rule.limit()
     }
 
@@ -274,18 +274,18 @@ impl<R: Rule> Gate<R> {
     /// assert_eq!(gate.take_up_to(8).cost(), 5);
     /// assert_eq!(gate.take_up_to(8).cost(), 0);
     /// ```
-    pub fn take_up_to(&self, most: u32) -> Permit<'_> {
+    pub fn take_up_to(&self, most: u64) -> Permit<'_> {
         self.take_most(most, |turn| turn.may_pass(Demand::ONE))
     }
 
     /// [`take_up_to`](Self::take_up_to), before those who wait: for what another limiter, which this one replaces, has
     /// granted before.
     #[doc(hidden)]
-    pub fn take_first(&self, most: u32) -> Permit<'_> {
+    pub fn take_first(&self, most: u64) -> Permit<'_> {
         self.take_most(most, |_| true)
     }
 
-    fn take_most(&self, most: u32, may: impl FnOnce(&Turn<'_, R>) -> bool) -> Permit<'_> {
+    fn take_most(&self, most: u64, may: impl FnOnce(&Turn<'_, R>) -> bool) -> Permit<'_> {
         let core = &*self.core;
         let (cost, taken) = core.enter(core.clock.precise_now(), |turn| {
             if turn.inside.closed || !may(turn) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Gate;
 use super::learning::{Ended, teaches};
 use super::locked::Turn;
-use super::word::{Core, MARK, PARKED, STRAY};
+use super::word::{Core, MARK, PARKED, RETURNED, STRAY};
 use crate::grant::Era;
 use crate::learning::Load;
 use crate::name::Name;
@@ -23,7 +23,7 @@ impl<R: Rule> Source for Core<R> {
             let learns = self.rule.learning().is_some();
             let limit = if learns { self.rule.limit() } else { 0 };
             // Released to the thread that takes next: what was done under the permit happened before.
-            let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
+            let word = self.word.fetch_add(cost & RETURNED, Ordering::AcqRel);
             if word & PARKED != 0 {
                 self.give_back_locked(grant, outcome, word);
             } else if learns && teaches(grant, outcome) {
@@ -85,7 +85,7 @@ impl<R: Rule> Core<R> {
         let mut inside = lock(&self.inside);
         let Some(state) = inside.state.take() else {
             // The state went back into the word before this addition could be repeated.
-            let word = self.word.fetch_add(u64::from(cost), Ordering::AcqRel);
+            let word = self.word.fetch_add(cost, Ordering::AcqRel);
             if learns {
                 // Behind the lock the limit is that of the word.
                 let in_use = self
@@ -119,7 +119,7 @@ impl<R: Rule> Core<R> {
 impl<R: Rule> Turn<'_, R> {
     /// Refunds what was taken then; returns false if that was before the last reset, which has refunded it already. No
     /// reset returns what permits of a limit whose permits are returned hold.
-    pub(super) fn put_back(&mut self, taken: Stamp, cost: u32) -> bool {
+    pub(super) fn put_back(&mut self, taken: Stamp, cost: u64) -> bool {
         if !R::RETURNS_PERMITS && !self.inside.resets.are_before(taken) {
             return false;
         }
@@ -146,7 +146,7 @@ impl<R: Rule> Gate<R> {
     /// let denied = tokens.try_acquire(1).unwrap_err();
     /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(2010)));
     /// ```
-    pub fn charge(&self, cost: u32) {
+    pub fn charge(&self, cost: u64) {
         if R::RETURNS_PERMITS {
             return;
         }
@@ -157,7 +157,7 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Corrects a permit of this gate that turned out to cost `actual`. See [`LimiterExt::settle`](crate::LimiterExt::settle).
-    pub(crate) fn settle_grant(&self, grant: Grant, era: Era, actual: u32) {
+    pub(crate) fn settle_grant(&self, grant: Grant, era: Era, actual: u64) {
         if actual == grant.cost {
             return;
         }

@@ -137,12 +137,12 @@ pub(super) struct Bookings {
 
 struct Booking {
     id: u64,
-    cost: u64,
+    cost: u128,
     ready_at: Moment,
     waits: bool,
     fate: Fate,
     /// What is still to be given back when nobody stands behind it any more.
-    owed: u64,
+    owed: u128,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -155,7 +155,7 @@ enum Fate {
 /// What is to be given back, as if it had been taken then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Refund {
-    pub(super) cost: u32,
+    pub(super) cost: u64,
     pub(super) taken: Moment,
 }
 
@@ -163,14 +163,14 @@ pub(super) struct Refund {
 const SPARE: usize = 16;
 
 impl Bookings {
-    pub(super) fn add(&mut self, cost: u32, now: Moment, ready_at: Moment) -> u64 {
+    pub(super) fn add(&mut self, cost: u64, now: Moment, ready_at: Moment) -> u64 {
         self.forget_past(now);
         let id = self.next;
         self.next += 1;
         self.open += 1;
         self.entries.push_back(Booking {
             id,
-            cost: u64::from(cost),
+            cost: cost.into(),
             ready_at,
             waits: ready_at > now,
             fate: Fate::Open,
@@ -226,7 +226,7 @@ impl Bookings {
             return;
         }
         let kept = self.behind(at, since).min(cost);
-        let Ok(due @ 1..) = u32::try_from(owed.saturating_sub(kept)) else {
+        let Ok(due @ 1..) = u64::try_from(owed.saturating_sub(kept)) else {
             return;
         };
         self.entries[at].owed = owed.min(kept);
@@ -240,7 +240,7 @@ impl Bookings {
 
     /// How much was booked after an entry and had to wait, up to the latest that still stands, of what is due from
     /// `since` on.
-    fn behind(&self, at: usize, since: Moment) -> u64 {
+    fn behind(&self, at: usize, since: Moment) -> u128 {
         let later = || {
             let later = self.entries.range(at + 1..);
             later.filter(|entry| entry.waits && entry.ready_at >= since)

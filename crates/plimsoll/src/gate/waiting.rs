@@ -93,7 +93,7 @@ impl<R: Rule> Queueing for Core<R> {
         }
     }
 
-    fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
+    fn leave(&self, ticket: Ticket, cost: u64, reserved: bool) {
         Self::leave(self, ticket, cost, reserved);
     }
 
@@ -142,7 +142,7 @@ impl<R: Rule> Core<R> {
 
     /// Leaves a place in the queue, and returns what was granted to it and never read. What was reserved is refunded
     /// until its time, as any reservation.
-    pub(super) fn leave(&self, ticket: Ticket, cost: u32, reserved: bool) {
+    pub(super) fn leave(&self, ticket: Ticket, cost: u64, reserved: bool) {
         let now = self.clock.precise_now();
         // Its own waker is dropped when the lock is free, and not woken: its task waits no more.
         let _waker = self.enter(now, |turn| {
@@ -258,15 +258,14 @@ impl<R: Rule> Turn<'_, R> {
     }
 
     /// By how much a new demand of `weight` exceeds the bound.
-    fn excess(&self, queue: Queue, weight: u64) -> u64 {
-        let wanted = self.inside.waiters.queued() + weight;
-        let bound = u64::from(queue.bound);
+    fn excess(&self, queue: Queue, weight: u64) -> u128 {
+        let wanted = self.inside.waiters.weight() + u128::from(weight);
+        let bound = u128::from(queue.bound);
         match queue.counts {
             Counts::Excess if self.rule.has_one_limit() => {
                 let in_use = self.rule.in_use(self.state, self.now);
-                in_use
-                    .saturating_add(wanted)
-                    .saturating_sub(u64::from(self.rule.limit()) + bound)
+                let wanted = wanted + u128::from(in_use);
+                wanted.saturating_sub(u128::from(self.rule.limit()) + bound)
             }
             Counts::Waiting | Counts::Excess => wanted.saturating_sub(bound),
         }

@@ -36,6 +36,10 @@ pub(super) const PARKED: u64 = 1 << 63;
 /// A parked word, with room above and below for additions to a parked word.
 pub(super) const MARK: u64 = PARKED | 1 << 62;
 
+/// The bits of a cost that are added to a word. A word has no room for a higher cost while its permit is out, so the
+/// state is behind the lock then; and the mark has room for these bits of as many costs as there can be threads.
+pub(super) const RETURNED: u64 = (1 << 41) - 1;
+
 /// When so much has been added to a parked word, the mark is renewed. A limiter with a queue that never empties may get
 /// there after years.
 pub(super) const STRAY: u64 = 1 << 60;
@@ -132,7 +136,7 @@ impl<R: Rule> Core<R> {
 
     /// Decides by the word alone, if the state is there. `cost` is at least 1.
     #[inline(always)]
-    pub(super) fn take_by_word(&self, now: Moment, cost: u32) -> ByWord {
+    pub(super) fn take_by_word(&self, now: Moment, cost: u64) -> ByWord {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word & PARKED != 0 || !self.is_epoch_of(now) {
@@ -229,7 +233,7 @@ impl<R: Rule> Core<R> {
         refusal: Refusal,
         word: u64,
         now: Moment,
-        cost: u32,
+        cost: u64,
     ) -> Denied {
         self.totals.denied();
         // If a cost of 1 is refused, nothing is available.
@@ -241,7 +245,7 @@ impl<R: Rule> Core<R> {
     }
 
     #[inline(never)]
-    fn denied_larger(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
+    fn denied_larger(&self, refusal: Refusal, word: u64, now: Moment, cost: u64) -> Denied {
         let state = R::Fast::unpack(&self.rule, word, now);
         if cost > self.rule.limit() {
             let refusal = Refusal::until_returned().because(Reason::TooLarge);
@@ -260,7 +264,7 @@ impl<R: Rule> Core<R> {
     }
 
     #[inline(always)]
-    fn refusal(&self, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
+    fn refusal(&self, refusal: Refusal, now: Moment, remaining: u64) -> Denied {
         Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
     }
 

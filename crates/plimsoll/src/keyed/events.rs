@@ -95,7 +95,7 @@ impl<K: Clone + Send + Sync + 'static, R: Rule> Hear<K, R> for Arc<Listeners<Key
             priority: demand.priority,
             reason: denied.reason(),
         };
-        let seen = Snapshot::of(u64::from(denied.limit()), u64::from(denied.remaining()));
+        let seen = Snapshot::of(denied.limit(), denied.remaining());
         let event = Event::new(kind, clock.now(), &seen);
         self.emit(KeyedEvent { key, event });
     }

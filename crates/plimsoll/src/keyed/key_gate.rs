@@ -296,7 +296,7 @@ impl<R: Rule> Lease<R> {
     }
 
     /// [`Gate::take_up_to`], for a permit of the key.
-    pub(super) fn take_up_to_owned(self, most: u32) -> Permit<'static> {
+    pub(super) fn take_up_to_owned(self, most: u64) -> Permit<'static> {
         let spent = spend(self.take_up_to(most));
         self.permit(spent)
     }

@@ -228,7 +228,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Concurrency, S> {
     /// # Errors
     ///
     /// If `limit` is 0.
-    pub fn resize(&self, limit: u32) -> Result<(), InvalidLimit> {
+    pub fn resize(&self, limit: u64) -> Result<(), InvalidLimit> {
         let rule = Concurrency::try_new(limit)?;
         self.change(rule, Carry::AsIs, |gate, rule, _, _| {
             // The limit was checked above.

@@ -229,7 +229,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Takes as many permits of `key` as are available, at most `most`. [`Permit::cost`] is how many.
-    pub fn take_up_to<Q>(&self, key: &Q, most: u32) -> Permit<'_>
+    pub fn take_up_to<Q>(&self, key: &Q, most: u64) -> Permit<'_>
     where
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,

@@ -47,7 +47,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Takes for `key` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
-    pub fn charge<Q>(&self, key: &Q, cost: u32)
+    pub fn charge<Q>(&self, key: &Q, cost: u64)
     where
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
@@ -68,7 +68,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Corrects a permit of `key` whose work turned out to cost `cost`: as if that had been taken when it was granted.
-    pub fn settle<Q>(&self, key: &Q, permit: &mut Permit<'_>, cost: u32)
+    pub fn settle<Q>(&self, key: &Q, permit: &mut Permit<'_>, cost: u64)
     where
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
@@ -224,11 +224,11 @@ where
         Self::undo(self, key, permit);
     }
 
-    fn charge(&self, key: &Q, cost: u32) {
+    fn charge(&self, key: &Q, cost: u64) {
         Self::charge(self, key, cost);
     }
 
-    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u64) {
         Self::settle(self, key, permit, cost);
     }
 

@@ -160,8 +160,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
 
 fn snapshot<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Snapshot {
     Snapshot {
-        limit: u64::from(rule.limit()),
-        available: u64::from(rule.available(state, now)),
+        limit: rule.limit(),
+        available: rule.available(state, now),
         in_use: rule.in_use(state, now),
         ..Snapshot::default()
     }

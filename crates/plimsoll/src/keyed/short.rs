@@ -14,7 +14,7 @@ use crate::{Denied, Moment, Packed, PackedTake, Refusal, Rule};
 enum Short {
     Taken,
     /// A cost of 1 is refused, by a rule with this limit.
-    Refused(Refusal, u32),
+    Refused(Refusal, u64),
     /// The key is not known.
     New,
     /// The slow path decides.
@@ -69,7 +69,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     /// Takes for a key whose state is a word, if that is all there is to do; says when.
     #[inline]
-    pub(super) fn take_short<Q>(&self, key: &Q, cost: u32) -> Option<Moment>
+    pub(super) fn take_short<Q>(&self, key: &Q, cost: u64) -> Option<Moment>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -80,7 +80,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     /// The same for a caller that is refused if there is not enough.
     #[inline]
-    pub(super) fn try_short<Q>(&self, key: &Q, cost: u32) -> Result<Moment, Open>
+    pub(super) fn try_short<Q>(&self, key: &Q, cost: u64) -> Result<Moment, Open>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -113,7 +113,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 
     #[inline(always)]
-    fn short<Q>(&self, key: &Q, now: Moment, cost: u32) -> Short
+    fn short<Q>(&self, key: &Q, now: Moment, cost: u64) -> Short
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -134,7 +134,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         hash: u64,
         owned: &mut Option<K>,
         now: Moment,
-        cost: u32,
+        cost: u64,
     ) -> Option<Moment> {
         let rule = &*table.rule;
         if owned.is_none() || !table.inserts_words() || cost > rule.limit() {
@@ -165,7 +165,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         hash: u64,
         key: &Q,
         now: Moment,
-        cost: u32,
+        cost: u64,
     ) -> Short
     where
         K: Borrow<Q>,

@@ -285,7 +285,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         self.denied(rule, refusal.full_at(full_at), now, remaining)
     }
 
-    fn denied(&self, rule: &R, refusal: Refusal, now: Moment, remaining: u32) -> Denied {
+    fn denied(&self, rule: &R, refusal: Refusal, now: Moment, remaining: u64) -> Denied {
         Denied::from_rule(refusal, now, (rule.limit(), remaining), self.gates.name)
     }
 

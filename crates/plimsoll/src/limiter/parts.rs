@@ -107,5 +107,5 @@ pub(crate) struct Part {
     /// The name of its refusals, if it has none itself.
     pub(crate) name: Option<Name>,
     /// How many times its cost is asked for.
-    pub(crate) times: u32,
+    pub(crate) times: u64,
 }

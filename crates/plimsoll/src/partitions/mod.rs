@@ -146,12 +146,12 @@ impl<R: Rule> Partitions<R> {
 /// What a partition has set aside and not yet got.
 struct Claim<'a, R: Rule> {
     part: &'a Part<R>,
-    cost: u32,
+    cost: u64,
 }
 
 impl<R: Rule> Claim<'_, R> {
     /// It has got so much: more than it has set aside, if the limit has grown meanwhile.
-    fn fulfil(mut self, granted: u32) {
+    fn fulfil(mut self, granted: u64) {
         let more = granted.saturating_sub(std::mem::take(&mut self.cost));
         if more > 0 {
             lock(&self.part.shared.shares).add(self.part.index, more);
@@ -170,7 +170,7 @@ impl<R: Rule> Part<R> {
         self.shared.names[self.index]
     }
 
-    fn release(&self, cost: u32) {
+    fn release(&self, cost: u64) {
         if cost > 0 {
             lock(&self.shared.shares).release(self.index, cost);
         }
@@ -192,9 +192,8 @@ impl<R: Rule> Part<R> {
         }
     }
 
-    fn exhausted(&self, limit: u32, remaining: u64, now: Moment) -> Denied {
+    fn exhausted(&self, limit: u64, remaining: u64, now: Moment) -> Denied {
         let refusal = Refusal::until_returned().because(Reason::Exhausted);
-        let remaining = u32::try_from(remaining).unwrap_or(limit);
         Denied::from_rule(refusal, now, (limit, remaining), Some(self.name()))
     }
 

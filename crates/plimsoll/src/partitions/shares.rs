@@ -45,22 +45,25 @@ impl Shares {
     }
 
     /// What a partition has a right to: its part of the limit, rounded down, and at least 1.
-    pub(super) fn share(&self, index: usize, limit: u32) -> u64 {
-        let weight = u64::from(self.parts[index].weight);
-        (u64::from(limit) * weight / self.weights).max(1)
+    pub(super) fn share(&self, index: usize, limit: u64) -> u64 {
+        let share = u128::from(limit) * u128::from(self.parts[index].weight);
+        // At most the limit: no weight is above the sum of all.
+        u64::try_from(share / u128::from(self.weights))
+            .unwrap_or(limit)
+            .max(1)
     }
 
     /// The most a partition may have now: its share, and what the others do not claim.
-    fn allowed(&mut self, index: usize, limit: u32, now: Moment) -> u64 {
-        let mut kept = 0;
+    fn allowed(&mut self, index: usize, limit: u64, now: Moment) -> u64 {
+        let mut kept = 0_u64;
         for other in (0..self.parts.len()).filter(|other| *other != index) {
             let share = self.share(other, limit);
             let part = &mut self.parts[other];
             let asked = part.asked_lately(now, self.lend_after);
-            kept += part.in_use.max(asked.min(share));
+            kept = kept.saturating_add(part.in_use.max(asked.min(share)));
         }
         let share = self.share(index, limit);
-        u64::from(limit).saturating_sub(kept).max(share)
+        limit.saturating_sub(kept).max(share)
     }
 
     /// Sets what is asked for aside for a partition, or says how much of it it may have.
@@ -68,35 +71,36 @@ impl Shares {
         &mut self,
         index: usize,
         demand: Demand,
-        limit: u32,
+        limit: u64,
         now: Moment,
     ) -> Result<(), u64> {
         let allowed = self.allowed(index, limit, now);
         let lend_after = self.lend_after;
         let part = &mut self.parts[index];
-        let wanted = part.in_use + demand.weight();
+        let wanted = part.in_use.saturating_add(demand.weight());
         part.ask(wanted, now, lend_after);
         if wanted > allowed {
             return Err(allowed.saturating_sub(part.in_use));
         }
-        part.in_use += u64::from(demand.cost);
+        part.in_use = part.in_use.saturating_add(demand.cost);
         Ok(())
     }
 
     /// How much a partition could claim.
-    pub(super) fn available(&mut self, index: usize, limit: u32, now: Moment) -> u64 {
+    pub(super) fn available(&mut self, index: usize, limit: u64, now: Moment) -> u64 {
         let allowed = self.allowed(index, limit, now);
         allowed.saturating_sub(self.parts[index].in_use)
     }
 
     /// Counts what a partition was granted without having claimed it.
-    pub(super) fn add(&mut self, index: usize, cost: u32) {
-        self.parts[index].in_use += u64::from(cost);
+    pub(super) fn add(&mut self, index: usize, cost: u64) {
+        let part = &mut self.parts[index];
+        part.in_use = part.in_use.saturating_add(cost);
     }
 
-    pub(super) fn release(&mut self, index: usize, cost: u32) {
+    pub(super) fn release(&mut self, index: usize, cost: u64) {
         let part = &mut self.parts[index];
-        part.in_use = part.in_use.saturating_sub(u64::from(cost));
+        part.in_use = part.in_use.saturating_sub(cost);
     }
 
     pub(super) fn set_lend_after(&mut self, nanos: u64) {

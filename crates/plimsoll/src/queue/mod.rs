@@ -33,7 +33,7 @@ pub(crate) use waiters::{Age, Evicted, Status, Ticket, Waiters};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub struct Queue {
-    pub(crate) bound: u32,
+    pub(crate) bound: u64,
     pub(crate) order: Order,
     pub(crate) full: Full,
     pub(crate) counts: Counts,
@@ -77,7 +77,7 @@ pub enum Counts {
 
 impl Queue {
     /// First come, first served; a new demand is refused when the queue is full.
-    pub const fn fifo(bound: u32) -> Self {
+    pub const fn fifo(bound: u64) -> Self {
         Self {
             bound,
             order: Order::Fifo,
@@ -88,7 +88,7 @@ impl Queue {
     }
 
     /// Last come, first served; the oldest is evicted when the queue is full.
-    pub const fn lifo(bound: u32) -> Self {
+    pub const fn lifo(bound: u64) -> Self {
         Self {
             order: Order::Lifo,
             full: Full::Oldest,
@@ -109,7 +109,7 @@ impl Queue {
     /// ```
     ///
     /// When a new demand will be served is not known: a time-out is applied when it has passed, and a refusal has no hint.
-    pub const fn random(bound: u32) -> Self {
+    pub const fn random(bound: u64) -> Self {
         Self {
             order: Order::Random { seed: None },
             ..Self::fifo(bound)

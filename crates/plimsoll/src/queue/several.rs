@@ -15,12 +15,12 @@ pub(crate) struct Since {
     pub(crate) joined: Moment,
     pub(crate) age: Age,
     /// So many may wait beside it, whatever the queue says by now: its wait began under another bound.
-    pub(crate) room: u32,
+    pub(crate) room: u64,
 }
 
 impl Since {
     /// The room of one that no queue refuses.
-    pub(crate) const KEPT: u32 = u32::MAX;
+    pub(crate) const KEPT: u64 = u64::MAX;
 
     /// One who begins to wait now, and for one limiter only.
     pub(crate) const fn of(demand: Demand, now: Moment) -> Self {
@@ -80,7 +80,7 @@ impl Waiters {
     }
 
     /// Who is served after `ticket`, and its cost.
-    pub(crate) fn after(&self, ticket: Ticket, order: Order) -> Option<(Ticket, u32)> {
+    pub(crate) fn after(&self, ticket: Ticket, order: Order) -> Option<(Ticket, u64)> {
         let node = &self.nodes[ticket.index as usize];
         let next = match order {
             Order::Fifo | Order::Random { .. } => node.newer,
@@ -129,7 +129,7 @@ impl Waiters {
     }
 
     /// How much is kept for those before `ticket`, in the order of service; `None` if it is not its turn.
-    pub(crate) fn kept_before(&self, ticket: Ticket, order: Order) -> Option<u32> {
+    pub(crate) fn kept_before(&self, ticket: Ticket, order: Order) -> Option<u64> {
         if order == Order::Lifo {
             // Its deadline may have passed since its owner looked.
             let waits = self.status(ticket) == Some(Status::Waiting);
@@ -154,7 +154,7 @@ impl Waiters {
 
     /// How much is kept for those who are served before a newcomer of `class`; `None` if one of them waits for this
     /// limiter only, and so cannot be passed.
-    pub(crate) fn kept_at_least(&self, class: usize) -> Option<u32> {
+    pub(crate) fn kept_at_least(&self, class: usize) -> Option<u64> {
         let mut next = self.head(Order::Fifo);
         let mut kept = 0;
         while let Some((other, cost)) = next {

@@ -43,7 +43,7 @@ pub(crate) struct Waiters {
     free: Link,
     pub(super) lists: [List; Priority::CLASSES],
     /// The sum of the weights of all waiters.
-    queued: u64,
+    queued: u128,
     count: usize,
     /// How many waiters wait for several limiters at once.
     pub(super) several: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Waiters {
 
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) cost: u32,
+    pub(super) cost: u64,
     pub(super) joined: Moment,
     pub(super) class: usize,
     pub(super) age: Age,
@@ -85,8 +85,14 @@ impl Waiters {
         self.count
     }
 
-    pub(crate) fn queued(&self) -> u64 {
+    /// The sum of the weights of all waiters.
+    pub(crate) fn weight(&self) -> u128 {
         self.queued
+    }
+
+    /// The same as a number that is reported.
+    pub(crate) fn queued(&self) -> u64 {
+        u64::try_from(self.queued).unwrap_or(u64::MAX)
     }
 
     /// Whether there is a waiter of this class or a higher one.
@@ -98,7 +104,7 @@ impl Waiters {
     pub(crate) fn push(
         &mut self,
         (class, order): (usize, Order),
-        cost: u32,
+        cost: u64,
         joined: Moment,
         deadline: Moment,
         age: Age,
@@ -132,7 +138,7 @@ impl Waiters {
         ticket
     }
 
-    fn allocate(&mut self, class: usize, cost: u32, joined: Moment, age: Age) -> u32 {
+    fn allocate(&mut self, class: usize, cost: u64, joined: Moment, age: Age) -> u32 {
         if let Some(index) = self.free {
             let node = &mut self.nodes[index as usize];
             self.free = node.newer.take();
@@ -168,7 +174,7 @@ impl Waiters {
     }
 
     /// The waiter that is served next, and its cost.
-    pub(crate) fn head(&self, order: Order) -> Option<(Ticket, u32)> {
+    pub(crate) fn head(&self, order: Order) -> Option<(Ticket, u64)> {
         let index = self.lists.iter().rev().find_map(|list| match order {
             Order::Fifo | Order::Random { .. } => list.oldest,
             Order::Lifo => list.newest,
@@ -183,13 +189,13 @@ impl Waiters {
     }
 
     /// The costs of a class, from the oldest to the newest.
-    fn costs(&self, class: usize) -> impl Iterator<Item = u32> {
+    fn costs(&self, class: usize) -> impl Iterator<Item = u64> {
         std::iter::successors(self.lists[class].oldest, |&i| self.nodes[i as usize].newer)
             .map(|i| self.nodes[i as usize].cost)
     }
 
     /// The costs of a class, from the newest to the oldest.
-    fn costs_back(&self, class: usize) -> impl Iterator<Item = u32> {
+    fn costs_back(&self, class: usize) -> impl Iterator<Item = u64> {
         std::iter::successors(self.lists[class].newest, |&i| self.nodes[i as usize].older)
             .map(|i| self.nodes[i as usize].cost)
     }
@@ -201,7 +207,7 @@ impl Waiters {
         class: usize,
         order: Order,
         evicted: Evicted,
-    ) -> impl Iterator<Item = u32> {
+    ) -> impl Iterator<Item = u64> {
         let higher = (class + 1..Priority::CLASSES).rev();
         let higher = higher.flat_map(move |class| {
             let (oldest_first, newest_first) = match order {
@@ -223,13 +229,13 @@ impl Waiters {
     }
 
     /// The costs of those in the classes below `class`, in the order in which a fifo queue serves them.
-    pub(crate) fn costs_below(&self, class: usize) -> impl Iterator<Item = u32> {
+    pub(crate) fn costs_below(&self, class: usize) -> impl Iterator<Item = u64> {
         (0..class).rev().flat_map(|lower| self.costs(lower))
     }
 
     /// Who of its own class would have to go for a newcomer that needs `need` of the bound, after
     /// everybody of lower classes; `None` if even that is not enough.
-    pub(crate) fn evictable(&self, class: usize, full: Full, mut need: u64) -> Option<Evicted> {
+    pub(crate) fn evictable(&self, class: usize, full: Full, mut need: u128) -> Option<Evicted> {
         let mut evicted = Evicted {
             who: full,
             count: 0,
@@ -241,7 +247,7 @@ impl Waiters {
                 need = need.saturating_sub(weight(cost));
             }
         }
-        let mut own = |costs: &mut dyn Iterator<Item = u32>| {
+        let mut own = |costs: &mut dyn Iterator<Item = u64>| {
             while need > 0 {
                 let Some(cost) = costs.next() else { return };
                 need = need.saturating_sub(weight(cost));
@@ -395,6 +401,6 @@ impl Evicted {
 }
 
 /// What a waiter counts against the bound: at least 1.
-fn weight(cost: u32) -> u64 {
-    u64::from(cost.max(1))
+fn weight(cost: u64) -> u128 {
+    cost.max(1).into()
 }

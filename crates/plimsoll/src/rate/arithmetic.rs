@@ -22,11 +22,6 @@ pub(super) fn div_ceil(a: u128, b: u64) -> u64 {
     }
 }
 
-/// As much of `count` as fits 32 bits.
-pub(super) fn clipped(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
 /// ⌊a · b / c⌋ and whether that is exact; at most `u128::MAX`. `b` and `c` must be below 2^126, and `c` not 0.
 ///
 /// The product may have 254 bits, so it is divided as it is built, bit by bit: this is for limits that change, not

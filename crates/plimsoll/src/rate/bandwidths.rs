@@ -140,7 +140,7 @@ impl Rule for Bandwidths {
     type State = Fillings;
     type Fast = Unpacked;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.rules().map(TokenBucket::limit).min().unwrap_or(0)
     }
 
@@ -158,7 +158,7 @@ impl Rule for Bandwidths {
         self.rules().map(|bucket| bucket.fresh_key(now)).collect()
     }
 
-    fn take(&self, fillings: &mut Fillings, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, fillings: &mut Fillings, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.peek(fillings, now, cost)?;
         for (bucket, filling) in self.rules().zip(fillings) {
             bucket.take(filling, now, cost)?;
@@ -166,14 +166,14 @@ impl Rule for Bandwidths {
         Ok(())
     }
 
-    fn peek(&self, fillings: &Fillings, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn peek(&self, fillings: &Fillings, now: Moment, cost: u64) -> Result<(), Refusal> {
         let each = self.rules().zip(fillings);
         let refusals = each.filter_map(|(bucket, filling)| bucket.peek(filling, now, cost).err());
         let latest = refusals.map(|refusal| refusal.ready_at).max();
         latest.map_or(Ok(()), |latest| Err(Refusal::until(latest)))
     }
 
-    fn available(&self, fillings: &Fillings, now: Moment) -> u32 {
+    fn available(&self, fillings: &Fillings, now: Moment) -> u64 {
         let each = self
             .rules()
             .zip(fillings)
@@ -189,7 +189,7 @@ impl Rule for Bandwidths {
         each.max().unwrap_or(0)
     }
 
-    fn refund(&self, fillings: &mut Fillings, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, fillings: &mut Fillings, now: Moment, taken: Moment, cost: u64) {
         for (bucket, filling) in self.rules().zip(fillings) {
             bucket.refund(filling, now, taken, cost);
         }
@@ -211,7 +211,7 @@ impl Rule for Bandwidths {
         each.max()
     }
 
-    fn book(&self, fillings: &Fillings, now: Moment, cost: u32) -> Option<(Fillings, Moment)> {
+    fn book(&self, fillings: &Fillings, now: Moment, cost: u64) -> Option<(Fillings, Moment)> {
         let mut latest = now;
         let each = self.rules().zip(fillings).map(|(bucket, filling)| {
             let (filling, ready_at) = bucket.book(filling, now, cost)?;

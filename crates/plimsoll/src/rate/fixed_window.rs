@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use super::arithmetic::clipped;
 use super::period::Period;
 use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 
@@ -38,7 +37,7 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct FixedWindow {
-    limit: u32,
+    limit: u64,
     window: Period,
     align: Align,
     origin: Moment,
@@ -55,13 +54,15 @@ enum Align {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     index: u64,
-    used: u32,
+    used: u64,
     origin: Moment,
 }
 
 /// How a word is divided: the low bits of the window's number above the bits of what was used.
 const USED_BITS: u32 = 32;
 const INDEX_BITS: u32 = 31;
+/// The highest limit whose uses always fit a word.
+const MOST_PACKED: u64 = (1 << USED_BITS) - 1;
 
 impl FixedWindow {
     /// As many as the quota's units in each of its periods, counted from the start of the limiter.
@@ -117,7 +118,7 @@ impl Rule for FixedWindow {
     type State = Window;
     type Fast = Self;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -148,7 +149,7 @@ impl Rule for FixedWindow {
     }
 
     #[inline]
-    fn take(&self, state: &mut Window, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut Window, now: Moment, cost: u64) -> Result<(), Refusal> {
         let window = self.at(*state, now);
         match window.used.checked_add(cost) {
             Some(used) if used <= self.limit => {
@@ -163,15 +164,15 @@ impl Rule for FixedWindow {
         now.max(self.window.start(state.origin, state.index))
     }
 
-    fn available(&self, state: &Window, now: Moment) -> u32 {
+    fn available(&self, state: &Window, now: Moment) -> u64 {
         self.limit.saturating_sub(self.at(*state, now).used)
     }
 
     fn in_use(&self, state: &Window, now: Moment) -> u64 {
-        self.at(*state, now).used.into()
+        self.at(*state, now).used
     }
 
-    fn refund(&self, state: &mut Window, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Window, now: Moment, taken: Moment, cost: u64) {
         *state = self.at(*state, now);
         // What was taken in an earlier window is gone with it.
         if self.window.index(taken.nanos_since(state.origin)) >= state.index {
@@ -199,7 +200,7 @@ impl Rule for FixedWindow {
 
     fn adopt(&self, old: &Self, state: &Window, now: Moment, carry: Carry) -> Window {
         Window {
-            used: clipped(carry.used(old.in_use(state, now), old.limit, self.limit)),
+            used: carry.used(old.in_use(state, now), old.limit, self.limit),
             ..self.fresh(now)
         }
     }
@@ -213,8 +214,10 @@ impl Packed<Self> for FixedWindow {
         let state = rule.at(*state, now);
         let ahead = state.index - rule.window.index(now.nanos_since(state.origin));
         let index = state.index & ((1 << INDEX_BITS) - 1);
-        let packable = state.origin == rule.origin && ahead < 1 << (INDEX_BITS - 3);
-        packable.then_some(index << USED_BITS | u64::from(state.used))
+        let packable = state.origin == rule.origin
+            && ahead < 1 << (INDEX_BITS - 3)
+            && rule.limit.max(state.used) <= MOST_PACKED;
+        packable.then_some(index << USED_BITS | state.used)
     }
 
     #[inline]
@@ -223,26 +226,21 @@ impl Packed<Self> for FixedWindow {
         // The distance from the current window, as a signed number of `INDEX_BITS` bits.
         const UNUSED: u32 = 64 - INDEX_BITS;
         let ahead = ((word >> USED_BITS).wrapping_sub(current) << UNUSED).cast_signed() >> UNUSED;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the low half is what was used"
-        )]
-        let used = word as u32;
         Window {
             index: current.saturating_add_signed(ahead),
-            used,
+            used: word & MOST_PACKED,
             origin: rule.origin,
         }
     }
 
     /// Mostly the window is the same as before, and taking is an addition.
     #[inline(always)]
-    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
+    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
         let current = rule.window.index(now.nanos_since(rule.origin));
         if word >> USED_BITS == current & ((1 << INDEX_BITS) - 1) {
-            let used = (word & u64::from(u32::MAX)) + u64::from(cost);
-            if used <= u64::from(rule.limit) {
-                return PackedTake::Taken(word + u64::from(cost));
+            let used = (word & MOST_PACKED).checked_add(cost);
+            if used.is_some_and(|used| used <= rule.limit) {
+                return PackedTake::Taken(word + cost);
             }
             let next = rule.window.start(rule.origin, current.saturating_add(1));
             return PackedTake::Refused(Refusal::until(next).full_at(next));

@@ -119,7 +119,7 @@ impl PenaltyBucket {
         refusals.max(penalty.locked_until)
     }
 
-    fn locked_out(&self, penalty: &Penalty, now: Moment, cost: u32) -> Refusal {
+    fn locked_out(&self, penalty: &Penalty, now: Moment, cost: u64) -> Refusal {
         let token = self.bucket.peek(&penalty.filling, now, cost);
         let ready_at = token.err().map_or(now, |refusal| refusal.ready_at);
         Refusal::until(ready_at.max(penalty.locked_until)).because(Reason::LockedOut)
@@ -134,7 +134,7 @@ impl Rule for PenaltyBucket {
     /// The count of refusals that a grant clears is not remembered.
     const EXACT_REFUNDS: bool = false;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.bucket.limit()
     }
 
@@ -163,7 +163,7 @@ impl Rule for PenaltyBucket {
         Some(from.max(self.unburdened_from(penalty)))
     }
 
-    fn take(&self, penalty: &mut Penalty, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, penalty: &mut Penalty, now: Moment, cost: u64) -> Result<(), Refusal> {
         if now < penalty.locked_until {
             return Err(self.locked_out(penalty, now, cost));
         }
@@ -174,7 +174,7 @@ impl Rule for PenaltyBucket {
     }
 
     /// Refusals during a lockout do not extend it, whatever their reason.
-    fn refused(&self, penalty: &mut Penalty, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
+    fn refused(&self, penalty: &mut Penalty, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
         if now < penalty.locked_until {
             // Also one for whom the queue had no room: it would not help to make that longer.
             let ready_at = refusal.ready_at.max(penalty.locked_until);
@@ -206,7 +206,7 @@ impl Rule for PenaltyBucket {
         .because(Reason::LockedOut)
     }
 
-    fn available(&self, penalty: &Penalty, now: Moment) -> u32 {
+    fn available(&self, penalty: &Penalty, now: Moment) -> u64 {
         if now < penalty.locked_until {
             return 0;
         }
@@ -214,7 +214,7 @@ impl Rule for PenaltyBucket {
     }
 
     /// The whole tokens in the bucket, whether or not it is closed.
-    fn remaining(&self, penalty: &Penalty, now: Moment) -> u32 {
+    fn remaining(&self, penalty: &Penalty, now: Moment) -> u64 {
         self.bucket.available(&penalty.filling, now)
     }
 
@@ -222,7 +222,7 @@ impl Rule for PenaltyBucket {
         self.bucket.in_use(&penalty.filling, now)
     }
 
-    fn refund(&self, penalty: &mut Penalty, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, penalty: &mut Penalty, now: Moment, taken: Moment, cost: u64) {
         self.bucket.refund(&mut penalty.filling, now, taken, cost);
     }
 
@@ -232,7 +232,7 @@ impl Rule for PenaltyBucket {
     }
 
     /// A reservation is a grant, so the count of refusals begins anew; and it is not used before a lockout ends.
-    fn book(&self, penalty: &Penalty, now: Moment, cost: u32) -> Option<(Penalty, Moment)> {
+    fn book(&self, penalty: &Penalty, now: Moment, cost: u64) -> Option<(Penalty, Moment)> {
         let (filling, ready_at) = self.bucket.book(&penalty.filling, now, cost)?;
         let booked = Penalty {
             filling,
@@ -243,7 +243,7 @@ impl Rule for PenaltyBucket {
     }
 
     /// Nothing is granted by it, so refusals stay counted and a lockout stands.
-    fn charge(&self, penalty: &mut Penalty, now: Moment, cost: u32) {
+    fn charge(&self, penalty: &mut Penalty, now: Moment, cost: u64) {
         self.bucket.charge(&mut penalty.filling, now, cost);
     }
 

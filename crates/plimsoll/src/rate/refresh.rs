@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::arithmetic::div_ceil;
 use super::period::Period;
 use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
@@ -12,7 +13,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # What it remembers
 ///
-/// The number of the cycle and what is left in it, below zero if later cycles are in debt: 16 bytes and the origin.
+/// The number of the cycle and what is left in it, below zero if later cycles are in debt: 24 bytes and the origin.
 ///
 /// # When to choose it
 ///
@@ -33,7 +34,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Refresh {
-    limit: u32,
+    limit: u64,
     period: Period,
     max_wait: Duration,
     origin: Moment,
@@ -43,7 +44,7 @@ pub struct Refresh {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cycle {
     index: u64,
-    left: i64,
+    left: i128,
     origin: Moment,
 }
 
@@ -70,10 +71,9 @@ impl Refresh {
         let Some(passed @ 1..) = index.checked_sub(cycle.index) else {
             return cycle;
         };
-        let added = i64::try_from(passed)
-            .unwrap_or(i64::MAX)
-            .saturating_mul(i64::from(self.limit));
-        let left = cycle.left.saturating_add(added).min(i64::from(self.limit));
+        let limit = i128::from(self.limit);
+        let added = i128::from(passed).saturating_mul(limit);
+        let left = cycle.left.saturating_add(added).min(limit);
         Cycle {
             index,
             left,
@@ -82,12 +82,9 @@ impl Refresh {
     }
 
     /// When `cost` is there, if it is not now.
-    fn ready_at(&self, cycle: Cycle, cost: u32) -> Moment {
-        let missing = i64::from(cost)
-            .saturating_sub(cycle.left)
-            .max(0)
-            .cast_unsigned();
-        let cycles = missing.div_ceil(u64::from(self.limit));
+    fn ready_at(&self, cycle: Cycle, cost: u64) -> Moment {
+        let missing = i128::from(cost).saturating_sub(cycle.left).max(0);
+        let cycles = div_ceil(missing.cast_unsigned(), self.limit);
         self.period
             .start(cycle.origin, cycle.index.saturating_add(cycles))
     }
@@ -97,7 +94,7 @@ impl Rule for Refresh {
     type State = Cycle;
     type Fast = Unpacked;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -108,7 +105,7 @@ impl Rule for Refresh {
     fn fresh(&self, now: Moment) -> Cycle {
         Cycle {
             index: 0,
-            left: i64::from(self.limit),
+            left: i128::from(self.limit),
             origin: now,
         }
     }
@@ -121,13 +118,13 @@ impl Rule for Refresh {
         }
     }
 
-    fn take(&self, cycle: &mut Cycle, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, cycle: &mut Cycle, now: Moment, cost: u64) -> Result<(), Refusal> {
         let at = self.at(*cycle, now);
-        if at.left < i64::from(cost) {
+        if at.left < i128::from(cost) {
             return Err(Refusal::until(self.ready_at(at, cost)));
         }
         *cycle = Cycle {
-            left: at.left - i64::from(cost),
+            left: at.left - i128::from(cost),
             ..at
         };
         Ok(())
@@ -137,20 +134,24 @@ impl Rule for Refresh {
         now.max(self.period.start(cycle.origin, cycle.index))
     }
 
-    fn available(&self, cycle: &Cycle, now: Moment) -> u32 {
-        u32::try_from(self.at(*cycle, now).left.max(0)).unwrap_or(self.limit)
+    fn available(&self, cycle: &Cycle, now: Moment) -> u64 {
+        u64::try_from(self.at(*cycle, now).left.max(0)).unwrap_or(self.limit)
     }
 
     fn in_use(&self, cycle: &Cycle, now: Moment) -> u64 {
         let left = self.at(*cycle, now).left;
-        i64::from(self.limit).saturating_sub(left).cast_unsigned()
+        let used = i128::from(self.limit).saturating_sub(left);
+        u64::try_from(used).unwrap_or(u64::MAX)
     }
 
-    fn refund(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u64) {
         *cycle = self.at(*cycle, now);
         // What was taken in an earlier cycle has been made up for already.
         if self.period.index(taken.nanos_since(cycle.origin)) >= cycle.index {
-            cycle.left = (cycle.left + i64::from(cost)).min(i64::from(self.limit));
+            cycle.left = cycle
+                .left
+                .saturating_add(i128::from(cost))
+                .min(i128::from(self.limit));
         }
     }
 
@@ -159,10 +160,10 @@ impl Rule for Refresh {
         Some(self.ready_at(at, self.limit).max(now))
     }
 
-    fn book(&self, cycle: &Cycle, now: Moment, cost: u32) -> Option<(Cycle, Moment)> {
+    fn book(&self, cycle: &Cycle, now: Moment, cost: u64) -> Option<(Cycle, Moment)> {
         let at = self.at(*cycle, now);
         let ready_at = self.ready_at(at, cost).max(now);
-        let left = at.left.saturating_sub(i64::from(cost));
+        let left = at.left.saturating_sub(i128::from(cost));
         Some((Cycle { left, ..at }, ready_at))
     }
 
@@ -179,16 +180,11 @@ impl Rule for Refresh {
     /// leaves nothing of a smaller limit.
     fn adopt(&self, old: &Self, cycle: &Cycle, now: Moment, carry: Carry) -> Cycle {
         let used = old.in_use(cycle, now);
-        let of_this_cycle = used.min(old.limit.into());
-        let carried = |used| {
-            let used = carry.used(used, old.limit, self.limit);
-            i64::try_from(used).unwrap_or(i64::MAX)
-        };
-        let left = i64::from(self.limit)
-            .saturating_sub(carried(of_this_cycle))
-            .max(0);
+        let of_this_cycle = used.min(old.limit);
+        let carried = |used| carry.used(used, old.limit, self.limit);
+        let left = self.limit.saturating_sub(carried(of_this_cycle));
         Cycle {
-            left: left.saturating_sub(carried(used - of_this_cycle)),
+            left: i128::from(left) - i128::from(carried(used - of_this_cycle)),
             ..self.fresh(now)
         }
     }

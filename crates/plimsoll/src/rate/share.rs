@@ -105,7 +105,7 @@ fn check(share: f64) -> Result<(), InvalidLimit> {
 fn part_of(quota: Quota, share: f64) -> Result<Quota, InvalidLimit> {
     check(share)?;
     match whole_part(quota.units(), share) {
-        0 => Quota::try_new(1, longer(quota.period(), f64::from(quota.units()) * share)),
+        0 => Quota::try_new(1, longer(quota.period(), quota.units() as f64 * share)),
         units => Quota::try_new(units, quota.period()),
     }
 }
@@ -119,8 +119,8 @@ fn longer(period: Duration, share: f64) -> Duration {
     clippy::cast_sign_loss,
     reason = "a share of a number is between 0 and the number"
 )]
-fn whole_part(number: u32, share: f64) -> u32 {
-    (f64::from(number) * share) as u32
+fn whole_part(number: u64, share: f64) -> u64 {
+    ((number as f64 * share) as u64).min(number)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use super::arithmetic::clipped;
 use super::period::Period;
 use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
@@ -14,12 +13,12 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # What it remembers
 ///
-/// Two counts and the number of the window, whatever the limit: 16 bytes and the origin.
+/// Two counts and the number of the window, whatever the limit: 24 bytes and the origin.
 ///
 /// # When to choose it
 ///
 /// When a sliding window is wanted for very many keys and an estimate will do. [`SlidingWindow`](crate::SlidingWindow)
-/// never grants more than its limit, for four bytes a segment.
+/// never grants more than its limit, for eight bytes a segment.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
@@ -35,7 +34,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SlidingCounter {
-    limit: u32,
+    limit: u64,
     window: Period,
     origin: Moment,
 }
@@ -44,8 +43,8 @@ pub struct SlidingCounter {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counts {
     index: u64,
-    current: u32,
-    previous: u32,
+    current: u64,
+    previous: u64,
     origin: Moment,
 }
 
@@ -89,26 +88,26 @@ impl SlidingCounter {
     }
 
     /// What the window before still counts for after `passed`, times the length of a window.
-    fn faded(&self, previous: u32, passed: u64) -> u128 {
+    fn faded(&self, previous: u64, passed: u64) -> u128 {
         u128::from(previous) * u128::from(self.window.nanos() - passed)
     }
 
     /// The same in whole units.
-    fn still_counts(&self, previous: u32, passed: u64) -> u32 {
+    fn still_counts(&self, previous: u64, passed: u64) -> u64 {
         let faded = self.faded(previous, passed);
-        u32::try_from(faded.div_ceil(u128::from(self.window.nanos()))).unwrap_or(u32::MAX)
+        u64::try_from(faded.div_ceil(u128::from(self.window.nanos()))).unwrap_or(u64::MAX)
     }
 
     /// How much fits beside what is used, rounded down.
-    fn room(&self, counts: Counts, passed: u64) -> u32 {
+    fn room(&self, counts: Counts, passed: u64) -> u64 {
         let window = u128::from(self.window.nanos());
         let free = u128::from(self.limit.saturating_sub(counts.current)) * window;
         let room = free.saturating_sub(self.faded(counts.previous, passed)) / window;
-        u32::try_from(room).unwrap_or(self.limit)
+        u64::try_from(room).unwrap_or(self.limit)
     }
 
     /// The least time into a window after which `cost` fits beside `current`, or the whole window.
-    fn passed_when_fits(&self, current: u32, previous: u32, cost: u32) -> Option<u64> {
+    fn passed_when_fits(&self, current: u64, previous: u64, cost: u64) -> Option<u64> {
         let room = self.limit.checked_sub(current)?.checked_sub(cost)?;
         if previous <= room {
             return Some(0);
@@ -121,7 +120,7 @@ impl SlidingCounter {
             .filter(|&passed| passed < self.window.nanos())
     }
 
-    fn ready_at(&self, counts: Counts, now: Moment, passed: u64, cost: u32) -> Moment {
+    fn ready_at(&self, counts: Counts, now: Moment, passed: u64, cost: u64) -> Moment {
         let start = |index| self.window.start(counts.origin, index);
         if let Some(then) = self.passed_when_fits(counts.current, counts.previous, cost) {
             return start(counts.index).plus_nanos(then.max(passed)).max(now);
@@ -138,7 +137,7 @@ impl Rule for SlidingCounter {
     type State = Counts;
     type Fast = Unpacked;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -163,7 +162,7 @@ impl Rule for SlidingCounter {
         }
     }
 
-    fn take(&self, counts: &mut Counts, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, counts: &mut Counts, now: Moment, cost: u64) -> Result<(), Refusal> {
         let (at, passed) = self.at(*counts, now);
         if cost > self.room(at, passed) {
             return Err(Refusal::until(self.ready_at(at, now, passed, cost)));
@@ -175,7 +174,7 @@ impl Rule for SlidingCounter {
         Ok(())
     }
 
-    fn available(&self, counts: &Counts, now: Moment) -> u32 {
+    fn available(&self, counts: &Counts, now: Moment) -> u64 {
         let (at, passed) = self.at(*counts, now);
         self.room(at, passed)
     }
@@ -186,10 +185,11 @@ impl Rule for SlidingCounter {
 
     fn in_use(&self, counts: &Counts, now: Moment) -> u64 {
         let (at, passed) = self.at(*counts, now);
-        u64::from(at.current) + u64::from(self.still_counts(at.previous, passed))
+        at.current
+            .saturating_add(self.still_counts(at.previous, passed))
     }
 
-    fn refund(&self, counts: &mut Counts, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, counts: &mut Counts, now: Moment, taken: Moment, cost: u64) {
         let (mut at, _) = self.at(*counts, now);
         let taken = self.window.index(taken.nanos_since(counts.origin));
         if taken >= at.index {
@@ -201,7 +201,7 @@ impl Rule for SlidingCounter {
     }
 
     /// First what was taken in this window; then as much of the window before as still counts for that.
-    fn add(&self, counts: &mut Counts, now: Moment, amount: u32) {
+    fn add(&self, counts: &mut Counts, now: Moment, amount: u64) {
         let (mut at, passed) = self.at(*counts, now);
         let part = amount.min(at.current);
         at.current -= part;
@@ -210,7 +210,7 @@ impl Rule for SlidingCounter {
             let left = self.still_counts(at.previous, passed).saturating_sub(rest);
             let window = u128::from(self.window.nanos());
             let scaled = u128::from(left) * window / (window - u128::from(passed));
-            at.previous = u32::try_from(scaled).unwrap_or(u32::MAX).min(at.previous);
+            at.previous = u64::try_from(scaled).unwrap_or(u64::MAX).min(at.previous);
         }
         *counts = at;
     }
@@ -226,7 +226,7 @@ impl Rule for SlidingCounter {
 
     fn adopt(&self, old: &Self, counts: &Counts, now: Moment, carry: Carry) -> Counts {
         Counts {
-            current: clipped(carry.used(old.in_use(counts, now), old.limit, self.limit)),
+            current: carry.used(old.in_use(counts, now), old.limit, self.limit),
             ..self.fresh(now)
         }
     }

@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::arithmetic::clipped;
 use crate::moment::saturating_nanos;
 use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked};
 
@@ -38,7 +37,7 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked}
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SlidingLog {
-    limit: u32,
+    limit: u64,
     window: u64,
     min_gap: u64,
     count_refused: bool,
@@ -190,23 +189,23 @@ impl SlidingLog {
         log.newest.map_or(now, |newest| newest.max(now))
     }
 
-    fn record(&self, log: &mut Log, now: Moment, cost: u32) {
+    fn record(&self, log: &mut Log, now: Moment, cost: u64) {
         self.forget_past(log, now);
+        // Whatever leaves the window or is asked for, older units than these decide nothing.
+        let cost = cost.min(self.limit);
+        log.drop_oldest(log.used().saturating_sub(self.limit - cost));
         let at = Self::moment(log, now);
         let last = log.entries.back().map_or(log.base, |entry| entry.total);
-        let total = last.wrapping_add(cost.into());
+        let total = last.wrapping_add(cost);
         log.newest = Some(at);
         match log.entries.back_mut() {
             Some(entry) if entry.at == at => entry.total = total,
             _ => log.entries.push_back(Entry { at, total }),
         }
-        // Whatever leaves the window or is asked for, older units than these decide nothing.
-        let excess = log.used().saturating_sub(self.limit.into());
-        log.drop_oldest(excess);
     }
 
     /// When `cost` fits the window beside `more` that is recorded at the latest moment, and keeps the gap.
-    fn ready_at(&self, log: &Log, now: Moment, cost: u32, more: u32) -> Moment {
+    fn ready_at(&self, log: &Log, now: Moment, cost: u64, more: u64) -> Moment {
         if cost > self.limit {
             return Moment::NEVER;
         }
@@ -216,8 +215,7 @@ impl SlidingLog {
         } else {
             self.gap_ends(log)
         };
-        let Some(most) = u64::from(self.limit).checked_sub(u64::from(cost) + u64::from(more))
-        else {
+        let Some(most) = (self.limit - cost).checked_sub(more) else {
             return latest.plus_nanos(self.window).max(gap_ends).max(now);
         };
         let used = log.used();
@@ -246,7 +244,7 @@ impl Rule for SlidingLog {
 
     const REMEMBERS_REFUSALS: bool = true;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -254,7 +252,7 @@ impl Rule for SlidingLog {
         Log::default()
     }
 
-    fn take(&self, log: &mut Log, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, log: &mut Log, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.forget_past(log, now);
         self.peek(log, now, cost)?;
         self.record(log, now, cost);
@@ -265,7 +263,7 @@ impl Rule for SlidingLog {
         Self::moment(log, now)
     }
 
-    fn refused(&self, log: &mut Log, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
+    fn refused(&self, log: &mut Log, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
         if !self.count_refused || cost == 0 {
             return refusal;
         }
@@ -278,7 +276,7 @@ impl Rule for SlidingLog {
         }
     }
 
-    fn peek(&self, log: &Log, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn peek(&self, log: &Log, now: Moment, cost: u64) -> Result<(), Refusal> {
         let too_soon = now < self.gap_ends(log);
         if !too_soon && cost <= self.available(log, now) {
             return Ok(());
@@ -291,30 +289,30 @@ impl Rule for SlidingLog {
         })
     }
 
-    fn available(&self, log: &Log, now: Moment) -> u32 {
-        self.limit.saturating_sub(clipped(self.counting(log, now)))
+    fn available(&self, log: &Log, now: Moment) -> u64 {
+        self.limit.saturating_sub(self.counting(log, now))
     }
 
     fn in_use(&self, log: &Log, now: Moment) -> u64 {
         self.counting(log, now)
     }
 
-    fn refund(&self, log: &mut Log, _now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, log: &mut Log, _now: Moment, taken: Moment, cost: u64) {
         // Only what was recorded at that very moment: what has left the window is nobody's any more.
         let found = log.entries.binary_search_by_key(&taken, |entry| entry.at);
         let Ok(index) = found else {
             return;
         };
         let held = log.up_to(&log.entries[index]) - log.before(index);
-        log.free(index, held.min(cost.into()));
+        log.free(index, held.min(cost));
         if log.newest == Some(taken) {
             log.newest = log.entries.back().map(|entry| entry.at);
         }
     }
 
-    fn add(&self, log: &mut Log, now: Moment, amount: u32) {
+    fn add(&self, log: &mut Log, now: Moment, amount: u64) {
         self.forget_past(log, now);
-        let mut left = u64::from(amount);
+        let mut left = amount;
         while left > 0
             && let Some(index) = log.entries.len().checked_sub(1)
         {
@@ -325,7 +323,7 @@ impl Rule for SlidingLog {
     }
 
     /// The minimum gap does not stand in the way of what is charged.
-    fn charge(&self, log: &mut Log, now: Moment, cost: u32) {
+    fn charge(&self, log: &mut Log, now: Moment, cost: u64) {
         let cost = self.available(log, now).min(cost);
         if cost > 0 {
             self.record(log, now, cost);
@@ -354,7 +352,7 @@ impl Rule for SlidingLog {
         let mut fresh = self.fresh(now);
         let used = carry.used(old.in_use(log, now), old.limit, self.limit);
         if used > 0 {
-            self.record(&mut fresh, now, clipped(used));
+            self.record(&mut fresh, now, used);
         }
         fresh
     }

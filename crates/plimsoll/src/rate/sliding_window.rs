@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use super::arithmetic::clipped;
 use super::period::Period;
 use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule, Unpacked};
@@ -37,7 +36,7 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule, Unpacked};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SlidingWindow {
-    limit: u32,
+    limit: u64,
     window: u64,
     segments: u32,
     /// The length of a segment, where all are of one length.
@@ -50,13 +49,13 @@ pub struct SlidingWindow {
 /// What a [`SlidingWindow`] remembers: a ring of counts, the newest of which is that of `newest`.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Segments {
-    counts: Box<[u32]>,
+    counts: Box<[u64]>,
     newest: u64,
     /// When `newest` ends and the next begins. As long as that has not come, nothing has to be divided.
     until: Moment,
     /// Where the count of `newest` is: to find it takes a division.
     slot: u32,
-    used: u32,
+    used: u64,
     origin: Moment,
 }
 
@@ -216,7 +215,7 @@ impl SlidingWindow {
     }
 
     /// What is still used at `now`, without changing the state.
-    fn used(&self, state: &Segments, now: Moment) -> u32 {
+    fn used(&self, state: &Segments, now: Moment) -> u64 {
         if now < state.until {
             return state.used;
         }
@@ -229,11 +228,11 @@ impl SlidingWindow {
             return 0;
         }
         let gone = state.newest + 1..=index;
-        state.used - gone.map(|i| state.counts[self.slot(i)]).sum::<u32>()
+        state.used - gone.map(|i| state.counts[self.slot(i)]).sum::<u64>()
     }
 
     /// When at most `most` will still be used.
-    fn down_to(&self, state: &Segments, most: u32) -> Moment {
+    fn down_to(&self, state: &Segments, most: u64) -> Moment {
         let mut used = state.used;
         let mut index = state.newest;
         while used > most && index < u64::MAX {
@@ -249,7 +248,7 @@ impl Rule for SlidingWindow {
     type State = Segments;
     type Fast = Unpacked;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -275,7 +274,7 @@ impl Rule for SlidingWindow {
     }
 
     #[inline]
-    fn take(&self, state: &mut Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut Segments, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.advance(state, now);
         if cost > self.limit.saturating_sub(state.used) {
             let most = self.limit.saturating_sub(cost);
@@ -286,7 +285,7 @@ impl Rule for SlidingWindow {
         Ok(())
     }
 
-    fn peek(&self, state: &Segments, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn peek(&self, state: &Segments, now: Moment, cost: u64) -> Result<(), Refusal> {
         if cost <= self.available(state, now) {
             return Ok(());
         }
@@ -304,15 +303,15 @@ impl Rule for SlidingWindow {
         now.max(self.start(state.origin, state.newest))
     }
 
-    fn available(&self, state: &Segments, now: Moment) -> u32 {
+    fn available(&self, state: &Segments, now: Moment) -> u64 {
         self.limit.saturating_sub(self.used(state, now))
     }
 
     fn in_use(&self, state: &Segments, now: Moment) -> u64 {
-        self.used(state, now).into()
+        self.used(state, now)
     }
 
-    fn refund(&self, state: &mut Segments, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Segments, now: Moment, taken: Moment, cost: u64) {
         self.advance(state, now);
         let segment = self
             .index(taken.nanos_since(state.origin))
@@ -325,7 +324,7 @@ impl Rule for SlidingWindow {
         }
     }
 
-    fn add(&self, state: &mut Segments, now: Moment, amount: u32) {
+    fn add(&self, state: &mut Segments, now: Moment, amount: u64) {
         self.advance(state, now);
         let mut left = amount.min(state.used);
         state.used -= left;
@@ -358,7 +357,7 @@ impl Rule for SlidingWindow {
     fn adopt(&self, old: &Self, state: &Segments, now: Moment, carry: Carry) -> Segments {
         let mut fresh = self.fresh(now);
         let used = carry.used(old.in_use(state, now), old.limit, self.limit);
-        fresh.used = clipped(used);
+        fresh.used = used;
         fresh.counts[fresh.slot as usize] = fresh.used;
         fresh
     }

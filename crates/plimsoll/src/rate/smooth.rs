@@ -238,8 +238,8 @@ impl Smooth {
     }
 
     /// Lets `cost` through at the next time and moves it on.
-    fn charge(&self, stored: Stored, cost: u32) -> Stored {
-        let cost = f64::from(cost);
+    fn charge(&self, stored: Stored, cost: u64) -> Stored {
+        let cost = cost as f64;
         let spent = cost.min(stored.permits);
         let price = self.price_of_stored(stored.permits, spent) + (cost - spent) * self.interval;
         Stored {
@@ -257,8 +257,8 @@ impl Rule for Smooth {
     const EXACT_REFUNDS: bool = false;
 
     /// Nothing is too large.
-    fn limit(&self) -> u32 {
-        u32::MAX
+    fn limit(&self) -> u64 {
+        u64::MAX
     }
 
     fn fresh(&self, now: Moment) -> Stored {
@@ -271,7 +271,7 @@ impl Rule for Smooth {
         }
     }
 
-    fn take(&self, stored: &mut Stored, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, stored: &mut Stored, now: Moment, cost: u64) -> Result<(), Refusal> {
         if stored.next > parts(now) {
             return Err(Refusal::until(moment(stored.next)));
         }
@@ -279,7 +279,7 @@ impl Rule for Smooth {
         Ok(())
     }
 
-    fn available(&self, stored: &Stored, now: Moment) -> u32 {
+    fn available(&self, stored: &Stored, now: Moment) -> u64 {
         if stored.next > parts(now) {
             return 0;
         }
@@ -290,15 +290,15 @@ impl Rule for Smooth {
     /// What has been let through and not yet been waited for.
     fn in_use(&self, stored: &Stored, now: Moment) -> u64 {
         let owed = to_nanos(stored.next.saturating_sub(parts(now)));
-        u64::from(whole((owed / self.interval).ceil()))
+        whole((owed / self.interval).ceil())
     }
 
-    fn refund(&self, stored: &mut Stored, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, stored: &mut Stored, now: Moment, taken: Moment, cost: u64) {
         let idled = self.idled(*stored, parts(now));
         let owed = idled.next.saturating_sub(parts(now));
         // Had it not been taken, as much as has come since may have found no room.
         let since = to_nanos(parts(now).saturating_sub(parts(taken))) / self.interval;
-        let held = (f64::from(cost) - since).max(0.0);
+        let held = (cost as f64 - since).max(0.0);
         let refund = to_parts(held * self.interval).min(owed);
         let rest = held - to_nanos(refund) / self.interval;
         *stored = Stored {
@@ -331,7 +331,7 @@ impl Rule for Smooth {
         Some(from)
     }
 
-    fn book(&self, stored: &Stored, now: Moment, cost: u32) -> Option<(Stored, Moment)> {
+    fn book(&self, stored: &Stored, now: Moment, cost: u64) -> Option<(Stored, Moment)> {
         let idled = self.idled(*stored, parts(now));
         Some((self.charge(idled, cost), moment(idled.next)))
     }
@@ -394,6 +394,6 @@ fn to_nanos(parts: u128) -> f64 {
     clippy::cast_sign_loss,
     reason = "not negative, and a cast from a float saturates"
 )]
-fn whole(permits: f64) -> u32 {
-    permits as u32
+fn whole(permits: f64) -> u64 {
+    permits as u64
 }

@@ -62,27 +62,23 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TokenBucket {
-    burst: u32,
-    initial: u32,
+    burst: u64,
+    initial: u64,
     supply: Supply,
-    /// What a token costs on the supply scale.
-    token: u64,
-    /// The whole bucket on the supply scale, as far as it fits 64 bits.
+    /// The whole bucket on the supply scale, or 0 if the bucket is too deep to be decided in 64 bits.
     short_capacity: u64,
-    /// The largest cost that can be decided in 64 bits: the burst, or 0 if the bucket is too deep.
-    short_burst: u32,
     origin: Moment,
 }
 
-/// How the supply grows with time.
+/// How the supply grows with time, and what a token costs on its scale.
 #[derive(Clone, Copy, Debug)]
 enum Supply {
     /// By 1 every nanosecond, as of all rates whose time between two tokens is a whole number of nanoseconds.
-    Nanos,
+    Nanos { token: u64 },
     /// By `per_nano` every nanosecond.
-    Greedy { per_nano: u64 },
-    /// By `refill` at the end of every period.
-    Interval { period: Period, refill: u32 },
+    Greedy { token: u64, per_nano: u64 },
+    /// By `refill` at the end of every period. A token costs 1.
+    Interval { period: Period, refill: u64 },
 }
 
 /// What a [`TokenBucket`] remembers: the point of the supply at which it is full.
@@ -100,12 +96,13 @@ const REACH: u128 = 1 << 61;
 impl TokenBucket {
     /// Tokens drip in continuously at the quota's rate; the burst is the quota's units.
     pub const fn greedy(quota: Quota) -> Self {
-        let shared = gcd(quota.units() as u64, quota.nanos());
-        let supply = match quota.units() as u64 / shared {
-            1 => Supply::Nanos,
-            per_nano => Supply::Greedy { per_nano },
+        let shared = gcd(quota.units(), quota.nanos());
+        let token = quota.nanos() / shared;
+        let supply = match quota.units() / shared {
+            1 => Supply::Nanos { token },
+            per_nano => Supply::Greedy { token, per_nano },
         };
-        Self::with_supply(quota.units(), supply, quota.nanos() / shared)
+        Self::with_supply(quota.units(), supply)
     }
 
     /// All of the quota's units arrive at the end of each of its periods, counted from the start of
@@ -115,17 +112,15 @@ impl TokenBucket {
             period: Period::new(quota.nanos()),
             refill: quota.units(),
         };
-        Self::with_supply(quota.units(), supply, 1)
+        Self::with_supply(quota.units(), supply)
     }
 
-    const fn with_supply(burst: u32, supply: Supply, token: u64) -> Self {
+    const fn with_supply(burst: u64, supply: Supply) -> Self {
         Self {
             burst,
             initial: burst,
             supply,
-            token,
             short_capacity: 0,
-            short_burst: 0,
             origin: Moment::ORIGIN,
         }
         .burst(burst)
@@ -137,13 +132,22 @@ impl TokenBucket {
     ///
     /// If `tokens` is 0.
     #[track_caller]
-    pub const fn per_second(tokens: u32) -> Self {
+    pub const fn per_second(tokens: u64) -> Self {
         Self::greedy(Quota::per_second(tokens))
     }
 
     /// The whole bucket on the supply scale.
     const fn capacity(&self) -> u128 {
-        self.token as u128 * self.burst as u128
+        self.token() as u128 * self.burst as u128
+    }
+
+    /// What a token costs on the supply scale.
+    #[inline]
+    const fn token(&self) -> u64 {
+        match self.supply {
+            Supply::Nanos { token } | Supply::Greedy { token, .. } => token,
+            Supply::Interval { .. } => 1,
+        }
     }
 
     /// S(now).
@@ -151,8 +155,8 @@ impl TokenBucket {
     fn supply(&self, origin: Moment, now: Moment) -> u128 {
         let elapsed = now.nanos_since(origin);
         match self.supply {
-            Supply::Nanos => elapsed.into(),
-            Supply::Greedy { per_nano } => u128::from(elapsed) * u128::from(per_nano),
+            Supply::Nanos { .. } => elapsed.into(),
+            Supply::Greedy { per_nano, .. } => u128::from(elapsed) * u128::from(per_nano),
             Supply::Interval { period, refill } => {
                 u128::from(period.index(elapsed)) * u128::from(refill)
             }
@@ -163,18 +167,18 @@ impl TokenBucket {
     #[inline]
     fn reached(&self, origin: Moment, point: u128) -> Moment {
         let nanos = match self.supply {
-            Supply::Nanos => u64::try_from(point).unwrap_or(u64::MAX),
-            Supply::Greedy { per_nano } => div_ceil(point, per_nano),
+            Supply::Nanos { .. } => u64::try_from(point).unwrap_or(u64::MAX),
+            Supply::Greedy { per_nano, .. } => div_ceil(point, per_nano),
             Supply::Interval { period, refill } => {
-                div_ceil(point, u64::from(refill)).saturating_mul(period.nanos())
+                div_ceil(point, refill).saturating_mul(period.nanos())
             }
         };
         origin.plus_nanos(nanos)
     }
 
     #[inline]
-    fn price(&self, cost: u32) -> u128 {
-        u128::from(cost) * u128::from(self.token)
+    fn price(&self, cost: u64) -> u128 {
+        u128::from(cost) * u128::from(self.token())
     }
 }
 
@@ -182,7 +186,7 @@ impl Rule for TokenBucket {
     type State = Filling;
     type Fast = Self;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.burst
     }
 
@@ -193,28 +197,33 @@ impl Rule for TokenBucket {
     fn fresh(&self, now: Moment) -> Filling {
         // A greedy supply has no phase, so it keeps its origin and stays packable after a reset.
         let origin = match self.supply {
-            Supply::Nanos | Supply::Greedy { .. } => self.origin.min(now),
+            Supply::Nanos { .. } | Supply::Greedy { .. } => self.origin.min(now),
             Supply::Interval { .. } => now,
         };
         let missing = self.price(self.burst - self.initial);
         Filling {
-            full: self.supply(origin, now) + missing,
+            full: self.supply(origin, now).saturating_add(missing),
             origin,
         }
     }
 
     fn fresh_key(&self, now: Moment) -> Filling {
         Filling {
-            full: self.supply(self.origin, now) + self.price(self.burst - self.initial),
+            full: self
+                .supply(self.origin, now)
+                .saturating_add(self.price(self.burst - self.initial)),
             origin: self.origin,
         }
     }
 
     #[inline]
-    fn take(&self, state: &mut Filling, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut Filling, now: Moment, cost: u64) -> Result<(), Refusal> {
         let supply = self.supply(state.origin, now);
-        let full = state.full.max(supply).saturating_add(self.price(cost));
-        if full <= supply + self.capacity() {
+        let Some(full) = state.full.max(supply).checked_add(self.price(cost)) else {
+            // The supply never gets there.
+            return Err(Refusal::until(Moment::NEVER));
+        };
+        if full <= supply.saturating_add(self.capacity()) {
             state.full = full;
             Ok(())
         } else {
@@ -224,18 +233,18 @@ impl Rule for TokenBucket {
         }
     }
 
-    fn available(&self, state: &Filling, now: Moment) -> u32 {
+    fn available(&self, state: &Filling, now: Moment) -> u64 {
         let missing = state.full.saturating_sub(self.supply(state.origin, now));
-        let held = self.capacity().saturating_sub(missing) / u128::from(self.token);
-        u32::try_from(held).unwrap_or(self.burst)
+        let held = self.capacity().saturating_sub(missing) / u128::from(self.token());
+        u64::try_from(held).unwrap_or(self.burst)
     }
 
     fn in_use(&self, state: &Filling, now: Moment) -> u64 {
         let missing = state.full.saturating_sub(self.supply(state.origin, now));
-        div_ceil(missing, self.token)
+        div_ceil(missing, self.token())
     }
 
-    fn refund(&self, state: &mut Filling, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Filling, now: Moment, taken: Moment, cost: u64) {
         let supply = self.supply(state.origin, now);
         // Had it not been taken, as much as has come since may have found no room.
         let since = supply - self.supply(state.origin, taken.min(now));
@@ -243,7 +252,7 @@ impl Rule for TokenBucket {
         state.full = state.full.saturating_sub(back).max(supply);
     }
 
-    fn settle(&self, state: &mut Filling, now: Moment, taken: Moment, costs: (u32, u32)) {
+    fn settle(&self, state: &mut Filling, now: Moment, taken: Moment, costs: (u64, u64)) {
         self.settled(state, now, taken, costs);
     }
 
@@ -255,7 +264,7 @@ impl Rule for TokenBucket {
         self.reached(state.origin, state.full)
     }
 
-    fn book(&self, state: &Filling, now: Moment, cost: u32) -> Option<(Filling, Moment)> {
+    fn book(&self, state: &Filling, now: Moment, cost: u64) -> Option<(Filling, Moment)> {
         let supply = self.supply(state.origin, now);
         let full = state.full.max(supply).saturating_add(self.price(cost));
         let ready = self.reached(state.origin, full.saturating_sub(self.capacity()));
@@ -283,7 +292,7 @@ impl Packed<Self> for TokenBucket {
     fn pack(rule: &Self, state: &Filling, now: Moment) -> Option<u64> {
         let supply = rule.supply(rule.origin, now);
         let packable = state.origin == rule.origin
-            && rule.short_burst > 0
+            && rule.short_capacity > 0
             && state.full.saturating_sub(supply) < REACH;
         #[expect(
             clippy::cast_possible_truncation,
@@ -310,30 +319,31 @@ impl Packed<Self> for TokenBucket {
     }
 
     #[inline(always)]
-    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u32) -> PackedTake {
-        if cost > rule.short_burst {
+    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
+        // What is too deep is in no word; so the price of the burst fits 64 bits, and that of this cost.
+        if cost > rule.burst {
             return PackedTake::Unpackable;
         }
         let elapsed = now.nanos_since(rule.origin);
-        let (supply, index) = match rule.supply {
-            Supply::Nanos => (elapsed, 0),
-            Supply::Greedy { per_nano } => (elapsed.wrapping_mul(per_nano), 0),
+        let (supply, price, index) = match rule.supply {
+            Supply::Nanos { token } => (elapsed, cost * token, 0),
+            Supply::Greedy { token, per_nano } => (elapsed.wrapping_mul(per_nano), cost * token, 0),
             Supply::Interval { period, refill } => {
                 let index = period.index(elapsed);
-                (index.wrapping_mul(u64::from(refill)), index)
+                (index.wrapping_mul(refill), cost, index)
             }
         };
         let missing = (word.wrapping_sub(supply) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
         let missing = missing.max(0).cast_unsigned();
-        let wanted = missing + u64::from(cost) * rule.token;
+        let wanted = missing + price;
         if wanted <= rule.short_capacity {
             return PackedTake::Taken(supply.wrapping_add(wanted) & ((1 << KEPT) - 1));
         }
         let supplied = |amount: u64| match rule.supply {
-            Supply::Nanos => now.plus_nanos(amount),
-            Supply::Greedy { per_nano } => now.plus_nanos(amount.div_ceil(per_nano)),
+            Supply::Nanos { .. } => now.plus_nanos(amount),
+            Supply::Greedy { per_nano, .. } => now.plus_nanos(amount.div_ceil(per_nano)),
             Supply::Interval { period, refill } => {
-                let index = index.saturating_add(amount.div_ceil(u64::from(refill)));
+                let index = index.saturating_add(amount.div_ceil(refill));
                 period.start(rule.origin, index)
             }
         };
@@ -344,9 +354,9 @@ impl Packed<Self> for TokenBucket {
     fn epoch_bits(rule: &Self) -> u32 {
         // The supply must not grow by more than 2^58 in an epoch.
         match rule.supply {
-            Supply::Nanos => 58 - bits(1),
-            Supply::Greedy { per_nano } => 58_u32.saturating_sub(bits(per_nano)),
-            Supply::Interval { refill, .. } => 58 - bits(u64::from(refill)),
+            Supply::Nanos { .. } => 58 - bits(1),
+            Supply::Greedy { per_nano, .. } => 58_u32.saturating_sub(bits(per_nano)),
+            Supply::Interval { refill, .. } => 58_u32.saturating_sub(bits(refill)),
         }
     }
 }

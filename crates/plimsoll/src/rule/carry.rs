@@ -38,7 +38,7 @@ pub enum Carry {
 impl Carry {
     /// What counts as used of a window of `limit` that takes over from one of `old_limit`. It may be more than
     /// the limit: what was used does not become less by that, should the limit grow again.
-    pub(crate) fn used(self, used: u64, old_limit: u32, limit: u32) -> u64 {
+    pub(crate) fn used(self, used: u64, old_limit: u64, limit: u64) -> u64 {
         let used = match self {
             Self::Reset => 0,
             Self::AsIs | Self::Used => u128::from(used),

@@ -29,7 +29,7 @@ pub trait Packed<R: Rule + ?Sized> {
     /// The word for `state`, below 2^63, if there is one. It must be good at `now`, however old the state is.
     ///
     /// The word of a rule whose [permits are returned](Rule::RETURNS_PERMITS) must be a number to which the returned
-    /// cost is added.
+    /// cost is added, and there is none while 2^41 or more is in use.
     fn pack(rule: &R, state: &R::State, now: Moment) -> Option<u64>;
 
     /// The state whose word is `word`.
@@ -40,7 +40,7 @@ pub trait Packed<R: Rule + ?Sized> {
     /// What is taken here counts as taken at `now`. Where the rule [records](Rule::recorded_at) another moment, the
     /// answer is [`Unpackable`](PackedTake::Unpackable).
     #[inline]
-    fn take_packed(rule: &R, word: u64, now: Moment, cost: u32) -> PackedTake {
+    fn take_packed(rule: &R, word: u64, now: Moment, cost: u64) -> PackedTake {
         let mut state = Self::unpack(rule, word, now);
         match rule.take(&mut state, now, cost) {
             // A grant can name another moment only on the slow path.
@@ -89,7 +89,7 @@ impl<R: Rule + ?Sized> Packed<R> for Unpacked {
     }
 
     #[inline]
-    fn take_packed(_rule: &R, _word: u64, _now: Moment, _cost: u32) -> PackedTake {
+    fn take_packed(_rule: &R, _word: u64, _now: Moment, _cost: u64) -> PackedTake {
         PackedTake::Unpackable
     }
 }

@@ -12,7 +12,7 @@ use crate::Denied;
 impl<'a, U, C> Request<'a, U, C>
 where
     U: Copy + PartialEq,
-    C: Fn(U) -> Option<u32> + Copy,
+    C: Fn(U) -> Option<u64> + Copy,
 {
     /// Takes from all members, waiting where one refuses. It holds nothing while it waits for members in this process.
     /// Members in stores are asked last, one after the other, and the rest is held meanwhile.

@@ -48,7 +48,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Corrects a permit for work that turned out to cost `cost`. See [`LimiterExt::settle`].
-    pub fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+    pub fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         match self.of {
             Asked::Limiter(limiter) => limiter.settle(permit, cost),
             Asked::Key(key) => key.settle(permit, cost),
@@ -174,7 +174,7 @@ pub trait AskKey: sealed::Sealed + Send + Sync {
     #[doc(hidden)]
     fn undo(&self, permit: Permit<'_>);
     #[doc(hidden)]
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32);
+    fn settle(&self, permit: &mut Permit<'_>, cost: u64);
     #[doc(hidden)]
     fn target(&self) -> Option<Result<Target, Denied>>;
     #[doc(hidden)]
@@ -204,7 +204,7 @@ impl<L: PerKey<Q> + ?Sized, Q: Sync + ?Sized> AskKey for Key<'_, L, Q> {
         self.limiter.undo(self.key, permit);
     }
 
-    fn settle(&self, permit: &mut Permit<'_>, cost: u32) {
+    fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         self.limiter.settle(self.key, permit, cost);
     }
 

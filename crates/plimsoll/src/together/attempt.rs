@@ -230,7 +230,7 @@ fn attempt_now<'a>(list: impl List<'a>, note: bool, taken: &mut Taken<'a>) -> Re
             continue;
         };
         let now = so_far.taken.moments.of(index);
-        let refused = match (list.member(index).gate(), u32::try_from(cost)) {
+        let refused = match (list.member(index).gate(), u64::try_from(cost)) {
             (Some(gate), Ok(cost)) => match gate.take_word(now, cost) {
                 Word::Granted { timed, exchange } => {
                     so_far.words.insert(index, exchange);

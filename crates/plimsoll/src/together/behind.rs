@@ -25,7 +25,7 @@ struct Node {
     parent: usize,
     /// The ask that it is a part of, and how many times the cost of that is asked for.
     root: usize,
-    times: u32,
+    times: u64,
 }
 
 impl Behind {
@@ -49,7 +49,7 @@ impl Behind {
     }
 
     /// Adds a limiter that is a part of an ask or node, `times` times. Returns its number.
-    pub(super) fn add(&mut self, several: &Arc<dyn Several>, parent: usize, times: u32) -> usize {
+    pub(super) fn add(&mut self, several: &Arc<dyn Several>, parent: usize, times: u64) -> usize {
         let before = self.node(parent).map_or(1, |node| node.times);
         self.nodes.push(Node {
             several: Arc::clone(several),

@@ -11,7 +11,7 @@ impl Group<usize> {
     pub(super) fn ask_each<'a>(
         &'a self,
         asks: &'a [Ask<'a>],
-    ) -> Request<'a, usize, impl Fn(usize) -> Option<u32> + Copy + use<'a>> {
+    ) -> Request<'a, usize, impl Fn(usize) -> Option<u64> + Copy + use<'a>> {
         Request {
             group: self,
             asks,
@@ -22,7 +22,7 @@ impl Group<usize> {
     }
 }
 
-impl<'a, C: Fn(usize) -> Option<u32> + Copy> Request<'a, usize, C> {
+impl<'a, C: Fn(usize) -> Option<u64> + Copy> Request<'a, usize, C> {
     /// The position of the first that asks of a member.
     pub(super) fn ask_of(self, leaf: usize) -> usize {
         let first = self.group.uses_of(leaf).next();

@@ -58,16 +58,16 @@ pub(super) struct Uses<U> {
     /// Where the limiter was in the list that the group was made of.
     pub(super) position: usize,
     /// How many times its cost is asked for.
-    pub(super) first: (U, u32),
-    pub(super) more: Vec<(U, u32)>,
+    pub(super) first: (U, u64),
+    pub(super) more: Vec<(U, u64)>,
 }
 
 impl<U: Copy + PartialEq> Uses<U> {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (U, u32)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (U, u64)> {
         std::iter::once(self.first).chain(self.more.iter().copied())
     }
 
-    fn add(&mut self, name: Option<Name>, of: U, times: u32) {
+    fn add(&mut self, name: Option<Name>, of: U, times: u64) {
         self.name = self.name.or(name);
         let mut known = std::iter::once(&mut self.first).chain(&mut self.more);
         match known.find(|(known, _)| *known == of) {
@@ -159,7 +159,7 @@ impl Member {
 }
 
 /// A member, the name of its refusals, what it is there for, and how many times its cost is asked for.
-pub(super) type Use<U> = (Member, Option<Name>, U, u32);
+pub(super) type Use<U> = (Member, Option<Name>, U, u64);
 
 /// Adds the parts of a limiter that consists of others.
 fn add_several<U: Copy>(
@@ -264,7 +264,7 @@ impl<U: Copy + PartialEq> Group<U> {
     #[inline]
     pub fn ask<C>(&self, like: Demand, cost: C) -> Request<'_, U, C>
     where
-        C: Fn(U) -> Option<u32> + Copy,
+        C: Fn(U) -> Option<u64> + Copy,
     {
         Request {
             group: self,
@@ -292,19 +292,19 @@ impl<U: Copy + PartialEq> Group<U> {
     }
 
     /// What a member is there for, and how many times its cost is asked for.
-    pub(super) fn uses_of(&self, index: usize) -> impl Iterator<Item = (U, u32)> {
+    pub(super) fn uses_of(&self, index: usize) -> impl Iterator<Item = (U, u64)> {
         self.uses[index].iter()
     }
 
     /// Each member, and how many times its cost is asked for by its first use.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (One<'_>, u32)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (One<'_>, u64)> {
         // Two slices that are walked backwards together would be made equally long first.
         let indices = 0..self.members.len();
         indices.map(|index| (self.members[index].one(&[]), self.uses[index].first.1))
     }
 
     /// Each limiter, and how many times its cost is asked for by its first use.
-    pub(crate) fn limiters(&self) -> impl Iterator<Item = (&dyn Limiter, u32)> {
+    pub(crate) fn limiters(&self) -> impl Iterator<Item = (&dyn Limiter, u64)> {
         let members = self.members.iter().zip(&self.uses);
         members.filter_map(|(member, uses)| match &member.owner {
             Owner::Group(limiter) => Some((&**limiter, uses.first.1)),

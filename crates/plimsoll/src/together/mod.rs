@@ -130,7 +130,7 @@ pub(crate) trait List<'a>: Copy {
     fn is_few_words(self) -> bool;
 
     /// What is asked of one, if anything. It may be more than can be asked for.
-    fn cost(self, index: usize) -> Option<u64>;
+    fn cost(self, index: usize) -> Option<u128>;
 
     /// Everything but the cost.
     fn like(self) -> Demand;
@@ -150,7 +150,7 @@ pub(crate) trait List<'a>: Copy {
     /// What is asked of one, if anything. Call [`too_large`] before.
     #[inline]
     fn demand(self, index: usize) -> Option<Demand> {
-        let cost = u32::try_from(self.cost(index)?).unwrap_or(u32::MAX);
+        let cost = u64::try_from(self.cost(index)?).unwrap_or(u64::MAX);
         Some(Demand {
             cost,
             ..self.like()

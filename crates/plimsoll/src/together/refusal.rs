@@ -92,7 +92,7 @@ pub(crate) fn estimate<'a>(list: impl List<'a>) -> Result<(), Denied> {
 /// The refusal of a sum that is more than can be asked for.
 pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
     let mut costs = (0..list.len()).map(|index| list.cost(index));
-    let index = costs.position(|cost| cost.is_some_and(|cost| cost > u64::from(u32::MAX)))?;
+    let index = costs.position(|cost| cost.is_some_and(|cost| cost > u128::from(u64::MAX)))?;
     let limiter = match list.member(index).limiter() {
         Asked::Limiter(limiter) => limiter,
         Asked::Key(key) => {
@@ -107,9 +107,8 @@ pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
         }
     };
     let (now, seen) = (limiter.clock().now(), limiter.snapshot());
-    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let refusal = Refusal::until_returned().because(Reason::TooLarge);
-    let room = (number(seen.limit), number(seen.available));
+    let room = (seen.limit, seen.available);
     let denied = Denied::from_rule(
         refusal,
         now,

@@ -39,7 +39,7 @@ impl<U, C> std::fmt::Debug for Request<'_, U, C> {
 impl<'a, U, C> Request<'a, U, C>
 where
     U: Copy + PartialEq,
-    C: Fn(U) -> Option<u32> + Copy,
+    C: Fn(U) -> Option<u64> + Copy,
 {
     /// The same request with another priority and deadline.
     pub(crate) fn with(self, like: Demand) -> Self {
@@ -63,7 +63,7 @@ where
 impl<'a, U, C> List<'a> for Request<'a, U, C>
 where
     U: Copy + PartialEq,
-    C: Fn(U) -> Option<u32> + Copy,
+    C: Fn(U) -> Option<u64> + Copy,
 {
     #[inline]
     fn len(self) -> usize {
@@ -96,13 +96,13 @@ where
     }
 
     #[inline]
-    fn cost(self, index: usize) -> Option<u64> {
+    fn cost(self, index: usize) -> Option<u128> {
         let uses = self.group.uses.get(index)?;
-        let cost = |(of, times)| Some(u64::from((self.cost)(of)?) * u64::from(times));
+        let cost = |(of, times)| Some(u128::from((self.cost)(of)?) * u128::from(times));
         if uses.more.is_empty() {
             return cost(uses.first);
         }
-        uses.iter().filter_map(cost).reduce(u64::saturating_add)
+        uses.iter().filter_map(cost).reduce(u128::saturating_add)
     }
 
     #[inline]
@@ -163,7 +163,7 @@ impl Refuser {
 impl<'a, U, C> Request<'a, U, C>
 where
     U: Copy + PartialEq,
-    C: Fn(U) -> Option<u32> + Copy,
+    C: Fn(U) -> Option<u64> + Copy,
 {
     /// Takes from all members now, or from none. Members in stores answer by what is known here.
     ///

@@ -16,7 +16,7 @@ use crate::{Denied, Grant, Permit};
 struct For {
     name: Option<Name>,
     of: usize,
-    times: u32,
+    times: u64,
     /// Where it is known by others, if it is a name.
     known: Option<usize>,
 }

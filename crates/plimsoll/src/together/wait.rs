@@ -45,7 +45,7 @@ struct Slot {
     /// When the wait must be over, on its clock.
     deadline: Moment,
     /// How many may wait there, at least: what its queue said when the wait began.
-    room: u32,
+    room: u64,
     place: Option<Place>,
 }
 
@@ -53,7 +53,7 @@ struct Slot {
 struct Place {
     gate: Arc<dyn Joint>,
     ticket: Ticket,
-    cost: u32,
+    cost: u64,
     taken: bool,
 }
 

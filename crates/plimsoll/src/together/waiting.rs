@@ -347,7 +347,7 @@ impl std::fmt::Debug for Waiting {
     }
 }
 
-impl<C: Fn(usize) -> Option<u32> + Copy> Request<'_, usize, C> {
+impl<C: Fn(usize) -> Option<u64> + Copy> Request<'_, usize, C> {
     /// How members in stores are asked, by their own clocks from now on; after a wait in `before`, as that had it.
     fn store_demands(self, before: Option<&Waiting>) -> Vec<Demand> {
         let demand = |leaf: usize| {

@@ -80,7 +80,7 @@ pub(crate) fn take_words<'a>(list: impl List<'a>) -> Result<ByWords, Open> {
         let Some(cost) = list.cost(index) else {
             continue;
         };
-        let (Some(gate), Ok(cost)) = (list.member(index).gate(), u32::try_from(cost)) else {
+        let (Some(gate), Ok(cost)) = (list.member(index).gate(), u64::try_from(cost)) else {
             return Err(Open::Each);
         };
         match gate.take_word(now, cost) {

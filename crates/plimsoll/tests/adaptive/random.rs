@@ -1,7 +1,7 @@
 //! A limit that moves at random neither mints nor loses, alone and under threads.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::thread;
 
@@ -16,21 +16,21 @@ use crate::waiter::Waiter;
 /// What may happen to a limiter.
 #[derive(Clone, Debug)]
 enum Event {
-    Take(u32),
-    Wait(u32),
+    Take(u64),
+    Wait(u64),
     Look(usize),
     Leave(usize),
-    Finish(usize, bool, u32),
+    Finish(usize, bool, u64),
     Drop(usize),
 }
 
 fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
-        3 => (1..4_u32).prop_map(Event::Take),
-        3 => (1..4_u32).prop_map(Event::Wait),
+        3 => (1..4_u64).prop_map(Event::Take),
+        3 => (1..4_u64).prop_map(Event::Wait),
         2 => any::<usize>().prop_map(Event::Look),
         1 => any::<usize>().prop_map(Event::Leave),
-        3 => (any::<usize>(), any::<bool>(), 1..12_u32)
+        3 => (any::<usize>(), any::<bool>(), 1..12_u64)
             .prop_map(|(which, overload, next)| Event::Finish(which, overload, next)),
         1 => any::<usize>().prop_map(Event::Drop),
     ]
@@ -47,7 +47,7 @@ proptest! {
         let algorithm = Scripted::new(6);
         let gate = algorithm.gate(&time);
         let mut held: Vec<Permit<'_>> = Vec::new();
-        let mut waiters: Vec<(u32, Waiter<'_>)> = Vec::new();
+        let mut waiters: Vec<(u64, Waiter<'_>)> = Vec::new();
         // The naive model: the limit, and the most that may be in use, which falls only as permits come back.
         let (mut limit, mut most) = (6_u64, 6_u64);
         for event in events {
@@ -55,7 +55,7 @@ proptest! {
             let nobody_waits = gate.snapshot().waiters() == 0;
             match event {
                 Event::Take(cost) => {
-                    let fits = nobody_waits && before + u64::from(cost) <= limit;
+                    let fits = nobody_waits && before + cost <= limit;
                     let answer = gate.try_acquire(cost);
                     prop_assert_eq!(answer.is_ok(), fits);
                     held.extend(answer);
@@ -79,11 +79,11 @@ proptest! {
                 Event::Finish(which, overload, next) => {
                     if let Some(permit) = pick(&mut held, which) {
                         algorithm.say(next);
-                        limit = u64::from(next);
+                        limit = next;
                         permit.finish(if overload { Outcome::Overload } else { Outcome::Success });
                         let heard = algorithm.heard();
                         prop_assert_eq!(heard.len(), 1);
-                        prop_assert_eq!(u64::from(heard[0].in_flight), before);
+                        prop_assert_eq!(heard[0].in_flight, before);
                     }
                 }
                 Event::Drop(which) => drop(pick(&mut held, which)),
@@ -93,11 +93,11 @@ proptest! {
             prop_assert_eq!(seen.limit(), limit);
             prop_assert!(seen.in_use() <= most, "{:?} over {}", seen, most);
             prop_assert_eq!(seen.available(), limit.saturating_sub(seen.in_use()));
-            let out: u64 = held.iter().map(|permit| u64::from(permit.cost())).sum();
+            let out: u64 = held.iter().map(|permit| permit.cost()).sum();
             prop_assert!(out <= seen.in_use());
         }
         drop(waiters);
-        let out: u64 = held.iter().map(|permit| u64::from(permit.cost())).sum();
+        let out: u64 = held.iter().map(|permit| permit.cost()).sum();
         prop_assert_eq!(gate.snapshot().in_use(), out);
         drop(held);
         prop_assert_eq!((gate.snapshot().in_use(), gate.snapshot().available()), (0, limit));
@@ -108,13 +108,13 @@ proptest! {
 /// Moves all the time, and checks what it is told.
 #[derive(Debug)]
 struct Restless {
-    state: u32,
-    most: Arc<AtomicU32>,
-    learned: Arc<AtomicU32>,
+    state: u64,
+    most: Arc<AtomicU64>,
+    learned: Arc<AtomicU64>,
 }
 
 impl Limit for Restless {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         1 + self.state % 7
     }
 
@@ -131,9 +131,9 @@ impl Limit for Restless {
 
 #[test]
 fn under_threads_every_sample_is_learned_from_or_counted_lost() {
-    const EACH: u32 = 5_000;
-    let learned = Arc::new(AtomicU32::new(0));
-    let most = Arc::new(AtomicU32::new(0));
+    const EACH: u64 = 5_000;
+    let learned = Arc::new(AtomicU64::new(0));
+    let most = Arc::new(AtomicU64::new(0));
     let restless = Restless {
         state: 3,
         most: Arc::clone(&most),
@@ -144,7 +144,7 @@ fn under_threads_every_sample_is_learned_from_or_counted_lost() {
         .queue(Queue::fifo(1_000))
         .totals(false)
         .build();
-    let told = AtomicU32::new(0);
+    let told = AtomicU64::new(0);
     thread::scope(|scope| {
         for number in 0..4 {
             let (gate, told) = (&gate, &told);
@@ -179,13 +179,10 @@ fn under_threads_every_sample_is_learned_from_or_counted_lost() {
     assert_eq!((seen.in_use(), seen.waiters()), (0, 0));
     assert_eq!(
         (seen.available(), seen.limit()),
-        (seen.limit(), u64::from(findings.limit))
+        (seen.limit(), findings.limit)
     );
     // Seven are the most; a sample that races with a resize may be off by the resize.
     assert!((1..14).contains(&most.load(Ordering::Relaxed)));
-    let told = u64::from(told.load(Ordering::Relaxed));
-    assert_eq!(
-        u64::from(learned.load(Ordering::Relaxed)) + findings.lost,
-        told
-    );
+    let told = told.load(Ordering::Relaxed);
+    assert_eq!(learned.load(Ordering::Relaxed) + findings.lost, told);
 }

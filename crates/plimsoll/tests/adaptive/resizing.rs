@@ -52,7 +52,7 @@ fn a_shrink_takes_effect_as_permits_come_back() {
 
 /// How much may wait, by trying.
 fn room<L: Limit>(gate: &Gate<Adaptive<L>>) -> usize {
-    let _held = gate.take_up_to(u32::MAX);
+    let _held = gate.take_up_to(u64::MAX);
     let waiters = (0..100).map_while(|_| {
         let mut waiter = gate.acquire(1);
         poll(&mut waiter).is_pending().then_some(waiter)
@@ -64,10 +64,10 @@ fn room<L: Limit>(gate: &Gate<Adaptive<L>>) -> usize {
 fn the_bound_of_the_queue_follows_the_limit() {
     let time = ManualClock::new();
     let algorithm = Scripted::new(5);
-    let at = |gate: &Gate<Adaptive<Scripted>>, limit: u32| {
+    let at = |gate: &Gate<Adaptive<Scripted>>, limit: u64| {
         algorithm.say(limit);
         gate.try_acquire(1).unwrap().finish(Outcome::Success);
-        assert_eq!(gate.insight().queue, u32::try_from(room(gate)).ok());
+        assert_eq!(gate.insight().queue, u64::try_from(room(gate)).ok());
         room(gate)
     };
     let gate = algorithm.builder(&time).queue(Queue::fifo(3)).build();
@@ -103,7 +103,7 @@ fn the_function_of_the_queue_sees_what_goes_on() {
     let (time, algorithm, notes) = (ManualClock::new(), Scripted::new(3), Arc::clone(&seen));
     let builder = algorithm.builder(&time).queue_size(move |now| {
         notes.lock().unwrap().push(*now);
-        now.limit + now.queued + u32::from(now.latency == Some(7 * MS))
+        now.limit + now.queued + u64::from(now.latency == Some(7 * MS))
     });
     let gate = builder.build();
     let mut held = take(&gate, 3);

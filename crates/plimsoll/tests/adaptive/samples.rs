@@ -197,7 +197,7 @@ fn ticks_come_with_traffic_and_missed_ones_are_made_up_for() {
 struct Weighed(Arc<AtomicU64>);
 
 impl Limit for Weighed {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         10
     }
 

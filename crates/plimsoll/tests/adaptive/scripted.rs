@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ pub(crate) struct Scripted(pub(crate) Arc<Script>);
 #[derive(Debug)]
 pub(crate) struct Script {
     /// What it answers from the next sample or tick on.
-    next: AtomicU32,
-    pub(crate) bound: Mutex<Option<u32>>,
+    next: AtomicU64,
+    pub(crate) bound: Mutex<Option<u64>>,
     every: Option<Duration>,
     samples: Mutex<Vec<Sample>>,
     ticks: Mutex<Vec<Load>>,
-    pub(crate) panics: AtomicU32,
+    pub(crate) panics: AtomicU64,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -25,23 +25,23 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scripted {
-    pub(crate) fn new(limit: u32) -> Self {
+    pub(crate) fn new(limit: u64) -> Self {
         Self::ticking(limit, None)
     }
 
-    pub(crate) fn ticking(limit: u32, every: Option<Duration>) -> Self {
+    pub(crate) fn ticking(limit: u64, every: Option<Duration>) -> Self {
         Self(Arc::new(Script {
-            next: AtomicU32::new(limit),
+            next: AtomicU64::new(limit),
             bound: Mutex::new(None),
             every,
             samples: Mutex::default(),
             ticks: Mutex::default(),
-            panics: AtomicU32::new(0),
+            panics: AtomicU64::new(0),
         }))
     }
 
     /// What it answers when it is next asked.
-    pub(crate) fn say(&self, limit: u32) {
+    pub(crate) fn say(&self, limit: u64) {
         self.0.next.store(limit, Ordering::Relaxed);
     }
 
@@ -49,7 +49,7 @@ impl Scripted {
         std::mem::take(&mut *locked(&self.0.samples))
     }
 
-    pub(crate) fn ticks(&self) -> Vec<(u64, u32, u32)> {
+    pub(crate) fn ticks(&self) -> Vec<(u64, u64, u64)> {
         let ticks = std::mem::take(&mut *locked(&self.0.ticks));
         let tick = |load: &Load| (millis(load.now), load.in_flight, load.queued);
         ticks.iter().map(tick).collect()
@@ -67,7 +67,7 @@ impl Scripted {
 }
 
 impl Limit for Scripted {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.0.next.load(Ordering::Relaxed)
     }
 
@@ -88,7 +88,7 @@ impl Limit for Scripted {
         locked(&self.0.ticks).push(load);
     }
 
-    fn queue_bound(&self) -> Option<u32> {
+    fn queue_bound(&self) -> Option<u64> {
         *locked(&self.0.bound)
     }
 

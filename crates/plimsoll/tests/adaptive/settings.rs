@@ -26,8 +26,8 @@ fn a_limit_stays_within_its_settings() {
         .clock(time.clock())
         .build();
     assert_eq!(gate.snapshot().limit(), 5);
-    algorithm.say(u32::MAX);
-    assert_eq!((limit(&gate), limit(&bare)), (9, u64::from(u32::MAX)));
+    algorithm.say(u64::MAX);
+    assert_eq!((limit(&gate), limit(&bare)), (9, u64::MAX));
     algorithm.say(0);
     assert_eq!((limit(&gate), limit(&bare)), (5, 1));
     assert_eq!(limit(&bare), 1);

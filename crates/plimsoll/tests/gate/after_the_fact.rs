@@ -84,10 +84,12 @@ fn a_permit_of_a_key_is_undone_by_its_key() {
 
 #[test]
 fn the_largest_charge_is_one_step() {
+    // At one a second more would last for longer than there are moments.
+    const CHARGE: u64 = 1 << 34;
     // A charge was booked in parts of one burst each, behind the lock: four billion of them.
     let time = ManualClock::new();
     let retry_after = |gate: &dyn Limiter| {
-        gate.charge(u32::MAX);
+        gate.charge(CHARGE);
         let denied = gate.try_acquire(Demand::ONE).unwrap_err();
         denied.retry_after().unwrap()
     };
@@ -95,7 +97,7 @@ fn the_largest_charge_is_one_step() {
         Gate::builder(rule).clock(time.clock()).build()
     }
     // All the debt has to come in again, less the one that was there and plus the one that is asked for.
-    let debt = Duration::from_secs(u64::from(u32::MAX));
+    let debt = Duration::from_secs(CHARGE);
     let bucket = TokenBucket::per_second(1);
     assert_eq!(retry_after(&gate(bucket.clone(), &time)), debt);
     let interval = TokenBucket::interval(Quota::per_second(1));

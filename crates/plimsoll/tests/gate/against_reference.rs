@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::kinds::{Shape, alteration, altered, build, carry, real_carry, spec};
+use crate::kinds::{Shape, alteration, altered, build, carry, real_carry, spec, wide};
 use crate::reference;
 use crate::reference::{Answer, Bucket, Carry, Nanos, Spec};
 use plimsoll::{
@@ -19,34 +19,34 @@ use proptest::test_runner::FileFailurePersistence;
 enum Op {
     Try {
         class: usize,
-        cost: u32,
+        cost: u64,
     },
     Acquire {
         class: usize,
-        cost: u32,
-        patience: Option<u32>,
+        cost: u64,
+        patience: Option<u64>,
     },
     Cancel(usize),
     Release(usize),
     /// By so many quarters of a period, and so many nanoseconds.
     Advance {
-        quarters: u32,
-        nanos: u32,
+        quarters: u64,
+        nanos: u64,
     },
     /// Long enough for a word to be out of date.
     Leap(Nanos),
-    StepBack(u32),
-    Resize(u32),
-    Bound(u32),
+    StepBack(u64),
+    Resize(u64),
+    Bound(u64),
     Close,
     /// Of what was granted at once or after waiting.
     Undo(usize),
-    Charge(u32),
-    Add(u32),
+    Charge(u64),
+    Add(u64),
     Reset,
     Replace(Bucket, Carry),
     /// Takes ahead of time, if the rule can and nobody waits.
-    Book(u32),
+    Book(u64),
     CancelBooking(usize),
 }
 
@@ -57,7 +57,8 @@ fn queue() -> impl Strategy<Value = Option<reference::Queue>> {
         Just(reference::Full::Newest)
     ];
     let timeout = proptest::option::weighted(0.2, 0u64..2000);
-    let queue = (0u32..10, any::<bool>(), full, any::<bool>(), timeout).prop_map(
+    let bound = prop_oneof![9 => 0u64..10, 1 => wide()];
+    let queue = (bound, any::<bool>(), full, any::<bool>(), timeout).prop_map(
         |(bound, lifo, full, excess, timeout)| reference::Queue {
             bound,
             lifo,
@@ -69,27 +70,44 @@ fn queue() -> impl Strategy<Value = Option<reference::Queue>> {
     proptest::option::weighted(0.9, queue)
 }
 
+impl Op {
+    /// The prices of `Smooth` are floating-point numbers, which hold whole ones up to 2^53.
+    fn in_reach_of(mut self, spec: &Spec) -> Self {
+        if let Spec::Bursty { .. } = spec {
+            match &mut self {
+                Self::Try { cost, .. }
+                | Self::Acquire { cost, .. }
+                | Self::Charge(cost)
+                | Self::Add(cost)
+                | Self::Book(cost) => *cost %= 1 << 40,
+                _ => {}
+            }
+        }
+        self
+    }
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let class = prop_oneof![Just(1usize), 0..3usize];
-    let cost = || prop_oneof![6 => 1u32..4, 2 => 0u32..9, 1 => Just(u32::MAX)];
+    let cost = || prop_oneof![6 => 1u64..4, 2 => 0u64..9, 1 => wide()];
     prop_oneof![
         4 => (class.clone(), cost()).prop_map(|(class, cost)| Op::Try { class, cost }),
-        8 => (class, cost(), proptest::option::weighted(0.3, 0u32..3000))
+        8 => (class, cost(), proptest::option::weighted(0.3, 0u64..3000))
             .prop_map(|(class, cost, patience)| Op::Acquire { class, cost, patience }),
         2 => any::<usize>().prop_map(Op::Cancel),
         4 => any::<usize>().prop_map(Op::Release),
-        4 => (0u32..6, 0u32..3).prop_map(|(quarters, nanos)| Op::Advance { quarters, nanos }),
+        4 => (0u64..6, 0u64..3).prop_map(|(quarters, nanos)| Op::Advance { quarters, nanos }),
         1 => prop_oneof![Just(60_000_000_000), Just(86_400_000_000_000), 0..1u64 << 58].prop_map(Op::Leap),
-        1 => any::<u32>().prop_map(Op::StepBack),
-        1 => (1u32..9).prop_map(Op::Resize),
-        1 => (0u32..10).prop_map(Op::Bound),
+        1 => (0..1_u64 << 32).prop_map(Op::StepBack),
+        1 => prop_oneof![3 => 1u64..9, 1 => wide()].prop_map(Op::Resize),
+        1 => prop_oneof![3 => 0u64..10, 1 => wide()].prop_map(Op::Bound),
         1 => Just(Op::Close),
         2 => any::<usize>().prop_map(Op::Undo),
         1 => cost().prop_map(Op::Charge),
-        1 => (0u32..9).prop_map(Op::Add),
+        1 => prop_oneof![3 => 0u64..9, 1 => wide()].prop_map(Op::Add),
         1 => Just(Op::Reset),
         1 => (alteration(), carry()).prop_map(|(other, carry)| Op::Replace(other, carry)),
-        2 => (1u32..9).prop_map(Op::Book),
+        2 => prop_oneof![7 => 1u64..9, 1 => wide()].prop_map(Op::Book),
         1 => any::<usize>().prop_map(Op::CancelBooking),
     ]
 }
@@ -115,7 +133,7 @@ impl Real {
     }
 }
 
-fn demand(class: usize, cost: u32) -> Demand {
+fn demand(class: usize, cost: u64) -> Demand {
     Demand::of(cost).priority([Priority::NonCritical, Priority::Normal, Priority::Critical][class])
 }
 
@@ -130,6 +148,7 @@ fn run(shape: Shape, spec: &Spec, queue: Option<reference::Queue>, start: Nanos,
     let hint =
         |naive: &reference::Limiter, class, cost| naive.hint(class, cost).map(Duration::from_nanos);
     for (step, op) in ops.iter().enumerate() {
+        let op = &op.clone().in_reach_of(spec);
         match *op {
             Op::Try { class, cost } => {
                 let expected_hint = hint(&naive, class, cost);
@@ -156,11 +175,11 @@ fn run(shape: Shape, spec: &Spec, queue: Option<reference::Queue>, start: Nanos,
             } => {
                 let demand = demand(class, cost);
                 let demand = match patience {
-                    Some(nanos) => demand.within(Duration::from_nanos(u64::from(nanos))),
+                    Some(nanos) => demand.within(Duration::from_nanos(nanos)),
                     None => demand,
                 };
                 let expected_hint = hint(&naive, class, cost);
-                naive.acquire(class, cost, patience.map(u64::from));
+                naive.acquire(class, cost, patience);
                 acquires.push(Real::Waiting(Box::pin(real.acquire(demand))));
                 if let Some(new) = acquires.last_mut() {
                     new.poll();
@@ -209,7 +228,7 @@ fn run(shape: Shape, spec: &Spec, queue: Option<reference::Queue>, start: Nanos,
                 }
             }
             Op::Advance { quarters, nanos } => {
-                let span = spec.period() / 4 * u64::from(quarters) + u64::from(nanos);
+                let span = spec.period() / 4 * quarters + nanos;
                 let to = naive.now.saturating_add(span).min(1 << 62);
                 naive.advance(to);
                 time.advance_to(Moment::from_nanos(to));
@@ -220,7 +239,7 @@ fn run(shape: Shape, spec: &Spec, queue: Option<reference::Queue>, start: Nanos,
                 time.advance_to(Moment::from_nanos(to));
             }
             Op::StepBack(by) => {
-                time.advance_to(Moment::from_nanos(naive.now.saturating_sub(u64::from(by))));
+                time.advance_to(Moment::from_nanos(naive.now.saturating_sub(by)));
             }
             Op::Resize(limit) => {
                 if real.resize_if_possible(limit) {

@@ -112,7 +112,7 @@ fn a_future_can_be_spawned_and_finish_elsewhere() {
 fn what_is_waited_on_is_small() {
     let sizes = [
         ("Acquire", size_of::<Acquire<'_>>(), 128),
-        ("Permit", size_of::<Permit<'_>>(), 40),
+        ("Permit", size_of::<Permit<'_>>(), 48),
         ("Denied", size_of::<Denied>(), 64),
         (
             "Result of try_acquire",

@@ -192,7 +192,7 @@ fn panicking_and_fallible_doors_reject_the_same() {
     let spans = [0, 1, 1 << 62, (1 << 62) + 1].map(Duration::from_nanos);
     let minute = Quota::per_minute(5);
     let bucket = TokenBucket::greedy(minute);
-    for number in [0, 1, 5, 6, 65_536, 65_537, u32::MAX] {
+    for number in [0, 1, 5, 6, 65_536, 65_537, u64::MAX] {
         for span in spans.into_iter().chain([Duration::MAX]) {
             count(same(
                 || Quota::new(number, span),
@@ -207,12 +207,13 @@ fn panicking_and_fallible_doors_reject_the_same() {
         count(same(move || one.burst(number), other.try_burst(number)));
         let (one, other) = (bucket.clone(), bucket.clone());
         count(same(move || one.initial(number), other.try_initial(number)));
+        let count_of = u32::try_from(number).unwrap_or(u32::MAX);
         let penalty = PenaltyBucket::new(bucket.clone());
-        let other = penalty.clone().try_lockout(number, SECOND);
-        count(same(move || penalty.lockout(number, SECOND), other));
+        let other = penalty.clone().try_lockout(count_of, SECOND);
+        count(same(move || penalty.lockout(count_of, SECOND), other));
         for quota in [minute, Quota::new(1, NANO)] {
-            let tried = SlidingWindow::try_new(quota, number);
-            count(same(move || SlidingWindow::new(quota, number), tried));
+            let tried = SlidingWindow::try_new(quota, count_of);
+            count(same(move || SlidingWindow::new(quota, count_of), tried));
         }
         let buckets = vec![bucket.clone(); number.min(2) as usize];
         let tried = Bandwidths::try_new(buckets.clone());
@@ -257,7 +258,7 @@ fn panicking_and_fallible_doors_reject_the_same() {
 
 /// What can be built at compile time is checked there.
 const _: [TokenBucket; 2] = [
-    TokenBucket::greedy(Quota::new(u32::MAX, Duration::from_nanos(1))),
+    TokenBucket::greedy(Quota::new(u64::MAX, Duration::from_nanos(1))),
     TokenBucket::interval(Quota::per_hour(1))
         .burst(7)
         .initial(0),
@@ -268,23 +269,23 @@ const _: SlidingWindow = SlidingWindow::new(Quota::per_second(1), 65_536);
 /// Every rule at both ends of what can be asked for.
 fn extremes(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
     fn gate<R: Rule>(rule: R, time: &ManualClock) -> Arc<dyn Limiter> {
-        let builder = Gate::builder(rule).queue(Queue::fifo(u32::MAX));
+        let builder = Gate::builder(rule).queue(Queue::fifo(u64::MAX));
         Arc::new(builder.clock(time.clock()).build())
     }
     let mut limiters = vec![
         gate(Concurrency::new(1), time),
-        gate(Concurrency::new(u32::MAX), time),
+        gate(Concurrency::new(u64::MAX), time),
     ];
-    for units in [1, u32::MAX] {
+    for units in [1, u64::MAX] {
         for period in [NANO, SECOND, 100 * YEAR, Duration::from_nanos(1 << 62)] {
             let quota = Quota::new(units, period);
             let most = u32::try_from(period.as_nanos()).map_or(65_536, |nanos| nanos.min(65_536));
             limiters.extend([
                 gate(TokenBucket::greedy(quota), time),
                 gate(TokenBucket::greedy(quota).burst(1), time),
-                gate(TokenBucket::greedy(quota).burst(u32::MAX), time),
+                gate(TokenBucket::greedy(quota).burst(u64::MAX), time),
                 gate(TokenBucket::interval(quota), time),
-                gate(TokenBucket::interval(quota).burst(u32::MAX), time),
+                gate(TokenBucket::interval(quota).burst(u64::MAX), time),
                 gate(FixedWindow::new(quota), time),
                 gate(FixedWindow::new(quota).aligned_to_epoch(), time),
                 gate(SlidingWindow::new(quota, 1), time),
@@ -297,7 +298,7 @@ fn extremes(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
 
 /// Everything that can be asked of a limiter; nothing of it may panic.
 fn ask_everything(limiter: &dyn Limiter) {
-    for cost in [0, 1, u32::MAX] {
+    for cost in [0, 1, u64::MAX] {
         let demands = [
             Demand::of(cost),
             Demand::of(cost).within(Duration::MAX),
@@ -318,13 +319,13 @@ fn ask_everything(limiter: &dyn Limiter) {
 fn the_largest_limit_is_granted_at_once_and_not_once_more() {
     let time = ManualClock::new();
     for limiter in extremes(&time) {
-        let most = u32::try_from(limiter.snapshot().limit()).unwrap();
+        let most = limiter.snapshot().limit();
         let permit = limiter.try_acquire(Demand::of(most)).unwrap();
         assert_eq!(permit.cost(), most);
         let denied = limiter.try_acquire(Demand::ONE).unwrap_err();
         assert_eq!(denied.reason(), Reason::Exhausted);
-        if most < u32::MAX {
-            let denied = limiter.try_acquire(Demand::of(u32::MAX)).unwrap_err();
+        if most < u64::MAX {
+            let denied = limiter.try_acquire(Demand::of(u64::MAX)).unwrap_err();
             assert_eq!(
                 (denied.reason(), denied.retry_after()),
                 (Reason::TooLarge, None)

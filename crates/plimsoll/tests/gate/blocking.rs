@@ -11,7 +11,7 @@ use plimsoll::{
 
 use crate::rules;
 
-fn slots(limit: u32, time: &ManualClock) -> Gate<Concurrency> {
+fn slots(limit: u64, time: &ManualClock) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(100))
         .clock(time.clock())

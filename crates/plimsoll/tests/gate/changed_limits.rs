@@ -8,7 +8,7 @@ use plimsoll::{
 };
 
 /// What is available of a limit of `to` that takes the place of a limit of 5, of which 3 were used.
-fn left<R: Rule>(rule: impl Fn(u32) -> R, to: u32, carry: Carry) -> u64 {
+fn left<R: Rule>(rule: impl Fn(u64) -> R, to: u64, carry: Carry) -> u64 {
     let time = ManualClock::new();
     let gate = Gate::builder(rule(5)).clock(time.clock()).build();
     time.advance(Duration::from_millis(100));
@@ -17,7 +17,7 @@ fn left<R: Rule>(rule: impl Fn(u32) -> R, to: u32, carry: Carry) -> u64 {
     gate.snapshot().available()
 }
 
-fn check<R: Rule>(name: &str, rule: impl Fn(u32) -> R + Copy) {
+fn check<R: Rule>(name: &str, rule: impl Fn(u64) -> R + Copy) {
     let all = |carry| [10, 5, 3, 2].map(|to| left(rule, to, carry));
     assert_eq!(all(Carry::AsIs), [7, 2, 0, 0], "{name}: as it is");
     assert_eq!(all(Carry::Reset), [10, 5, 3, 2], "{name}: anew");
@@ -78,12 +78,12 @@ fn whoever_is_locked_out_stays_so() {
 
 /// What is available of a limit of `to` that takes the place of a limit of 10, all of which was used: of a gate,
 /// of a key, and of a key that has a gate of its own.
-fn left_of_ten<R: Rule + Clone>(rule: impl Fn(u32) -> R, to: u32, carry: Carry) -> [u64; 3] {
+fn left_of_ten<R: Rule + Clone>(rule: impl Fn(u64) -> R, to: u64, carry: Carry) -> [u64; 3] {
     let time = ManualClock::new();
     let gate = Gate::builder(rule(10)).clock(time.clock()).build();
     gate.try_acquire(10).expect("ten of ten").forget();
     gate.replace(rule(to), carry);
-    let keyed: Keyed<u32, R> = Keyed::builder(rule(10)).clock(time.clock()).build();
+    let keyed: Keyed<u64, R> = Keyed::builder(rule(10)).clock(time.clock()).build();
     keyed.try_acquire(&1, 10).expect("ten of ten").forget();
     let own = keyed.gate(&2).expect("there is room");
     own.try_acquire(10).expect("ten of ten").forget();
@@ -96,7 +96,7 @@ fn left_of_ten<R: Rule + Clone>(rule: impl Fn(u32) -> R, to: u32, carry: Carry) 
 #[test]
 fn what_was_used_stays_used_and_the_rest_is_available() {
     // A bucket could keep its tokens, or their proportion; to keep what was used there was no way.
-    fn check<R: Rule + Clone>(rule: impl Fn(u32) -> R + Copy) {
+    fn check<R: Rule + Clone>(rule: impl Fn(u64) -> R + Copy) {
         let name = format!("{:?}", rule(1));
         assert_eq!(left_of_ten(rule, 100, Carry::Used), [90; 3], "{name}");
         assert_eq!(left_of_ten(rule, 10, Carry::Used), [0; 3], "{name}");
@@ -122,7 +122,7 @@ fn a_bucket_kept_as_it_is_keeps_its_tokens() {
 #[test]
 fn a_debt_stays_owed_whatever_the_limit_becomes() {
     let time = ManualClock::new();
-    let wait = |from: u32, to: u32| {
+    let wait = |from: u64, to: u64| {
         let bucket = |burst| TokenBucket::per_second(1).burst(burst);
         let gate = Gate::builder(bucket(from)).clock(time.clock()).build();
         gate.charge(25);
@@ -139,7 +139,7 @@ fn a_debt_stays_owed_whatever_the_limit_becomes() {
 #[test]
 fn what_was_used_is_not_forgotten_by_a_smaller_limit_in_between() {
     // It was cut off at the smaller limit, and the larger one then had room for what had been used already.
-    fn check<R: Rule + Clone>(rule: impl Fn(u32) -> R) {
+    fn check<R: Rule + Clone>(rule: impl Fn(u64) -> R) {
         let time = ManualClock::new();
         let gate = Gate::builder(rule(10)).clock(time.clock()).build();
         gate.try_acquire(10).unwrap().forget();
@@ -206,7 +206,7 @@ fn the_time_that_is_owed_stays_owed_and_stored_permits_that_were_used_stay_used(
 fn a_grant_is_not_undone_out_of_what_others_have_taken_since_a_change() {
     // A changed limit begins with a sum. What had been replenished before, or was cut off by a smaller limit, was
     // undone out of what others took afterwards.
-    fn check<R: Rule + Clone>(rule: impl Fn(u32) -> R, carry: Carry, seconds: u64) {
+    fn check<R: Rule + Clone>(rule: impl Fn(u64) -> R, carry: Carry, seconds: u64) {
         let time = ManualClock::new();
         let gate = Gate::builder(rule(10)).clock(time.clock()).build();
         let unused = gate.try_acquire(5).unwrap();

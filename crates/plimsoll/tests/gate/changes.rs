@@ -33,23 +33,23 @@ fn on_each(test: impl Fn(&str, &dyn Rate, &ManualClock)) {
 
 /// What a gate of any rule can do.
 trait Rate {
-    fn acquire(&self, cost: u32) -> plimsoll::Acquire<'_>;
-    fn take(&self, most: u32) -> u32;
-    fn add(&self, amount: u32);
+    fn acquire(&self, cost: u64) -> plimsoll::Acquire<'_>;
+    fn take(&self, most: u64) -> u64;
+    fn add(&self, amount: u64);
     fn reset(&self);
     fn left(&self) -> u64;
 }
 
 impl<R: Rule> Rate for Gate<R> {
-    fn acquire(&self, cost: u32) -> plimsoll::Acquire<'_> {
+    fn acquire(&self, cost: u64) -> plimsoll::Acquire<'_> {
         Self::acquire(self, cost)
     }
 
-    fn take(&self, most: u32) -> u32 {
+    fn take(&self, most: u64) -> u64 {
         self.take_up_to(most).cost()
     }
 
-    fn add(&self, amount: u32) {
+    fn add(&self, amount: u64) {
         Self::add(self, amount);
     }
 
@@ -86,7 +86,7 @@ fn what_is_added_is_at_most_the_limit() {
     on_each(|name, rate, _| {
         assert_eq!(rate.take(7), 7, "{name}");
         //           added, left
-        for (added, left) in [(2, 5), (0, 5), (u32::MAX, 10), (1, 10)] {
+        for (added, left) in [(2, 5), (0, 5), (u64::MAX, 10), (1, 10)] {
             rate.add(added);
             assert_eq!(rate.left(), left, "{name}");
         }

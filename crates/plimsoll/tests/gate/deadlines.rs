@@ -7,11 +7,11 @@ use crate::poll::poll;
 use crate::waiter::Waiter;
 use plimsoll::{Concurrency, Demand, Gate, ManualClock, Moment, Queue, Reason, TokenBucket};
 
-fn woken(waiters: &[Waiter<'_>]) -> Vec<u32> {
+fn woken(waiters: &[Waiter<'_>]) -> Vec<u64> {
     waiters.iter().map(Waiter::woken).collect()
 }
 
-fn slots(limit: u32, queue: Queue, time: &ManualClock) -> Gate<Concurrency> {
+fn slots(limit: u64, queue: Queue, time: &ManualClock) -> Gate<Concurrency> {
     let rule = Concurrency::new(limit);
     Gate::builder(rule).queue(queue).clock(time.clock()).build()
 }

@@ -103,23 +103,23 @@ impl Naive {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Reserve(u32, Option<u32>),
+    Reserve(u64, Option<u64>),
     Cancel(usize),
     Use(usize),
-    Try(u32),
-    Advance(u32),
+    Try(u64),
+    Advance(u64),
 }
 
 fn reserve() -> impl Strategy<Value = Op> {
-    let longest = proptest::option::weighted(0.2, 0u32..100);
-    (1u32..9, longest).prop_map(|(cost, longest)| Op::Reserve(cost, longest))
+    let longest = proptest::option::weighted(0.2, 0u64..100);
+    (1u64..9, longest).prop_map(|(cost, longest)| Op::Reserve(cost, longest))
 }
 
 fn other() -> impl Strategy<Value = Op> {
     prop_oneof![
         2 => any::<usize>().prop_map(Op::Use),
-        2 => (1u32..9).prop_map(Op::Try),
-        3 => (0u32..60).prop_map(Op::Advance),
+        2 => (1u64..9).prop_map(Op::Try),
+        3 => (0u64..60).prop_map(Op::Advance),
     ]
 }
 
@@ -131,14 +131,14 @@ fn some_of(op: impl Strategy<Value = Op>) -> impl Strategy<Value = Vec<Op>> {
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     style: Style,
-    burst: u32,
-    refill: u32,
-    every: u32,
+    burst: u64,
+    refill: u64,
+    every: u64,
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
     let style = prop_oneof![Just(Style::Greedy), Just(Style::Interval)];
-    let kind = (style, 1u32..9, 1u32..9, 1u32..40);
+    let kind = (style, 1u64..9, 1u64..9, 1u64..40);
     kind.prop_map(|(style, burst, refill, every)| Kind {
         style,
         burst,
@@ -149,7 +149,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 
 fn check(kind: Kind, ops: &[Op]) {
     let time = ManualClock::new();
-    let quota = Quota::new(kind.refill, Duration::from_nanos(kind.every.into()));
+    let quota = Quota::new(kind.refill, Duration::from_nanos(kind.every));
     let rule = match kind.style {
         Style::Greedy => TokenBucket::greedy(quota),
         Style::Interval => TokenBucket::interval(quota),
@@ -176,7 +176,7 @@ fn run(mut naive: Naive, gate: &Gate<TokenBucket>, time: &ManualClock, ops: &[Op
         match *op {
             Op::Reserve(cost, longest) => {
                 let demand = longest.map_or(Demand::of(cost), |longest| {
-                    Demand::of(cost).within(Duration::from_nanos(longest.into()))
+                    Demand::of(cost).within(Duration::from_nanos(longest))
                 });
                 let expected = naive.reserve(cost.into(), longest.map_or(i128::MAX, i128::from));
                 let reserved = gate.reserve(demand).ok();
@@ -221,7 +221,7 @@ fn run(mut naive: Naive, gate: &Gate<TokenBucket>, time: &ManualClock, ops: &[Op
                 }
             }
             Op::Advance(by) => {
-                time.advance(Duration::from_nanos(by.into()));
+                time.advance(Duration::from_nanos(by));
                 naive.advance(by.into());
             }
         }
@@ -259,7 +259,7 @@ proptest! {
 #[test]
 fn what_was_cancelled_before_the_last_that_stands_still_counts() {
     //  reserve (cost) or cancel (which), tokens after cancelling the first of all
-    let cases: [(&[Result<u32, usize>], u64); 2] = [
+    let cases: [(&[Result<u64, usize>], u64); 2] = [
         (&[Ok(5), Ok(1), Err(1), Ok(1)], 2),
         (
             &[

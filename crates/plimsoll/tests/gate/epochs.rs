@@ -47,7 +47,7 @@ impl Plain {
             Style::Interval => (self.periods(to) - self.periods(self.now)) * self.refill,
             Style::Window => (self.periods(to) - self.periods(self.now)) * full,
         };
-        self.held = full.min(self.held + gained);
+        self.held = full.min(self.held.saturating_add(gained));
         self.now = to;
     }
 
@@ -72,12 +72,18 @@ impl Plain {
     }
 }
 
-fn compare<R: Rule>(rule: R, mut plain: Plain, steps: &[(u64, u32)]) {
+fn compare<R: Rule>(rule: R, mut plain: Plain, steps: &[(u64, u64)]) {
     let start = u64::try_from(plain.start).expect("it is a moment");
     let time = ManualClock::starting_at(Moment::from_nanos(start));
     let gate = Gate::builder(rule).clock(time.clock()).build();
+    // What so much brings in more than 292 years is more than 128 bits hold.
+    let last = if plain.refill >> 63 == 0 {
+        LAST
+    } else {
+        1 << 63
+    };
     for &(span, cost) in steps {
-        let now = time.now().as_nanos().saturating_add(span).min(LAST);
+        let now = time.now().as_nanos().saturating_add(span).min(last);
         time.advance_to(Moment::from_nanos(now));
         plain.advance(now.into());
         let what = format!("{cost} at {now} of {plain:?}");
@@ -93,7 +99,7 @@ fn compare<R: Rule>(rule: R, mut plain: Plain, steps: &[(u64, u32)]) {
             _ => u128::from(cost),
         };
         let cost = cost.clamp(1, plain.limit);
-        let answer = gate.try_acquire(u32::try_from(cost).expect("at most the limit"));
+        let answer = gate.try_acquire(u64::try_from(cost).expect("at most the limit"));
         match (answer, plain.take(cost)) {
             (Ok(_), Ok(())) => {}
             (Err(denied), Err(after)) => {
@@ -117,16 +123,16 @@ const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
 
 /// From a nanosecond to centuries, all sizes alike.
 fn span() -> impl Strategy<Value = u64> {
-    (0u32..63, any::<u64>()).prop_map(|(bits, any)| (1 << bits) + (any & ((1 << bits) - 1)))
+    (0u64..63, any::<u64>()).prop_map(|(bits, any)| (1 << bits) + (any & ((1 << bits) - 1)))
 }
 
-fn units() -> impl Strategy<Value = u32> {
+fn units() -> impl Strategy<Value = u64> {
     prop_oneof![
-        1u32..10,
+        1u64..10,
         Just(6_172_839),
-        Just(u32::MAX),
-        Just(u32::MAX - 4),
-        any::<u32>().prop_map(|units| units.max(1)),
+        Just(u64::MAX),
+        Just(u64::MAX - 4),
+        any::<u64>().prop_map(|units| units.max(1)),
     ]
 }
 
@@ -157,7 +163,7 @@ proptest! {
         refill in units(),
         every in period(),
         start in prop_oneof![Just(0), Just(1_700_000_000_000_000_000), span()],
-        steps in proptest::collection::vec((span(), any::<u32>()), 1..60),
+        steps in proptest::collection::vec((span(), any::<u64>()), 1..60),
     ) {
         let refill = if style == Style::Window { limit } else { refill };
         let quota = Quota::new(refill, Duration::from_nanos(every));
@@ -184,12 +190,12 @@ fn drain(quota: Quota, step: impl Fn(u64) -> u64) -> (u128, u128) {
     let time = ManualClock::starting_at(Moment::from_nanos(1_700_000_000_000_000_000));
     let start = time.now();
     // So deep that it never overflows.
-    let rule = TokenBucket::greedy(quota).burst(u32::MAX).initial(0);
+    let rule = TokenBucket::greedy(quota).burst(u64::MAX).initial(0);
     let gate = Gate::builder(rule).clock(time.clock()).build();
     let mut taken = 0;
     for at in 0..20_000 {
         time.advance(Duration::from_nanos(step(at)));
-        taken += u128::from(gate.take_up_to(u32::MAX).cost());
+        taken += u128::from(gate.take_up_to(u64::MAX).cost());
         assert!(gate.snapshot().available() == 0);
     }
     (taken, time.now().nanos_since(start).into())
@@ -203,9 +209,9 @@ fn not_a_token_is_lost_or_gained_in_years() {
         (6_172_839, 500_000_000_000, 2 * hour),
         (1, 999_999_999_989, hour),
         (999_983, 999_999_999_989, hour),
-        (u32::MAX, 1_000_000_007, 1_000_000),
-        (u32::MAX, 999_999_999_989, 997_000_000),
-        (u32::MAX, 100 * YEAR, hour),
+        (u64::MAX, 1_000_000_007, 1_000_000),
+        (u64::MAX, 999_999_999_989, 997_000_000),
+        (u64::MAX, 100 * YEAR, hour),
         (7, 11, 5_000_000_000),
     ];
     for (units, nanos, step) in cases {

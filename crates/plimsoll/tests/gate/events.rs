@@ -15,7 +15,7 @@ use plimsoll::{
 };
 use proptest::prelude::*;
 
-fn gate(time: &ManualClock, limit: u32, queue: u32) -> Gate<Concurrency> {
+fn gate(time: &ManualClock, limit: u64, queue: u64) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(queue))
         .clock(time.clock())
@@ -175,9 +175,9 @@ fn changes_of_the_limit_and_of_the_queue_are_told() {
 #[test]
 fn a_limit_that_finds_itself_tells_what_it_found() {
     #[derive(Debug)]
-    struct Growing(u32);
+    struct Growing(u64);
     impl Limit for Growing {
-        fn limit(&self) -> u32 {
+        fn limit(&self) -> u64 {
             self.0
         }
         fn sample(&mut self, _sample: &Sample) {
@@ -296,7 +296,7 @@ proptest! {
     /// Subscribing and unsubscribing at any moment changes no answer, and what is told adds up.
     #[test]
     fn listening_changes_nothing(
-        ops in prop::collection::vec((0_u8..6, 1_u32..3), 1..100),
+        ops in prop::collection::vec((0_u8..6, 1_u64..3), 1..100),
     ) {
         let time = ManualClock::new();
         let (heard, unheard) = (gate(&time, 3, 4), gate(&time, 3, 4));

@@ -12,7 +12,7 @@ use plimsoll::{
 
 use crate::waiter::{Bell, Waiter};
 
-fn gate(limit: u32, queue: u32) -> Gate<Concurrency> {
+fn gate(limit: u64, queue: u64) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(queue))
         .clock(ManualClock::new().clock())
@@ -175,9 +175,9 @@ fn a_reader_on_another_thread_sees_every_event() {
     let gate = gate(4, 0);
     let mut events = gate.subscribe(1_000_000);
     let reader = thread::spawn(move || {
-        let mut granted = 0_u32;
+        let mut granted = 0_u64;
         while let Some(event) = events.recv_blocking() {
-            granted += u32::from(matches!(event.kind, EventKind::Processing { .. }));
+            granted += u64::from(matches!(event.kind, EventKind::Processing { .. }));
         }
         (granted, events.missed())
     });
@@ -238,7 +238,7 @@ fn a_function_that_panics_is_called_again_and_harms_nobody() {
         })
         .unwrap();
     drop(gate.try_acquire(1).unwrap());
-    let calls: Vec<u32> = heard.iter().take(6).collect();
+    let calls: Vec<u64> = heard.iter().take(6).collect();
     assert_eq!(calls, [1, 2, 3, 4, 5, 6]);
     drop(gate.try_acquire(1).unwrap());
     assert_eq!(heard.iter().take(4).count(), 4);
@@ -297,7 +297,7 @@ fn a_function_may_use_the_limiter_and_counts_what_it_misses() {
         drop(gate.try_acquire(1).unwrap());
     }
     go.send(()).unwrap();
-    assert_eq!(heard.iter().take(5).sum::<u32>(), 5);
+    assert_eq!(heard.iter().take(5).sum::<u64>(), 5);
     let missed = listener.missed();
     assert!(missed > 0, "{missed}");
     listener.finish();

@@ -23,29 +23,27 @@ impl Rule for Interrupted {
     type State = u64;
     type Fast = Self;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         10
     }
     fn fresh(&self, _now: Moment) -> u64 {
         10
     }
-    fn take(&self, left: &mut u64, _now: Moment, cost: u32) -> Result<(), Refusal> {
-        *left = left
-            .checked_sub(cost.into())
-            .ok_or(Refusal::until_returned())?;
+    fn take(&self, left: &mut u64, _now: Moment, cost: u64) -> Result<(), Refusal> {
+        *left = left.checked_sub(cost).ok_or(Refusal::until_returned())?;
         Ok(())
     }
-    fn peek(&self, left: &u64, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn peek(&self, left: &u64, now: Moment, cost: u64) -> Result<(), Refusal> {
         if let Some(call) = self.0.get() {
             call();
         }
         self.take(&mut left.clone(), now, cost)
     }
-    fn available(&self, left: &u64, _now: Moment) -> u32 {
-        u32::try_from(*left).unwrap_or(u32::MAX)
+    fn available(&self, left: &u64, _now: Moment) -> u64 {
+        *left
     }
-    fn refund(&self, left: &mut u64, _now: Moment, _taken: Moment, cost: u32) {
-        *left += u64::from(cost);
+    fn refund(&self, left: &mut u64, _now: Moment, _taken: Moment, cost: u64) {
+        *left += cost;
     }
     fn full_at(&self, _left: &u64, _now: Moment) -> Option<Moment> {
         None

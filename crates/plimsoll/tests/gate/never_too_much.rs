@@ -12,10 +12,10 @@ const LAST: Moment = Moment::from_nanos(1 << 63);
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    Greedy { burst: u32, refill: u32 },
-    Interval { burst: u32, refill: u32 },
-    Fixed { limit: u32 },
-    Sliding { limit: u32, segments: u32 },
+    Greedy { burst: u64, refill: u64 },
+    Interval { burst: u64, refill: u64 },
+    Fixed { limit: u64 },
+    Sliding { limit: u64, segments: u32 },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Limit {
         }
     }
 
-    fn most(&self) -> u32 {
+    fn most(&self) -> u64 {
         match self.kind {
             Kind::Greedy { burst: most, .. } | Kind::Interval { burst: most, .. } => most,
             Kind::Fixed { limit: most } | Kind::Sliding { limit: most, .. } => most,
@@ -58,7 +58,7 @@ impl Limit {
         eighths.saturating_add(step.nanos)
     }
 
-    fn check(&self, grants: &[(u64, u32)]) {
+    fn check(&self, grants: &[(u64, u64)]) {
         for (at, &(from, _)) in grants.iter().enumerate() {
             let mut sum = 0;
             for &(to, cost) in &grants[at..] {
@@ -107,13 +107,13 @@ struct Step {
 
 #[derive(Clone, Copy, Debug)]
 enum Cost {
-    Some(u32),
-    Share(u32),
+    Some(u64),
+    Share(u64),
     All,
 }
 
 impl Cost {
-    fn of(self, most: u32) -> u32 {
+    fn of(self, most: u64) -> u64 {
         match self {
             Self::Some(cost) => cost.min(most),
             Self::Share(share) => (most / share).max(1),
@@ -124,7 +124,7 @@ impl Cost {
 
 fn limit() -> impl Strategy<Value = Limit> {
     const CENTURY: u64 = 36_500 * 86_400 * 1_000_000_000;
-    let units = || prop_oneof![4 => 1u32..20, 1 => Just(u32::MAX), 1 => 1..=u32::MAX];
+    let units = || prop_oneof![4 => 1u64..20, 1 => Just(u64::MAX), 1 => 1..=u64::MAX];
     let period = prop_oneof![
         Just(1u64),
         2u64..50,
@@ -154,8 +154,8 @@ fn limit() -> impl Strategy<Value = Limit> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let cost = prop_oneof![
-        3 => (1u32..6).prop_map(Cost::Some),
-        2 => (2u32..9).prop_map(Cost::Share),
+        3 => (1u64..6).prop_map(Cost::Some),
+        2 => (2u64..9).prop_map(Cost::Share),
         1 => Just(Cost::All),
     ];
     let eighths = prop_oneof![3 => Just(0u64), 3 => 0u64..10, 1 => 0u64..100];

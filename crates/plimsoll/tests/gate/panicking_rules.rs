@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct Fragile {
 }
 
 impl Fragile {
-    fn new(limit: u32) -> Self {
+    fn new(limit: u64) -> Self {
         Self {
             bucket: TokenBucket::greedy(Quota::per_hour(limit)),
             panics: Arc::default(),
@@ -48,7 +48,7 @@ impl Rule for Fragile {
     type State = <TokenBucket as Rule>::State;
     type Fast = Self;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.bucket.limit()
     }
 
@@ -56,21 +56,21 @@ impl Rule for Fragile {
         self.bucket.fresh(now)
     }
 
-    fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut Self::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.may_panic(WHEN_TAKEN);
         self.bucket.take(state, now, cost)
     }
 
-    fn peek(&self, state: &Self::State, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn peek(&self, state: &Self::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.may_panic(WHEN_LOOKED_AT);
         self.bucket.peek(state, now, cost)
     }
 
-    fn available(&self, state: &Self::State, now: Moment) -> u32 {
+    fn available(&self, state: &Self::State, now: Moment) -> u64 {
         self.bucket.available(state, now)
     }
 
-    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u64) {
         self.bucket.refund(state, now, taken, cost);
     }
 
@@ -187,7 +187,7 @@ fn a_rule_that_panics_leaves_nothing_taken_of_others() {
 }
 
 #[derive(Default)]
-struct Counts(AtomicU32);
+struct Counts(AtomicU64);
 
 impl Wake for Counts {
     fn wake(self: Arc<Self>) {

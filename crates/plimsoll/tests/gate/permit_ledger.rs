@@ -15,10 +15,10 @@ use plimsoll::{
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-const LIMIT: u32 = 20;
+const LIMIT: u64 = 20;
 /// Of a window. A bucket gets one token in `TOKEN`.
 const WINDOW: u64 = 20_000_000;
-const TOKEN: u64 = WINDOW / LIMIT as u64;
+const TOKEN: u64 = WINDOW / LIMIT;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
@@ -74,8 +74,8 @@ impl Subject {
 struct Entry {
     at: Moment,
     /// After how many resets it was written.
-    resets: u32,
-    units: u32,
+    resets: u64,
+    units: u64,
 }
 
 struct Ledger {
@@ -83,7 +83,7 @@ struct Ledger {
     entries: Vec<Entry>,
     /// Whether anything was struck out of a rate.
     struck: bool,
-    resets: u32,
+    resets: u64,
     /// Whether something was undone that had been granted at several moments. Less may come back of that.
     mixed: bool,
     /// Since when it counts; windows begin then.
@@ -91,7 +91,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn write(&mut self, at: Moment, units: u32) -> usize {
+    fn write(&mut self, at: Moment, units: u64) -> usize {
         let resets = self.resets;
         self.entries.push(Entry { at, resets, units });
         self.entries.len() - 1
@@ -140,7 +140,7 @@ impl Ledger {
             }
         };
         let counting = self.entries.iter().filter(counts);
-        counting.map(|entry| u64::from(entry.units)).sum()
+        counting.map(|entry| entry.units).sum()
     }
 
     /// What a bucket holds if exactly this was taken, in nanoseconds of its supply.
@@ -149,7 +149,7 @@ impl Ledger {
         let (mut level, mut then) = (full, self.since);
         for entry in self.entries.iter().filter(|entry| entry.units > 0) {
             level = (level + entry.at.nanos_since(then).cast_signed()).min(full);
-            level -= i64::from(entry.units) * TOKEN.cast_signed();
+            level -= (entry.units * TOKEN).cast_signed();
             then = entry.at;
         }
         (level + now.nanos_since(then).cast_signed()).min(full)
@@ -159,7 +159,7 @@ impl Ledger {
 #[derive(Clone, Copy, Debug)]
 struct Share {
     entry: usize,
-    units: u32,
+    units: u64,
 }
 
 struct Kept<'a> {
@@ -168,12 +168,12 @@ struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    fn cost(&self) -> u32 {
+    fn cost(&self) -> u64 {
         self.shares.iter().map(|share| share.units).sum()
     }
 
     /// Moves so much of it to another.
-    fn part(&mut self, mut units: u32) -> Vec<Share> {
+    fn part(&mut self, mut units: u64) -> Vec<Share> {
         let mut part = Vec::new();
         for share in &mut self.shares {
             let moved = units.min(share.units);
@@ -190,13 +190,13 @@ impl Kept<'_> {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Take(u32),
-    TakeOwned(u32),
-    Reserve(u32),
+    Take(u64),
+    TakeOwned(u64),
+    Reserve(u64),
     Use(usize),
     Cancel(usize),
     UndoReserved(usize),
-    Split(usize, u32),
+    Split(usize, u64),
     Merge(usize, usize),
     Own(usize),
     GiveBack(usize),
@@ -218,13 +218,13 @@ fn op() -> impl Strategy<Value = Op> {
         1..WINDOW * 2
     ];
     prop_oneof![
-        6 => (0u32..7).prop_map(Op::Take),
-        2 => (0u32..7).prop_map(Op::TakeOwned),
-        4 => (1u32..9).prop_map(Op::Reserve),
+        6 => (0u64..7).prop_map(Op::Take),
+        2 => (0u64..7).prop_map(Op::TakeOwned),
+        4 => (1u64..9).prop_map(Op::Reserve),
         2 => which().prop_map(Op::Use),
         1 => which().prop_map(Op::Cancel),
         2 => which().prop_map(Op::UndoReserved),
-        2 => (which(), 0u32..6).prop_map(|(at, cost)| Op::Split(at, cost)),
+        2 => (which(), 0u64..6).prop_map(|(at, cost)| Op::Split(at, cost)),
         2 => (which(), which()).prop_map(|(to, from)| Op::Merge(to, from)),
         1 => which().prop_map(Op::Own),
         1 => which().prop_map(Op::GiveBack),
@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
         self.permits.push(Kept { permit, shares });
     }
 
-    fn reserve(&mut self, cost: u32) {
+    fn reserve(&mut self, cost: u64) {
         let Ok(reservation) = self.subject.get().reserve(Demand::of(cost)) else {
             return;
         };

@@ -41,17 +41,17 @@ const OPS: [Op; 11] = [
 #[derive(Default)]
 struct Ledger {
     /// Of limits that are given back to.
-    out: u32,
+    out: u64,
     /// Of limits that are not.
-    used: u32,
+    used: u64,
     /// How much of that may be lost by undoing what was granted at several moments.
-    lost: u32,
+    lost: u64,
 }
 
 /// A permit, and what it should be.
 struct Kept<'a> {
     permit: Permit<'a>,
-    cost: u32,
+    cost: u64,
     alive: bool,
     taken: Moment,
     /// Whether it was granted at several moments: undoing it may then give back less.
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    fn take(&mut self, cost: u32) {
+    fn take(&mut self, cost: u64) {
         let permit = self.subject.take(cost).expect("there is room");
         self.ledger.out += cost;
         self.ledger.used += cost;
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
     }
 
     /// The permit is given back, in one way or another.
-    fn gave_back(&mut self, cost: u32) {
+    fn gave_back(&mut self, cost: u64) {
         self.ledger.out -= cost;
     }
 
@@ -192,9 +192,9 @@ impl<'a> Run<'a> {
             let lost = if part.gives_back {
                 0
             } else {
-                u64::from(moved && self.subject.may_lose()) + u64::from(self.ledger.lost)
+                u64::from(moved && self.subject.may_lose()) + self.ledger.lost
             };
-            let expected = u64::from(expected);
+            let expected = expected;
             assert!(
                 part.in_use >= expected,
                 "{} of {expected}: made",
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
             .into_iter()
             .map(|part| part.in_use)
             .max();
-        let left = u64::from(LIMIT) - in_use.expect("it has a limit");
+        let left = LIMIT - in_use.expect("it has a limit");
         let burst: Vec<_> = std::iter::from_fn(|| self.subject.take(1)).collect();
         assert_eq!(burst.len() as u64, left, "what a fresh burst can take");
     }

@@ -6,7 +6,7 @@ use plimsoll::{Concurrency, Demand, Gate, Grant, ManualClock, Outcome, Permit, S
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-fn slots(limit: u32) -> Gate<Concurrency> {
+fn slots(limit: u64) -> Gate<Concurrency> {
     let time = ManualClock::new();
     Gate::builder(Concurrency::new(limit))
         .clock(time.clock())
@@ -19,8 +19,8 @@ struct Ledger(Arc<Mutex<Vec<Entry>>>);
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Entry {
-    GaveBack(u32, Outcome),
-    Undone(u32),
+    GaveBack(u64, Outcome),
+    Undone(u64),
 }
 
 impl Source for Ledger {
@@ -42,7 +42,7 @@ impl Shareable for Ledger {
 }
 
 impl Ledger {
-    fn permit(&self, cost: u32) -> Permit<'_> {
+    fn permit(&self, cost: u64) -> Permit<'_> {
         Permit::new(self, Grant::of(Demand::of(cost)).timed(true), true)
     }
 
@@ -124,7 +124,7 @@ fn a_part_is_never_larger_than_the_whole() {
         let costs = part.as_ref().map(|part| (whole.cost(), part.cost()));
         assert_eq!(costs, expected);
         drop(part);
-        assert_eq!(gate.snapshot().in_use(), u64::from(whole.cost()));
+        assert_eq!(gate.snapshot().in_use(), whole.cost());
         drop(whole);
         assert_eq!(gate.snapshot().in_use(), 0);
     }
@@ -154,19 +154,19 @@ fn only_permits_of_one_limiter_become_one() {
 #[test]
 fn a_sum_that_no_permit_can_hold_is_handed_back() {
     let ledger = Ledger::default();
-    let mut most = ledger.permit(u32::MAX);
+    let mut most = ledger.permit(u64::MAX);
     let one = most.merge(ledger.permit(1)).unwrap_err();
-    assert_eq!((most.cost(), one.cost()), (u32::MAX, 1));
+    assert_eq!((most.cost(), one.cost()), (u64::MAX, 1));
     most.merge(ledger.permit(0)).unwrap();
     drop((most, one));
-    let expected = [u32::MAX, 1].map(|cost| Entry::GaveBack(cost, Outcome::Ignore));
+    let expected = [u64::MAX, 1].map(|cost| Entry::GaveBack(cost, Outcome::Ignore));
     assert_eq!(ledger.read(), expected);
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    Take(u32),
-    Split(usize, u32),
+    Take(u64),
+    Split(usize, u64),
     Merge(usize, usize),
     Own(usize),
     Drop(usize),
@@ -178,8 +178,8 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let which = || any::<usize>();
     prop_oneof![
-        4 => (0u32..6).prop_map(Op::Take),
-        2 => (which(), 0u32..6).prop_map(|(at, cost)| Op::Split(at, cost)),
+        4 => (0u64..6).prop_map(Op::Take),
+        2 => (which(), 0u64..6).prop_map(|(at, cost)| Op::Split(at, cost)),
         2 => (which(), which()).prop_map(|(to, from)| Op::Merge(to, from)),
         1 => which().prop_map(Op::Own),
         1 => which().prop_map(Op::Drop),
@@ -236,9 +236,9 @@ proptest! {
                 }
                 Op::Undo(at) => pick(&mut out, at).into_iter().for_each(Permit::undo),
             }
-            let sum = out.iter().map(Permit::cost).sum::<u32>() + lost;
-            prop_assert_eq!(gate.snapshot().in_use(), u64::from(sum));
-            prop_assert_eq!(gate.snapshot().available(), u64::from(50 - sum));
+            let sum = out.iter().map(Permit::cost).sum::<u64>() + lost;
+            prop_assert_eq!(gate.snapshot().in_use(), sum);
+            prop_assert_eq!(gate.snapshot().available(), 50 - sum);
         }
     }
 }

@@ -14,17 +14,17 @@ use plimsoll::{
     TokenBucket,
 };
 
-fn woken(waiters: &[Waiter<'_>]) -> Vec<u32> {
+fn woken(waiters: &[Waiter<'_>]) -> Vec<u64> {
     waiters.iter().map(Waiter::woken).collect()
 }
 
-fn slots(limit: u32, queue: Queue, time: &ManualClock) -> Gate<Concurrency> {
+fn slots(limit: u64, queue: Queue, time: &ManualClock) -> Gate<Concurrency> {
     let rule = Concurrency::new(limit);
     Gate::builder(rule).queue(queue).clock(time.clock()).build()
 }
 
-fn second(count: u32) -> Duration {
-    Duration::from_secs(u64::from(count))
+fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn time_wakes_each_waiter_once_and_in_turn() {
     gate.try_acquire(1).unwrap().forget();
     let mut waiters: Vec<_> = (0..40).map(|_| Waiter::new(gate.acquire(1))).collect();
     for served in 0..=40 {
-        let expected: Vec<_> = (0..40).map(|at| u32::from(at < served)).collect();
+        let expected: Vec<_> = (0..40).map(|at| u64::from(at < served)).collect();
         assert_eq!(woken(&waiters), expected);
         time.advance(second(1));
     }

@@ -45,7 +45,7 @@ fn a_bucket_goes_into_debt_and_says_when_it_is_paid() {
 #[test]
 fn what_comes_back_is_what_nobody_later_was_put_behind() {
     //  reserved costs, cancelled (which, at s), when one more may be used
-    type Case = (&'static [u32], &'static [(usize, u64)], u64);
+    type Case = (&'static [u64], &'static [(usize, u64)], u64);
     let cases: [Case; 10] = [
         (&[5, 5, 2], &[], 8),
         // The newest gives back all of it.

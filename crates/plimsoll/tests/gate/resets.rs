@@ -9,7 +9,7 @@ use plimsoll::{
     SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 
-const LIMIT: u32 = 10;
+const LIMIT: u64 = 10;
 
 fn gate<R: Rule>(rule: R, time: &ManualClock) -> Gate<R> {
     Gate::builder(rule)
@@ -52,7 +52,7 @@ const WAYS: [Way; 5] = [
     Way::Reserve,
 ];
 
-fn take<R: Rule>(gate: &Gate<R>, cost: u32, way: Way) -> plimsoll::Permit<'_> {
+fn take<R: Rule>(gate: &Gate<R>, cost: u64, way: Way) -> plimsoll::Permit<'_> {
     match way {
         Way::Try => gate.try_acquire(cost).expect("there is room"),
         Way::Attempt => LimiterExt::attempt(gate, cost.into()).expect("there is room"),

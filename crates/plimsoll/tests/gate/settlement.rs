@@ -7,12 +7,12 @@ use plimsoll::{
     SlidingLog, TokenBucket,
 };
 
-const ESTIMATES: [u32; 4] = [1, 40, 500, 1000];
-const COSTS: [u32; 5] = [0, 1, 200, 600, 1000];
+const ESTIMATES: [u64; 4] = [1, 40, 500, 1000];
+const COSTS: [u64; 5] = [0, 1, 200, 600, 1000];
 const MILLIS: [u64; 5] = [0, 7, 500, 1000, 10_000];
 
 /// What is left after a call that takes `estimate`, lasts for `millis` and turns out to cost `cost`.
-fn left<R: Rule>(rule: R, estimate: u32, millis: u64, cost: u32) -> u64 {
+fn left<R: Rule>(rule: R, estimate: u64, millis: u64, cost: u64) -> u64 {
     let time = ManualClock::new();
     let gate = Gate::builder(rule).clock(time.clock()).build();
     time.advance(Duration::from_millis(300));
@@ -25,7 +25,7 @@ fn left<R: Rule>(rule: R, estimate: u32, millis: u64, cost: u32) -> u64 {
 }
 
 /// The same for a key.
-fn left_of_key<R: Rule + Clone>(rule: R, estimate: u32, millis: u64, cost: u32) -> u64 {
+fn left_of_key<R: Rule + Clone>(rule: R, estimate: u64, millis: u64, cost: u64) -> u64 {
     let time = ManualClock::new();
     let keyed: Keyed<String, _> = Keyed::builder(rule).clock(time.clock()).build();
     time.advance(Duration::from_millis(300));
@@ -97,7 +97,7 @@ fn a_permit_can_be_settled_again_and_undone_but_not_after_its_end() {
     let mut permit = gate.attempt_owned(Demand::of(10)).expect("it is full");
     for cost in [40, 25, 90, 0, 7] {
         LimiterExt::settle(&gate, &mut permit, cost);
-        assert_eq!(gate.snapshot().available(), u64::from(100 - cost));
+        assert_eq!(gate.snapshot().available(), (100 - cost));
     }
     permit.give_back(plimsoll::Outcome::Success);
     LimiterExt::settle(&gate, &mut permit, 50);

@@ -25,7 +25,7 @@ fn the_permit_of_a_rate_gives_nothing_back_unless_it_is_undone() {
 }
 
 /// Takes all, undoes it after so many milliseconds, and tells what is available then.
-fn left_after_undo<R: Rule>(rule: R, millis: u64, taken_by_others: u32) -> u64 {
+fn left_after_undo<R: Rule>(rule: R, millis: u64, taken_by_others: u64) -> u64 {
     let time = ManualClock::new();
     let gate = Gate::builder(rule).clock(time.clock()).build();
     let unused = gate.try_acquire(10).expect("it is full");

@@ -11,7 +11,7 @@ use plimsoll::{
     TokenBucket,
 };
 
-const LIMIT: u32 = 10;
+const LIMIT: u64 = 10;
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -166,7 +166,7 @@ fn bookings_that_are_all_undone_leave_nothing_in_whatever_order() {
                 held[which].take().unwrap().undo();
                 let out: u64 = (0..4)
                     .filter(|at| held[*at].is_some())
-                    .map(|at| u64::from(costs[at]))
+                    .map(|at| costs[at])
                     .sum();
                 assert!(gate.snapshot().in_use() >= out, "{order:?}");
             }

@@ -75,7 +75,7 @@ impl Server {
             self.now = end;
             done += 1;
             let in_flight = self.busy.len() + self.waiting.len() + 1;
-            let in_flight = u32::try_from(in_flight).expect("a few");
+            let in_flight = u64::try_from(in_flight).expect("a few");
             let (start, end) = (Moment::from_nanos(start), Moment::from_nanos(end));
             self.verdict
                 .sample(&Sample::new(start, end, in_flight).refused(true));
@@ -299,18 +299,18 @@ fn bounds_that_cannot_be_are_refused() {
     let only = Verdict::builder().min(7).max(7).initial(7).build().unwrap();
     assert_eq!(only.limit(), 7);
     let largest = Verdict::builder()
-        .max(u32::MAX)
-        .initial(u32::MAX)
+        .max(u64::MAX)
+        .initial(u64::MAX)
         .build()
         .unwrap();
-    assert_eq!(largest.limit(), u32::MAX);
+    assert_eq!(largest.limit(), u64::MAX);
 }
 
 fn any_moment() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),
         0..10 * SECOND,
-        (0_u32..64).prop_map(|bits| 1 << bits),
+        (0_u64..64).prop_map(|bits| 1 << bits),
     ]
 }
 
@@ -318,7 +318,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     (
         any_moment(),
         any_moment(),
-        any::<u32>(),
+        any::<u64>(),
         any::<bool>(),
         any::<bool>(),
     )
@@ -327,7 +327,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
             Sample::new(start, end, in_flight)
                 .overload(overload)
                 .refused(refused)
-                .weight(1 + in_flight % 50)
+                .weight((1 + in_flight % 50) as u32)
         })
 }
 
@@ -340,8 +340,8 @@ proptest! {
 
     #[test]
     fn the_limit_stays_within_its_bounds(
-        samples in prop::collection::vec((any_sample(), 1_u32..200), 1..100),
-        (min, initial, max) in (1_u32..50, 0_u32..1_000, 0_u32..100_000)
+        samples in prop::collection::vec((any_sample(), 1_u64..200), 1..100),
+        (min, initial, max) in (1_u64..50, 0_u64..1_000, 0_u64..100_000)
             .prop_map(|(min, initial, max)| (min, min + initial, min + initial + max)),
     ) {
         let mut verdict = Verdict::builder().min(min).max(max).initial(initial).build().unwrap();
@@ -357,7 +357,7 @@ proptest! {
 
     #[test]
     fn it_recovers_from_anything(
-        samples in prop::collection::vec((any_sample(), 1_u32..200), 1..30),
+        samples in prop::collection::vec((any_sample(), 1_u64..200), 1..30),
     ) {
         let mut server = Server::new(10, 20 * MILLI);
         for (sample, times) in samples {

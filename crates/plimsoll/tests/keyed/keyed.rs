@@ -17,21 +17,21 @@ use proptest::test_runner::FileFailurePersistence;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Try { key: u8, cost: u32 },
+    Try { key: u8, cost: u64 },
     Advance(u64),
     Look(u8),
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        6 => (0u8..4, 0u32..5).prop_map(|(key, cost)| Op::Try { key, cost }),
+        6 => (0u8..4, 0u64..5).prop_map(|(key, cost)| Op::Try { key, cost }),
         3 => prop_oneof![0u64..1_500, Just(1_000_000), Just(60_000_000_000)].prop_map(Op::Advance),
         1 => (0u8..4).prop_map(Op::Look),
     ];
     proptest::collection::vec(op, 1..80)
 }
 
-fn told(answer: Result<Permit<'_>, Denied>) -> Result<u32, (Reason, Option<Duration>, u32)> {
+fn told(answer: Result<Permit<'_>, Denied>) -> Result<u64, (Reason, Option<Duration>, u64)> {
     answer
         .map(|permit| permit.cost())
         .map_err(|denied| (denied.reason(), denied.retry_after(), denied.remaining()))
@@ -253,11 +253,11 @@ fn a_change_reaches_every_key_and_carries_what_it_used() {
 fn the_keys_nearest_to_their_limits_come_first() {
     let time = ManualClock::new();
     let rule = TokenBucket::greedy(Quota::per_hour(10));
-    let keyed: Keyed<u32, _> = Keyed::builder(rule).clock(time.clock()).build();
+    let keyed: Keyed<u64, _> = Keyed::builder(rule).clock(time.clock()).build();
     for key in 0..10 {
         assert!(keyed.try_acquire(&key, key).is_ok());
     }
-    let top: Vec<u32> = keyed.top(3).into_iter().map(|(key, _)| key).collect();
+    let top: Vec<u64> = keyed.top(3).into_iter().map(|(key, _)| key).collect();
     assert_eq!(top, [9, 8, 7]);
     assert!(keyed.top(0).is_empty());
 }
@@ -267,7 +267,7 @@ fn threads_share_the_limit_of_a_key_exactly() {
     let time = ManualClock::new();
     let rule = TokenBucket::greedy(Quota::per_hour(1000));
     let keyed: Keyed<u8, _> = Keyed::builder(rule).clock(time.clock()).build();
-    let granted: u32 = thread::scope(|scope| {
+    let granted: u64 = thread::scope(|scope| {
         let work = || {
             (0..4000)
                 .filter(|i| keyed.try_acquire(&u8::from(i % 2 == 0), 1).is_ok())
@@ -276,7 +276,7 @@ fn threads_share_the_limit_of_a_key_exactly() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
         threads
             .into_iter()
-            .map(|thread| u32::try_from(thread.join().unwrap()).unwrap())
+            .map(|thread| u64::try_from(thread.join().unwrap()).unwrap())
             .sum()
     });
     assert_eq!(granted, 2000);

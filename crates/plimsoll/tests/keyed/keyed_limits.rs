@@ -12,11 +12,11 @@ use plimsoll::{
 
 use crate::poll;
 
-fn hourly(tokens: u32) -> TokenBucket {
+fn hourly(tokens: u64) -> TokenBucket {
     TokenBucket::greedy(Quota::per_hour(tokens))
 }
 
-fn keyed(max_keys: usize, time: &ManualClock) -> Keyed<u32, TokenBucket> {
+fn keyed(max_keys: usize, time: &ManualClock) -> Keyed<u64, TokenBucket> {
     let builder = Keyed::builder(hourly(10)).clock(time.clock());
     builder.max_keys(max_keys).queue(Queue::fifo(4)).build()
 }
@@ -160,7 +160,7 @@ fn a_closed_limit_refuses_every_key_and_whoever_waits() {
     );
     keyed.undo(&1, undone);
 
-    let slots: Keyed<u32, _> = Keyed::new(Concurrency::new(2));
+    let slots: Keyed<u64, _> = Keyed::new(Concurrency::new(2));
     let permit = slots.try_acquire(&1, 2).unwrap();
     slots.close();
     assert_eq!(

@@ -19,11 +19,11 @@ const OTHER: u8 = 99;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Try { key: usize, cost: u32 },
-    Attempt { key: usize, cost: u32 },
-    TakeUpTo { key: usize, most: u32 },
-    Wait { key: usize, cost: u32 },
-    Charge { key: usize, cost: u32 },
+    Try { key: usize, cost: u64 },
+    Attempt { key: usize, cost: u64 },
+    TakeUpTo { key: usize, most: u64 },
+    Wait { key: usize, cost: u64 },
+    Charge { key: usize, cost: u64 },
     Undo(usize),
     Release(usize),
     Cancel(usize),
@@ -37,11 +37,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(60_000_000_000)
     ];
     let op = prop_oneof![
-        6 => (0..KEYS, 0u32..5).prop_map(|(key, cost)| Op::Try { key, cost }),
-        1 => (0..KEYS, 0u32..5).prop_map(|(key, cost)| Op::Attempt { key, cost }),
-        1 => (0..KEYS, 0u32..5).prop_map(|(key, most)| Op::TakeUpTo { key, most }),
-        3 => (0..KEYS, 0u32..5).prop_map(|(key, cost)| Op::Wait { key, cost }),
-        1 => (0..KEYS, 0u32..7).prop_map(|(key, cost)| Op::Charge { key, cost }),
+        6 => (0..KEYS, 0u64..5).prop_map(|(key, cost)| Op::Try { key, cost }),
+        1 => (0..KEYS, 0u64..5).prop_map(|(key, cost)| Op::Attempt { key, cost }),
+        1 => (0..KEYS, 0u64..5).prop_map(|(key, most)| Op::TakeUpTo { key, most }),
+        3 => (0..KEYS, 0u64..5).prop_map(|(key, cost)| Op::Wait { key, cost }),
+        1 => (0..KEYS, 0u64..7).prop_map(|(key, cost)| Op::Charge { key, cost }),
         2 => any::<usize>().prop_map(Op::Undo),
         2 => any::<usize>().prop_map(Op::Release),
         1 => any::<usize>().prop_map(Op::Cancel),
@@ -50,7 +50,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..60)
 }
 
-type Told = Result<u32, Denied>;
+type Told = Result<u64, Denied>;
 
 /// The same demand on both sides.
 struct Both<'a> {
@@ -248,14 +248,14 @@ proptest! {
 /// its own would not give; and a place is refused only while every place is in use.
 #[derive(Clone, Debug)]
 enum Crowd {
-    Try { key: usize, cost: u32 },
+    Try { key: usize, cost: u64 },
     Release(usize),
     Advance(u64),
 }
 
 fn crowd() -> impl Strategy<Value = Vec<Crowd>> {
     let op = prop_oneof![
-        6 => (0..12usize, 1u32..4).prop_map(|(key, cost)| Crowd::Try { key, cost }),
+        6 => (0..12usize, 1u64..4).prop_map(|(key, cost)| Crowd::Try { key, cost }),
         2 => any::<usize>().prop_map(Crowd::Release),
         2 => (0u64..1_500).prop_map(Crowd::Advance),
     ];

@@ -108,7 +108,7 @@ fn what_a_key_has_saved_up_is_not_forgotten() {
 fn the_one_key_that_is_given_back_is_found() {
     let time = ManualClock::new();
     let builder = Keyed::builder(Concurrency::new(1)).clock(time.clock());
-    let keyed: Keyed<u32, _> = builder.max_keys(3000).build();
+    let keyed: Keyed<u64, _> = builder.max_keys(3000).build();
     let mut held: Vec<_> = (0..3000)
         .map(|key| keyed.try_acquire(&key, 1).unwrap())
         .collect();

@@ -191,7 +191,7 @@ fn closing_refuses_those_who_wait_for_forgotten_keys_too() {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Take(usize, u32),
+    Take(usize, u64),
     Undo(usize),
     Forget(usize),
     KeepGate(usize),
@@ -202,7 +202,7 @@ enum Op {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let key = || 0..3_usize;
     let op = prop_oneof![
-        6 => (key(), 1..6_u32).prop_map(|(key, cost)| Op::Take(key, cost)),
+        6 => (key(), 1..6_u64).prop_map(|(key, cost)| Op::Take(key, cost)),
         5 => (0..100_usize).prop_map(Op::Undo),
         2 => key().prop_map(Op::Forget),
         1 => key().prop_map(Op::KeepGate),
@@ -218,8 +218,8 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 fn follows_the_model<R: Rule + Clone>(rule: &R, ops: &[Op], make: Make<R>, may_replace: bool) {
     let time = ManualClock::new();
     let keyed = keyed(rule.clone(), &time, make);
-    let mut used: HashMap<usize, (u32, u32)> = HashMap::new();
-    let mut permits: Vec<(usize, u32, Permit<'_>)> = Vec::new();
+    let mut used: HashMap<usize, (u64, u64)> = HashMap::new();
+    let mut permits: Vec<(usize, u64, Permit<'_>)> = Vec::new();
     let mut gates = Vec::new();
     for op in ops {
         match *op {

@@ -14,8 +14,18 @@ use proptest::prelude::*;
 use crate::reference::{self, Bucket, INTERVAL, Nanos, Spec};
 
 /// Small limits mostly, where everything happens; sometimes the largest there are.
-fn limit() -> impl Strategy<Value = u32> {
-    prop_oneof![9 => 1u32..9, 1 => Just(u32::MAX)]
+/// Amounts that need more than 32 bits, up to the largest there is.
+pub(crate) fn wide() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(1 << 32),
+        Just((1 << 53) + 1),
+        (1_u64 << 32)..=u64::MAX,
+        (0_u64..9).prop_map(|less| u64::MAX - less),
+    ]
+}
+
+fn limit() -> impl Strategy<Value = u64> {
+    prop_oneof![9 => 1u64..9, 1 => wide()]
 }
 
 fn period() -> impl Strategy<Value = Nanos> {
@@ -138,12 +148,12 @@ pub(crate) fn alteration() -> impl Strategy<Value = Bucket> {
 pub(crate) trait Described: Rule + Clone {
     fn of(spec: &Spec) -> Self;
     fn replace_keys(keyed: &Keyed<u8, Self>, spec: &Spec, carry: Carry);
-    fn resize_keys(_keyed: &Keyed<u8, Self>, _limit: u32) -> bool {
+    fn resize_keys(_keyed: &Keyed<u8, Self>, _limit: u64) -> bool {
         false
     }
 }
 
-fn quota(units: u32, nanos: Nanos) -> Quota {
+fn quota(units: u64, nanos: Nanos) -> Quota {
     Quota::new(units, Duration::from_nanos(nanos))
 }
 
@@ -171,7 +181,7 @@ impl Described for Concurrency {
         }
     }
     fn replace_keys(_keyed: &Keyed<u8, Self>, _spec: &Spec, _carry: Carry) {}
-    fn resize_keys(keyed: &Keyed<u8, Self>, limit: u32) -> bool {
+    fn resize_keys(keyed: &Keyed<u8, Self>, limit: u64) -> bool {
         keyed.resize(limit).is_ok()
     }
 }
@@ -227,24 +237,24 @@ pub(crate) trait Subject: Limiter {
     fn is_known(&self) -> bool {
         true
     }
-    fn resize_if_possible(&self, limit: u32) -> bool;
-    fn set_bound(&self, bound: u32);
-    fn add(&self, amount: u32);
+    fn resize_if_possible(&self, limit: u64) -> bool;
+    fn set_bound(&self, bound: u64);
+    fn add(&self, amount: u64);
     fn reset(&self);
     fn replace(&self, spec: &Spec, carry: Carry);
-    fn book(&self, cost: u32) -> Reservation<'_>;
+    fn book(&self, cost: u64) -> Reservation<'_>;
 }
 
 macro_rules! subject {
     ($($rule:ty)*) => {$(
         impl Subject for Gate<$rule> {
-            fn resize_if_possible(&self, _limit: u32) -> bool {
+            fn resize_if_possible(&self, _limit: u64) -> bool {
                 false
             }
-            fn set_bound(&self, bound: u32) {
+            fn set_bound(&self, bound: u64) {
                 self.set_queue_bound(bound);
             }
-            fn add(&self, amount: u32) {
+            fn add(&self, amount: u64) {
                 Gate::add(self, amount);
             }
             fn reset(&self) {
@@ -253,7 +263,7 @@ macro_rules! subject {
             fn replace(&self, spec: &Spec, carry: Carry) {
                 Gate::replace(self, <$rule>::of(spec), carry);
             }
-            fn book(&self, cost: u32) -> Reservation<'_> {
+            fn book(&self, cost: u64) -> Reservation<'_> {
                 Gate::reserve(self, cost).expect("it waits as long as it takes")
             }
         }
@@ -265,20 +275,20 @@ subject! {
 }
 
 impl Subject for Gate<Concurrency> {
-    fn resize_if_possible(&self, limit: u32) -> bool {
+    fn resize_if_possible(&self, limit: u64) -> bool {
         self.resize(limit).is_ok()
     }
-    fn set_bound(&self, bound: u32) {
+    fn set_bound(&self, bound: u64) {
         self.set_queue_bound(bound);
     }
-    fn add(&self, amount: u32) {
+    fn add(&self, amount: u64) {
         Self::add(self, amount);
     }
     fn reset(&self) {
         Self::reset(self);
     }
     fn replace(&self, _spec: &Spec, _carry: Carry) {}
-    fn book(&self, cost: u32) -> Reservation<'_> {
+    fn book(&self, cost: u64) -> Reservation<'_> {
         Self::reserve(self, cost).expect("there is room")
     }
 }

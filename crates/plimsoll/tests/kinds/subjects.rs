@@ -106,7 +106,7 @@ impl<R: Described> plimsoll::Internals for &'static OneKey<R> {
         self.pressed().undo(&KEY, permit);
     }
 
-    fn charge(&self, cost: u32) {
+    fn charge(&self, cost: u64) {
         self.pressed().charge(&KEY, cost);
     }
 }
@@ -116,15 +116,15 @@ impl<R: Described> Subject for &'static OneKey<R> {
         false
     }
 
-    fn resize_if_possible(&self, limit: u32) -> bool {
+    fn resize_if_possible(&self, limit: u64) -> bool {
         R::resize_keys(self.pressed(), limit)
     }
 
-    fn set_bound(&self, _bound: u32) {
+    fn set_bound(&self, _bound: u64) {
         unreachable!("{NOT_A_GATE}")
     }
 
-    fn add(&self, _amount: u32) {
+    fn add(&self, _amount: u64) {
         unreachable!("{NOT_A_GATE}")
     }
 
@@ -140,7 +140,7 @@ impl<R: Described> Subject for &'static OneKey<R> {
         R::replace_keys(&self.keyed, spec, carry);
     }
 
-    fn book(&self, _cost: u32) -> Reservation<'_> {
+    fn book(&self, _cost: u64) -> Reservation<'_> {
         unreachable!("{NOT_A_GATE}")
     }
 }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     greedy: bool,
-    burst: u32,
-    refill: u32,
+    burst: u64,
+    refill: u64,
     every: u64,
 }
 
@@ -45,7 +45,7 @@ impl Bucket {
 }
 
 fn bucket() -> impl Strategy<Value = Bucket> {
-    let size = || prop_oneof![1..20_u32, 1..1_000_000_u32];
+    let size = || prop_oneof![1..20_u64, 1..1_000_000_u64];
     let every = prop_oneof![1..20_u64, Just(1_000_000_007), 1..1_u64 << 40];
     (any::<bool>(), size(), size(), every).prop_map(|(greedy, burst, refill, every)| Bucket {
         greedy,
@@ -64,8 +64,8 @@ proptest! {
 
     #[test]
     fn a_bucket_carries_over_exactly(
-        old in bucket(), new in bucket(), charged in prop_oneof![0..30_u32, 0..2_000_000_u32],
-        waited in prop_oneof![0..50_u64, 0..1_u64 << 40], cost in any::<u32>(), which in 0..4_usize,
+        old in bucket(), new in bucket(), charged in prop_oneof![0..30_u64, 0..2_000_000_u64],
+        waited in prop_oneof![0..50_u64, 0..1_u64 << 40], cost in any::<u64>(), which in 0..4_usize,
     ) {
         let carry = [Carry::Used, Carry::AsIs, Carry::Proportional, Carry::Reset][which];
         let (mut before, mut after) = (old.rule(), new.rule());
@@ -90,7 +90,7 @@ proptest! {
             Carry::Used => floor((held + (new_burst - burst) * over) * parts, over),
         };
         let held = held.min(new_burst * parts);
-        let left = u32::try_from((held / parts).max(0)).unwrap();
+        let left = u64::try_from((held / parts).max(0)).unwrap();
         prop_assert_eq!(after.available(&state, now), left);
 
         let cost = 1 + cost % new.burst;

@@ -14,10 +14,10 @@ use crate::gcra::Gcra;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Params {
     kind: u8,
-    pub(crate) limit: u32,
-    pub(crate) refill: u32,
+    pub(crate) limit: u64,
+    pub(crate) refill: u64,
     pub(crate) period: u64,
-    initial: u32,
+    initial: u64,
     segments: u32,
     gap: u64,
 }
@@ -43,7 +43,7 @@ impl Params {
             .segments
             .min(u32::try_from(self.period).unwrap_or(u32::MAX));
         // Permits at intervals that are powers of two, so that nothing is rounded.
-        let stored = Duration::from_nanos(1024 * u64::from(self.limit % 16));
+        let stored = Duration::from_nanos(1024 * (self.limit % 16));
         let rate = 1e9 / 1024.0;
         match self.kind {
             0 => law.check(greedy.initial(initial)),
@@ -83,15 +83,15 @@ impl Params {
 
 pub(crate) fn params() -> impl Strategy<Value = Params> {
     let period = prop_oneof![1..20_u64, Just(1000), Just(1_000_000_007)];
-    params_of(prop_oneof![4 => 1..9_u32, 1 => 1..1000_u32], period)
+    params_of(prop_oneof![4 => 1..9_u64, 1 => 1..1000_u64], period)
 }
 
 pub(crate) fn params_of(
-    limit: impl Strategy<Value = u32> + Clone,
+    limit: impl Strategy<Value = u64> + Clone,
     period: impl Strategy<Value = u64>,
 ) -> impl Strategy<Value = Params> {
     let sizes = (limit.clone(), limit, period);
-    let rest = (prop_oneof![Just(0), 0..9_u32], 1..6_u32, 0..9_u64);
+    let rest = (prop_oneof![Just(0), 0..9_u64], 1..6_u32, 0..9_u64);
     (0..KINDS, sizes, rest).prop_map(
         |(kind, (limit, refill, period), (initial, segments, gap))| Params {
             kind,
@@ -112,12 +112,12 @@ pub(crate) enum Step {
     Wait(u64, u64),
     /// The clock steps back.
     Back(u64),
-    Take(u32),
-    Book(u32),
-    Charge(u32),
-    Add(u32),
+    Take(u64),
+    Book(u64),
+    Charge(u64),
+    Add(u64),
     /// Asks, and lets the rule remember that it was refused.
-    Try(u32),
+    Try(u64),
 }
 
 pub(crate) fn wait() -> impl Strategy<Value = Step> {
@@ -128,8 +128,8 @@ pub(crate) fn wait() -> impl Strategy<Value = Step> {
 pub(crate) fn calm_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => wait(),
-        5 => (0..9_u32).prop_map(Step::Take),
-        1 => (0..9_u32).prop_map(Step::Charge),
+        5 => (0..9_u64).prop_map(Step::Take),
+        1 => (0..9_u64).prop_map(Step::Charge),
     ]
 }
 
@@ -138,9 +138,9 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => calm_step(),
         1 => (0..5_u64).prop_map(Step::Back),
-        1 => (0..9_u32).prop_map(Step::Book),
-        1 => (0..9_u32).prop_map(Step::Add),
-        2 => (0..9_u32).prop_map(Step::Try),
+        1 => (0..9_u64).prop_map(Step::Book),
+        1 => (0..9_u64).prop_map(Step::Add),
+        2 => (0..9_u64).prop_map(Step::Try),
     ]
 }
 
@@ -156,7 +156,7 @@ pub(crate) struct World<R: Rule> {
 pub(crate) struct Seen {
     answer: Option<Result<(), Refusal>>,
     booked: Option<Moment>,
-    pub(crate) available: u32,
+    pub(crate) available: u64,
     in_use: u64,
     full_at: Option<Moment>,
 }
@@ -169,7 +169,7 @@ impl<R: Rule> World<R> {
     }
 
     /// What a gate would ask for: at least one, at most the limit.
-    pub(crate) fn cost(&self, cost: u32) -> u32 {
+    pub(crate) fn cost(&self, cost: u64) -> u64 {
         1 + cost % self.rule.limit()
     }
 

@@ -16,13 +16,13 @@ fn nanos() -> impl Strategy<Value = u64> {
     ]
 }
 
-fn cost() -> impl Strategy<Value = u32> {
-    prop_oneof![Just(1), Just(u32::MAX), Just(u32::MAX - 1), any::<u32>()]
+fn cost() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(1), Just(u64::MAX), Just(u64::MAX - 1), any::<u64>()]
 }
 
 struct Survives<'a> {
     start: u64,
-    steps: &'a [(u8, u64, u32)],
+    steps: &'a [(u8, u64, u64)],
 }
 
 impl Law for Survives<'_> {
@@ -85,7 +85,7 @@ proptest! {
     #[test]
     fn no_rule_falls_over_at_the_end_of_time(
         params in params_of(
-            prop_oneof![Just(1), 1..9_u32, Just(u32::MAX), Just(u32::MAX - 1)],
+            prop_oneof![Just(1), 1..9_u64, Just(u64::MAX), Just(u64::MAX - 1)],
             prop_oneof![Just(1), 1..9_u64, Just(1_000_000_000), Just(1 << 62), Just((1 << 62) - 1)],
         ),
         start in prop_oneof![3 => Just(0), 1 => nanos()],

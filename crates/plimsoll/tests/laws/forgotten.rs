@@ -58,7 +58,7 @@ proptest! {
 
 #[test]
 fn a_limit_whose_keys_begin_full_forgets_them_in_the_end() {
-    struct Forgets(u32);
+    struct Forgets(u64);
     impl Law for Forgets {
         fn check<R: Rule + Clone>(&mut self, rule: R) {
             let world = World::begin(rule, 1000, 0);

@@ -5,13 +5,13 @@ use plimsoll::{Moment, Packed, Refusal, Rule};
 /// The generic cell rate algorithm: one unit every `gap` nanoseconds, of which `limit` may come at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Gcra {
-    pub(crate) limit: u32,
+    pub(crate) limit: u64,
     pub(crate) gap: u64,
 }
 
 impl Gcra {
-    fn span(&self, units: u32) -> u64 {
-        self.gap.saturating_mul(units.into())
+    fn span(&self, units: u64) -> u64 {
+        self.gap.saturating_mul(units)
     }
 }
 
@@ -20,7 +20,7 @@ impl Rule for Gcra {
     type State = Moment;
     type Fast = Self;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -28,7 +28,7 @@ impl Rule for Gcra {
         now
     }
 
-    fn take(&self, full: &mut Moment, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, full: &mut Moment, now: Moment, cost: u64) -> Result<(), Refusal> {
         let next = (*full).max(now).plus_nanos(self.span(cost));
         let wait = next.nanos_since(now.plus_nanos(self.span(self.limit)));
         if wait > 0 {
@@ -38,12 +38,12 @@ impl Rule for Gcra {
         Ok(())
     }
 
-    fn available(&self, full: &Moment, now: Moment) -> u32 {
+    fn available(&self, full: &Moment, now: Moment) -> u64 {
         let left = self.span(self.limit).saturating_sub(full.nanos_since(now));
-        u32::try_from(left / self.gap).unwrap_or(self.limit)
+        u64::try_from(left / self.gap).unwrap_or(self.limit)
     }
 
-    fn refund(&self, full: &mut Moment, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, full: &mut Moment, now: Moment, taken: Moment, cost: u64) {
         // What was refilled since it was taken is not refunded.
         let back = self.span(cost).saturating_sub(now.nanos_since(taken));
         let nanos = full.as_nanos().saturating_sub(back);

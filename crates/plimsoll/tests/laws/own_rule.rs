@@ -67,11 +67,11 @@ proptest! {
     /// It is the algorithm of a greedy bucket, so a gate with either gives the same answers.
     #[test]
     fn it_answers_as_a_greedy_bucket_of_the_same_rate(
-        limit in 1..20_u32, gap in 1..1000_u32,
-        steps in proptest::collection::vec((0..4_u8, 0..5000_u64, 1..20_u32), 1..50),
+        limit in 1..20_u64, gap in 1..1000_u64,
+        steps in proptest::collection::vec((0..4_u8, 0..5000_u64, 1..20_u64), 1..50),
     ) {
         let time = ManualClock::new();
-        let gap = u64::from(gap);
+        let gap = gap;
         let own = Gate::builder(Gcra { limit, gap }).clock(time.clock()).build();
         let bucket = TokenBucket::greedy(Quota::new(1, Duration::from_nanos(gap))).burst(limit);
         let bucket = Gate::builder(bucket).clock(time.clock()).build();

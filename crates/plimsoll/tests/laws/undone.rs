@@ -11,7 +11,7 @@ struct Exact<'a> {
     period: u64,
     start: u64,
     before: &'a [Step],
-    cost: u32,
+    cost: u64,
     after: &'a [Step],
 }
 
@@ -43,7 +43,7 @@ struct NeverMore<'a> {
     period: u64,
     start: u64,
     before: &'a [Step],
-    cost: u32,
+    cost: u64,
     meanwhile: &'a [Step],
     after: &'a [Step],
 }
@@ -123,7 +123,7 @@ proptest! {
 
     #[test]
     fn what_is_undone_at_once_was_never_taken(
-        params in params(), start in start(), cost in 0..9_u32,
+        params in params(), start in start(), cost in 0..9_u64,
         before in steps(step()), after in steps(step()),
     ) {
         let (before, after) = (&before[..], &after[..]);
@@ -132,7 +132,7 @@ proptest! {
 
     #[test]
     fn what_is_undone_later_frees_no_more_than_is_still_held(
-        params in params().prop_filter("comparable", is_comparable), start in start(), cost in 0..9_u32,
+        params in params().prop_filter("comparable", is_comparable), start in start(), cost in 0..9_u64,
         before in steps(step()), meanwhile in steps(calm_step()), after in steps(wait()),
     ) {
         let (before, meanwhile, after) = (&before[..], &meanwhile[..], &after[..]);

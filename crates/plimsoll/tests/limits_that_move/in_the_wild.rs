@@ -46,7 +46,7 @@ fn windows_begin_at_the_origin_of_the_clock() {
 
 #[test]
 fn a_clock_that_leaps_and_comes_back_does_not_stop_the_windows() {
-    fn ten_seconds(limit: &mut impl Limit, from: u64) -> u32 {
+    fn ten_seconds(limit: &mut impl Limit, from: u64) -> u64 {
         let before = limit.limit();
         for n in 0..1000 {
             limit.sample(&sample(from + n * 10 * MILLI, MILLI, 100));

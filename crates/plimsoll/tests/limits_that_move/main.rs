@@ -21,7 +21,7 @@ const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLI;
 const HOUR: u64 = 3600 * SECOND;
 
-fn sample(start: u64, latency: u64, in_flight: u32) -> Sample {
+fn sample(start: u64, latency: u64, in_flight: u64) -> Sample {
     let end = start.saturating_add(latency);
     Sample::new(
         Moment::from_nanos(start),
@@ -31,7 +31,7 @@ fn sample(start: u64, latency: u64, in_flight: u32) -> Sample {
 }
 
 /// Work that took so many milliseconds.
-fn took(millis: u64, in_flight: u32) -> Sample {
+fn took(millis: u64, in_flight: u64) -> Sample {
     sample(0, millis * MILLI, in_flight)
 }
 
@@ -39,11 +39,11 @@ fn overload(sample: Sample) -> Sample {
     sample.overload(true)
 }
 
-fn load(in_flight: u32, queued: u32) -> Load {
+fn load(in_flight: u64, queued: u64) -> Load {
     Load::new(Moment::ORIGIN, in_flight, queued)
 }
 
-fn after(limit: &mut impl Limit, samples: &[Sample]) -> u32 {
+fn after(limit: &mut impl Limit, samples: &[Sample]) -> u64 {
     for sample in samples {
         limit.sample(sample);
     }
@@ -51,7 +51,7 @@ fn after(limit: &mut impl Limit, samples: &[Sample]) -> u32 {
 }
 
 /// Every algorithm, by itself and behind windows.
-fn all(min: u32, initial: u32, max: u32) -> Vec<Box<dyn Limit>> {
+fn all(min: u64, initial: u64, max: u64) -> Vec<Box<dyn Limit>> {
     fn both(limit: impl Limit + Clone) -> [Box<dyn Limit>; 2] {
         [Box::new(Windowed::new(limit.clone())), Box::new(limit)]
     }

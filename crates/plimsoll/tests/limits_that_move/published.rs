@@ -38,7 +38,7 @@ fn vegas() {
 fn vegas_steps_by_the_logarithm() {
     for (limit, step) in [(1, 1), (99, 1), (100, 2), (999, 2), (1000, 3), (99_999, 4)] {
         let vegas = Vegas::builder().initial(limit).max(1_000_000).build();
-        let ten = took(10, u32::MAX);
+        let ten = took(10, u64::MAX);
         assert_eq!(after(&mut vegas.unwrap(), &[ten, ten]), limit + 6 * step);
     }
 }

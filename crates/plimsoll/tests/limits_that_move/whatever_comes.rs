@@ -15,7 +15,7 @@ fn nanos() -> impl Strategy<Value = u64> {
 }
 
 fn samples() -> impl Strategy<Value = Sample> {
-    let in_flight = prop_oneof![0..300_u32, any::<u32>(), Just(u32::MAX)];
+    let in_flight = prop_oneof![0..300_u64, any::<u64>(), Just(u64::MAX)];
     (
         nanos(),
         nanos(),
@@ -48,7 +48,7 @@ enum Event {
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let tick = (nanos(), any::<u32>(), any::<u32>())
+    let tick = (nanos(), any::<u64>(), any::<u64>())
         .prop_map(|(now, in_flight, queued)| Load::new(Moment::from_nanos(now), in_flight, queued));
     let event = prop_oneof![
         4 => samples().prop_map(Event::Sample),
@@ -67,8 +67,8 @@ fn happen(limit: &mut dyn Limit, event: &Event) {
 }
 
 /// `min`, `initial`, `max`, small ones and such as fill the type.
-fn ranges() -> impl Strategy<Value = (u32, u32, u32)> {
-    let bound = || prop_oneof![1..300_u32, 1..=u32::MAX, Just(u32::MAX)];
+fn ranges() -> impl Strategy<Value = (u64, u64, u64)> {
+    let bound = || prop_oneof![1..300_u64, 1..=u64::MAX, Just(u64::MAX)];
     (bound(), bound(), bound()).prop_map(|(a, b, c)| {
         let mut sorted = [a, b, c];
         sorted.sort_unstable();
@@ -105,12 +105,13 @@ proptest! {
         events in events(),
         smoothing in prop_oneof![f64::MIN_POSITIVE..1.0, Just(1.0), Just(f64::MIN_POSITIVE)],
         tolerance in prop_oneof![1.0..10.0, Just(1.0), Just(f64::MAX)],
-        sizes in prop::array::uniform4(prop_oneof![1..100_u32, Just(u32::MAX)]),
+        sizes in prop::array::uniform3(prop_oneof![1..100_u32, Just(u32::MAX)]),
+        queue in prop_oneof![1..100_u64, Just(u64::MAX)],
         jitter in prop_oneof![f64::MIN_POSITIVE..2.0, Just(f64::MAX)],
         backoff in 0.5..1.0,
         timeout in (1..u64::MAX).prop_map(Duration::from_nanos),
     ) {
-        let [multiplier, window, warmup, queue] = sizes;
+        let [multiplier, window, warmup] = sizes;
         let aimd = Aimd::builder().min(min).initial(initial).max(max).backoff(backoff).timeout(timeout);
         let vegas = Vegas::builder().min(min).initial(initial).max(max).smoothing(smoothing);
         let vegas = vegas.probe_multiplier(multiplier).probe_jitter([jitter]);

@@ -27,7 +27,7 @@ pub(crate) enum Carry {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
-    pub(crate) bound: u32,
+    pub(crate) bound: u64,
     pub(crate) lifo: bool,
     pub(crate) full: Full,
     pub(crate) excess: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Queue {
 struct Waiter {
     id: usize,
     class: usize,
-    cost: u32,
+    cost: u64,
     deadline: Option<Nanos>,
 }
 
@@ -74,8 +74,8 @@ struct Booking {
     stands: bool,
 }
 
-fn weight(cost: u32) -> u64 {
-    u64::from(cost.max(1))
+fn weight(cost: u64) -> u128 {
+    u128::from(cost.max(1))
 }
 
 impl Limiter {
@@ -107,6 +107,10 @@ impl Limiter {
     }
 
     pub(crate) fn queued(&self) -> u64 {
+        u64::try_from(self.weight()).unwrap_or(u64::MAX)
+    }
+
+    fn weight(&self) -> u128 {
         self.waiters.iter().map(|waiter| weight(waiter.cost)).sum()
     }
 
@@ -162,7 +166,7 @@ impl Limiter {
     }
 
     /// When it would be the turn of `cost` behind `before`.
-    fn turn(&self, before: &[Waiter], cost: u32) -> Option<Nanos> {
+    fn turn(&self, before: &[Waiter], cost: u64) -> Option<Nanos> {
         if self.rule.gives_back() {
             return None;
         }
@@ -191,7 +195,7 @@ impl Limiter {
     }
 
     /// The hint for one who is refused now.
-    pub(crate) fn hint(&self, class: usize, cost: u32) -> Option<Nanos> {
+    pub(crate) fn hint(&self, class: usize, cost: u64) -> Option<Nanos> {
         if self.closed || cost > self.rule.limit() || (self.lifo() && !self.waiters.is_empty()) {
             return None;
         }
@@ -221,7 +225,7 @@ impl Limiter {
         Some(rule.earliest(at, cost)? - self.now)
     }
 
-    fn decide(&mut self, class: usize, cost: u32) -> Option<Answer> {
+    fn decide(&mut self, class: usize, cost: u64) -> Option<Answer> {
         if self.closed {
             return Some(Answer::Denied("closed"));
         }
@@ -235,19 +239,19 @@ impl Limiter {
         None
     }
 
-    pub(crate) fn try_acquire(&mut self, class: usize, cost: u32) -> Answer {
+    pub(crate) fn try_acquire(&mut self, class: usize, cost: u64) -> Answer {
         let reason = self.rule.reason(self.now, cost);
         let answer = self.decide(class, cost);
         answer.unwrap_or_else(|| self.deny(cost, reason))
     }
 
     /// A refusal that the rule may remember.
-    fn deny(&mut self, cost: u32, reason: &'static str) -> Answer {
+    fn deny(&mut self, cost: u64, reason: &'static str) -> Answer {
         let locked_out = self.rule.refused(self.now, cost);
         Answer::Denied(if locked_out { "locked_out" } else { reason })
     }
 
-    pub(crate) fn acquire(&mut self, class: usize, cost: u32, patience: Option<Nanos>) -> usize {
+    pub(crate) fn acquire(&mut self, class: usize, cost: u64, patience: Option<Nanos>) -> usize {
         let id = self.answers.len();
         self.answers.push(Answer::Pending);
         self.answers[id] = match self.decide(class, cost) {
@@ -258,17 +262,17 @@ impl Limiter {
         id
     }
 
-    fn enqueue(&mut self, id: usize, class: usize, cost: u32, patience: Option<Nanos>) -> Answer {
+    fn enqueue(&mut self, id: usize, class: usize, cost: u64, patience: Option<Nanos>) -> Answer {
         let Some(queue) = self.queue else {
             return self.deny(cost, self.rule.reason(self.now, cost));
         };
-        let limit = u64::from(self.rule.limit());
+        let limit = u128::from(self.rule.limit());
         let one_limit = self.rule.spec.has_one_limit();
-        let room = |queued: u64, used: u64| {
+        let room = |queued: u128, used: u64| {
             if queue.excess && one_limit {
-                used.saturating_add(queued + weight(cost)) <= limit + u64::from(queue.bound)
+                u128::from(used) + queued + weight(cost) <= limit + u128::from(queue.bound)
             } else {
-                queued + weight(cost) <= u64::from(queue.bound)
+                queued + weight(cost) <= u128::from(queue.bound)
             }
         };
         let used = self.rule.used(self.now);
@@ -288,7 +292,7 @@ impl Limiter {
             Full::Oldest => candidates.extend(own),
             Full::Newest => candidates.extend(own.rev()),
         }
-        let mut queued = self.queued();
+        let mut queued = self.weight();
         let mut evicted = Vec::new();
         for candidate in candidates {
             if room(queued, used) {
@@ -328,7 +332,7 @@ impl Limiter {
         self.settle();
     }
 
-    pub(crate) fn release(&mut self, cost: u32) {
+    pub(crate) fn release(&mut self, cost: u64) {
         if self.rule.gives_back() {
             self.rule.undo(self.now, self.now, cost);
         }
@@ -336,7 +340,7 @@ impl Limiter {
     }
 
     /// As if what was granted at `taken` had not been.
-    pub(crate) fn undo(&mut self, taken: Nanos, cost: u32) {
+    pub(crate) fn undo(&mut self, taken: Nanos, cost: u64) {
         if self.settled_until.is_none_or(|settled| taken > settled) {
             self.rule.undo(self.now, taken, cost);
             self.settle();
@@ -348,11 +352,11 @@ impl Limiter {
         self.settled_until == Some(taken)
     }
 
-    pub(crate) fn charge(&mut self, cost: u32) {
+    pub(crate) fn charge(&mut self, cost: u64) {
         self.rule.charge(self.now, cost);
     }
 
-    pub(crate) fn add(&mut self, amount: u32) {
+    pub(crate) fn add(&mut self, amount: u64) {
         if !self.rule.gives_back() {
             self.rule.add(self.now, amount);
             self.settle();
@@ -387,10 +391,10 @@ impl Limiter {
     }
 
     /// Takes ahead of time, while nobody waits. Says when it may be used, and a number to cancel it by.
-    pub(crate) fn book(&mut self, cost: u32) -> (Option<Nanos>, usize) {
+    pub(crate) fn book(&mut self, cost: u64) -> (Option<Nanos>, usize) {
         let ready_at = self.rule.book(self.now, cost);
         self.bookings.push(Booking {
-            cost: cost.into(),
+            cost: cost,
             ready_at: ready_at.unwrap_or(u64::MAX),
             waits: ready_at.is_none_or(|at| at > self.now),
             stands: true,
@@ -413,20 +417,20 @@ impl Limiter {
             let waiting = later[..=last].iter().filter(|other| other.waits);
             waiting.map(|other| other.cost).sum()
         });
-        if let Ok(back @ 1..) = u32::try_from(cost.saturating_sub(behind)) {
+        if let Ok(back @ 1..) = u64::try_from(cost.saturating_sub(behind)) {
             self.rule.undo(self.now, self.now, back);
             self.settle();
         }
     }
 
-    pub(crate) fn resize(&mut self, to: u32) {
+    pub(crate) fn resize(&mut self, to: u64) {
         if let Spec::Slots { limit } = &mut self.rule.spec {
             *limit = to;
         }
         self.settle();
     }
 
-    pub(crate) fn set_queue_bound(&mut self, bound: u32) {
+    pub(crate) fn set_queue_bound(&mut self, bound: u64) {
         if let Some(queue) = &mut self.queue {
             queue.bound = bound;
         }

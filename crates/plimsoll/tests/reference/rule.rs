@@ -39,7 +39,7 @@ enum Memory {
     /// What is stored and when the next one is let through, both in nanoseconds.
     Stored {
         stored: Nanos,
-        next: Nanos,
+        next: u128,
     },
     Slots {
         used: u64,
@@ -81,7 +81,7 @@ impl Rule {
             },
             Spec::Bursty { .. } => Memory::Stored {
                 stored: 0,
-                next: start,
+                next: start.into(),
             },
             Spec::Slots { .. } => Memory::Slots { used: 0 },
         };
@@ -92,7 +92,7 @@ impl Rule {
         }
     }
 
-    pub(crate) fn limit(&self) -> u32 {
+    pub(crate) fn limit(&self) -> u64 {
         self.spec.limit()
     }
 
@@ -124,10 +124,10 @@ impl Rule {
         let refill = i128::from(bucket.refill);
         let from = from.max(self.start);
         if matches!(self.spec, Spec::Greedy(_)) {
-            return i128::from(to.saturating_sub(from)) * refill;
+            return i128::from(to.saturating_sub(from)).saturating_mul(refill);
         }
         let period = |t: Nanos| i128::from(t.saturating_sub(self.start) / bucket.every);
-        (period(to.max(from)) - period(from)) * refill
+        (period(to.max(from)) - period(from)).saturating_mul(refill)
     }
 
     /// What a bucket holds at `t`; below 0 if it owes.
@@ -136,7 +136,7 @@ impl Rule {
         let Memory::Level { level, at } = self.memory else {
             unreachable!("a bucket has a level")
         };
-        (i128::from(bucket.burst) * token).min(level + self.gained(at, t))
+        (i128::from(bucket.burst) * token).min(level.saturating_add(self.gained(at, t)))
     }
 
     /// The level of a bucket as it is from `t` on.
@@ -162,10 +162,11 @@ impl Rule {
     }
 
     /// What is stored at `t` and when the next one is let through.
-    fn stored(&self, t: Nanos) -> (Nanos, Nanos) {
+    fn stored(&self, t: Nanos) -> (Nanos, u128) {
         match (&self.spec, &self.memory) {
-            (&Spec::Bursty { max }, &Memory::Stored { stored, next }) if t > next => {
-                (stored.saturating_add(t - next).min(max), t)
+            (&Spec::Bursty { max }, &Memory::Stored { stored, next }) if u128::from(t) > next => {
+                let idle = u128::from(t) - next;
+                (whole(u128::from(stored) + idle).min(max), t.into())
             }
             (_, &Memory::Stored { stored, next }) => (stored, next),
             _ => unreachable!("nothing else is stored"),
@@ -184,7 +185,7 @@ impl Rule {
     }
 
     /// Why it is refused that did not fit at `t`.
-    pub(crate) fn reason(&self, t: Nanos, cost: u32) -> &'static str {
+    pub(crate) fn reason(&self, t: Nanos, cost: u64) -> &'static str {
         let closed = t < self.closed_until();
         match self.spec {
             Spec::Log { .. } if closed => "too_soon",
@@ -199,7 +200,7 @@ impl Rule {
         match &self.memory {
             Memory::Level { .. } => {
                 let (bucket, token) = self.bucket();
-                let missing = i128::from(bucket.burst) * token - self.level(t);
+                let missing = (i128::from(bucket.burst) * token).saturating_sub(self.level(t));
                 whole(missing.unsigned_abs().div_ceil(token.unsigned_abs()))
             }
             Memory::Counts { counts, latest } => {
@@ -208,7 +209,7 @@ impl Rule {
                 match self.spec {
                     Spec::Sliding { segments, .. } => {
                         let since = (now + 1).saturating_sub(segments.into());
-                        counts.range(since..).map(|(_, count)| count).sum()
+                        sum(counts.range(since..).map(|(_, count)| count))
                     }
                     Spec::Counter { window, .. } => {
                         let passed = if self.index(t) < now {
@@ -218,7 +219,7 @@ impl Rule {
                         };
                         let before = now.checked_sub(1).map_or(0, of);
                         let faded = u128::from(before) * u128::from(window - passed);
-                        of(now) + whole(faded.div_ceil(window.into()))
+                        of(now).saturating_add(whole(faded.div_ceil(window.into())))
                     }
                     _ => of(now),
                 }
@@ -226,15 +227,13 @@ impl Rule {
             Memory::Log { entries, .. } => {
                 let counts = |at: Nanos| t.saturating_sub(at) < self.spec.period();
                 let counting = entries.iter().filter(|(at, _)| counts(**at));
-                counting.map(|(_, cost)| cost).sum()
+                sum(counting.map(|(_, cost)| cost))
             }
             Memory::Several(rules) => rules.iter().map(|rule| rule.used(t)).max().unwrap_or(0),
             Memory::Penalty { bucket, .. } => bucket.used(t),
             Memory::Stored { .. } => {
                 let (_, next) = self.stored(t);
-                next.saturating_sub(t)
-                    .div_ceil(INTERVAL)
-                    .min(u32::MAX.into())
+                whole(next.saturating_sub(t.into()).div_ceil(INTERVAL.into()))
             }
             Memory::Slots { used } => *used,
         }
@@ -249,18 +248,18 @@ impl Rule {
             Memory::Penalty { bucket, .. } if t >= self.closed_until() => bucket.available(t),
             Memory::Penalty { .. } => 0,
             Memory::Stored { .. } => match self.stored(t) {
-                (stored, next) if next <= t => (stored / INTERVAL).clamp(1, u32::MAX.into()),
+                (stored, next) if next <= t.into() => (stored / INTERVAL).max(1),
                 _ => 0,
             },
-            _ => u64::from(self.limit()).saturating_sub(self.used(t)),
+            _ => self.limit().saturating_sub(self.used(t)),
         }
     }
 
-    pub(crate) fn fits(&self, t: Nanos, cost: u32) -> bool {
+    pub(crate) fn fits(&self, t: Nanos, cost: u64) -> bool {
         match &self.memory {
             // Whoever comes first is let through, and the next one waits.
-            Memory::Stored { .. } => self.stored(t).1 <= t,
-            _ => t >= self.closed_until() && self.available(t) >= u64::from(cost.max(1)),
+            Memory::Stored { .. } => self.stored(t).1 <= t.into(),
+            _ => t >= self.closed_until() && self.available(t) >= cost.max(1),
         }
     }
 
@@ -283,7 +282,7 @@ impl Rule {
     }
 
     /// Takes what fits. Says under which moment that is remembered.
-    pub(crate) fn take(&mut self, t: Nanos, cost: u32) -> Nanos {
+    pub(crate) fn take(&mut self, t: Nanos, cost: u64) -> Nanos {
         if cost > 0 {
             if let Memory::Penalty { refusals, .. } = &mut self.memory {
                 *refusals = 0;
@@ -294,13 +293,13 @@ impl Rule {
     }
 
     /// Counts what is taken, whether it fits or not.
-    fn record(&mut self, t: Nanos, cost: u32) -> Nanos {
-        let limit = u64::from(self.limit());
+    fn record(&mut self, t: Nanos, cost: u64) -> Nanos {
+        let limit = self.limit();
         match self.memory {
             Memory::Level { at, .. } => {
                 let price = i128::from(cost) * self.bucket().1;
                 let now = t.max(at);
-                self.set_level(t, self.level(now) - price);
+                self.set_level(t, self.level(now).saturating_sub(price));
                 match self.spec {
                     // Time that steps back stands still at the beginning of the cycle.
                     Spec::Refresh { window, .. } => t.max(now - (now - self.start) % window),
@@ -310,7 +309,7 @@ impl Rule {
             Memory::Counts { latest, .. } => {
                 let now = self.index(t).max(latest);
                 if let Memory::Counts { counts, latest } = &mut self.memory {
-                    *counts.entry(now).or_default() += u64::from(cost);
+                    *counts.entry(now).or_default() += cost;
                     *latest = now;
                 }
                 t.max(self.begins(now))
@@ -323,13 +322,14 @@ impl Rule {
                 entries.retain(|at, _| t.saturating_sub(*at) < window);
                 let at = newest.map_or(t, |newest| newest.max(t));
                 *newest = Some(at);
-                *entries.entry(at).or_default() += u64::from(cost);
                 // As much as the limit can matter, and no more.
-                let mut excess = entries.values().sum::<u64>().saturating_sub(limit);
+                let cost = cost.min(limit);
+                let mut excess = sum(entries.values()).saturating_sub(limit - cost);
                 for count in entries.values_mut() {
                     let part = excess.min(*count);
                     (*count, excess) = (*count - part, excess - part);
                 }
+                *entries.entry(at).or_default() += cost;
                 entries.retain(|_, count| *count > 0);
                 at
             }
@@ -342,16 +342,16 @@ impl Rule {
             Memory::Penalty { ref mut bucket, .. } => bucket.record(t, cost),
             Memory::Stored { .. } => {
                 let (stored, next) = self.stored(t);
-                let price = u64::from(cost) * INTERVAL;
-                let spent = price.min(stored);
+                let price = u128::from(cost) * u128::from(INTERVAL);
+                let spent = whole(price).min(stored);
                 self.memory = Memory::Stored {
                     stored: stored - spent,
-                    next: next.saturating_add(price - spent),
+                    next: next + price - u128::from(spent),
                 };
                 t
             }
             Memory::Slots { ref mut used } => {
-                *used += u64::from(cost);
+                *used += cost;
                 t
             }
         }
@@ -375,7 +375,7 @@ impl Rule {
     }
 
     /// Remembers that `cost` was refused at `t`. Says whether that locks out.
-    pub(crate) fn refused(&mut self, t: Nanos, cost: u32) -> bool {
+    pub(crate) fn refused(&mut self, t: Nanos, cost: u64) -> bool {
         if let Memory::Penalty { locked_until, .. } = &self.memory
             && t < *locked_until
         {
@@ -423,13 +423,13 @@ impl Rule {
     }
 
     /// Takes ahead of time; says when it may be used.
-    pub(crate) fn book(&mut self, t: Nanos, cost: u32) -> Option<Nanos> {
+    pub(crate) fn book(&mut self, t: Nanos, cost: u64) -> Option<Nanos> {
         let ready = match &self.memory {
             // Its time is the one that was the next.
             Memory::Stored { .. } => {
                 let (_, next) = self.stored(t);
                 self.record(t, cost);
-                return Some(next);
+                return u64::try_from(next).ok();
             }
             _ => self.free_of_debt(t, cost),
         };
@@ -438,7 +438,7 @@ impl Rule {
     }
 
     /// When `cost` has come in, if it is taken from what there will be.
-    fn free_of_debt(&self, t: Nanos, cost: u32) -> Option<Nanos> {
+    fn free_of_debt(&self, t: Nanos, cost: u64) -> Option<Nanos> {
         let there = |at: Nanos| match &self.memory {
             Memory::Level { .. } => self.level(at) >= i128::from(cost) * self.bucket().1,
             _ => self.fits(at, cost),
@@ -447,13 +447,11 @@ impl Rule {
     }
 
     /// Takes after the fact.
-    pub(crate) fn charge(&mut self, t: Nanos, cost: u32) {
+    pub(crate) fn charge(&mut self, t: Nanos, cost: u64) {
         let cost = if self.spec.books() {
             cost
         } else {
-            u32::try_from(self.available(t))
-                .unwrap_or(u32::MAX)
-                .min(cost)
+            self.available(t).min(cost)
         };
         if cost > 0 && !self.gives_back() {
             self.record(t, cost);
@@ -461,12 +459,12 @@ impl Rule {
     }
 
     /// As if `cost` had not been taken at `taken`, as far as it is still held.
-    pub(crate) fn undo(&mut self, t: Nanos, taken: Nanos, cost: u32) {
+    pub(crate) fn undo(&mut self, t: Nanos, taken: Nanos, cost: u64) {
         match &mut self.memory {
             Memory::Level { .. } => {
                 let price = i128::from(cost) * self.bucket().1;
-                let back = (price - self.gained(taken, t)).max(0);
-                self.set_level(t, self.level(t) + back);
+                let back = price.saturating_sub(self.gained(taken, t)).max(0);
+                self.set_level(t, self.level(t).saturating_add(back));
             }
             Memory::Counts { .. } => {
                 let (index, now) = (self.index(taken), self.index(t));
@@ -475,12 +473,12 @@ impl Rule {
                     let index = index.min(*latest);
                     counts
                         .entry(index)
-                        .and_modify(|count| *count = count.saturating_sub(cost.into()));
+                        .and_modify(|count| *count = count.saturating_sub(cost));
                 }
             }
             Memory::Log { entries, newest } => {
                 if let Some(count) = entries.get_mut(&taken) {
-                    *count = count.saturating_sub(cost.into());
+                    *count = count.saturating_sub(cost);
                     entries.retain(|_, count| *count > 0);
                     if *newest == Some(taken) {
                         *newest = entries.last_key_value().map(|(at, _)| *at);
@@ -491,23 +489,24 @@ impl Rule {
             Memory::Penalty { bucket, .. } => bucket.undo(t, taken, cost),
             Memory::Stored { .. } => {
                 let (stored, next) = self.stored(t);
-                let held = (u64::from(cost) * INTERVAL).saturating_sub(t.saturating_sub(taken));
-                let refund = held.min(next.saturating_sub(t));
+                let price = u128::from(cost) * u128::from(INTERVAL);
+                let held = price.saturating_sub(t.saturating_sub(taken).into());
+                let refund = held.min(next.saturating_sub(t.into()));
                 let Spec::Bursty { max } = self.spec else {
                     unreachable!()
                 };
                 self.memory = Memory::Stored {
-                    stored: (stored + held - refund).min(max),
+                    stored: whole(u128::from(stored) + held - refund).min(max),
                     next: next - refund,
                 };
             }
-            Memory::Slots { used } => *used -= u64::from(cost),
+            Memory::Slots { used } => *used -= cost,
         }
     }
 
     /// Makes so much more available, the newest first.
-    pub(crate) fn add(&mut self, t: Nanos, amount: u32) {
-        let mut left = u64::from(amount);
+    pub(crate) fn add(&mut self, t: Nanos, amount: u64) {
+        let mut left = amount;
         let mut free = |count: &mut u64| {
             let part = left.min(*count);
             (*count, left) = (*count - part, left - part);
@@ -597,7 +596,7 @@ impl Rule {
         match (&mut self.memory, old.memory.clone()) {
             // What is used of this cycle and what is owed to the next ones are two things.
             (Memory::Level { .. }, _) if matches!(self.spec, Spec::Refresh { .. }) => {
-                let (limit, before) = (u64::from(self.limit()), u64::from(old.limit()));
+                let (limit, before) = (self.limit(), old.limit());
                 let used = old.used(t);
                 let now = carried(used.min(before), before, limit, carry);
                 let owed = carried(used.saturating_sub(before), before, limit, carry);
@@ -607,8 +606,8 @@ impl Rule {
             (Memory::Level { .. }, _) => self.set_level(t, self.carried_level(&old, t, carry)),
             (Memory::Counts { counts, latest }, _) => {
                 let limit = self.spec.limit();
-                let used = carried(old.used(t), old.limit().into(), limit.into(), carry);
-                counts.insert(0, used.min(u32::MAX.into()));
+                let used = carried(old.used(t), old.limit(), limit, carry);
+                counts.insert(0, used);
                 *latest = 0;
             }
             (
@@ -619,8 +618,8 @@ impl Rule {
                 },
             ) => {
                 if carry == Carry::Proportional {
-                    let limit = u64::from(self.spec.limit());
-                    let used = carried(old.used(t), old.limit().into(), limit, carry).min(limit);
+                    let limit = self.spec.limit();
+                    let used = carried(old.used(t), old.limit(), limit, carry).min(limit);
                     if used > 0 {
                         entries.insert(t, used);
                         *newest = Some(t);
@@ -674,26 +673,30 @@ impl Rule {
         let (burst, old_burst) = (i128::from(bucket.burst), i128::from(before.burst));
         // Tokens, over `old_token`.
         let held = old.level(t);
-        let (held, over) = match carry {
-            Carry::Used => (held + (burst - old_burst) * old_token, old_token),
-            Carry::Proportional => (held * burst, old_token * old_burst),
-            _ => (held, old_token),
-        };
         // In parts that the bucket can tell apart, rounded down.
         let parts = if token == 1 { 1 } else { bucket.parts() };
+        let (held, times, over) = match carry {
+            Carry::Used => {
+                let more = (burst - old_burst) * old_token;
+                (held.saturating_add(more), parts, old_token)
+            }
+            Carry::Proportional => (held, burst * parts, old_token * old_burst),
+            _ => (held, parts, old_token),
+        };
         let whole = held.div_euclid(over);
         // Bit by bit, as the product may be too large.
-        let (mut part, mut rest) = (0, 0);
-        for bit in (0..64).rev() {
-            rest = 2 * rest + (parts >> bit & 1) * held.rem_euclid(over);
+        let (mut part, mut rest) = (0_i128, 0);
+        for bit in (0..126).rev() {
+            rest = 2 * rest + (times >> bit & 1) * held.rem_euclid(over);
             part = 2 * part + rest / over;
             rest %= over;
         }
-        (whole * parts + part) * (token / parts)
+        let parts_held = whole.saturating_mul(times).saturating_add(part);
+        parts_held.saturating_mul(token / parts)
     }
 
     /// The least time from `t` on at which `cost` fits if nobody else comes.
-    pub(crate) fn earliest(&self, t: Nanos, cost: u32) -> Option<Nanos> {
+    pub(crate) fn earliest(&self, t: Nanos, cost: u64) -> Option<Nanos> {
         if self.gives_back() {
             return self.fits(t, cost).then_some(t);
         }
@@ -730,6 +733,10 @@ fn carried(used: u64, before: u64, limit: u64, carry: Carry) -> u64 {
         }
         _ => used,
     }
+}
+
+fn sum<'a>(amounts: impl Iterator<Item = &'a u64>) -> u64 {
+    whole(amounts.map(|amount| u128::from(*amount)).sum())
 }
 
 fn whole(number: u128) -> u64 {

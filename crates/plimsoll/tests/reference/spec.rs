@@ -6,26 +6,26 @@ pub(crate) enum Spec {
     Greedy(Bucket),
     Interval(Bucket),
     Fixed {
-        limit: u32,
+        limit: u64,
         window: Nanos,
     },
     Sliding {
-        limit: u32,
+        limit: u64,
         window: Nanos,
         segments: u32,
     },
     Log {
-        limit: u32,
+        limit: u64,
         window: Nanos,
         gap: Nanos,
         counts_refusals: bool,
     },
     Counter {
-        limit: u32,
+        limit: u64,
         window: Nanos,
     },
     Refresh {
-        limit: u32,
+        limit: u64,
         window: Nanos,
     },
     Several(Vec<Self>),
@@ -40,7 +40,7 @@ pub(crate) enum Spec {
         max: Nanos,
     },
     Slots {
-        limit: u32,
+        limit: u64,
     },
 }
 
@@ -49,16 +49,16 @@ pub(crate) const INTERVAL: Nanos = 1024;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
-    pub(crate) burst: u32,
-    pub(crate) refill: u32,
+    pub(crate) burst: u64,
+    pub(crate) refill: u64,
     pub(crate) every: Nanos,
-    pub(crate) initial: u32,
+    pub(crate) initial: u64,
 }
 
 impl Bucket {
     /// A token has so many parts of which a greedy bucket can tell one from the next.
     pub(super) fn parts(self) -> i128 {
-        let (mut a, mut b) = (self.every, u64::from(self.refill));
+        let (mut a, mut b) = (self.every, self.refill);
         while b != 0 {
             (a, b) = (b, a % b);
         }
@@ -67,7 +67,7 @@ impl Bucket {
 }
 
 impl Spec {
-    pub(crate) fn limit(&self) -> u32 {
+    pub(crate) fn limit(&self) -> u64 {
         match self {
             Self::Greedy(bucket) | Self::Interval(bucket) | Self::Penalty { bucket, .. } => {
                 bucket.burst
@@ -79,7 +79,7 @@ impl Spec {
             | Self::Refresh { limit, .. }
             | Self::Slots { limit } => *limit,
             Self::Several(specs) => specs.iter().map(Self::limit).min().unwrap_or(0),
-            Self::Bursty { .. } => u32::MAX,
+            Self::Bursty { .. } => u64::MAX,
         }
     }
 

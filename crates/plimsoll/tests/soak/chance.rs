@@ -15,8 +15,8 @@ impl Chance {
         (self.0 >> 11) % bound
     }
 
-    pub(crate) fn cost(&mut self, most: u64) -> u32 {
-        u32::try_from(1 + self.below(most)).expect("costs are small")
+    pub(crate) fn cost(&mut self, most: u64) -> u64 {
+        1 + self.below(most)
     }
 
     /// The place of one of so many.

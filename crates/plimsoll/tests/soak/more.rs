@@ -12,10 +12,10 @@ use crate::chance::Chance;
 use crate::record::{Record, Stopwatch};
 use crate::subjects::{ASKERS, Held, LATE, ask, block_on, use_up};
 
-const THREE: [u32; 3] = [3, 4, 5];
-const SHARED: u32 = 6;
-const BATCH: u32 = 8;
-const RATE: u32 = 1000;
+const THREE: [u64; 3] = [3, 4, 5];
+const SHARED: u64 = 6;
+const BATCH: u64 = 8;
+const RATE: u64 = 1000;
 const KEYS: u64 = 4;
 
 pub(crate) struct More {
@@ -57,7 +57,7 @@ fn members(gates: &[Gate<Concurrency>]) -> impl Iterator<Item = Arc<dyn Limiter>
         .map(|gate| Arc::new(gate.clone()) as Arc<dyn Limiter>)
 }
 
-fn log(limit: u32) -> SlidingLog {
+fn log(limit: u64) -> SlidingLog {
     SlidingLog::new(Quota::new(limit, Duration::from_millis(100)))
 }
 
@@ -217,8 +217,8 @@ impl More {
         assert_eq!((seen.in_use(), seen.waiters()), (0, 0));
         for span in [5, 50, 500].map(Duration::from_millis) {
             let within = u64::try_from((span + LATE).as_millis()).expect("short");
-            let stranded = (ASKERS + 1) * u64::from(BATCH - 1);
-            let allowed = 20 + within * u64::from(RATE) / 1000 + stranded;
+            let stranded = (ASKERS + 1) * (BATCH - 1);
+            let allowed = 20 + within * RATE / 1000 + stranded;
             self.batched_record.check("batched", span, allowed);
         }
         let window = Duration::from_millis(100) - LATE;

@@ -28,10 +28,10 @@ impl Stopwatch {
 
 /// Each grant: not before the first moment, not after the second, of this cost.
 #[derive(Clone, Default)]
-pub(crate) struct Record(Arc<Mutex<Vec<(Duration, Duration, u32)>>>);
+pub(crate) struct Record(Arc<Mutex<Vec<(Duration, Duration, u64)>>>);
 
 impl Record {
-    pub(crate) fn add(&self, before: Duration, after: Duration, cost: u32) {
+    pub(crate) fn add(&self, before: Duration, after: Duration, cost: u64) {
         self.0
             .lock()
             .expect("never poisoned")
@@ -49,7 +49,7 @@ impl Record {
                 .iter()
                 .take_while(|(before, ..)| *before <= end)
                 .filter(|(_, after, _)| *after <= end);
-            let sum: u64 = inside.map(|(_, _, cost)| u64::from(*cost)).sum();
+            let sum: u64 = inside.map(|(_, _, cost)| *cost).sum();
             assert!(
                 sum <= allowed,
                 "{what}: {sum} granted within {span:?} from {start:?}, where {allowed} are allowed"

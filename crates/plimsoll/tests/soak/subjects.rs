@@ -1,7 +1,7 @@
 //! The limiters, what is done to them, and what must hold.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll::adaptive::{Adaptive, Verdict};
@@ -18,10 +18,10 @@ use crate::waker;
 /// What the default clock may be late by, twice (a grant and its expiry), with what a test takes to read its own clock.
 pub(crate) const LATE: Duration = Duration::from_millis(25);
 
-const SLOTS: u32 = 7;
-const MOST_SLOTS: u32 = 9;
-const BUCKET: (u32, u32) = (2000, 50);
-const LOG: (u32, Duration) = (500, Duration::from_millis(100));
+const SLOTS: u64 = 7;
+const MOST_SLOTS: u64 = 9;
+const BUCKET: (u64, u64) = (2000, 50);
+const LOG: (u64, Duration) = (500, Duration::from_millis(100));
 const KEYS: u64 = 6;
 
 /// Threads that ask. More than there are processors, so that holders are preempted in the middle.
@@ -29,14 +29,14 @@ pub(crate) const ASKERS: u64 = 12;
 
 /// How much is held at once, seen by those who hold it.
 #[derive(Default)]
-pub(crate) struct Held(AtomicI64);
+pub(crate) struct Held(AtomicU64);
 
 impl Held {
-    fn hold<T>(&self, cost: u32, limit: u32, while_held: impl FnOnce() -> T) -> T {
-        let held = self.0.fetch_add(i64::from(cost), Ordering::SeqCst) + i64::from(cost);
-        assert!(held <= i64::from(limit), "{held} held at once of {limit}");
+    fn hold<T>(&self, cost: u64, limit: u64, while_held: impl FnOnce() -> T) -> T {
+        let held = self.0.fetch_add(cost, Ordering::SeqCst) + cost;
+        assert!(held <= limit, "{held} held at once of {limit}");
         let output = while_held();
-        self.0.fetch_sub(i64::from(cost), Ordering::SeqCst);
+        self.0.fetch_sub(cost, Ordering::SeqCst);
         output
     }
 }
@@ -66,7 +66,7 @@ fn queue() -> Queue {
     Queue::fifo(40).timeout(Duration::from_millis(30))
 }
 
-fn slots(limit: u32, queue: Queue) -> Gate<Concurrency> {
+fn slots(limit: u64, queue: Queue) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit)).queue(queue).build()
 }
 
@@ -224,7 +224,7 @@ impl Subjects {
         match chance.below(8) {
             0 => self
                 .resized
-                .resize(chance.cost(u64::from(MOST_SLOTS)))
+                .resize(chance.cost(MOST_SLOTS))
                 .expect("at least 1"),
             1 => self.resized.set_queue(Some(Queue::fifo(30))),
             2 => self
@@ -233,13 +233,13 @@ impl Subjects {
             3 => drop(self.slots.subscribe(16)),
             4 => drop(self.bucket.estimate(chance.cost(20))),
             5 => drop(self.both.estimate(Demand::ONE)),
-            6 => assert!(self.slots.snapshot().in_use() <= u64::from(SLOTS)),
+            6 => assert!(self.slots.snapshot().in_use() <= SLOTS),
             _ => drop(self.keyed_buckets.top(3)),
         }
     }
 
     pub(crate) fn check_in_the_end(&self) {
-        let gates: [(&str, &dyn Limiter, u32); 4] = [
+        let gates: [(&str, &dyn Limiter, u64); 4] = [
             ("slots", &self.slots, SLOTS),
             ("left", &self.left, 2),
             ("right", &self.right, 3),
@@ -270,29 +270,28 @@ impl Subjects {
 
         let (rate, burst) = BUCKET;
         for span in [5, 50, 500].map(Duration::from_millis) {
-            let late = (span + LATE).as_secs_f64() * f64::from(rate);
+            let late = (span + LATE).as_secs_f64() * rate as f64;
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "small"
             )]
-            let allowed = u64::from(burst) + late.ceil() as u64;
+            let allowed = burst + late.ceil() as u64;
             self.bucket_record.check("bucket", span, allowed);
-            let allowed = 10 + (allowed - u64::from(burst)).div_ceil(u64::from(rate / 500));
+            let allowed = 10 + (allowed - burst).div_ceil(rate / 500);
             for record in &self.keyed_record {
                 record.check("keyed bucket", span, allowed);
             }
         }
         let (limit, window) = LOG;
-        self.log_record
-            .check("log", window - LATE, u64::from(limit));
+        self.log_record.check("log", window - LATE, limit);
     }
 }
 
 /// Asks in one of many ways. Whatever is granted and not returned here comes back as a permit.
 pub(crate) fn ask<'a>(
     limiter: &'a dyn Limiter,
-    cost: u32,
+    cost: u64,
     chance: &mut Chance,
 ) -> Option<Permit<'a>> {
     let priority = Priority::ALL[usize::try_from(chance.below(3)).expect("three")];
@@ -323,7 +322,7 @@ pub(crate) fn ask<'a>(
 }
 
 /// Holds a permit for a moment and ends it in one of many ways.
-pub(crate) fn use_up(mut permit: Permit<'_>, held: &Held, limit: u32, chance: &mut Chance) {
+pub(crate) fn use_up(mut permit: Permit<'_>, held: &Held, limit: u64, chance: &mut Chance) {
     let spins = chance.below(2000);
     held.hold(permit.cost(), limit, || {
         for step in 0..spins {

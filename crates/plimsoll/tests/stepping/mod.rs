@@ -10,28 +10,28 @@ use crate::reference::{self, Bucket, Carry, Nanos, Spec};
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Wait(u32, u32),
+    Wait(u64, u64),
     /// The next demand is made at a moment so much earlier.
-    Early(u32),
-    Try(u32),
+    Early(u64),
+    Try(u64),
     Undo(usize),
-    Charge(u32),
-    Add(u32),
-    Book(u32),
+    Charge(u64),
+    Add(u64),
+    Book(u64),
     Reset,
     Replace(Bucket, Carry),
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let cost = || prop_oneof![6 => 1u32..4, 2 => 1u32..9, 1 => Just(u32::MAX)];
+    let cost = || prop_oneof![6 => 1u64..4, 2 => 1u64..9, 1 => Just(u64::MAX)];
     prop_oneof![
-        6 => (0u32..6, 0u32..3).prop_map(|(quarters, nanos)| Op::Wait(quarters, nanos)),
-        3 => prop_oneof![1u32..5, 0u32..2000].prop_map(Op::Early),
+        6 => (0u64..6, 0u64..3).prop_map(|(quarters, nanos)| Op::Wait(quarters, nanos)),
+        3 => prop_oneof![1u64..5, 0u64..2000].prop_map(Op::Early),
         10 => cost().prop_map(Op::Try),
         4 => any::<usize>().prop_map(Op::Undo),
         1 => cost().prop_map(Op::Charge),
-        1 => (0u32..9).prop_map(Op::Add),
-        2 => (1u32..9).prop_map(Op::Book),
+        1 => (0u64..9).prop_map(Op::Add),
+        2 => (1u64..9).prop_map(Op::Book),
         1 => Just(Op::Reset),
         1 => (alteration(), carry()).prop_map(|(other, carry)| Op::Replace(other, carry)),
     ]
@@ -56,14 +56,14 @@ impl WithRule for Compared<'_> {
         let mut state = rule.fresh(moment(now));
         let mut naive = reference::Rule::new(self.spec.clone(), now);
         let mut early = 0;
-        let mut grants: Vec<(Nanos, u32)> = Vec::new();
+        let mut grants: Vec<(Nanos, u64)> = Vec::new();
         for (step, op) in self.ops.iter().enumerate() {
             match *op {
                 Op::Wait(quarters, nanos) => {
-                    let span = self.spec.period() / 4 * u64::from(quarters) + u64::from(nanos);
+                    let span = self.spec.period() / 4 * quarters + nanos;
                     now = now.saturating_add(span).min(1 << 62);
                 }
-                Op::Early(by) => early = u64::from(by),
+                Op::Early(by) => early = by,
                 Op::Try(cost) => {
                     let cost = cost.min(naive.limit());
                     let at = now
@@ -148,11 +148,7 @@ impl WithRule for Compared<'_> {
                 return;
             }
             let expected = (naive.available(now), naive.used(now));
-            assert_eq!(
-                (u64::from(seen.0), seen.1),
-                expected,
-                "step {step}: {op:?} at {now}"
-            );
+            assert_eq!((seen.0, seen.1), expected, "step {step}: {op:?} at {now}");
             for cost in [1, 3] {
                 let cost = cost.min(naive.limit());
                 let ready_at = match rule.peek(&state, moment(now), cost) {

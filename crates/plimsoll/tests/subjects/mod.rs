@@ -10,7 +10,7 @@ use plimsoll::{
     SlidingLog, SlidingWindow, TokenBucket,
 };
 
-pub(crate) const LIMIT: u32 = 12;
+pub(crate) const LIMIT: u64 = 12;
 
 /// So long that nothing worth mentioning comes back while a test lasts.
 const AGES: Duration = Duration::from_secs(1_000_000);
@@ -24,7 +24,7 @@ pub(crate) struct Part {
 
 pub(crate) trait Subject {
     fn name(&self) -> &str;
-    fn take(&self, cost: u32) -> Option<Permit<'_>>;
+    fn take(&self, cost: u64) -> Option<Permit<'_>>;
     fn undo(&self, permit: Permit<'_>) {
         permit.undo();
     }
@@ -53,7 +53,7 @@ impl Subject for Plain {
         self.name
     }
 
-    fn take(&self, cost: u32) -> Option<Permit<'_>> {
+    fn take(&self, cost: u64) -> Option<Permit<'_>> {
         self.limiter.try_acquire(Demand::of(cost)).ok()
     }
 
@@ -78,7 +78,7 @@ impl Subject for Unbound {
         "unbound"
     }
 
-    fn take(&self, cost: u32) -> Option<Permit<'_>> {
+    fn take(&self, cost: u64) -> Option<Permit<'_>> {
         self.0.limiter.attempt_owned(Demand::of(cost))
     }
 
@@ -102,7 +102,7 @@ impl<R: Rule + Clone> Subject for OfKey<R> {
         self.0
     }
 
-    fn take(&self, cost: u32) -> Option<Permit<'_>> {
+    fn take(&self, cost: u64) -> Option<Permit<'_>> {
         self.1.try_acquire("anna", cost).ok()
     }
 
@@ -118,7 +118,7 @@ impl<R: Rule + Clone> Subject for OfKey<R> {
             .expect("a limit in memory");
         vec![Part {
             gives_back: R::RETURNS_PERMITS,
-            in_use: u64::from(LIMIT) - left,
+            in_use: LIMIT - left,
         }]
     }
 
@@ -134,7 +134,7 @@ impl Subject for InBatches {
         "batched"
     }
 
-    fn take(&self, cost: u32) -> Option<Permit<'_>> {
+    fn take(&self, cost: u64) -> Option<Permit<'_>> {
         self.0.try_acquire(cost).ok()
     }
 
@@ -152,7 +152,7 @@ impl Subject for InBatches {
 struct Fixed;
 
 impl Limit for Fixed {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         LIMIT
     }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -27,7 +27,7 @@ impl Wake for Panics {
 }
 
 #[derive(Default)]
-struct Counts(AtomicU32);
+struct Counts(AtomicU64);
 
 impl Wake for Counts {
     fn wake(self: Arc<Self>) {
@@ -99,7 +99,7 @@ fn a_sleeper_whose_waker_panics_does_not_stop_the_machines_clock() {
 #[test]
 fn everybody_is_woken_who_is_served_together_with_a_waker_that_panics() {
     // Few, and more than are served in one go.
-    for crowd in [3_u32, 10, 100] {
+    for crowd in [3_u64, 10, 100] {
         for broken in [0, crowd / 2, crowd - 1] {
             let time = ManualClock::new();
             let gate = Gate::builder(Concurrency::new(crowd))
@@ -169,14 +169,14 @@ fn a_clock_moved_by_hand_arrives_although_a_waker_panics_on_the_way() {
 struct Superstitious {
     bucket: TokenBucket,
     /// Panics when it would grant this.
-    unlucky: u32,
+    unlucky: u64,
 }
 
 impl Rule for Superstitious {
     type State = <TokenBucket as Rule>::State;
     type Fast = Unpacked;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.bucket.limit()
     }
 
@@ -184,17 +184,17 @@ impl Rule for Superstitious {
         self.bucket.fresh(now)
     }
 
-    fn take(&self, state: &mut Self::State, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut Self::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.bucket.take(state, now, cost)?;
         assert_ne!(cost, self.unlucky, "a rule that panics");
         Ok(())
     }
 
-    fn available(&self, state: &Self::State, now: Moment) -> u32 {
+    fn available(&self, state: &Self::State, now: Moment) -> u64 {
         self.bucket.available(state, now)
     }
 
-    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u64) {
         self.bucket.refund(state, now, taken, cost);
     }
 

@@ -1,7 +1,7 @@
 //! Under tokio, whatever the runtime: nothing is lost when futures are dropped, and nobody is passed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn runtimes() -> [(&'static str, Runtime); 2] {
     ]
 }
 
-fn slots(limit: u32) -> Gate<Concurrency> {
+fn slots(limit: u64) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(100))
         .build()
@@ -38,7 +38,7 @@ async fn until_waiting(gate: &Gate<Concurrency>, count: u64) {
 fn sixty_four_tasks_pass_two_at_a_time() {
     for (name, runtime) in runtimes() {
         let gate = slots(2);
-        let running = Arc::new(AtomicU32::new(0));
+        let running = Arc::new(AtomicU64::new(0));
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
             for _ in 0..64 {

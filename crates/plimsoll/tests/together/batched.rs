@@ -8,8 +8,8 @@ use plimsoll::{Batched, Gate, ManualClock, Quota, Reason, TokenBucket};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-const BATCH: u32 = 10;
-const MOST: u32 = 3;
+const BATCH: u64 = 10;
+const MOST: u64 = 3;
 const HOLD: Duration = Duration::from_millis(10);
 
 /// A hundred, and as good as nothing more in all the time a test takes.
@@ -103,9 +103,9 @@ fn a_closed_limiter_grants_nothing_from_stock() {
 fn hammer(
     batched: &Batched<TokenBucket>,
     time: &ManualClock,
-    threads: u32,
-    millis: u32,
-) -> Vec<(u64, u32)> {
+    threads: u64,
+    millis: u64,
+) -> Vec<(u64, u64)> {
     let running = AtomicBool::new(true);
     thread::scope(|scope| {
         let work = |number| {
@@ -141,11 +141,11 @@ proptest! {
 
     #[test]
     fn no_stretch_of_time_sees_more_than_is_allowed_and_what_threads_may_hold(
-        threads in 1u32..6,
-        batch in 1u32..20,
-        burst in 20u32..60,
-        refill in 1u32..40,
-        millis in 1u32..60,
+        threads in 1u64..6,
+        batch in 1u64..20,
+        burst in 20u64..60,
+        refill in 1u64..40,
+        millis in 1u64..60,
     ) {
         let time = ManualClock::new();
         let quota = Quota::new(refill, Duration::from_millis(10));
@@ -159,21 +159,21 @@ proptest! {
             let held = threads * (batch - 1) + threads * MOST;
             let mut sum = 0;
             for &(to, cost) in &used[at..] {
-                sum += u64::from(cost);
-                let gained = (to - from) * u64::from(refill) / 10_000_000;
-                prop_assert!(sum <= u64::from(burst + held) + gained);
+                sum += cost;
+                let gained = (to - from) * refill / 10_000_000;
+                prop_assert!(sum <= (burst + held) + gained);
             }
         }
         // Whatever happened, with everything returned it is a bucket as any.
         time.advance(Duration::from_secs(60));
-        prop_assert_eq!(left(&batched), burst.into());
+        prop_assert_eq!(left(&batched), burst);
     }
 
     #[test]
     fn no_more_is_out_of_reach_than_what_threads_may_hold(
-        threads in 1u32..6,
-        batch in 1u32..15,
-        taken in 1u32..5,
+        threads in 1u64..6,
+        batch in 1u64..15,
+        taken in 1u64..5,
     ) {
         let time = ManualClock::new();
         let rule = TokenBucket::greedy(Quota::per_hour(1)).burst(100);
@@ -197,9 +197,9 @@ proptest! {
             threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
             seen
         });
-        let stranded = seen.in_use() - u64::from(threads * taken);
-        prop_assert!(stranded <= u64::from(threads * (batch - 1)));
-        prop_assert_eq!(batched.gate().snapshot().in_use(), u64::from(threads * taken));
+        let stranded = seen.in_use() - (threads * taken);
+        prop_assert!(stranded <= (threads * (batch - 1)));
+        prop_assert_eq!(batched.gate().snapshot().in_use(), threads * taken);
     }
 }
 

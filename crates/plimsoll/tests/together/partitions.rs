@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 type Shares = Partitions<Concurrency>;
 
-fn shares(time: &ManualClock, limit: u32, weights: &[(&str, u32)]) -> Shares {
+fn shares(time: &ManualClock, limit: u64, weights: &[(&str, u32)]) -> Shares {
     let gate = Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(100))
         .clock(time.clock())
@@ -28,7 +28,7 @@ fn part(shares: &Shares, name: &str) -> Partition<Concurrency> {
     shares.get(name).expect("a partition of that name")
 }
 
-fn take(part: &Partition<Concurrency>, cost: u32) -> Option<Permit<'static>> {
+fn take(part: &Partition<Concurrency>, cost: u64) -> Option<Permit<'static>> {
     part.try_acquire(cost.into()).ok().map(Permit::into_owned)
 }
 
@@ -172,7 +172,7 @@ fn threads_leave_nothing_behind() {
             let shares = Arc::clone(&shares);
             scope.spawn(move || {
                 let part = shares.get(name).unwrap();
-                for round in 0..20_000_u32 {
+                for round in 0..20_000_u64 {
                     if let Ok(permit) = part.try_acquire(Demand::of(1 + round % 4)) {
                         assert!(shares.gate().snapshot().in_use() <= 8);
                         permit.finish(Outcome::Success);
@@ -192,19 +192,19 @@ proptest! {
     /// limit; and while all keep asking for their shares, nobody is lent anything new.
     #[test]
     fn the_limit_holds_and_so_do_shares(
-        ops in prop::collection::vec((0_usize..3, 1_u32..4, prop::bool::weighted(0.6), 0_u64..300), 1..200),
+        ops in prop::collection::vec((0_usize..3, 1_u64..4, prop::bool::weighted(0.6), 0_u64..300), 1..200),
     ) {
         let time = ManualClock::new();
         let names = ["a", "b", "c"];
         let shares = shares(&time, 12, &[("a", 1), ("b", 2), ("c", 3)]);
-        let share = [2_u32, 4, 6];
+        let share = [2_u64, 4, 6];
         let parts = names.map(|name| part(&shares, name));
         let mut held: [Vec<Permit<'static>>; 3] = Default::default();
         for (who, cost, takes, pause) in ops {
             time.advance(Duration::from_millis(pause));
-            let sum = |held: &[Permit<'_>]| held.iter().map(Permit::cost).sum::<u32>();
+            let sum = |held: &[Permit<'_>]| held.iter().map(Permit::cost).sum::<u64>();
             if takes {
-                let total: u32 = held.iter().map(|held| sum(held)).sum();
+                let total: u64 = held.iter().map(|held| sum(held)).sum();
                 let mine = sum(&held[who]);
                 match take(&parts[who], cost) {
                     Some(permit) => held[who].push(permit),
@@ -213,11 +213,11 @@ proptest! {
             } else {
                 held[who].pop();
             }
-            let total: u32 = held.iter().map(|held| sum(held)).sum();
+            let total: u64 = held.iter().map(|held| sum(held)).sum();
             prop_assert!(total <= 12);
-            prop_assert_eq!(shares.gate().snapshot().in_use(), u64::from(total));
+            prop_assert_eq!(shares.gate().snapshot().in_use(), total);
             for (part, held) in parts.iter().zip(&held) {
-                prop_assert_eq!(part.snapshot().in_use(), u64::from(sum(held)));
+                prop_assert_eq!(part.snapshot().in_use(), sum(held));
             }
         }
     }

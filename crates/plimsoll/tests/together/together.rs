@@ -28,7 +28,7 @@ fn all(members: &[Arc<dyn Limiter>]) -> All {
     All::new(members.iter().cloned())
 }
 
-fn per_second(units: u32) -> TokenBucket {
+fn per_second(units: u64) -> TokenBucket {
     TokenBucket::greedy(Quota::per_second(units))
 }
 
@@ -68,7 +68,7 @@ fn costs_of_one_limiter_add_up() {
 #[test]
 fn what_one_limiter_can_never_grant_twice_is_too_large_at_once() {
     let time = ManualClock::new();
-    for limit in [1, 3, u32::MAX] {
+    for limit in [1, 3, u64::MAX] {
         let slots = queued(Concurrency::new(limit), &time);
         let twice = all(&[slots.clone(), slots.clone()]);
         let cost = limit / 2 + 1;
@@ -342,7 +342,7 @@ fn steady_queues_at_both_members_do_not_starve_one_who_waits_for_both() {
         if let Poll::Ready(answer) = poll(&mut line[0]) {
             held[which] = Some(answer.unwrap());
             drop(line.remove(0));
-            later += u32::from(round >= 4);
+            later += u64::from(round >= 4);
         }
     }
     panic!("never served");

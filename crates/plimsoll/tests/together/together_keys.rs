@@ -27,7 +27,7 @@ fn gate<R: Rule>(rule: R, time: &ManualClock) -> Gate<R> {
     builder.queue(Queue::fifo(1000)).build()
 }
 
-fn per_second(units: u32) -> TokenBucket {
+fn per_second(units: u64) -> TokenBucket {
     TokenBucket::greedy(Quota::per_second(units))
 }
 

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 /// A keyed limit, whatever its rule.
 trait Table {
     fn key<'a>(&'a self, key: &'a u8) -> Box<dyn AskKey + 'a>;
-    fn estimate(&self, key: u8, cost: u32) -> Result<(), Denied>;
+    fn estimate(&self, key: u8, cost: u64) -> Result<(), Denied>;
 }
 
 impl<R: Rule + Clone> Table for Keyed<u8, R> {
@@ -28,7 +28,7 @@ impl<R: Rule + Clone> Table for Keyed<u8, R> {
         Box::new(Key::new(self, key))
     }
 
-    fn estimate(&self, key: u8, cost: u32) -> Result<(), Denied> {
+    fn estimate(&self, key: u8, cost: u64) -> Result<(), Denied> {
         Self::estimate(self, &key, cost)
     }
 }
@@ -83,16 +83,16 @@ fn made(kind: u8, clock: &Clock) -> Twins {
 #[derive(Clone, Debug)]
 enum Step {
     /// Of these limits and keys, so much.
-    Ask(Vec<(usize, u8, u32)>),
+    Ask(Vec<(usize, u8, u64)>),
     /// The same by one who would wait, and gives up.
-    Wait(Vec<(usize, u8, u32)>),
+    Wait(Vec<(usize, u8, u64)>),
     GiveBack(usize),
     Undo(usize),
     Advance(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let asks = || prop::collection::vec((0..4_usize, 0..2_u8, 1..5_u32), 1..4);
+    let asks = || prop::collection::vec((0..4_usize, 0..2_u8, 1..5_u64), 1..4);
     prop_oneof![
         5 => asks().prop_map(Step::Ask),
         2 => asks().prop_map(Step::Wait),
@@ -108,7 +108,7 @@ struct World {
     tables: Vec<Twins>,
 }
 
-type Asked = (usize, u8, u32);
+type Asked = (usize, u8, u64);
 
 /// What was granted: for each that asked, and by each twin.
 type Held<'a> = (Vec<Asked>, Vec<Permit<'static>>, Vec<Permit<'a>>);

@@ -19,12 +19,12 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Ask(u32),
+    Ask(u64),
     /// Asks one member alone.
-    Single(usize, u32),
-    Reserve(u32, u64),
+    Single(usize, u64),
+    Reserve(u64, u64),
     /// Comes back exactly when it was told to.
-    ComeBack(u32),
+    ComeBack(u64),
     GiveBack(usize),
     Undo(usize),
     Advance(u64),
@@ -32,10 +32,10 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => (0..5_u32).prop_map(Step::Ask),
-        2 => (0..6_usize, 1..4_u32).prop_map(|(which, cost)| Step::Single(which, cost)),
-        1 => (1..5_u32, 0..2000_u64).prop_map(|(cost, millis)| Step::Reserve(cost, millis)),
-        1 => (1..5_u32).prop_map(Step::ComeBack),
+        5 => (0..5_u64).prop_map(Step::Ask),
+        2 => (0..6_usize, 1..4_u64).prop_map(|(which, cost)| Step::Single(which, cost)),
+        1 => (1..5_u64, 0..2000_u64).prop_map(|(cost, millis)| Step::Reserve(cost, millis)),
+        1 => (1..5_u64).prop_map(Step::ComeBack),
         2 => (0..8_usize).prop_map(Step::GiveBack),
         2 => (0..8_usize).prop_map(Step::Undo),
         3 => (0..1500_u64).prop_map(Step::Advance),
@@ -44,24 +44,24 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// An adaptive limit that stays.
 #[derive(Debug)]
-struct Fixed(u32);
+struct Fixed(u64);
 
 impl Limit for Fixed {
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.0
     }
 
     fn sample(&mut self, _sample: &Sample) {}
 }
 
-const KINDS: u32 = 13;
+const KINDS: u64 = 13;
 
 /// Whether a reservation of it can be cancelled without a trace.
-fn cancels_exactly(kind: u32) -> bool {
+fn cancels_exactly(kind: u64) -> bool {
     !matches!(kind % KINDS, 7..=9)
 }
 
-fn gate(kind: u32, clock: &Clock) -> Arc<dyn Limiter> {
+fn gate(kind: u64, clock: &Clock) -> Arc<dyn Limiter> {
     fn of<R: Rule>(rule: R, clock: &Clock) -> Arc<dyn Limiter> {
         Arc::new(Gate::builder(rule).clock(clock.clone()).build())
     }
@@ -76,12 +76,9 @@ fn gate(kind: u32, clock: &Clock) -> Arc<dyn Limiter> {
         4 => of(SlidingLog::new(quota), clock),
         5 => of(SlidingCounter::new(quota), clock),
         6 => of(Refresh::new(quota), clock),
-        7 => of(
-            Smooth::bursty(f64::from(units), Duration::from_secs(1)),
-            clock,
-        ),
+        7 => of(Smooth::bursty(units as f64, Duration::from_secs(1)), clock),
         8 => of(
-            Smooth::warm_up(f64::from(units), Duration::from_secs(2), 3.0),
+            Smooth::warm_up(units as f64, Duration::from_secs(2), 3.0),
             clock,
         ),
         9 => of(
@@ -102,14 +99,14 @@ fn gate(kind: u32, clock: &Clock) -> Arc<dyn Limiter> {
 
 /// A limiter, its twin, and how many times it is a member.
 struct Member {
-    kind: u32,
+    kind: u64,
     asked: Arc<dyn Limiter>,
     twin: Arc<dyn Limiter>,
-    times: u32,
+    times: u64,
 }
 
 impl Member {
-    fn demand(&self, cost: u32) -> Demand {
+    fn demand(&self, cost: u64) -> Demand {
         Demand::of(cost * self.times)
     }
 
@@ -146,10 +143,10 @@ struct World {
 
 impl World {
     /// The groups are members of members, those with one member are that member.
-    fn new(kinds: &[(u32, usize)], groups: &[Vec<usize>]) -> Self {
+    fn new(kinds: &[(u64, usize)], groups: &[Vec<usize>]) -> Self {
         let times = [ManualClock::new(), ManualClock::new()];
         times[1].advance(Duration::from_secs(1_000_000));
-        let made = |&(kind, clock): &(u32, usize)| (kind, gate(kind, &times[clock].clock()));
+        let made = |&(kind, clock): &(u64, usize)| (kind, gate(kind, &times[clock].clock()));
         let asked: Vec<_> = kinds.iter().map(made).collect();
         let twins: Vec<_> = kinds.iter().map(made).collect();
         let mut members: Vec<Member> = Vec::new();
@@ -193,7 +190,7 @@ impl World {
     }
 
     /// Asks the twins one by one; the index of the first that refuses.
-    fn ask_twins(&self, cost: u32) -> Result<Vec<Permit<'_>>, (usize, Denied)> {
+    fn ask_twins(&self, cost: u64) -> Result<Vec<Permit<'_>>, (usize, Denied)> {
         let ask = |member: &Member| member.twin.estimate(member.demand(cost));
         match self.members.iter().position(|member| ask(member).is_err()) {
             Some(first) => {
@@ -209,7 +206,7 @@ impl World {
         }
     }
 
-    fn ask(&self, cost: u32) -> Option<(Permit<'_>, Vec<Permit<'_>>)> {
+    fn ask(&self, cost: u64) -> Option<(Permit<'_>, Vec<Permit<'_>>)> {
         let estimated = self
             .all
             .estimate(Demand::of(cost))
@@ -228,7 +225,7 @@ impl World {
     }
 
     /// It takes as long as the longest, and nobody but the first was asked.
-    fn check_hint(&self, cost: u32, denied: &Denied, first: usize, refused: &Denied) {
+    fn check_hint(&self, cost: u64, denied: &Denied, first: usize, refused: &Denied) {
         let mut latest = refused.retry_after();
         for (index, member) in self.members.iter().enumerate() {
             if let Err(other) = member.twin.estimate(member.demand(cost))
@@ -246,7 +243,7 @@ impl World {
     }
 
     /// Who comes back when it was told to is granted, and one nanosecond earlier is not.
-    fn come_back(&self, cost: u32) {
+    fn come_back(&self, cost: u64) {
         // What says the same now need not be told apart from what was said before.
         let Err(denied) = self.all.estimate(Demand::of(cost)) else {
             return;

@@ -32,7 +32,7 @@ enum Step {
 
 #[derive(Clone, Copy, Debug)]
 struct Ask {
-    cost: u32,
+    cost: u64,
     priority: Priority,
     timeout: Option<u64>,
 }
@@ -53,7 +53,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         4 => Just(Priority::Normal),
         1 => Just(Priority::Critical),
     ];
-    (0..3_u32, priority, prop::option::weighted(0.2, 0..3000_u64)).prop_map(
+    (0..3_u64, priority, prop::option::weighted(0.2, 0..3000_u64)).prop_map(
         |(cost, priority, timeout)| Ask {
             cost,
             priority,
@@ -73,7 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn limiter(kind: u32, time: &ManualClock) -> Arc<dyn Limiter> {
+fn limiter(kind: u64, time: &ManualClock) -> Arc<dyn Limiter> {
     let units = 2 + kind / 6 % 3;
     let queue = if kind.is_multiple_of(17) {
         Queue::lifo(20)
@@ -91,13 +91,13 @@ fn limiter(kind: u32, time: &ManualClock) -> Arc<dyn Limiter> {
         0..=2 => gate!(Concurrency::new(units)),
         3 => gate!(TokenBucket::greedy(quota)),
         4 => gate!(SlidingLog::new(quota)),
-        _ => gate!(Smooth::bursty(f64::from(units), Duration::from_secs(1))),
+        _ => gate!(Smooth::bursty(units as f64, Duration::from_secs(1))),
     }
 }
 
 /// Everybody who waits or has got something, and of which limiters.
 struct Crowd<'a> {
-    waiting: Vec<(Waiter<'a>, u32, Vec<usize>)>,
+    waiting: Vec<(Waiter<'a>, u64, Vec<usize>)>,
     held: Vec<(Permit<'a>, Vec<usize>)>,
 }
 
@@ -139,21 +139,21 @@ impl<'a> Crowd<'a> {
     }
 
     /// What is in use is what was given to those who hold it, and to nobody else.
-    fn check(&self, limiters: &[(u32, Arc<dyn Limiter>)]) {
+    fn check(&self, limiters: &[(u64, Arc<dyn Limiter>)]) {
         for (index, (kind, limiter)) in limiters.iter().enumerate() {
             if kind % 6 > 2 {
                 continue;
             }
             let held = self.held.iter().map(|(permit, of)| {
                 let times = of.iter().filter(|&&other| other == index).count() as u64;
-                u64::from(permit.cost()) * times
+                permit.cost() * times
             });
             assert_eq!(limiter.snapshot().in_use(), held.sum::<u64>());
         }
     }
 }
 
-fn run(kinds: &[u32], steps: Vec<Step>) {
+fn run(kinds: &[u64], steps: Vec<Step>) {
     let time = ManualClock::new();
     let limiters: Vec<_> = kinds
         .iter()
@@ -219,7 +219,7 @@ fn run(kinds: &[u32], steps: Vec<Step>) {
 
 /// How long one who waits for `cost` of all of these has to wait, with a steady queue at each, if in each round one permit
 /// comes back to each and another asks for it.
-fn rounds_of_steady_queues(limits: &[(u32, u32)], cost: u32) -> Option<u32> {
+fn rounds_of_steady_queues(limits: &[(u64, u64)], cost: u64) -> Option<u64> {
     let time = ManualClock::new();
     let gates: Vec<_> = limits
         .iter()
@@ -268,7 +268,7 @@ proptest! {
 
     #[test]
     fn nobody_is_forgotten_and_nothing_is_held_by_those_who_wait(
-        kinds in prop::collection::vec(0..40_u32, 1..5),
+        kinds in prop::collection::vec(0..40_u64, 1..5),
         steps in prop::collection::vec(step(), 1..60),
     ) {
         run(&kinds, steps);
@@ -277,14 +277,14 @@ proptest! {
     /// It was passed by everybody who came later.
     #[test]
     fn steady_queues_are_passed_in_bounded_time(
-        limits in prop::collection::vec((1..4_u32, 0..5_u32), 2..5),
-        cost in 1..4_u32,
+        limits in prop::collection::vec((1..4_u64, 0..5_u64), 2..5),
+        cost in 1..4_u64,
     ) {
         let least = limits.iter().map(|(limit, _)| *limit).min().unwrap();
         let cost = cost.min(least);
         let rounds = rounds_of_steady_queues(&limits, cost).expect("it is served");
         // At each it waits for those who were there before it, and for as many as it needs to come back.
-        let bound: u32 = limits.iter().map(|(_, older)| older + cost + 1).sum();
+        let bound: u64 = limits.iter().map(|(_, older)| older + cost + 1).sum();
         prop_assert!(rounds <= bound, "{} rounds, expected at most {}", rounds, bound);
     }
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use plimsoll::{Acquire, Permit, Reason};
@@ -15,10 +15,10 @@ pub(crate) struct Waiter<'a> {
 }
 
 #[derive(Default)]
-pub(crate) struct Bell(AtomicU32);
+pub(crate) struct Bell(AtomicU64);
 
 impl Bell {
-    pub(crate) fn rung(&self) -> u32 {
+    pub(crate) fn rung(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -51,7 +51,7 @@ impl<'a> Waiter<'a> {
         polled.map_err(|denied| denied.reason())
     }
 
-    pub(crate) fn woken(&self) -> u32 {
+    pub(crate) fn woken(&self) -> u64 {
         self.bell.rung()
     }
 }

@@ -38,7 +38,7 @@ impl PerKey<str> for FleetKeys {
         self.fleet.undo(key, permit);
     }
 
-    fn charge(&self, key: &str, cost: u32) {
+    fn charge(&self, key: &str, cost: u64) {
         self.fleet.charge(key, cost);
     }
 
@@ -75,7 +75,7 @@ impl Keys for FleetKeys {
     }
 
     /// What is in a store stays there.
-    fn each_used(&self, _see: &mut dyn FnMut(&str, u32)) {}
+    fn each_used(&self, _see: &mut dyn FnMut(&str, u64)) {}
 
     /// Permits have sources of their own.
     fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}

@@ -85,7 +85,7 @@ impl Subject {
     pub(super) async fn decide(
         &self,
         key: &str,
-        cost: u32,
+        cost: u64,
     ) -> Result<Result<RedisPermit, Refusal>, StoreError> {
         let decision = match &self.all {
             Some(all) => all.decide(key, cost).await?,
@@ -100,7 +100,7 @@ impl Subject {
     pub(super) async fn estimate(
         &self,
         key: &str,
-        cost: u32,
+        cost: u64,
     ) -> Result<Result<(), Refusal>, StoreError> {
         let estimate = match &self.all {
             Some(all) => all.estimate(key, cost).await?,
@@ -117,18 +117,18 @@ impl Subject {
     pub(super) async fn reserve(
         &self,
         key: &str,
-        cost: u32,
+        cost: u64,
         longest: Option<Duration>,
     ) -> Result<Result<Duration, Refusal>, StoreError> {
         let answer = self.members[0].limiter.reserve(key, cost, longest).await?;
         Ok(answer.map_err(|denied| self.refusal(&denied)))
     }
 
-    pub(super) async fn take_up_to(&self, key: &str, most: u32) -> Result<RedisPermit, StoreError> {
+    pub(super) async fn take_up_to(&self, key: &str, most: u64) -> Result<RedisPermit, StoreError> {
         self.members[0].limiter.take_up_to(key, most).await
     }
 
-    pub(super) async fn add(&self, key: &str, amount: u32) -> Result<(), StoreError> {
+    pub(super) async fn add(&self, key: &str, amount: u64) -> Result<(), StoreError> {
         self.members[0].limiter.add(key, amount).await
     }
 
@@ -162,7 +162,7 @@ impl Subject {
         for member in &self.members {
             let seen = member.limiter.look(key).await?;
             if least.is_none_or(|(least, _)| seen.available < least.available) {
-                least = Some((seen, u64::from(member.limiter.limit())));
+                least = Some((seen, member.limiter.limit()));
             }
         }
         let nothing = Seen::default();

@@ -19,8 +19,8 @@ use tower_service::Service;
 
 /// A desk behind a limit of so many at once, and the gate to look at.
 fn slots(
-    limit: u32,
-    queue: u32,
+    limit: u64,
+    queue: u64,
     desk: &Desk,
 ) -> (Gate<Concurrency>, Limit<Desk, Whole<Gate<Concurrency>>>) {
     let gate = Gate::builder(Concurrency::new(limit))

@@ -103,7 +103,7 @@ fn a_request_costs_what_the_closure_says() {
     let desk = Desk::new(9);
     let gate = Gate::new(Concurrency::new(10));
     let mut service = LimitLayer::new(gate.clone())
-        .demand(|number: &u32| Demand::of(*number))
+        .demand(|number: &u32| Demand::of((*number).into()))
         .layer(desk.clone());
     let seven = call(&mut service, 7);
     assert_eq!(gate.snapshot().in_use(), 7);

@@ -13,7 +13,7 @@ use super::{Answers, OK, answer, from, get, text};
 use crate::hand::{now, poll};
 use crate::steps::{Step, Steps};
 
-fn bucket(time: &ManualClock, size: u32) -> Gate<TokenBucket> {
+fn bucket(time: &ManualClock, size: u64) -> Gate<TokenBucket> {
     Gate::builder(TokenBucket::per_second(size))
         .clock(time.clock())
         .build()
@@ -43,7 +43,7 @@ fn only_logins_that_fail_count() {
         .clock(time.clock())
         .build();
     let limit = RequestLimit::by_key(keyed.clone(), Peer::new())
-        .charge_response(|response| u32::from(response.status() == 401));
+        .charge_response(|response| u64::from(response.status() == 401));
     let mut service = HttpLimitLayer::new(limit).layer(LOGIN);
     let left = || {
         keyed
@@ -67,7 +67,7 @@ fn a_login_counts_as_failed_until_it_is_known() {
     let time = ManualClock::new();
     let gate = bucket(&time, 2);
     let limit = RequestLimit::new(gate.clone())
-        .charge_response(|response| u32::from(response.status() == 401));
+        .charge_response(|response| u64::from(response.status() == 401));
     let mut service = HttpLimitLayer::new(limit).layer(LOGIN);
     let (first, second) = (service.call(login(true)), service.call(login(true)));
     assert_eq!(answer(&mut service, login(true)).status(), 429);
@@ -116,11 +116,11 @@ const TEN_BYTES: Answers<Steps> = Answers(|_| {
 
 fn bytes_service(
     gate: &Gate<TokenBucket>,
-    reserved: u32,
+    reserved: u64,
 ) -> impl FnMut() -> Response<super::LimitBody<Steps, RequestLimit<Gate<TokenBucket>>>> {
     let limit = RequestLimit::new(gate.clone())
         .cost(move |_| reserved)
-        .charge_bytes(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        .charge_bytes(|bytes| bytes);
     let mut service = HttpLimitLayer::new(limit).layer(TEN_BYTES);
     move || answer(&mut service, get("/"))
 }

@@ -8,7 +8,7 @@ use tower_layer::Layer;
 
 use super::{OK, answer, field, from, get};
 
-fn bucket(time: &ManualClock, rate: u32, name: &str) -> Gate<TokenBucket> {
+fn bucket(time: &ManualClock, rate: u64, name: &str) -> Gate<TokenBucket> {
     let rule = TokenBucket::per_second(rate);
     Gate::builder(rule).clock(time.clock()).name(name).build()
 }

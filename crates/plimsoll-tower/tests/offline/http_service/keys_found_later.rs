@@ -51,7 +51,7 @@ fn within<F: Future>(looks: u32, future: F) -> Option<F::Output> {
     })
 }
 
-fn per_account(rate: u32, time: &ManualClock) -> Keyed<String, TokenBucket> {
+fn per_account(rate: u64, time: &ManualClock) -> Keyed<String, TokenBucket> {
     let rule = TokenBucket::per_second(rate);
     Keyed::builder(rule)
         .clock(time.clock())
@@ -184,8 +184,7 @@ fn a_later_limit_that_refuses_gives_back_what_was_found() {
 fn what_is_found_later_may_be_charged_later() {
     let time = ManualClock::new();
     let keyed = per_account(9, &time);
-    let limit = RequestLimit::by_key_later(keyed.clone(), account)
-        .charge_bytes(|bytes| u32::try_from(bytes).unwrap());
+    let limit = RequestLimit::by_key_later(keyed.clone(), account).charge_bytes(|bytes| bytes);
     let mut service = HttpLimitLayer::new(limit).layer(OK);
     let response = within(5, service.call(with_token("red"))).unwrap().unwrap();
     assert_eq!(super::text(response), "ok");

@@ -99,7 +99,7 @@ fn a_limit_on_failed_logins_does_not_count_what_is_refused_further_in() {
     let (logins, inner) = (bucket(&time, "logins"), Gate::new(Concurrency::new(1)));
     let _busy = inner.try_acquire(1).unwrap();
     let limit = RequestLimit::new(logins.clone())
-        .charge_response(|response| u32::from(response.status() == 401));
+        .charge_response(|response| u64::from(response.status() == 401));
     let inside = HttpLimitLayer::new(RequestLimit::new(inner.clone())).layer(OK);
     let mut service = HttpLimitLayer::new(limit).layer(inside);
     assert_eq!(answer(&mut service, get("/")).status(), 503);

@@ -46,7 +46,7 @@ impl PerKey<str> for Elsewhere {
         self.undone.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn charge(&self, _key: &str, _cost: u32) {}
+    fn charge(&self, _key: &str, _cost: u64) {}
 
     fn standing(&self, _key: &str) -> Standing {
         Standing::default()

@@ -25,7 +25,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn new(queue: u32) -> Self {
+    fn new(queue: u64) -> Self {
         let time = ManualClock::new();
         let rule = TokenBucket::per_second(5);
         let slots = Gate::builder(Concurrency::new(1)).name("slots");

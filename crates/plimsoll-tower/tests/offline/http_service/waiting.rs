@@ -22,7 +22,7 @@ type Behind<L> = HttpLimit<HttpDesk, L>;
 type Slots = RequestLimit<Gate<Concurrency>>;
 type Call<L> = Pin<Box<ResponseFuture<HttpDesk, (), L>>>;
 
-fn slots(limit: u32, queue: u32, desk: &Desk) -> (Gate<Concurrency>, Behind<Slots>) {
+fn slots(limit: u64, queue: u64, desk: &Desk) -> (Gate<Concurrency>, Behind<Slots>) {
     let gate = Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(queue))
         .build();

@@ -36,7 +36,7 @@ async fn serve(router: Router) -> SocketAddr {
 }
 
 /// So many at once, and so many more may wait.
-fn slots(limit: u32, queue: u32) -> Gate<Concurrency> {
+fn slots(limit: u64, queue: u64) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(queue))
         .build()
@@ -56,7 +56,7 @@ struct Written {
 }
 
 impl Written {
-    async fn new(limit: u32, queue: u32) -> Self {
+    async fn new(limit: u64, queue: u64) -> Self {
         let gate = slots(limit, queue);
         let bodies: Arc<Mutex<Vec<UnboundedReceiver<&'static str>>>> = Arc::default();
         let next = Arc::clone(&bodies);

@@ -40,7 +40,7 @@ async fn slow() -> Body {
     Body::from_stream(words)
 }
 
-async fn server(limit: u32, stall: Option<Duration>) -> (SocketAddr, Gate<Concurrency>) {
+async fn server(limit: u64, stall: Option<Duration>) -> (SocketAddr, Gate<Concurrency>) {
     let gate = slots(limit, 0);
     let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()));
     let layer = match stall {

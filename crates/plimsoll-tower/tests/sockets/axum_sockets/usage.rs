@@ -17,8 +17,8 @@ use super::clients::http1;
 use super::serve;
 use crate::eventually::{eventually, soon};
 
-const TOKENS: u32 = 10_000;
-const ESTIMATE: u32 = 1000;
+const TOKENS: u64 = 10_000;
+const ESTIMATE: u64 = 1000;
 
 fn tokens(time: &ManualClock) -> Gate<TokenBucket> {
     let rule = TokenBucket::per_second(TOKENS);

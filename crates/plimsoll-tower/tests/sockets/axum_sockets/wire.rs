@@ -13,7 +13,7 @@ use super::clients::{Http2, http1_from};
 use super::serve;
 use crate::eventually::soon;
 
-fn per_address(rate: u32, time: &ManualClock) -> Keyed<Address, TokenBucket> {
+fn per_address(rate: u64, time: &ManualClock) -> Keyed<Address, TokenBucket> {
     let rule = TokenBucket::per_second(rate);
     Keyed::builder(rule)
         .clock(time.clock())

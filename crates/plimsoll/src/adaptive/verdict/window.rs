@@ -30,9 +30,9 @@ pub(super) struct Window {
     /// How much ended while the limit was reached.
     full: u32,
     overloads: u32,
-    peak: u32,
+    peak: u64,
     /// How many more ends to pass over: that much was let in under a larger limit.
-    passing: u32,
+    passing: u64,
 }
 
 /// What a window came to. Times are in nanoseconds.
@@ -77,7 +77,7 @@ impl Window {
     }
 
     /// Passes over the next `ends`: they were let in under a larger limit, and waited for each other.
-    pub(super) const fn pass_over(&mut self, ends: u32) {
+    pub(super) const fn pass_over(&mut self, ends: u64) {
         self.passing = ends;
     }
 
@@ -89,7 +89,7 @@ impl Window {
         let rest = sample.start.nanos_since(self.last);
         self.last = now;
         if self.passing > 0 {
-            self.passing = self.passing.saturating_sub(sample.weight);
+            self.passing = self.passing.saturating_sub(sample.weight.into());
             self.opened = now;
             return None;
         }
@@ -103,7 +103,7 @@ impl Window {
         self.weight = self.weight.saturating_add(u64::from(sample.weight));
         self.refusals = self.refusals.saturating_add(u32::from(sample.refused));
         self.peak = self.peak.max(sample.in_flight);
-        if f64::from(sample.in_flight) >= limit.floor() {
+        if sample.in_flight as f64 >= limit.floor() {
             self.full = self.full.saturating_add(1);
         }
         if sample.overload {
@@ -134,7 +134,7 @@ impl Window {
             count,
             throughput: self.weight as f64 / age,
             latency: self.latency(),
-            peak: f64::from(self.peak),
+            peak: self.peak as f64,
             saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
             overloaded: f64::from(self.overloads) > 0.1 * count,
         }

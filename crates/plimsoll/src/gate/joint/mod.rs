@@ -45,7 +45,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     #[inline]
-    fn take_word(&self, now: Moment, cost: u32) -> Word {
+    fn take_word(&self, now: Moment, cost: u64) -> Word {
         if cost == 0 {
             return Word::Parked;
         }
@@ -53,7 +53,7 @@ impl<R: Rule> Joint for Core<R> {
         self.exchange_word(now, cost, timed)
     }
 
-    fn has_room(&self, cost: u32) -> bool {
+    fn has_room(&self, cost: u64) -> bool {
         let now = self.clock.now_if(!R::Fast::TIMELESS);
         cost > 0 && self.word_grants(now.unwrap_or(Moment::ORIGIN), cost)
     }
@@ -64,7 +64,7 @@ impl<R: Rule> Joint for Core<R> {
         }
     }
 
-    fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u32) -> Denied {
+    fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u64) -> Denied {
         self.denied_by_word(refusal, word, now, cost)
     }
 
@@ -196,7 +196,7 @@ impl<R: Rule> Joint for Core<R> {
         place
     }
 
-    fn leave_place(&self, ticket: Ticket, cost: u32) {
+    fn leave_place(&self, ticket: Ticket, cost: u64) {
         Queueing::leave(self, ticket, cost, false);
     }
 
@@ -211,7 +211,7 @@ impl<R: Rule> Joint for Core<R> {
         lock(&self.inside).waiters.deadline_of(ticket)
     }
 
-    fn queue_bound(&self) -> Option<u32> {
+    fn queue_bound(&self) -> Option<u64> {
         lock(&self.inside).queue.map(|queue| queue.bound)
     }
 }

@@ -43,7 +43,7 @@ impl<R: Rule> Turn<'_, R> {
     }
 
     /// Whether `cost` could be taken now if `kept` had been taken before.
-    fn fits(&self, cost: u32, kept: u32) -> Result<(), Refusal> {
+    fn fits(&self, cost: u64, kept: u64) -> Result<(), Refusal> {
         if kept == 0 {
             return peek(self.rule, self.state, self.now, cost);
         }

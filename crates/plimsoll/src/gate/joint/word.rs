@@ -9,7 +9,7 @@ use crate::{Moment, Packed, PackedTake};
 impl<R: Rule> Core<R> {
     /// [`take_by_word`](Self::take_by_word), which also says what it exchanged.
     #[inline]
-    pub(super) fn exchange_word(&self, now: Moment, cost: u32, timed: bool) -> Word {
+    pub(super) fn exchange_word(&self, now: Moment, cost: u64, timed: bool) -> Word {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             // In this order for the reasons of `take_by_word`.
@@ -50,7 +50,7 @@ impl<R: Rule> Core<R> {
     }
 
     /// Whether [`exchange_word`](Self::exchange_word) would grant.
-    pub(super) fn word_grants(&self, now: Moment, cost: u32) -> bool {
+    pub(super) fn word_grants(&self, now: Moment, cost: u64) -> bool {
         let word = self.word.load(Ordering::Acquire);
         // A word read before the epoch turned says nothing, unless it is there still.
         word & PARKED == 0

@@ -7,7 +7,7 @@ use loom::thread;
 use super::{assert_idle, check, check_up_to, concurrency, hold, waiter};
 use crate::{Carry, Concurrency, EventKind, Gate, ManualClock, Queue, Quota, Rule, TokenBucket};
 
-fn bucket(limit: u32, queue: Option<Queue>) -> Gate<TokenBucket> {
+fn bucket(limit: u64, queue: Option<Queue>) -> Gate<TokenBucket> {
     let mut builder = Gate::builder(TokenBucket::greedy(Quota::per_second(limit)))
         .clock(ManualClock::new().clock())
         .totals(false);
@@ -17,7 +17,7 @@ fn bucket(limit: u32, queue: Option<Queue>) -> Gate<TokenBucket> {
     builder.build()
 }
 
-fn rule(limit: u32) -> TokenBucket {
+fn rule(limit: u64) -> TokenBucket {
     TokenBucket::greedy(Quota::per_second(limit))
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn check_up_to(preemptions: usize, model: impl Fn() + Send + Sync + '
     builder.check(model);
 }
 
-fn concurrency(limit: u32) -> Gate<Concurrency> {
+fn concurrency(limit: u64) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(limit))
         .queue(Queue::fifo(8))
         .clock(ManualClock::new().clock())
@@ -232,7 +232,7 @@ fn a_deadline_passes_while_a_permit_comes_back() {
 fn no_caller_is_refused_by_the_word_of_an_earlier_epoch() {
     check(|| {
         let time = ManualClock::new();
-        let quota = Quota::new(u32::MAX, Duration::from_nanos(1_000_000_007));
+        let quota = Quota::new(u64::MAX, Duration::from_nanos(1_000_000_007));
         let gate = Gate::builder(TokenBucket::greedy(quota).burst(1000))
             .clock(time.clock())
             .totals(false)

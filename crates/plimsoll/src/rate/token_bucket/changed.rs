@@ -15,7 +15,7 @@ impl TokenBucket {
         carry: Carry,
     ) -> Filling {
         let missing = filling.full.saturating_sub(old.supply(filling.origin, now));
-        let (token, old_token) = (u128::from(self.token), u128::from(old.token));
+        let (token, old_token) = (u128::from(self.token()), u128::from(old.token()));
         let missing = match carry {
             Carry::Reset => return self.fresh(now),
             Carry::Used => rounded_up(missing, token, old_token),

@@ -13,7 +13,7 @@ impl TokenBucket {
     ///
     /// If `burst` is 0.
     #[track_caller]
-    pub const fn burst(self, burst: u32) -> Self {
+    pub const fn burst(self, burst: u64) -> Self {
         match self.checked_burst(burst) {
             Ok(bucket) => bucket,
             Err(unmet) => unmet.panic(),
@@ -25,12 +25,12 @@ impl TokenBucket {
     /// # Errors
     ///
     /// If `burst` is 0.
-    pub fn try_burst(self, burst: u32) -> Result<Self, InvalidLimit> {
+    pub fn try_burst(self, burst: u64) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_burst(burst);
         bucket.map_err(|unmet| unmet.with(burst))
     }
 
-    const fn checked_burst(mut self, burst: u32) -> Result<Self, Unmet> {
+    const fn checked_burst(mut self, burst: u64) -> Result<Self, Unmet> {
         if burst == 0 {
             return Err(Unmet {
                 field: "burst",
@@ -44,9 +44,8 @@ impl TokenBucket {
             #[expect(clippy::cast_possible_truncation, reason = "checked in the line above")]
             let short = self.capacity() as u64;
             self.short_capacity = short;
-            self.short_burst = burst;
         } else {
-            self.short_burst = 0;
+            self.short_capacity = 0;
         }
         Ok(self)
     }
@@ -58,7 +57,7 @@ impl TokenBucket {
     ///
     /// If `initial` is above the burst.
     #[track_caller]
-    pub const fn initial(self, initial: u32) -> Self {
+    pub const fn initial(self, initial: u64) -> Self {
         match self.checked_initial(initial) {
             Ok(bucket) => bucket,
             Err(unmet) => unmet.panic(),
@@ -70,12 +69,12 @@ impl TokenBucket {
     /// # Errors
     ///
     /// If `initial` is above the burst.
-    pub fn try_initial(self, initial: u32) -> Result<Self, InvalidLimit> {
+    pub fn try_initial(self, initial: u64) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_initial(initial);
         bucket.map_err(|unmet| unmet.with(initial))
     }
 
-    const fn checked_initial(mut self, initial: u32) -> Result<Self, Unmet> {
+    const fn checked_initial(mut self, initial: u64) -> Result<Self, Unmet> {
         if initial > self.burst {
             return Err(Unmet {
                 field: "initial",
@@ -89,28 +88,22 @@ impl TokenBucket {
 
     /// The tokens it starts with.
     #[must_use]
-    pub const fn initial_tokens(&self) -> u32 {
+    pub const fn initial_tokens(&self) -> u64 {
         self.initial
     }
 
     /// Whether tokens drip in continuously; otherwise they arrive at the end of each period.
     #[must_use]
     pub const fn is_greedy(&self) -> bool {
-        matches!(self.supply, Supply::Nanos | Supply::Greedy { .. })
+        !matches!(self.supply, Supply::Interval { .. })
     }
 
     /// What arrives in how much time. Of a greedy bucket in lowest terms: 1 in 10 ms, if it was made with 100 in a
     /// second.
     pub const fn refill(&self) -> Quota {
         match self.supply {
-            Supply::Nanos => Quota::new(1, Duration::from_nanos(self.token)),
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "a divisor of a quota's units"
-            )]
-            Supply::Greedy { per_nano } => {
-                Quota::new(per_nano as u32, Duration::from_nanos(self.token))
-            }
+            Supply::Nanos { token } => Quota::new(1, Duration::from_nanos(token)),
+            Supply::Greedy { token, per_nano } => Quota::new(per_nano, Duration::from_nanos(token)),
             Supply::Interval { period, refill } => {
                 Quota::new(refill, Duration::from_nanos(period.nanos()))
             }

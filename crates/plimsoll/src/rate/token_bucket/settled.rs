@@ -13,7 +13,7 @@ impl TokenBucket {
         state: &mut Filling,
         now: Moment,
         taken: Moment,
-        (estimate, actual): (u32, u32),
+        (estimate, actual): (u64, u64),
     ) {
         let taken_supply = self.supply(state.origin, taken.min(now));
         if let Some(more) = actual.checked_sub(estimate) {
