@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use plimsoll::{Clock, Denied, InvalidLimit, Keyed, Quota, Reason, Standing, TokenBucket};
 
-use crate::handle::amount;
 use crate::terms::LastTerms;
 
 /// The terms of a token bucket that come with an ask: `refill` tokens in each `every`, and at most `burst` saved up.
@@ -33,8 +32,8 @@ impl Terms {
     }
 
     fn rule(self) -> Result<TokenBucket, InvalidLimit> {
-        let quota = Quota::try_new(amount(self.refill), self.every)?;
-        TokenBucket::greedy(quota).try_burst(amount(self.burst))
+        let quota = Quota::try_new(self.refill, self.every)?;
+        TokenBucket::greedy(quota).try_burst(self.burst)
     }
 }
 
@@ -103,7 +102,7 @@ impl Parametric {
         };
         let taken = match cost {
             0 => table.estimate(key, 0),
-            cost => table.try_acquire(key, amount(cost)).map(drop),
+            cost => table.try_acquire(key, cost).map(drop),
         };
         Ok(taken.map(|()| table.standing(key)))
     }
@@ -115,7 +114,7 @@ impl Parametric {
     /// If there can be no bucket with these terms.
     pub fn charge(&self, key: &str, terms: Terms, cost: u64) -> Result<(), InvalidLimit> {
         if let Some(table) = self.table(key, terms)? {
-            table.charge(key, amount(cost));
+            table.charge(key, cost);
         }
         Ok(())
     }
@@ -180,7 +179,7 @@ impl Parametric {
         };
         let more = used(from).saturating_sub(used(to));
         if more > 0 {
-            to.charge(key, amount(more));
+            to.charge(key, more);
         }
     }
 }
