@@ -15,9 +15,13 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 }
 
 fn slots() -> Gate<Concurrency> {
+    slots_on(&ManualClock::new())
+}
+
+fn slots_on(time: &ManualClock) -> Gate<Concurrency> {
     Gate::builder(Concurrency::new(1))
         .queue(Queue::fifo(8))
-        .clock(ManualClock::new().clock())
+        .clock(time.clock())
         .totals(false)
         .build()
 }
@@ -105,6 +109,43 @@ fn closing_one_answers_one_who_waits_for_both() {
         drop(held_b);
         waiter.join().unwrap();
         closer.join().unwrap();
+        assert_idle(&a);
+        assert_idle(&b);
+    });
+}
+
+/// Gates on one clock are taken from by their words alone, until one refuses.
+#[test]
+fn what_is_taken_by_words_is_undone_when_another_refuses() {
+    check(3, || {
+        let time = ManualClock::new();
+        let (a, b) = (slots_on(&time), slots_on(&time));
+        let members = [&b, &a].map(|gate| Arc::new(gate.clone()) as Arc<dyn Limiter>);
+        let other = thread::spawn(move || drop(All::new(members).try_acquire(1)));
+        let members = [&a, &b].map(|gate| Arc::new(gate.clone()) as Arc<dyn Limiter>);
+        let all = All::new(members);
+        if let Ok(permit) = all.try_acquire(1) {
+            assert!(a.try_acquire(1).is_err() && b.try_acquire(1).is_err());
+            drop(permit);
+        }
+        other.join().unwrap();
+        assert_idle(&a);
+        assert_idle(&b);
+    });
+}
+
+/// The same while somebody waits for both, which parks the words.
+#[test]
+fn whoever_waits_for_gates_on_one_clock_is_served() {
+    check(2, || {
+        let time = ManualClock::new();
+        let (a, b) = (slots_on(&time), slots_on(&time));
+        let held = hold(&b);
+        let waiting = waiter([&a, &b]);
+        drop(held);
+        let members = [&a, &b].map(|gate| Arc::new(gate.clone()) as Arc<dyn Limiter>);
+        drop(All::new(members).try_acquire(1));
+        assert!(waiting.join().unwrap());
         assert_idle(&a);
         assert_idle(&b);
     });
