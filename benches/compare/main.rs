@@ -225,11 +225,20 @@ fn main() {
             run(&mut case);
         }
         [_] => println!("{}", CASES.join(" ")),
-        _ => CASES.into_iter().for_each(time),
+        _ => {
+            let mut clock = None;
+            for name in CASES {
+                let [before, now] = time(name);
+                let more = now - before;
+                let clock = *clock.get_or_insert(more);
+                println!("| {name} | {before:.2} | {now:.2} | {more:+.2} | {:+.2} |", more - clock);
+            }
+        }
     }
 }
 
-fn time(name: &str) {
+/// The nanoseconds of a call of each version.
+fn time(name: &str) -> [f64; 2] {
     let mut cases = VERSIONS.map(|version| case(version, name));
     let mut times = VERSIONS.map(|_| Vec::with_capacity(ROUNDS));
     for _ in 0..ROUNDS {
@@ -239,9 +248,8 @@ fn time(name: &str) {
             times.push(start.elapsed().as_nanos() as f64 / CALLS as f64);
         }
     }
-    let [before, now] = times.map(|mut times| {
+    times.map(|mut times| {
         times.sort_by(f64::total_cmp);
         times[ROUNDS / 10]
-    });
-    println!("| {name} | {before:.2} | {now:.2} |");
+    })
 }
