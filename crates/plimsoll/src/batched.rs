@@ -48,6 +48,9 @@ use crate::{
 ///   that stretch: those taken up to `hold` before it and used within it.
 ///
 /// Nothing is ever minted: every permit used was granted by the limiter once.
+///
+/// Each grant reads the clock once, which is most of what it costs: that is what keeps a thread that comes back after a
+/// pause from using what is left of an old batch. Reading it less often would let a part of the batch be used after `hold`.
 pub struct Batched<R: Rule> {
     gate: Gate<R>,
     shared: Arc<Shared>,
