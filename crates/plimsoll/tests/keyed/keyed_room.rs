@@ -50,13 +50,13 @@ fn a_key_that_nobody_waits_for_any_more_makes_room_at_once() {
     time.advance(Duration::from_millis(2));
     drop(waiting);
     assert!(rate.try_acquire(&2, 1).is_err());
-    let full = one_place(TokenBucket::per_second(1000), &time);
-    assert!(full.try_acquire(&1, 1).is_ok());
-    assert!(full.try_acquire(&1, 999).is_ok());
+    // Earlier than a key that is in use would be looked at again.
+    let full = one_place(TokenBucket::per_second(1000).burst(10), &time);
+    assert!(full.try_acquire(&1, 10).is_ok());
     let mut waiting = Box::pin(full.acquire(&1, 1));
     assert!(poll::poll(&mut waiting).is_pending());
     drop(waiting);
-    time.advance(Duration::from_millis(999));
+    time.advance(Duration::from_millis(9));
     assert!(full.try_acquire(&2, 1).is_err());
     time.advance(Duration::from_millis(1));
     assert!(full.try_acquire(&2, 1).is_ok());
@@ -70,6 +70,17 @@ fn a_permit_of_a_rate_that_is_held_keeps_no_place() {
     let held = keyed.take_up_to(&1, 4);
     assert_eq!(held.cost(), 4);
     time.advance(Duration::from_millis(400));
+    assert!(keyed.try_acquire(&2, 1).is_ok());
+    drop(held);
+
+    // The same of a key that has a gate, because somebody has waited for it.
+    let keyed = one_place(TokenBucket::per_second(1000).burst(10), &time);
+    keyed.try_acquire(&1, 10).unwrap().forget();
+    drop(poll::poll(&mut Box::pin(keyed.acquire(&1, 1))));
+    time.advance(Duration::from_millis(4));
+    let held = keyed.take_up_to(&1, 4);
+    assert_eq!(held.cost(), 4);
+    time.advance(Duration::from_millis(10));
     assert!(keyed.try_acquire(&2, 1).is_ok());
     drop(held);
 }

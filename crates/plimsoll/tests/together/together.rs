@@ -134,16 +134,22 @@ fn answers(limiter: &dyn Limiter) -> Vec<Result<(), plimsoll::Denied>> {
         .collect()
 }
 
-/// A warm-up that was asked and put back had lost what it had stored.
+/// A warm-up that was asked and put back had lost what it had stored. Where the one that refuses has subscribers, its state
+/// is behind its lock, and both are decided together; otherwise its word refuses before the warm-up is asked.
 #[test]
 fn a_refused_attempt_leaves_no_trace_in_a_warm_up() {
     let time = ManualClock::new();
-    let full = gate(Concurrency::new(1), &time);
-    let _held = full.try_acquire(1).unwrap();
-    for smooth in [
-        Smooth::warm_up(2.0, Duration::from_secs(4), 3.0),
-        Smooth::bursty(2.0, Duration::from_secs(1)),
+    let bursty = Smooth::bursty(2.0, Duration::from_secs(1));
+    let warm_up = Smooth::warm_up(2.0, Duration::from_secs(4), 3.0);
+    for (smooth, subscribers) in [
+        (warm_up.clone(), false),
+        (warm_up, true),
+        (bursty.clone(), false),
+        (bursty, true),
     ] {
+        let full = gate(Concurrency::new(1), &time);
+        let _held = full.try_acquire(1).unwrap();
+        let _events = subscribers.then(|| full.subscribe(1));
         let asked = gate(smooth.clone(), &time);
         let twin = gate(smooth, &time);
         for members in [
@@ -175,27 +181,38 @@ fn penalty(bucket: TokenBucket) -> PenaltyBucket {
 /// The count of refusals was cleared by what was taken and put back.
 #[test]
 fn a_refused_attempt_leaves_the_count_of_refusals_alone() {
-    let time = ManualClock::new();
-    let strict = gate(penalty(per_second(3)), &time);
-    let full = gate(Concurrency::new(1), &time);
-    let _held = full.try_acquire(1).unwrap();
-    strict.try_acquire(1).unwrap().forget();
-    let denied = strict.try_acquire(3).unwrap_err();
-    assert_eq!(denied.reason(), Reason::SoftThrottle);
-    // It has a token, but there is no slot.
-    let both = all(&[strict.clone(), full.clone()]);
-    let denied = both.try_acquire(1).unwrap_err();
-    assert_eq!(denied.reason(), Reason::Exhausted);
-    let denied = strict.try_acquire(3).unwrap_err();
-    assert_eq!(denied.reason(), Reason::LockedOut);
+    for subscribers in [false, true] {
+        let time = ManualClock::new();
+        let strict = gate(penalty(per_second(3)), &time);
+        let full = gate(Concurrency::new(1), &time);
+        let _held = full.try_acquire(1).unwrap();
+        let _events = subscribers.then(|| full.subscribe(1));
+        strict.try_acquire(1).unwrap().forget();
+        let denied = strict.try_acquire(3).unwrap_err();
+        assert_eq!(denied.reason(), Reason::SoftThrottle);
+        // It has a token, but there is no slot.
+        let both = all(&[strict.clone(), full.clone()]);
+        let denied = both.try_acquire(1).unwrap_err();
+        assert_eq!(denied.reason(), Reason::Exhausted);
+        let denied = strict.try_acquire(3).unwrap_err();
+        assert_eq!(denied.reason(), Reason::LockedOut);
+    }
 }
 
 /// Thirty seconds were told, the lockout of a refusal that never was, where one second is enough.
 #[test]
 fn only_who_refuses_counts_the_refusal() {
+    for subscribers in [false, true] {
+        only_who_refuses_counts(subscribers);
+    }
+}
+
+/// With subscribers, the one that refuses first is decided together with the other.
+fn only_who_refuses_counts(subscribers: bool) {
     let time = ManualClock::new();
     let strict = gate(penalty(per_second(1)), &time);
     let empty = gate(per_second(1).initial(0), &time);
+    let _events = subscribers.then(|| empty.subscribe(1));
     strict.try_acquire(1).unwrap().forget();
     strict.try_acquire(1).unwrap_err();
     let both = all(&[empty.clone(), strict.clone()]);
@@ -346,6 +363,29 @@ fn steady_queues_at_both_members_do_not_starve_one_who_waits_for_both() {
         }
     }
     panic!("never served");
+}
+
+/// It joins the second queue later than those who wait there, and has waited longer.
+#[test]
+fn whoever_waits_for_several_keeps_its_age_in_a_queue_that_it_joins_later() {
+    let time = ManualClock::new();
+    let (a, b) = (
+        queued(Concurrency::new(1), &time),
+        queued(Concurrency::new(1), &time),
+    );
+    let both = all(&[a.clone(), b.clone()]);
+    let held_a = a.try_acquire(1).unwrap();
+    let mut first = Waiter::new(both.acquire(1));
+    time.advance(SECOND);
+    let held_b = b.try_acquire(1).unwrap();
+    let mut second = Waiter::new(b.acquire(1));
+    time.advance(SECOND);
+    drop(held_a);
+    assert!(first.look().is_pending());
+    drop(held_b);
+    assert!(second.look().is_pending(), "the older one goes first");
+    assert!(matches!(first.look(), Poll::Ready(Ok(_))));
+    assert!(matches!(second.look(), Poll::Ready(Ok(_))));
 }
 
 /// Two who wait for the same two, in opposite orders, do not block each other.
