@@ -19,6 +19,7 @@ fn totals(seen: &Snapshot) -> [u64; 4] {
     ]
 }
 
+/// On every path, by the word or behind the lock: a refusal that one of them does not count is missing here.
 #[test]
 fn each_demand_is_counted_once() {
     let time = ManualClock::new();
@@ -56,6 +57,7 @@ fn each_demand_is_counted_once() {
     }
 }
 
+/// A limit that was made smaller than what is out was more than full.
 #[test]
 fn how_full_it_is_goes_from_0_to_1() {
     let time = ManualClock::new();
@@ -74,6 +76,7 @@ fn how_full_it_is_goes_from_0_to_1() {
     assert!((denied.percent_used() - 100.0).abs() < f64::EPSILON);
 }
 
+/// What is counted behind the lock is not shown either.
 #[test]
 fn a_limiter_told_not_to_count_does_not() {
     fn counted<R: Rule>(rule: R) -> [u64; 2] {
@@ -99,7 +102,8 @@ fn a_limiter_told_not_to_count_does_not() {
     assert_eq!(counts, [[0, 0]; 4]);
 }
 
-/// Each member counted that it was undone, and the whole did not.
+/// Each member counted that it was undone, and the whole did not: neither the outer nor the inner one, of members on one clock
+/// or on two, which are held in different ways.
 #[test]
 fn what_is_undone_was_not_granted_by_several_either() {
     let time = ManualClock::new();

@@ -22,6 +22,7 @@ fn a_key_that_begins_with_less_keeps_what_it_has_saved() {
     assert_eq!(granted, 99);
 }
 
+/// It was forgotten when it was idle, and the burst that it had stored with it.
 #[test]
 fn what_a_key_has_stored_is_not_forgotten() {
     let time = ManualClock::new();
@@ -48,7 +49,8 @@ fn a_key_that_equals_a_new_one_makes_room() {
     }
 }
 
-/// Somebody holds the gate of a key that was forgotten since. It follows what becomes of the limit of all keys.
+/// Somebody holds the gate of a key that was forgotten since. It kept the limit that it had, and stayed open when all was
+/// closed.
 #[test]
 fn the_gate_of_a_forgotten_key_follows_the_limit_of_all() {
     let slots: Keyed<String, _> = Keyed::new(Concurrency::new(1));

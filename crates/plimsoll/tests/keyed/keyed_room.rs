@@ -153,7 +153,7 @@ fn a_key_in_use_is_never_evicted() {
     assert!(keyed.try_acquire(&1, 1).is_ok());
 }
 
-/// A permit for nothing has nothing to return.
+/// A permit for nothing has nothing to return. It held the gate of its key, which therefore kept its place.
 #[test]
 fn a_permit_of_cost_0_does_not_keep_its_key() {
     let table: Keyed<String, _> = Keyed::builder(Concurrency::new(1)).max_keys(1).build();

@@ -242,6 +242,7 @@ fn only_who_refuses_counts(subscribers: bool) {
     assert_eq!(strict.snapshot().denied_total(), 5);
 }
 
+/// It was that of the one that refuses longest; and who came back when the first would have granted was refused again.
 #[test]
 fn the_refusal_is_that_of_the_first_and_lasts_as_long_as_the_longest() {
     let time = ManualClock::new();
@@ -449,6 +450,7 @@ fn only_what_it_needs_is_kept_free_for_one_who_waits_elsewhere() {
     drop(permit);
 }
 
+/// A place that is not given up would be kept for ever: those behind it are never served.
 #[test]
 fn one_who_gives_up_leaves_every_line() {
     let time = ManualClock::new();
@@ -476,7 +478,8 @@ fn one_who_gives_up_leaves_every_line() {
     assert_eq!((a.snapshot().waiters(), b.snapshot().waiters()), (0, 0));
 }
 
-/// Both remember what is undone: whichever of them refuses is asked first.
+/// Both remember what is undone: whichever of them refuses is asked first. Asked in the order of the members, the first had
+/// lost a part of its warm-up to a reservation that was never made.
 #[test]
 fn a_refused_reservation_leaves_no_trace_where_two_members_remember() {
     for refuser in 0..2 {
