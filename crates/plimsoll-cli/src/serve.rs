@@ -124,7 +124,7 @@ fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<
     out.flush()
 }
 
-/// Returns when the process is told to end.
+/// Returns when the process receives a signal to end.
 async fn stopped() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]

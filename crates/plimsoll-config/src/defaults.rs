@@ -146,7 +146,7 @@ fn smooth_limits() {
     );
 }
 
-/// In files buckets used to be refilled at intervals unless told otherwise, in Rust one by one.
+/// In files buckets used to be refilled at intervals unless set otherwise, in Rust one by one.
 #[test]
 fn buckets() {
     let limiter = limiter("kind: token_bucket, burst: 5, refill: 100, every: 1s");

@@ -18,7 +18,7 @@ const TOTAL: &str = "_total";
 pub(crate) struct Names {
     names: [Option<String>; Metric::ALL.len()],
     limiter_label: Option<String>,
-    /// Whether requests that are processed are told apart by method and priority.
+    /// Whether requests that are processed have labels of their method and priority.
     pub(crate) items_by_method: bool,
 }
 

@@ -103,7 +103,7 @@ impl RedisPermit {
 
     /// Gives it back and waits until the store knows. Dropping it does the same in the background.
     ///
-    /// Says whether it was still held: if a lease had run out, nothing is given back that may be another's.
+    /// Says whether it was still held: if a lease had run out, nothing is returned that may be another's.
     ///
     /// # Errors
     ///

@@ -261,13 +261,13 @@ impl RedisLimiter {
         self.terms().rule.limit()
     }
 
-    /// Whether what it grants is held by leases, and given back.
+    /// Whether what it grants is held by leases, and returned.
     #[must_use]
     pub fn holds_leases(&self) -> bool {
         self.kind() == Kind::Concurrency
     }
 
-    /// How many leases wait to be given back, because the store could not be reached. They are tried again until they would
+    /// How many leases wait to be returned, because the store could not be reached. They are tried again until they would
     /// have run out by themselves.
     #[must_use]
     pub fn unreturned_leases(&self) -> usize {
@@ -275,7 +275,7 @@ impl RedisLimiter {
         leases.iter().map(|leases| leases.unreturned()).sum()
     }
 
-    /// How often a lease could not be renewed, or not be given back at the first attempt.
+    /// How often a lease could not be renewed, or not be returned at the first attempt.
     #[must_use]
     pub fn lease_failures(&self) -> u64 {
         let leases = self.inner.leases();

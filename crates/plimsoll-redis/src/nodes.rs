@@ -42,7 +42,7 @@ impl Breakers {
         &self.parts[0]
     }
 
-    /// The slot of a key in a cluster; elsewhere all keys are in slot 0.
+    /// The slot of a key in a cluster; without one all keys are in slot 0.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
         #[cfg(feature = "cluster")]
         if self.parts.len() > 1 {

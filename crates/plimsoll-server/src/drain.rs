@@ -10,7 +10,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub(crate) struct Drain(watch::Receiver<bool>);
 
-/// Begins to stop when it is told to, or dropped.
+/// Begins to stop when asked to, or when dropped.
 #[derive(Debug)]
 pub(crate) struct Begin(watch::Sender<bool>);
 

@@ -42,7 +42,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// What a client is told of its lease.
+/// What a client receives of its lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     pub(crate) id: Id,

@@ -1,4 +1,4 @@
-//! The file of limits, read again when it changes or the process is told to.
+//! The file of limits, read again when it changes or the process receives a signal.
 
 use std::path::PathBuf;
 use std::time::Duration;

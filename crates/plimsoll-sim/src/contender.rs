@@ -84,7 +84,7 @@ impl Contender {
         Self::fixed_as(&format!("fixed={limit}"), limit)
     }
 
-    /// What a limit could be that knew the server: a fifth more than there are workers, told of every change.
+    /// What a limit could be that knew the server: a fifth more than there are workers, with every change known at once.
     #[must_use]
     pub fn oracle() -> Self {
         Self {

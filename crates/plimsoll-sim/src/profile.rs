@@ -1,6 +1,6 @@
 use crate::num::{NANOS, seconds};
 
-/// How finely a ramp is followed where something must be told of every change.
+/// How finely a ramp is followed where something must follow every change.
 const RAMP_STEP: u64 = NANOS / 10;
 
 /// A number that changes with time: a constant, steps, or straight lines between points.

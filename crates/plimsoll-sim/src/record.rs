@@ -131,7 +131,7 @@ impl<'s> Recorder<'s> {
         let second = self.seconds.len();
         for (phase, histogram) in self.simulation.phases.iter().zip(&mut self.phases) {
             if phase.range().contains(&second) {
-                // It grows with what it is told; only memory could end.
+                // It grows with what it records; only memory could end.
                 let _ = histogram.record(latency);
             }
         }

@@ -79,7 +79,7 @@ impl<S: Clone, A, C: Clone> Limit<S, A, C> {
         A: Admit<Request>,
     {
         let mut acquire = self.admit.acquire(&request);
-        // Its place in the queue is that of the call. The task is told of when the future is polled.
+        // Its place in the queue is that of the call. The waker of the task is stored when the future is polled.
         let mut cx = Context::from_waker(Waker::noop());
         match Pin::new(&mut acquire).poll(&mut cx) {
             Poll::Ready(Ok(permit)) => {

@@ -130,7 +130,7 @@ impl LoadShed {
         self
     }
 
-    /// When those who are turned away are told to come back. Callers that obey it come back together, so that what a
+    /// The `Retry-After` of refused requests. Callers that obey it come back together, so that what a
     /// short overload turned away comes again as one.
     pub const fn retry_full_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);

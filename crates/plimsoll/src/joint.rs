@@ -18,7 +18,7 @@ pub(crate) trait Joint: Shareable {
 
     fn clock(&self) -> &Clock;
 
-    /// Whether permits are given back.
+    /// Whether permits are returned.
     fn gives_back(&self) -> bool;
 
     /// Whether its state is in its word.
@@ -45,7 +45,7 @@ pub(crate) trait Joint: Shareable {
     /// Whether it would refuse and for how long. It is only looked at.
     fn hint(&self, demand: Demand) -> Result<(), Denied>;
 
-    /// One step of a [transaction](transaction): `rest` is told whether this gate grants, and decides for all. Whoever is
+    /// One step of a [transaction](transaction): `rest` receives whether this gate grants, and decides for all. Whoever is
     /// to be woken is left in `wakeups` for [`wake_all`](Self::wake_all), when all locks are free. A panic of the rule is
     /// handed over: the gates around this one must not be left in the middle of their step.
     fn step(

@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// The wakers behind the one that panicked were dropped: nobody told their owners that they had lost the lease.
+    /// The wakers behind the one that panicked were dropped: their owners were not notified that the lease was lost.
     #[test]
     fn everybody_is_told_of_a_lost_lease_although_a_waker_panics() {
         let (lease, woken) = (LeaseState::new(7), Arc::new(Woken::default()));

@@ -29,7 +29,7 @@ use crate::{SourceError, parse};
 pub struct CgroupCpu {
     root: Root,
     hierarchy: Hierarchy,
-    /// Where version 1 counts time, which may be elsewhere.
+    /// Where version 1 counts time, which may be another directory.
     accounts: Option<Hierarchy>,
 }
 

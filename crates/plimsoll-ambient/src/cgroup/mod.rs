@@ -55,7 +55,7 @@ impl Hierarchy {
 
     fn new(root: &Root, version: Version, member: &str, mount: &parse::Mount<'_>) -> Self {
         let top = root.path(&mount.point);
-        // In a container the mount may begin further down than the path does. A path that leads elsewhere is that
+        // In a container the mount may begin further down than the path does. A path that leads to another place is that
         // of somebody who was moved out of what is mounted here.
         let below = Path::new(member)
             .strip_prefix(&mount.root)

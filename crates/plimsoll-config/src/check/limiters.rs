@@ -200,7 +200,7 @@ const fn class(kind: &Kind) -> Option<Class> {
     })
 }
 
-/// Refusals and metrics carry names: two of the same cannot be told apart.
+/// Refusals and metrics carry names: two of the same cannot be distinguished.
 fn names_are_unique(drafts: &[Draft<'_>], context: &Context<'_>) {
     let places = context.places;
     let mut seen: HashMap<&str, &Draft<'_>> = HashMap::new();
@@ -210,7 +210,7 @@ fn names_are_unique(drafts: &[Draft<'_>], context: &Context<'_>) {
     for draft in own.into_iter().chain(given) {
         let name = draft.limiter.common.name.as_ref();
         let name = name.map_or(draft.id.as_str(), String::as_str);
-        // Two entries of the same name are told of where names are checked.
+        // Two entries of the same name are reported where names are checked.
         let is_given = |draft: &Draft<'_>| draft.limiter.common.name.is_some();
         if let Some(first) = seen.insert(name, draft)
             && (is_given(first) || is_given(draft))

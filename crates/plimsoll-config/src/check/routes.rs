@@ -1,4 +1,4 @@
-//! What must hold of routes, and of how clients are told apart.
+//! What must hold of routes, and of how clients are distinguished.
 
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ use crate::route::RouteSpec;
 use crate::spec::Limit;
 use crate::uses::{CostSpec, Tier};
 
-/// The clock counts in these unless it is told otherwise.
+/// The clock counts in these unless set otherwise.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Notes what is odd about a limiter.

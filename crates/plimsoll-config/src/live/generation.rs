@@ -15,7 +15,7 @@ use super::views::{NoKey, SameForAll};
 
 /// A limiter that stands behind a name until another takes its place.
 ///
-/// Permits of a limit that is given back to are its own: it passes them back to the limiter, and tells the slot, where the one
+/// A limit whose permits are returned has permits of its own: it passes them back to the limiter, and tells the slot, where the one
 /// that took its place counts them until then.
 pub(super) struct Generation {
     me: Weak<Self>,
@@ -27,7 +27,7 @@ pub(super) struct Generation {
     pub(super) keyed: bool,
     /// Whether it is `all`: its members are followed by their names, so who waits in it can stay.
     pub(super) follows_names: bool,
-    /// Whether its permits are counted here: in memory, without keys, and given back.
+    /// Whether its permits are counted here: in memory, without keys, and returned.
     counts_permits: bool,
     /// How long anybody waits in its queue at most, in nanoseconds.
     timeout: AtomicU64,

@@ -34,7 +34,7 @@ impl Handle {
 }
 
 /// It is one of the class that the file says. If the file says otherwise later, whoever holds it as a rate goes on asking: what
-/// is given back is given back at once.
+/// is returned is returned at once.
 impl RateLimiter for Handle {}
 
 /// The answer of a generation, unless another has taken its place in this moment: then it refuses everybody.

@@ -184,8 +184,8 @@ impl Limits {
     /// store stays there, and is read by the new rule; other processes go by theirs until they are changed too. A name that the
     /// file no longer knows is refused as closed, until it comes back.
     ///
-    /// A limiter that is held as a [`Rate`](plimsoll_kinds::Rate) and becomes one that is given back to is given back to at
-    /// once: such a place cannot hold a permit.
+    /// A limiter that is held as a [`Rate`](plimsoll_kinds::Rate) and becomes a limit whose permits are returned
+    /// has them returned at once: a `Rate` cannot hold a permit.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ impl KeySpec {
     pub const SEPARATOR: char = '|';
 }
 
-/// A part of a request by which it is told from others.
+/// A part of a request that distinguishes it from others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum KeyPart {

@@ -73,7 +73,7 @@ impl Lender {
         }
     }
 
-    /// What could not be given back.
+    /// What could not be returned.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -215,7 +215,7 @@ impl Lender {
         }
     }
 
-    /// Something was given back in the store: who was refused may be granted.
+    /// Something was returned in the store: who was refused may be granted.
     pub(crate) fn forget_refusal(&self, key: &[u8]) {
         self.table.known(key, Stock::forget_refusal);
     }

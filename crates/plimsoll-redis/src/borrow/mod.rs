@@ -140,7 +140,7 @@ struct Lent {
     windowed: bool,
     /// Whether a refusal changes nothing, so that it need not be asked for again.
     refuses_quietly: bool,
-    /// Whether what is given back has to be given back to the moment at which it was taken.
+    /// Whether a refund has to be made for the moment at which the amount was taken.
     exact: bool,
 }
 

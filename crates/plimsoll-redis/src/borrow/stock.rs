@@ -88,7 +88,7 @@ impl Stock {
             .iter_mut()
             .filter(|portion| now < portion.tag.use_by)
         {
-            // All of it is said to be of the oldest: what is given back later is then never too much.
+            // All of it is said to be of the oldest: what is returned later is then never too much.
             tag = tag.or(Some(portion.tag));
             let part = left.min(portion.left);
             portion.left -= part;

@@ -41,7 +41,7 @@ impl FleetBuilder {
     /// Lets up to `most` callers of this process wait when they are refused, as long as their demands are willing to;
     /// unless said otherwise nobody waits.
     ///
-    /// They wait for the time they were told, and then ask again; there is no order among them, and others of the fleet
+    /// They wait for the time that the refusal carried, and then ask again; there is no order among them, and others of the fleet
     /// may come first. What depends on others giving back, as leases do, has no time, so nobody waits for it.
     pub fn waiting(mut self, most: u64) -> Self {
         self.waiting = most;

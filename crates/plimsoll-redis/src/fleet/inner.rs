@@ -25,7 +25,7 @@ pub struct FleetTotals {
     /// Demands that the store could not decide, so that [`Outage`](crate::Outage) did. They are granted or refused
     /// too.
     pub undecided: u64,
-    /// What should have been given back or charged, and could not be: the number of attempts, not the amount.
+    /// What should have been returned or charged, and could not be: the number of attempts, not the amount.
     pub lost: u64,
     /// Keys for which something is borrowed, or remembered, now.
     pub keys: u64,
@@ -124,7 +124,7 @@ impl Inner {
         key: &Arc<[u8]>,
         demand: Demand,
     ) -> Result<Permit<'static>, Denied> {
-        // What is given back has to know its lease, which only one who asks gets.
+        // What is returned has to know its lease, which only one who asks gets.
         if self.promise.returns {
             return Err(self.unknown());
         }

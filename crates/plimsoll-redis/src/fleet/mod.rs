@@ -56,7 +56,7 @@ pub use many::FleetAsk;
 /// `plimsoll-tower` do.
 ///
 /// Of several limits in a layer, or in a [`plimsoll::All`], each is a round trip of its own. What the others have granted
-/// is held meanwhile, and given back if one refuses. [`FleetAsk::decide_all`] and [`RedisAll`](crate::RedisAll) ask several in
+/// is held meanwhile, and returned if one refuses. [`FleetAsk::decide_all`] and [`RedisAll`](crate::RedisAll) ask several in
 /// one round trip.
 ///
 /// # If the store does not answer
@@ -68,9 +68,9 @@ pub use many::FleetAsk;
 ///
 /// # What comes back
 ///
-/// A permit knows its key. Undone it is given back in Redis, in the background; what was held by a lease goes back when
+/// A permit knows its key. Undone it is returned in Redis, in the background; what was held by a lease goes back when
 /// the permit is dropped, and of a permit that was split when its last part is. Somebody who gives up while the
-/// answer is on its way is not charged: a grant that nobody waits for is given back.
+/// answer is on its way is not charged: a grant that nobody waits for is returned.
 #[derive(Clone)]
 pub struct Fleet {
     shared: Arc<Shared>,
@@ -101,7 +101,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// If some of it could not be given back. It is lost, until the limit has replenished itself.
+    /// If some of it could not be returned. It is lost, until the limit has replenished itself.
     pub async fn give_back(&self) -> Result<(), StoreError> {
         self.shared.now().give_back_borrowed().await
     }

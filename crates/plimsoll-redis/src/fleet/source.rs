@@ -46,7 +46,7 @@ impl Hold {
         }
     }
 
-    /// A part is given back. A lease is one thing in the store, so it goes back with the last part.
+    /// A part is returned. A lease is one thing in the store, so it goes back with the last part.
     fn give_back(&self, cost: u64) {
         let left = self.left.fetch_sub(cost, Ordering::AcqRel);
         if cost > 0 && left == cost {
@@ -61,7 +61,7 @@ impl Hold {
     }
 }
 
-/// A permit that was forgotten is never given back; its lease runs out.
+/// A permit that was forgotten is never returned; its lease runs out.
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(permit) = self.take() {

@@ -5,7 +5,7 @@
 //! that crashes renews nothing. A lease that has run out cannot give anything back: its id is not there any more.
 //!
 //! A lease that could not be renewed is lost when its length has passed here since it was last asked for: the server counts
-//! from later, so nobody else has it before. A lease that could not be given back is tried again until it would have
+//! from later, so nobody else has it before. A lease that could not be returned is tried again until it would have
 //! run out by itself.
 
 mod release;
@@ -89,7 +89,7 @@ impl Leases {
         format!("{}-{number}~{micros}", *PROCESS)
     }
 
-    /// A lease that is asked for. It is given back if it is dropped, so that an answer that comes too late
+    /// A lease that is asked for. It is returned if it is dropped, so that an answer that comes too late
     /// or that nobody waits for any more does not hold anything: giving back what was never granted does nothing.
     pub(crate) fn ask(self: &Arc<Self>, key: Vec<u8>, id: &str, cost: u64) -> Lease {
         Lease {
@@ -107,7 +107,7 @@ impl Leases {
         self.length
     }
 
-    /// How often a lease could not be renewed, or not be given back at first.
+    /// How often a lease could not be renewed, or not be returned at first.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -191,7 +191,7 @@ impl Lease {
         Arc::clone(&self.leases).release(returned).await
     }
 
-    /// What is to be given back; this one holds nothing any more.
+    /// What is to be returned; this one holds nothing any more.
     fn returned(&mut self) -> Return {
         let until = self.leases.let_go(self);
         Return {

@@ -1,4 +1,4 @@
-//! Giving back, also what could not be given back at first.
+//! Returning leases, also those that could not be returned at first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,7 +14,7 @@ use super::Leases;
 use crate::script::RELEASE;
 use crate::{StoreError, StoreErrorKind};
 
-/// A lease that is to be given back.
+/// A lease that is to be returned.
 pub(super) struct Return {
     pub(super) key: Vec<u8>,
     pub(super) member: String,
@@ -23,7 +23,7 @@ pub(super) struct Return {
     pub(super) until: Moment,
 }
 
-/// What could not be given back so far.
+/// What could not be returned so far.
 #[derive(Default)]
 pub(super) struct Returns {
     waiting: Vec<Return>,
@@ -33,11 +33,11 @@ pub(super) struct Returns {
 /// How long nothing is tried again, about.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// As many are given back by one script.
+/// As many are returned by one script.
 const BATCH: usize = 256;
 
 impl Leases {
-    /// How many wait to be given back.
+    /// How many wait to be returned.
     pub(crate) fn unreturned(&self) -> usize {
         self.returns().waiting.len()
     }
@@ -93,7 +93,7 @@ impl Leases {
         })
     }
 
-    /// What of one key could still not be given back.
+    /// What of one key could still not be returned.
     async fn give_back_all(self: Arc<Self>, key: Vec<u8>, mut leases: Vec<Return>) -> Vec<Return> {
         while !leases.is_empty() {
             let batch = &leases[leases.len().saturating_sub(BATCH)..];
@@ -105,7 +105,7 @@ impl Leases {
                 .collect();
             match self.give_back(&key, &pairs).await {
                 Err(error) if is_passing(&error) => break,
-                // What cannot ever be given back runs out.
+                // What cannot ever be returned runs out.
                 _ => leases.truncate(leases.len().saturating_sub(BATCH)),
             }
         }

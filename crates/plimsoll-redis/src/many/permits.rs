@@ -41,7 +41,7 @@ impl StorePermits {
     /// As if nothing had been taken, also of rates, and waits until the store knows: for work that turned out not to be
     /// needed. Takes one round trip; in a cluster one for each hash slot.
     ///
-    /// What has been replenished since is not given back again, nor is what counts no more; the time of a
+    /// What has been replenished since is not returned again, nor is what counts no more; the time of a
     /// [gap](plimsoll::SlidingLog::min_gap) that was begun counts on if others came later.
     ///
     /// # Errors

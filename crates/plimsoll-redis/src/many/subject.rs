@@ -169,7 +169,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The store has not answered. A lease is given back in the background.
+    /// The store has not answered. A lease is returned in the background.
     pub(super) fn failed(&mut self, kind: StoreErrorKind) {
         (self.failed, self.taken, self.lease) = (Some(kind), None, None);
     }

@@ -87,8 +87,8 @@ impl Subjects {
     /// Takes from all that grant if none refuses; part after part. `undecided` says what becomes of subjects about which the
     /// store could not decide: all go ahead, one is refused, or nobody knows.
     ///
-    /// Of a refused decision every subject has an answer: those that were taken from are given back, the others are only
-    /// looked at.
+    /// Of a refused decision every subject has an answer: what was taken is returned, and the
+    /// subjects that were not taken from are only looked at.
     pub(crate) async fn decide(
         &mut self,
         mut undecided: impl FnMut(&[usize], &StoreError) -> Option<bool>,
@@ -148,7 +148,7 @@ impl Subjects {
     }
 
     /// Undoes what was taken in these parts, and says whether anything was. What a store that does not answer cannot undo
-    /// stays charged until it has replenished itself; leases are given back in the background.
+    /// stays charged until it has replenished itself; leases are returned in the background.
     async fn undo(&mut self, parts: std::ops::Range<usize>) -> bool {
         let mut undone = false;
         for part in parts {

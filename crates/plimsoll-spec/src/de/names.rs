@@ -1,6 +1,6 @@
 //! Words that other libraries have for what is here.
 
-/// Said of a word that is not ours but has a meaning elsewhere: what there is for it, and how.
+/// Said of a word that is not ours but known from other libraries: what there is for it, and how.
 pub(super) fn instead(word: &str) -> Option<String> {
     let plain: String = word
         .to_ascii_lowercase()

@@ -65,7 +65,7 @@ impl<'t> Aside<'t> {
         missing.get(&from_ref(node)).cloned().unwrap_or_default()
     }
 
-    /// Puts aside what `blame` says. Returns whether it is worth telling, or `None` if nothing more can be put aside.
+    /// Puts aside what `blame` says. Returns whether it is worth reporting, or `None` if nothing more can be put aside.
     pub(crate) fn put(&self, root: &'t Node, blame: Blame<'t>) -> Option<bool> {
         if self.parents.borrow().is_empty() {
             self.learn(root);

@@ -61,7 +61,7 @@ impl Fields {
 
     /// Adds the fields to a response.
     ///
-    /// Where a layer further in has told of its limits already, `RateLimit` and `RateLimit-Policy` grow: they are lists.
+    /// Where an inner layer has already written its limits, `RateLimit` and `RateLimit-Policy` grow: they are lists.
     /// `X-RateLimit-*` has room for one limit, and tells of the one of which least is left.
     pub fn write(self, headers: &mut HeaderMap, statuses: &[LimitStatus<'_>]) {
         if self.standard {
@@ -86,7 +86,7 @@ impl Fields {
     ) {
         let known = known.get_or_init(|| Policy::of(status));
         if !known.is_of(status) {
-            // Its limiter was given another limit since.
+            // The limit of its limiter has changed since.
             self.write(headers, slice::from_ref(status));
             return;
         }

@@ -34,7 +34,7 @@ pub fn is_grpc(head: &Head<'_>) -> bool {
 ///
 /// When it is worth asking again stands in it twice: as `grpc-retry-pushback-ms`, which clients with a retry
 /// policy obey, and as a `google.rpc.RetryInfo` in the details, for those who look themselves. A request that is too
-/// large is told not to come back. The [metadata](plimsoll::Metadata) of the limiter is a `google.rpc.ErrorInfo` in the
+/// large is asked not to retry. The [metadata](plimsoll::Metadata) of the limiter is a `google.rpc.ErrorInfo` in the
 /// details: its reason is the code, or else the name of the [reason](plimsoll::Reason), its domain the name of the limiter.
 ///
 /// ```

@@ -90,7 +90,7 @@ impl<'a> LimitStatus<'a> {
         Self::new(denied.limiter().unwrap_or(Self::UNNAMED), standing)
     }
 
-    /// Says what is counted. Unless said it is requests, or requests at the same time for a limit that is given back.
+    /// Says what is counted. Unless said it is requests, or requests at the same time for a limit whose permits are returned.
     #[must_use]
     pub const fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;

@@ -1,4 +1,4 @@
-//! Answers: what a caller is told of its limits, and of a refusal.
+//! Answers: what they say of the caller's limits, and of a refusal.
 //!
 //! - [`Class`]: what kind of refusal it is, and its status in HTTP and gRPC.
 //! - [`LimitStatus`] and [`Fields`]: `RateLimit`, `RateLimit-Policy` and `X-RateLimit-*`.

@@ -36,7 +36,7 @@
 //! A handler whose router has no policies is limited by what it declares all the same, with the usual settings: nothing is
 //! unlimited because a line is missing.
 //!
-//! # What callers are told
+//! # What answers say
 //!
 //! | decision | answer |
 //! |---|---|

@@ -24,7 +24,7 @@ pub type PerAddressLayer =
 /// ```
 ///
 /// Without `into_make_service_with_connect_info` nobody knows whose limit counts, and everything is answered with 500;
-/// with the feature `tracing` the first one is logged. What counts as one address is told at [`Peer`](crate::keys::Peer); behind proxies, say so with
+/// with the feature `tracing` the first one is logged. What counts as one address is documented at [`Peer`](crate::keys::Peer); behind proxies, say so with
 /// [`behind`](HttpLimitLayer::behind). The limiter is called `per-address`. For other rules, names or clocks, put a limit
 /// [together](RequestLimit::by_key).
 ///

@@ -77,7 +77,7 @@ impl PolicyLayer {
         self
     }
 
-    /// Sets how refusals are answered and told of: those of the fallback, and those of all declarations behind this
+    /// Sets how refusals are answered and observed: those of the fallback, and those of all declarations behind this
     /// layer.
     pub fn answer(mut self, set: impl FnOnce(FallbackLayer) -> FallbackLayer) -> Self {
         self.layer = set(self.layer);

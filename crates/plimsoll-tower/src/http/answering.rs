@@ -1,4 +1,4 @@
-//! How callers are told: of a refusal, and of what is left.
+//! What answers say: of a refusal, and of what is left.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -55,7 +55,7 @@ pub(super) type Respond = Arc<dyn Fn(&Head<'_>, &Denied) -> Response<Bytes> + Se
 pub(super) type OnRefused = Arc<dyn Fn(&Head<'_>, &Denied) + Send + Sync>;
 pub(super) type OnAdmitted = Arc<dyn Fn(&Head<'_>) + Send + Sync>;
 
-/// How callers are told.
+/// What answers say of limits and refusals.
 #[derive(Clone)]
 pub(super) struct Answering {
     pub(super) fields: Fields,
@@ -70,7 +70,7 @@ pub(super) struct Answering {
     pub(super) log: RefusalLog,
     /// What is promised is mostly the same in all responses.
     pub(super) policy: Arc<OnceLock<Policy>>,
-    /// Whether a layer further out says how callers are told, if there is one.
+    /// Whether the settings of an outer layer apply, if there is one.
     pub(super) inherits: bool,
     /// Whether it was said that the program does not keep what a key is made of.
     logged: Arc<Once>,

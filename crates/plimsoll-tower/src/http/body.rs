@@ -15,7 +15,7 @@ use super::request_permits::RequestPermits;
 use super::stall::Watched;
 
 pin_project! {
-    /// The body of a response behind a limit. What the request holds is given back when it has ended, failed, or is
+    /// The body of a response behind a limit. What the request holds is returned when it has ended, failed, or is
     /// dropped.
     pub struct LimitBody<B, L: Limits> {
         #[pin]

@@ -49,7 +49,7 @@ where
                     let key = finding.await.or(share);
                     let _known = keep.set(key);
                 });
-                // The task is told of when the future is polled.
+                // The waker of the task is stored when the future is polled.
                 let looked = finding
                     .as_mut()
                     .poll(&mut Context::from_waker(Waker::noop()));

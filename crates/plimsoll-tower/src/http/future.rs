@@ -296,7 +296,7 @@ impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
 }
 
 /// Passes the result of a call on, with what its request holds if that is held until the body ends. Otherwise it
-/// stays where it is, and has been given back.
+/// stays where it is, and has been returned.
 #[inline(always)]
 fn called<R: Body, E, L: Limits>(
     mut result: Result<Response<R>, E>,

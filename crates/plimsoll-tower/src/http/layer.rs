@@ -167,7 +167,7 @@ impl<L> HttpLimitLayer<L> {
     ///
     /// Counted is the time between a part of the body that the server took and the next one it asks for. It takes the next
     /// one when its buffers have room, that is, when the client has read from a full connection; time in which the handler has
-    /// nothing to send does not count. When it has passed, what the request holds is given back at once and the body is
+    /// nothing to send does not count. When it has passed, what the request holds is returned at once and the body is
     /// over: if it is read on after all, it fails with [`Stalled`](crate::Stalled), which ends the connection, or the stream
     /// of HTTP/2. Choose many times what the slowest honest client needs for one part of a body, some ten seconds or more.
     ///

@@ -155,7 +155,7 @@ impl<L, W> RequestLimit<L, W> {
     }
 
     /// What a request really cost, when its response is there: if it is less than what was taken before, the rest is
-    /// given back; if it is more, that is [charged](plimsoll::Gate::charge).
+    /// returned; if it is more, that is [charged](plimsoll::Gate::charge).
     ///
     /// ```
     /// # use plimsoll::{Keyed, TokenBucket};
@@ -214,7 +214,7 @@ impl<L, W> RequestLimit<L, W> {
     /// Unless set, the charge stays: between this layer and the one that refuses, work was done for the request, such as
     /// looking up an account, and whoever has used up the inner limit would have that work for nothing, as often as it
     /// likes. Say this where nothing of value is done between the two, and callers should not pay here for what another
-    /// limit does not let them do. Slots are given back in any case.
+    /// limit does not let them do. Slots are returned in any case.
     pub const fn refund_refused(mut self) -> Self {
         self.options.refunds_refused = true;
         self

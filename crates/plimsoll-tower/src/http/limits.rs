@@ -16,7 +16,7 @@ use crate::answer::{Class, LimitStatus};
 
 /// The limits on a request: a [`RequestLimit`](crate::RequestLimit), or a pair of limits, which may be pairs again.
 ///
-/// Not to be implemented elsewhere: [`HttpLimitLayer::and`](crate::HttpLimitLayer::and) makes pairs.
+/// Not to be implemented outside this crate: [`HttpLimitLayer::and`](crate::HttpLimitLayer::and) makes pairs.
 pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     /// What is held of them while a request is worked on.
     #[doc(hidden)]
@@ -64,7 +64,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool;
 
-    /// What the caller is told of each.
+    /// What the answer says of each.
     #[doc(hidden)]
     fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
 
@@ -72,7 +72,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     const TELLS_SEVERAL: bool = Self::COUNT > 1;
 
-    /// What the caller is told of the limit of this index when it refuses, and stands like this.
+    /// What the answer says of the limit of this index when it refuses, with this standing.
     #[doc(hidden)]
     fn refused_status<'a>(
         &'a self,
@@ -106,7 +106,7 @@ pub trait OneLimit {
     /// What time it is for its limiter.
     fn now(&self) -> Moment;
 
-    /// What the caller is told of it when it stands like this.
+    /// What the answer says of it with this standing.
     fn status(&self, standing: Standing) -> LimitStatus<'_>;
 
     /// What kind of refusal this is.

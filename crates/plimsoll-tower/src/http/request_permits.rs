@@ -107,7 +107,7 @@ impl<L: Limits> RequestPermits<L> {
     }
 
     /// The head of the response is there. If anything is to be held until the body ends, returns what is known of the
-    /// body; otherwise all is given back.
+    /// body; otherwise all is returned.
     #[inline(always)]
     pub(super) fn answered<R: Body>(&mut self, response: &mut Response<R>) -> Option<Ahead> {
         if response.extensions().get::<Refused>().is_some() {
@@ -164,7 +164,7 @@ impl<L: Limits> RequestPermits<L> {
         }
     }
 
-    /// A limit further in has refused. What is to be given back goes at once, not when the refusal has been sent, and
+    /// A limit further in has refused. What is to be returned goes at once, not when the refusal has been sent, and
     /// nothing is learned from it: the work was not done.
     #[cold]
     fn refused_inside<R>(&mut self, response: &Response<R>) {

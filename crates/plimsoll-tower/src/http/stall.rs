@@ -1,7 +1,7 @@
 //! Bodies that nobody reads.
 //!
 //! A server polls a body when it has room for more of it, and it has room when the client reads. A client that does not
-//! read is a body that is not polled; so what the request holds is given back by the alarm of a clock, not by the body.
+//! read is a body that is not polled; so what the request holds is returned by the alarm of a clock, not by the body.
 
 use std::error::Error;
 use std::fmt;

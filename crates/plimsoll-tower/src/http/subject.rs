@@ -30,7 +30,7 @@ pub enum WithoutKey<K> {
     Share(K),
 }
 
-/// How the limiter is asked for a request. Not to be implemented elsewhere.
+/// How the limiter is asked for a request. Not to be implemented outside this crate.
 #[doc(hidden)]
 pub trait Subject<L>: Send + Sync + 'static {
     /// A key that is kept while the request is worked on.
@@ -100,7 +100,7 @@ impl Take {
             return Ask::Wait;
         }
         let mut acquire = acquire(self.demand);
-        // The task is told of when the future is polled.
+        // The waker of the task is stored when the future is polled.
         match Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(permit)) => {
                 held.permit = Some(permit);

@@ -64,7 +64,7 @@ impl Taken {
 pub struct Weights(pub(super) Arc<Taken>);
 
 impl Weights {
-    /// Takes from the limiter of a weight, and waits if it has a queue. What is to be given back is given back when the
+    /// Takes from the limiter of a weight, and waits if it has a queue. What is to be returned is returned when the
     /// response has been sent. A weight that is not limited is taken at once.
     ///
     /// # Errors

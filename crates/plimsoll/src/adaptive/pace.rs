@@ -22,7 +22,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Whether work that begins in this tick is timed. Two threads that ask at once may both be told yes.
+    /// Whether work that begins in this tick is timed. Two threads that ask at once may both get `true`.
     #[inline]
     pub(super) fn times(&self, tick: Moment) -> bool {
         let tick = tick.as_nanos();

@@ -237,7 +237,7 @@ impl Limit for Vegas {
     }
 }
 
-/// What scatters the probes: given numbers in turn, or random ones in [0.5, 1).
+/// What scatters the probes: a fixed list of numbers in turn, or random ones in [0.5, 1).
 #[derive(Clone, Debug)]
 struct Jitters {
     given: Box<[f64]>,

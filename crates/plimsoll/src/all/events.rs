@@ -12,7 +12,7 @@ impl All {
     ///
     /// A demand is enqueued when the first member refuses it for now, and a permit is processed when it is returned to
     /// all members. The numbers are those of the [snapshot](Limiter::snapshot). What happens in one member, changes of its
-    /// counts and limits included, is told by the events of that member.
+    /// counts and limits included, is in the events of that member.
     ///
     /// ```
     /// use plimsoll::{All, Concurrency, Gate, Limiter, TokenBucket};

@@ -98,7 +98,7 @@ impl Keeper {
             });
     }
 
-    /// What the thread does: rings whatever falls due, until told otherwise.
+    /// What the thread does: rings whatever falls due, until it is stopped.
     pub(super) fn keep(&self, now: impl Fn() -> Moment, go_on: impl Fn() -> bool) {
         loop {
             let mut inner = self.alarms.lock();
@@ -167,7 +167,7 @@ mod tests {
     /// Longer than anything here takes on a busy machine.
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Says that it was rung; panics after that if it is told to.
+    /// Says that it was rung; panics after that if it is set to.
     struct Bell(mpsc::Sender<u64>, bool);
 
     impl Ring for Bell {

@@ -118,7 +118,7 @@ impl<R: Rule> Inside<R> {
         self.listeners.retain(|sink| sink.emit(event, wake));
     }
 
-    /// Tells which of the counts differ from what was told last.
+    /// Reports the counts that differ from those of the last event.
     fn tell_counts(&mut self, event: Event, wakeups: &mut Wakeups) {
         let told = std::mem::replace(&mut self.told, (event.in_use, event.queued));
         if told.1 != event.queued {

@@ -42,7 +42,7 @@ pub(super) struct Inside<R: Rule> {
     pub(super) counts: Tally,
     /// The subscribers. While there are any, the state stays here.
     pub(super) listeners: Vec<Box<dyn Sink>>,
-    /// What was in use and what waited when they were told last.
+    /// What was in use and what waited at the last event of them.
     pub(super) told: (u64, u64),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Refunds
 //!
-//! Those who booked later were told their moments on the assumption that the earlier ones keep theirs.
+//! Later bookings received their moments on the assumption that the earlier ones keep theirs.
 //! Giving everything back would let two bursts meet, so a cancelled booking gives back only what nobody
 //! after it has already been put behind: its cost less what was booked after it and had to wait, up to
 //! the latest of those that still stand.
@@ -141,7 +141,7 @@ struct Booking {
     ready_at: Moment,
     waits: bool,
     fate: Fate,
-    /// What is still to be given back when nobody stands behind it any more.
+    /// What is still to be returned when no later booking depends on it.
     owed: u128,
 }
 
@@ -152,7 +152,7 @@ enum Fate {
     Cancelled,
 }
 
-/// What is to be given back, as if it had been taken then.
+/// What is to be returned, as if it had been taken then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Refund {
     pub(super) cost: u64,
@@ -184,7 +184,7 @@ impl Bookings {
         self.settle(id, Fate::Used).is_some()
     }
 
-    /// Cancels a booking; calls `refund` with what is to be given back. `false` if it is not known any more.
+    /// Cancels a booking; calls `refund` with what is to be returned. `false` if it is not known any more.
     pub(super) fn cancel(
         &mut self,
         id: u64,

@@ -127,7 +127,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
-    /// A refusal without a gate, of which subscribers are told unless the caller asks again.
+    /// A refusal without a gate, which subscribers receive unless the caller asks again.
     pub(super) fn tell_refused<Q, T>(
         &self,
         heard: Heard<K, R>,

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use foldhash::SharedSeed;
 use foldhash::quality::{FoldHasher, SeedableRandomState};
 
-/// The hasher of a [`Keyed`](crate::Keyed) limit unless it is given another: fast, and keyed with randomness of
+/// The hasher of a [`Keyed`](crate::Keyed) limit unless another is set: fast, and keyed with randomness of
 /// the operating system.
 ///
 /// It is not made to withstand somebody who learns from how long answers take. It need not: a table that sees

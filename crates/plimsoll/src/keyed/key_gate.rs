@@ -1,6 +1,6 @@
 //! The gate of a key, and how the table learns that nobody uses it any more.
 //!
-//! A key that somebody waits for, or whose permits are given back, has a gate. Whoever uses the gate outside the lock
+//! A key that somebody waits for, or whose permits are returned, has a gate. Whoever uses the gate outside the lock
 //! of its shard holds a [`Lease`]. A key may be forgotten only while nobody does, and a table that is full must
 //! learn of that at once, so a lease that ends leaves a mark for the next search for room.
 
@@ -145,7 +145,7 @@ impl Gates {
     }
 }
 
-/// The gate of a key. Permits that are given back come back to it.
+/// The gate of a key. Permits that are returned come back to it.
 pub(super) struct GateOfKey<R: Rule> {
     me: Weak<Self>,
     pub(super) gate: Gate<R>,

@@ -121,7 +121,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// What the owner of `key` is told of its limit. See [`Standing`].
+    /// What the owner of `key` may know of its limit. See [`Standing`].
     pub fn standing<Q>(&self, key: &Q) -> Standing
     where
         K: Borrow<Q>,

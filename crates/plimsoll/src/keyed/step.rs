@@ -296,7 +296,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
-    /// Does something to the state of a key, if it is known. A key whose permits are given back always has a gate.
+    /// Does something to the state of a key, if it is known. A key whose permits are returned always has a gate.
     ///
     /// `op` is used up unless the key is not known, or has a gate.
     fn apply<Q, T>(

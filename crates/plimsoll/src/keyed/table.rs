@@ -266,7 +266,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// many were forgotten.
     pub(super) fn sweep(&mut self, hasher: &impl BuildHasher, now: Moment) -> usize {
         let before = self.entries.len();
-        // In one go: words of two epochs cannot be told apart.
+        // In one go: words of two epochs cannot be distinguished.
         self.entries.start_round(hasher);
         self.seen_forgettable_from = Moment::NEVER;
         self.sweep_some(usize::MAX, hasher, now);

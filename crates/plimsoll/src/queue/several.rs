@@ -47,7 +47,7 @@ impl Since {
 }
 
 impl Waiters {
-    /// Whether anybody who waits here also waits elsewhere.
+    /// Whether any waiter of this queue also waits in another.
     pub(crate) fn any_for_several(&self) -> bool {
         self.several > 0
     }
@@ -116,7 +116,7 @@ impl Waiters {
         self.nodes[ticket.index as usize].offered = false;
     }
 
-    /// Whether the owner of a place was told that there is room for it.
+    /// Whether the owner of a place was notified that there is room for it.
     pub(crate) fn is_offered(&self, ticket: Ticket) -> bool {
         self.nodes[ticket.index as usize].offered
     }

@@ -182,7 +182,7 @@ fn add_several<U: Copy>(
 }
 
 impl<U: Copy + PartialEq> Group<U> {
-    /// A group of these limiters. A refusal by a limiter without a name of its own carries the name given here.
+    /// A group of these limiters. A refusal by a limiter without a name of its own carries the name set here.
     pub fn new<'a>(
         limiters: impl IntoIterator<Item = (&'a Arc<dyn Limiter>, Option<&'a str>, U)>,
     ) -> Self {
@@ -254,7 +254,7 @@ impl<U: Copy + PartialEq> Group<U> {
         }
     }
 
-    /// Names refusals by limiters that have no name and were given none.
+    /// Names refusals by limiters that have no name and for which none was set.
     pub(crate) fn named(mut self, name: Option<Name>) -> Self {
         self.name = name;
         self

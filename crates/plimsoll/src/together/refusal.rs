@@ -25,7 +25,7 @@ pub(super) fn refuse_reservation<'a>(
     explain(list, refuser, denied, true)
 }
 
-/// What stands for a refusal that nobody was to be told of.
+/// What stands for a refusal that is not reported.
 #[cold]
 pub(crate) fn unexplained() -> Denied {
     Denied::new(Reason::Exhausted)
@@ -49,7 +49,7 @@ fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool)
         };
         latest = match (latest, denied.retry_after()) {
             (Some(one), Some(other)) => Some(one.max(other)),
-            // One who would have to wait too long is told how long, as far as that is known.
+            // A refusal for too long a wait carries its length, as far as that is known.
             (known, None) if stays => known,
             _ => None,
         };

@@ -46,7 +46,7 @@ where
         Self { like, ..self }
     }
 
-    /// The first member that is asked, in the order in which the limiters were given.
+    /// The first member that is asked, in the order of the list of limiters.
     pub(crate) fn first(self) -> Option<usize> {
         let asked = (0..self.len()).filter(|&index| self.cost(index).is_some());
         asked.min_by_key(|&index| self.group.uses[index].position)

@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
     /// Gives a permit back. Giving it back again is harmless.
     async fn release(&mut self, name: &str) -> Result<(), Mismatch> {
         match self.held.get(name) {
-            // A rate has nothing to be given back.
+            // A rate has nothing to be returned.
             Some(Held::Reserved(ready)) if *ready <= self.clock.now() => return Ok(()),
             Some(Held::Gone) => return Ok(()),
             _ => {}

@@ -10,7 +10,7 @@ const ALLOWANCE: f64 = 5.0;
 const DOUBT: f64 = 0.1;
 /// Above this share of the allowance the limit stays where it is.
 const ENOUGH: f64 = 0.5;
-/// A limit is in use if so much of it was; 1 / `USED` is the headroom that a quiet server is given.
+/// A limit is in use if so much of it was; 1 / `USED` is the headroom of a quiet server.
 const USED: f64 = 0.7;
 /// A limit was not in the way if nobody was refused and less than this share of it was in use.
 const FREE: f64 = 0.5;

@@ -237,7 +237,7 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// There is no room after all for one who was told so: it is told again when there is.
+    /// There is no room after all for a waiter that was notified: it is notified again when there is.
     fn withdraw(&mut self, place: Option<Ticket>) {
         if let Some(ticket) = place {
             self.inside.waiters.withdraw(ticket);

@@ -1,9 +1,9 @@
-//! Those who wait here and elsewhere, for several limiters at once.
+//! Waiters for several limiters at once, of which this gate is one.
 //!
 //! One who waits for several takes nothing before all of its limiters have room. Where it has reached the front, room is
 //! kept free for it: others are served from what is left beside it. It is kept for one only, the oldest; all
 //! gates agree on who that is, so it will be served, and then the next is the oldest. Others who wait for several are
-//! told when there is room for them, and may be passed.
+//! notified when there is room for them, and may be passed.
 
 use crate::gate::asking::{peek, take};
 use crate::gate::locked::Turn;
