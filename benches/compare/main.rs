@@ -178,7 +178,7 @@ macro_rules! cases {
                         })
                     }
                     "batched" => {
-                        let batched = Batched::new(Gate::new(TokenBucket::per_second(PLENTY)), 64);
+                        let batched = Batched::new(Gate::new(TokenBucket::per_second(4_000_000_000)), 64);
                         Box::new(move |calls| {
                             for _ in 0..calls {
                                 black_box(batched.try_acquire(black_box(1)).is_ok());

@@ -199,47 +199,43 @@ fn a_refused_attempt_leaves_the_count_of_refusals_alone() {
     }
 }
 
-/// Thirty seconds were told, the lockout of a refusal that never was, where one second is enough.
+/// Thirty seconds were told, the lockout of a refusal that never was, where one second is enough. With subscribers, the one
+/// that refuses first is decided together with the other.
 #[test]
 fn only_who_refuses_counts_the_refusal() {
     for subscribers in [false, true] {
-        only_who_refuses_counts(subscribers);
-    }
-}
-
-/// With subscribers, the one that refuses first is decided together with the other.
-fn only_who_refuses_counts(subscribers: bool) {
-    let time = ManualClock::new();
-    let strict = gate(penalty(per_second(1)), &time);
-    let empty = gate(per_second(1).initial(0), &time);
-    let _events = subscribers.then(|| empty.subscribe(1));
-    strict.try_acquire(1).unwrap().forget();
-    strict.try_acquire(1).unwrap_err();
-    let both = all(&[empty.clone(), strict.clone()]);
-    for _ in 0..5 {
-        let denied = both.try_acquire(1).unwrap_err();
-        assert_eq!(denied.retry_after(), Some(SECOND));
-    }
-    assert_eq!(strict.snapshot().denied_total(), 1);
-    time.advance(SECOND);
-    both.try_acquire(1).unwrap().forget();
-
-    // It counts its own: the second in a row locks out.
-    for both in [
-        all(&[strict.clone(), gate(per_second(10), &time)]),
-        // Though another would refuse as well: it is asked first.
-        all(&[strict.clone(), empty.clone()]),
-    ] {
-        let denied = both.try_acquire(1).unwrap_err();
-        assert_eq!(denied.reason(), Reason::SoftThrottle);
-        let denied = both.try_acquire(1).unwrap_err();
-        assert_eq!(denied.reason(), Reason::LockedOut);
-        assert_eq!(denied.retry_after(), Some(Duration::from_secs(30)));
-        time.advance(Duration::from_secs(30));
+        let time = ManualClock::new();
+        let strict = gate(penalty(per_second(1)), &time);
+        let empty = gate(per_second(1).initial(0), &time);
+        let _events = subscribers.then(|| empty.subscribe(1));
         strict.try_acquire(1).unwrap().forget();
-        empty.try_acquire(1).unwrap().forget();
+        strict.try_acquire(1).unwrap_err();
+        let both = all(&[empty.clone(), strict.clone()]);
+        for _ in 0..5 {
+            let denied = both.try_acquire(1).unwrap_err();
+            assert_eq!(denied.retry_after(), Some(SECOND));
+        }
+        assert_eq!(strict.snapshot().denied_total(), 1);
+        time.advance(SECOND);
+        both.try_acquire(1).unwrap().forget();
+
+        // It counts its own: the second in a row locks out.
+        for both in [
+            all(&[strict.clone(), gate(per_second(10), &time)]),
+            // Though another would refuse as well: it is asked first.
+            all(&[strict.clone(), empty.clone()]),
+        ] {
+            let denied = both.try_acquire(1).unwrap_err();
+            assert_eq!(denied.reason(), Reason::SoftThrottle);
+            let denied = both.try_acquire(1).unwrap_err();
+            assert_eq!(denied.reason(), Reason::LockedOut);
+            assert_eq!(denied.retry_after(), Some(Duration::from_secs(30)));
+            time.advance(Duration::from_secs(30));
+            strict.try_acquire(1).unwrap().forget();
+            empty.try_acquire(1).unwrap().forget();
+        }
+        assert_eq!(strict.snapshot().denied_total(), 5);
     }
-    assert_eq!(strict.snapshot().denied_total(), 5);
 }
 
 /// It was that of the one that refuses longest; and who came back when the first would have granted was refused again.
