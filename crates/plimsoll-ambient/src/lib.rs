@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod amount;
+mod answer;
 mod cgroup;
 mod cpu;
 mod error;
@@ -10,6 +11,7 @@ mod machine;
 mod memory;
 mod parse;
 mod process;
+mod room;
 mod sampler;
 mod source;
 mod watch;

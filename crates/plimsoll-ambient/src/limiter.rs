@@ -26,8 +26,8 @@ macro_rules! ambient_limiter {
             }
         }
 
-        /// Grants demands of any cost while it is not saturated. It has no queue: [`acquire`](plimsoll::Limiter::acquire)
-        /// is refused at once as well. Permits return nothing, and demands are not counted.
+        /// Grants demands of any cost while it is not saturated. With a queue, [`acquire`](plimsoll::Limiter::acquire)
+        /// waits for the sample that opens it; without one it is refused at once as well. Permits return nothing.
         impl plimsoll::Limiter for $limiter {
             #[inline]
             fn try_acquire(
@@ -38,7 +38,11 @@ macro_rules! ambient_limiter {
             }
 
             fn acquire(&self, demand: plimsoll::Demand) -> plimsoll::Acquire<'_> {
-                plimsoll::Acquire::ready(self.watch.permit(demand))
+                self.watch.acquire(demand)
+            }
+
+            fn acquire_owned(&self, demand: plimsoll::Demand) -> plimsoll::Acquire<'static> {
+                self.watch.acquire_owned(demand)
             }
 
             fn estimate(&self, _demand: plimsoll::Demand) -> Result<(), plimsoll::Denied> {
@@ -69,7 +73,17 @@ macro_rules! ambient_limiter {
 
         impl plimsoll::Internals for $limiter {
             fn source(&self) -> Option<&dyn plimsoll::Shareable> {
-                Some(&*self.watch)
+                match self.watch.room() {
+                    Some(room) => plimsoll::LimiterExt::source(room),
+                    None => Some(&*self.watch),
+                }
+            }
+
+            fn parts(&self) -> plimsoll::Parts<'_> {
+                match self.watch.room() {
+                    Some(room) => plimsoll::LimiterExt::parts(room),
+                    None => plimsoll::Parts::default(),
+                }
             }
 
             fn check_saturation(&self) -> Result<(), plimsoll::Denied> {
@@ -92,6 +106,14 @@ macro_rules! ambient_settings {
             /// The name of the limiter, for refusals and metrics.
             pub fn name(mut self, name: &str) -> Self {
                 self.settings.name = Some(name.into());
+                self
+            }
+
+            /// Lets demands wait until a sample shows that there is room again: all of them then, in the order of the
+            /// queue. The bound is the sum of the costs that wait. They are woken by the [`Sampler`](crate::Sampler), which has to be
+            /// driven; without that only their time-outs end the wait.
+            pub fn queue(mut self, queue: plimsoll::Queue) -> Self {
+                self.settings.queue = Some(queue);
                 self
             }
 

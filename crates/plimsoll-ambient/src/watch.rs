@@ -1,16 +1,18 @@
 //! The part that all ambient limiters share: a gauge that measures, and its last answer in an atomic word.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use plimsoll::{
-    Clock, Demand, Denied, Grant, InvalidLimit, Moment, Outcome, Permit, Reason, Shareable,
-    Snapshot, Source,
+    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Moment, Outcome, Permit, Queue, Reason,
+    Shareable, Snapshot, Source,
 };
 
 use crate::SourceError;
+use crate::answer::{Answer, HARD, NORMAL, SOFT, UNKNOWN};
+use crate::room::{Room, room};
 
 /// How full memory is, compared with the limits of a [`MemoryLimiter`](crate::MemoryLimiter).
 ///
@@ -81,25 +83,15 @@ pub(crate) trait Gauge: Send {
     fn measure(&mut self, now: Moment) -> Result<Level, SourceError>;
 }
 
-const NORMAL: u8 = 0;
-const SOFT: u8 = 1;
-const HARD: u8 = 2;
-/// There is no recent sample.
-const UNKNOWN: u8 = 3;
-/// The limiter was closed. It stays so.
-const CLOSED: u8 = 4;
-
 /// For how many intervals a sample is valid: one may come late without a caller having to measure.
 const INTERVALS: u64 = 2;
 
 pub(crate) struct Watch {
     clock: Clock,
-    /// The answer, one of the constants above. Nothing else is published with it.
-    answer: AtomicU8,
-    /// From here on the answer is too old, in nanoseconds.
-    stale_at: AtomicU64,
+    answer: Arc<Answer>,
     interval: u64,
-    when_unknown: WhenUnknown,
+    /// Where demands wait, if they may.
+    room: Option<Room>,
     /// Carries the name.
     saturated: Denied,
     measuring: Mutex<Measuring>,
@@ -120,6 +112,7 @@ pub(crate) struct Settings {
     pub(crate) name: Option<String>,
     pub(crate) interval: Duration,
     pub(crate) when_unknown: WhenUnknown,
+    pub(crate) queue: Option<Queue>,
 }
 
 impl Default for Settings {
@@ -128,6 +121,7 @@ impl Default for Settings {
             name: None,
             interval: Duration::from_secs(1),
             when_unknown: WhenUnknown::Refuse,
+            queue: None,
         }
     }
 }
@@ -155,12 +149,18 @@ impl Watch {
     ) -> Arc<Self> {
         let interval = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
         let saturated = Denied::new(Reason::Saturated);
+        let admits_unknown = settings.when_unknown == WhenUnknown::Admit;
+        let stale_at = stale_from(now, interval);
+        let answer = Arc::new(Answer::new(level as u8, stale_at, admits_unknown));
+        let name = settings.name.as_deref();
+        let room = settings
+            .queue
+            .map(|queue| room(&answer, queue, clock.clone(), name));
         Arc::new_cyclic(|me| Self {
             clock,
-            answer: AtomicU8::new(level as u8),
-            stale_at: AtomicU64::new(stale_from(now, interval)),
+            answer,
             interval,
-            when_unknown: settings.when_unknown,
+            room,
             saturated: match &settings.name {
                 Some(name) => saturated.with_limiter(name),
                 None => saturated,
@@ -192,20 +192,18 @@ impl Watch {
 
     #[inline]
     fn answer(&self, now: Moment) -> u8 {
-        if now.as_nanos() >= self.stale_at.load(Ordering::Relaxed) {
+        if self.answer.is_stale(now) {
             self.catch_up(now);
         }
-        // No other data is published with the answer, so there is nothing to order.
-        self.answer.load(Ordering::Relaxed)
+        self.answer.load()
     }
 
     #[cold]
     fn refuse(&self, answer: u8) -> Result<(), Denied> {
-        let reason = match answer {
-            UNKNOWN if self.when_unknown == WhenUnknown::Admit => return Ok(()),
-            UNKNOWN => Reason::Unavailable,
-            CLOSED => Reason::Closed,
-            _ => return Err(self.saturated.clone()),
+        let reason = match self.answer.reason(answer) {
+            None => return Ok(()),
+            Some(Reason::Saturated) => return Err(self.saturated.clone()),
+            Some(reason) => reason,
         };
         let denied = Denied::new(reason);
         Err(match self.name() {
@@ -217,12 +215,12 @@ impl Watch {
     /// The last sample is too old: the first caller measures, the others use the last answer.
     #[cold]
     fn catch_up(&self, now: Moment) {
-        let stale_at = self.stale_at.load(Ordering::Relaxed);
+        let stale_at = &self.answer.stale_at;
+        let before = stale_at.load(Ordering::Relaxed);
         let next = now.plus_nanos(self.interval).as_nanos();
-        let claimed = now.as_nanos() >= stale_at
-            && self
-                .stale_at
-                .compare_exchange(stale_at, next, Ordering::Relaxed, Ordering::Relaxed)
+        let claimed = now.as_nanos() >= before
+            && stale_at
+                .compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         if claimed {
             let measuring = match self.measuring.try_lock() {
@@ -251,29 +249,26 @@ impl Watch {
                 measuring.level = *level;
                 measuring.succeeded_at = now;
                 measuring.error = None;
-                self.publish(*level as u8);
+                self.answer.publish(*level as u8);
                 let stale_at = stale_from(now, self.interval);
-                self.stale_at.store(stale_at, Ordering::Relaxed);
+                self.answer.stale_at.store(stale_at, Ordering::Relaxed);
             }
             Err(error) => {
                 measuring.error = Some(error.clone());
                 if now.as_nanos() >= stale_from(measuring.succeeded_at, self.interval) {
-                    self.publish(UNKNOWN);
+                    self.answer.publish(UNKNOWN);
                 }
                 // The next attempt is due after an interval.
                 let next = now.plus_nanos(self.interval).as_nanos();
-                self.stale_at.fetch_max(next, Ordering::Relaxed);
+                self.answer.stale_at.fetch_max(next, Ordering::Relaxed);
             }
         }
+        // Whoever is woken may ask this limiter.
+        drop(measuring);
+        if let Some(room) = &self.room {
+            room.recheck();
+        }
         measured.map(drop)
-    }
-
-    /// Publishes the answer, unless the limiter is closed.
-    fn publish(&self, answer: u8) {
-        let open = |now| (now != CLOSED).then_some(answer);
-        let _closed = self
-            .answer
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, open);
     }
 
     fn measuring(&self) -> MutexGuard<'_, Measuring> {
@@ -313,7 +308,33 @@ impl Watch {
     }
 
     pub(crate) fn close(&self) {
-        self.answer.store(CLOSED, Ordering::Relaxed);
+        self.answer.close();
+        if let Some(room) = &self.room {
+            room.close();
+        }
+    }
+
+    pub(crate) fn room(&self) -> Option<&Room> {
+        self.room.as_ref()
+    }
+
+    /// Waits until it admits, if there is a queue.
+    pub(crate) fn acquire(&self, demand: Demand) -> Acquire<'_> {
+        match (&self.room, self.permit(demand)) {
+            // It waits for a sample also while nothing is known.
+            (Some(room), Err(denied)) if denied.reason() != Reason::Closed => room.acquire(demand),
+            (_, answer) => Acquire::ready(answer),
+        }
+    }
+
+    /// The same, independent of the borrow.
+    pub(crate) fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
+        match (&self.room, self.permit(demand)) {
+            (Some(room), Err(denied)) if denied.reason() != Reason::Closed => {
+                room.acquire_owned(demand)
+            }
+            (_, answer) => Acquire::ready(answer.map(Permit::into_owned)),
+        }
     }
 
     pub(crate) fn permit(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
@@ -325,6 +346,9 @@ impl Watch {
 
     /// Everything or nothing is available.
     pub(crate) fn snapshot(&self) -> Snapshot {
+        if let Some(room) = &self.room {
+            return room.snapshot();
+        }
         let available = if self.check().is_ok() { u64::MAX } else { 0 };
         Snapshot::of(u64::MAX, available)
     }

@@ -9,3 +9,4 @@ mod cgroups;
 mod cpu;
 mod memory;
 mod sampling;
+mod waiting;

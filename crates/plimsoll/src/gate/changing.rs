@@ -57,6 +57,15 @@ impl<R: Rule> Gate<R> {
         });
     }
 
+    /// Asks the rule again, and serves the waiters that fit. For [rules of your own](Rule) whose answer depends on more than
+    /// time and what was taken, such as a measurement: call it when that changes.
+    pub fn recheck(&self) {
+        self.core.enter(self.core.clock.precise_now(), |turn| {
+            turn.inside.forecast.forget();
+            turn.serve();
+        });
+    }
+
     /// Makes `amount` more available, at most up to the limit, and serves waiters.
     ///
     /// On a limit whose permits are returned it does nothing.

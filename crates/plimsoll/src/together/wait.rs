@@ -339,12 +339,14 @@ fn refuse_in_vain<'a>(
         let Err(denied) = look(member, demand) else {
             continue;
         };
-        if !denied.reason().is_passing() {
-            return Err(refuse(list, index, denied));
-        }
         // Where nobody waits it is not time that is missing.
         let queued = || member.gate().and_then(Joint::queue_bound).is_some();
         let waits = !list.sheds(index) && queued();
+        // A rule may depend on what is measured, which changes.
+        let changes = matches!(denied.reason(), Reason::Saturated | Reason::Unavailable);
+        if !(denied.reason().is_passing() || waits && changes) {
+            return Err(refuse(list, index, denied));
+        }
         if waits && left(index).is_less_than(denied.retry_after()) {
             return Err(refuse(list, index, late(&denied)));
         }

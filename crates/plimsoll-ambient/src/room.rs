@@ -1,0 +1,77 @@
+//! Where demands wait until an ambient limiter is no longer saturated.
+//!
+//! The queue is that of a [`Gate`], with everything it has: its bound, orders, time-outs, deadlines, cancellation. Its
+//! rule takes nothing. It admits while the last sample does, and whoever takes a sample has the gate look again.
+
+use std::sync::Arc;
+
+use plimsoll::{Clock, Counts, Gate, Moment, Queue, Refusal, Rule, Unpacked};
+
+use crate::answer::{Answer, UNKNOWN};
+
+/// Demands that wait for a limiter.
+pub(crate) type Room = Gate<Door>;
+
+/// Open while the limiter admits.
+#[derive(Debug)]
+pub(crate) struct Door(Arc<Answer>);
+
+pub(crate) fn room(answer: &Arc<Answer>, queue: Queue, clock: Clock, name: Option<&str>) -> Room {
+    // There is no limit that anything could exceed: what waits is what counts.
+    let queue = queue.counts(Counts::Waiting);
+    let builder = Gate::builder(Door(Arc::clone(answer)))
+        .queue(queue)
+        .clock(clock);
+    match name {
+        Some(name) => builder.name(name).build(),
+        None => builder.build(),
+    }
+}
+
+impl Door {
+    /// By the last sample alone: nothing is measured behind the lock of the gate.
+    fn refusal(&self, now: Moment) -> Option<Refusal> {
+        let answer = match self.0.is_stale(now) {
+            true => UNKNOWN,
+            false => self.0.load(),
+        };
+        let reason = self.0.reason(answer)?;
+        Some(Refusal::until_returned().because(reason))
+    }
+}
+
+impl Rule for Door {
+    type State = ();
+    type Fast = Unpacked;
+
+    /// Nothing is returned, but when it opens is not known either, as where others have to return something first.
+    const RETURNS_PERMITS: bool = true;
+
+    fn limit(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn fresh(&self, _now: Moment) {}
+
+    fn take(&self, (): &mut (), now: Moment, _cost: u32) -> Result<(), Refusal> {
+        self.refusal(now).map_or(Ok(()), Err)
+    }
+
+    fn available(&self, (): &(), now: Moment) -> u32 {
+        if self.refusal(now).is_none() {
+            u32::MAX
+        } else {
+            0
+        }
+    }
+
+    fn in_use(&self, (): &(), _now: Moment) -> u64 {
+        0
+    }
+
+    fn refund(&self, (): &mut (), _now: Moment, _taken: Moment, _cost: u32) {}
+
+    fn full_at(&self, (): &(), _now: Moment) -> Option<Moment> {
+        None
+    }
+}
