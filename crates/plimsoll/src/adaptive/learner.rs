@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{OnceLock, TryLockError};
+use std::sync::{Arc, OnceLock, TryLockError};
 use std::time::Duration;
 
 use super::inbox::{Inbox, PLACES};
@@ -24,7 +24,7 @@ const FAVOURS: u32 = 4;
 const MISSED: u64 = 8;
 
 /// How much may wait.
-type QueueSize = Box<dyn Fn(&QueueContext) -> u64 + Send + Sync>;
+type QueueSize = Arc<dyn Fn(&QueueContext) -> u64 + Send + Sync>;
 
 /// Something on cache lines of its own.
 #[repr(align(64))]
@@ -75,6 +75,19 @@ impl<L: Limit> Learner<L> {
             first_queue: OnceLock::new(),
             bounds: (1, u64::MAX),
         }
+    }
+
+    /// One with the same algorithm in its present state, and the same settings, that learns for itself.
+    pub(super) fn another(&self) -> Self
+    where
+        L: Clone,
+    {
+        let mut another = Self::new(lock(&self.algorithm.0).clone());
+        another.queue_size.clone_from(&self.queue_size);
+        another.min_queue = self.min_queue;
+        another.first_queue = self.first_queue.clone();
+        another.set_bounds(self.bounds.0, self.bounds.1);
+        another
     }
 
     /// Believes the algorithm only what lies within these bounds.

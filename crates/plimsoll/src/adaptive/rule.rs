@@ -1,5 +1,7 @@
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::learner::Learner;
 use super::pace::Pace;
@@ -55,6 +57,24 @@ use crate::{
 /// A gate with this rule uses [`Clock::precise`](crate::Clock::precise) by default: by a clock that ticks once a
 /// millisecond all work that is faster would take no time.
 ///
+/// # For each key
+///
+/// [`Keyed`](crate::Keyed) takes an adaptive limit whose algorithm is [`Clone`]. Each key then begins with a copy of it and learns
+/// for itself, so that a slow key lowers no limit but its own. A key that learned something is kept for ten minutes after its
+/// last work, and longer if its place is not needed; then it begins anew.
+///
+/// ```
+/// use plimsoll::adaptive::{Adaptive, Aimd};
+/// use plimsoll::{Keyed, Outcome};
+///
+/// let aimd = Aimd::builder().min(1).initial(10).build()?;
+/// let per_backend: Keyed<String, _> = Keyed::builder(Adaptive::new(aimd)).max_keys(1000).build();
+/// per_backend.try_acquire("slow", 1)?.finish(Outcome::Overload);
+/// assert_eq!(per_backend.standing("slow").limit, 9);
+/// assert_eq!(per_backend.standing("fast").limit, 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// A permit of [`All`](crate::All) carries the moment of its first member's clock. Put the adaptive limit first, or
 /// give all members the same precise clock.
 #[must_use]
@@ -64,6 +84,8 @@ pub struct Adaptive<L> {
     bound: AtomicU64,
     /// Whether a demand was refused since the last sample.
     refused: AtomicBool,
+    /// When something was learned last, to the second; 0 if nothing was.
+    learned_at: AtomicU64,
     pace: Pace,
     learner: Learner<L>,
 }
@@ -75,6 +97,7 @@ impl<L: Limit> Adaptive<L> {
             slots: Concurrency::new(limit.limit().max(1)),
             bound: AtomicU64::new(0),
             refused: AtomicBool::new(false),
+            learned_at: AtomicU64::new(0),
             pace: Pace::default(),
             learner: Learner::new(limit),
         }
@@ -93,12 +116,32 @@ impl<L: Limit> Adaptive<L> {
     }
 
     fn queue_size(mut self, size: impl Fn(&QueueContext) -> u64 + Send + Sync + 'static) -> Self {
-        self.learner.set_queue_size(Box::new(size));
+        self.learner.set_queue_size(Arc::new(size));
         self
     }
 
     fn was_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// How long what a key has learned is kept after its last work.
+const KEPT: Duration = Duration::from_secs(600);
+/// The last work is noted no more often than this, in nanoseconds.
+const NOTED_EVERY: u64 = 1_000_000_000;
+
+/// A copy begins with the algorithm in its present state and with nothing taken, and learns for itself.
+impl<L: Limit + Clone> Clone for Adaptive<L> {
+    fn clone(&self) -> Self {
+        let learner = self.learner.another();
+        Self {
+            slots: Concurrency::new(learner.decision().limit),
+            bound: AtomicU64::new(self.bound.load(Ordering::Relaxed)),
+            refused: AtomicBool::new(false),
+            learned_at: AtomicU64::new(0),
+            pace: Pace::default(),
+            learner,
+        }
     }
 }
 
@@ -148,6 +191,14 @@ impl<L: Limit> Rule for Adaptive<L> {
         self.slots.full_at(state, now)
     }
 
+    fn evictable_from(&self, state: &Slots, now: Moment) -> Option<Moment> {
+        let unused_from = self.slots.full_at(state, now)?;
+        match self.learned_at.load(Ordering::Relaxed) {
+            0 => Some(unused_from),
+            learned_at => Some(unused_from.max(Moment::from_nanos(learned_at).plus(KEPT))),
+        }
+    }
+
     fn adopt(&self, old: &Self, state: &Slots, now: Moment, carry: Carry) -> Slots {
         self.slots.adopt(&old.slots, state, now, carry)
     }
@@ -187,6 +238,11 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
     fn learn(&self, mut sample: Sample, untimed: u64, queued: u64) -> bool {
         sample.refused = self.was_refused();
         sample.weight = self.pace.weight(untimed);
+        let now = sample.end.as_nanos().max(1);
+        let noted = self.learned_at.load(Ordering::Relaxed);
+        if now.wrapping_sub(noted) > NOTED_EVERY || noted == 0 {
+            self.learned_at.store(now, Ordering::Relaxed);
+        }
         let (decided, kept) = self.learner.learn(&sample, queued);
         if sample.refused && !kept {
             Learning::refused(self);

@@ -63,6 +63,7 @@ use crate::InvalidLimit;
 ///
 /// The head of its module explains what it does and why.
 #[must_use]
+#[derive(Clone)]
 pub struct Verdict {
     law: Law,
     window: Window,

@@ -55,9 +55,13 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
     pub(super) fn new(rule: R) -> Self {
         Self {
             keys: PhantomData,
+            clock: if rule.learning().is_some() {
+                Clock::precise()
+            } else {
+                Clock::system()
+            },
             rule,
             hasher: KeyHash::default(),
-            clock: Clock::system(),
             queue: None,
             name: None,
             metadata: None,
@@ -69,7 +73,7 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
-    /// Sets the clock. The default is [`Clock::system`].
+    /// Sets the clock. The default is [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive) limit.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self

@@ -131,9 +131,15 @@ impl Gates {
         } else {
             self.totals.share()
         };
-        let (own, clock) = (R::clone(rule), self.clock.clone());
-        let since = (now, began);
-        let gate = Gate::resumed(own, state, since, clock, self.queue(), self.name, totals);
+        let (mut own, clock) = (R::clone(rule), self.clock.clone());
+        let (since, mut queue) = ((now, began), self.queue());
+        if own.learning().is_some() {
+            own.begin(now);
+        }
+        if let (Some(queue), Some(learning)) = (&mut queue, own.learning()) {
+            queue.bound = learning.begin_queue(queue.bound);
+        }
+        let gate = Gate::resumed(own, state, since, clock, queue, self.name, totals);
         Arc::new_cyclic(|me| GateOfKey {
             me: Weak::clone(me),
             gate,

@@ -5,6 +5,7 @@ mod poll;
 
 mod forgotten_keys;
 mod keyed;
+mod keyed_adaptive;
 mod keyed_as_gate;
 mod keyed_events;
 mod keyed_flood;

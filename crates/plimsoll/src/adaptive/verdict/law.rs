@@ -75,7 +75,7 @@ struct Trial {
 }
 
 /// What the law knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Law {
     limit: f64,
     min: f64,

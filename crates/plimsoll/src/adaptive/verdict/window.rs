@@ -19,6 +19,7 @@ const QUANTILE: f64 = 0.25;
 const REST: u64 = 1_000_000_000;
 
 /// Collects samples.
+#[derive(Clone)]
 pub(super) struct Window {
     latencies: Histogram,
     opened: Moment,
