@@ -22,7 +22,7 @@ fn slots(queue: Queue) -> Gate<Concurrency> {
 /// In which order so many are served that come one after the other.
 fn served(queue: Queue, count: usize) -> Vec<usize> {
     let gate = slots(queue);
-    let mut running = Some(gate.try_acquire(1).unwrap());
+    let mut running = Some(gate.try_acquire(1).expect("it is free"));
     let mut waiting: Vec<_> = (0..count)
         .map(|number| (number, Waiter::new(gate.acquire(1))))
         .collect();

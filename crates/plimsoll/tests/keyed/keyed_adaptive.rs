@@ -10,7 +10,8 @@ use crate::poll::poll;
 const MS: Duration = Duration::from_millis(1);
 
 fn aimd(time: &ManualClock, max_keys: usize, when_full: WhenFull) -> Keyed<String, Adaptive<Aimd>> {
-    let aimd = Aimd::builder().min(1).initial(10).max(100).build().unwrap();
+    let aimd = Aimd::builder().min(1).initial(10).max(100).build();
+    let aimd = aimd.expect("these go together");
     Keyed::builder(Adaptive::new(aimd))
         .max_keys(max_keys)
         .when_full(when_full)
