@@ -47,19 +47,19 @@ impl Rule for Door {
     /// Nothing is returned, but when it opens is not known either, as where others have to return something first.
     const RETURNS_PERMITS: bool = true;
 
-    fn limit(&self) -> u32 {
-        u32::MAX
+    fn limit(&self) -> u64 {
+        u64::MAX
     }
 
     fn fresh(&self, _now: Moment) {}
 
-    fn take(&self, (): &mut (), now: Moment, _cost: u32) -> Result<(), Refusal> {
+    fn take(&self, (): &mut (), now: Moment, _cost: u64) -> Result<(), Refusal> {
         self.refusal(now).map_or(Ok(()), Err)
     }
 
-    fn available(&self, (): &(), now: Moment) -> u32 {
+    fn available(&self, (): &(), now: Moment) -> u64 {
         if self.refusal(now).is_none() {
-            u32::MAX
+            u64::MAX
         } else {
             0
         }
@@ -69,7 +69,7 @@ impl Rule for Door {
         0
     }
 
-    fn refund(&self, (): &mut (), _now: Moment, _taken: Moment, _cost: u32) {}
+    fn refund(&self, (): &mut (), _now: Moment, _taken: Moment, _cost: u64) {}
 
     fn full_at(&self, (): &(), _now: Moment) -> Option<Moment> {
         None

@@ -61,9 +61,6 @@ fn a_rate_by_the_minute_is_spread_evenly_and_delay_beyond_the_burst_is_nodelay()
     assert_eq!((steps, refused), (vec![1, 1, 1, 0, 0, 0, 0, 0], 5));
     let all = LimitReq::per_second(10).burst(5).delay(9);
     assert_eq!(served(all, 8), (vec![6, 0, 0, 0, 0, 0, 0, 0], 2));
-    let deepest = LimitReq::per_second(1).burst(u32::MAX).nodelay();
-    assert_eq!(
-        deepest.gate().build().snapshot().limit(),
-        u64::from(u32::MAX)
-    );
+    let deepest = LimitReq::per_second(1).burst(u64::MAX).nodelay();
+    assert_eq!(deepest.gate().build().snapshot().limit(), u64::MAX);
 }
