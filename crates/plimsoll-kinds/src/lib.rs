@@ -5,6 +5,7 @@ mod any;
 mod basic;
 mod call;
 mod demands;
+mod pipeline;
 mod provider;
 mod rate;
 mod reserve;
@@ -16,6 +17,7 @@ pub use any::{AnyLimiter, LimiterKind};
 pub use basic::{Basic, Saturation};
 pub use call::LimitCall;
 pub use demands::Demands;
+pub use pipeline::LimitedConsumer;
 #[doc(inline)]
 pub use plimsoll::together::{Permits, Reserved};
 pub use provider::{Provider, ProviderBuilder, Provides};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use plimsoll::together::Group;
 use plimsoll::{Denied, InvalidLimit, LimiterExt};
 
-use crate::any::AnyLimiter;
+use crate::any::{AnyLimiter, LimiterKind};
 use crate::basic::Basic;
 use crate::rate::Rate;
 use crate::resource::Resource;
@@ -12,7 +12,9 @@ use crate::weight::Weight;
 
 /// A source of limiters by weight: a file, a registry, a service.
 ///
-/// [`Provider::of`] asks it once, when the program starts.
+/// [`Provider::of`] asks it once, when the program starts. The limiters of one source are all rates or all resources, beside
+/// basic ones: whoever uses them has to know whether permits are to be held. Two sources of different kinds are combined by
+/// [`Provider::all`].
 pub trait Provides {
     /// The limiter of a weight; `None` if the weight is not limited.
     ///
@@ -82,14 +84,22 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The first error of `source`, or if a weight occurs twice.
+    /// The first error of `source`, if a weight occurs twice, or if `source` has a rate for one weight and a resource for
+    /// another.
     pub fn of(source: &dyn Provides, weights: &[Weight]) -> Result<Self, InvalidLimit> {
         let mut builder = Self::builder();
         if let Some(basic) = source.basic()? {
             builder = builder.basic(basic);
         }
+        let mut first = None;
         for weight in weights {
             if let Some(limiter) = source.limiter(*weight)? {
+                let kind = limiter.kind();
+                if kind != LimiterKind::Basic && *first.get_or_insert(kind) != kind {
+                    let rule = "the kind of the other weights of its source";
+                    let found = format!("{kind} ({weight})");
+                    return Err(InvalidLimit::new("kind", found, rule));
+                }
                 builder = builder.limit(*weight, limiter);
             }
         }

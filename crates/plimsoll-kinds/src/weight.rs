@@ -56,6 +56,13 @@ impl Weight {
         Self::MEMORY_SIZE,
     ];
 
+    /// The weights that middleware measures by itself, early: requests, and bytes on the network.
+    pub const MIDDLEWARE: [Self; 2] = [Self::REQUEST_COUNT, Self::NETWORK_BYTES];
+
+    /// The weights that are left to what stands behind middleware, which knows the decoded request: its items, and the
+    /// memory it takes.
+    pub const NOT_MIDDLEWARE: [Self; 2] = [Self::REQUEST_ITEMS, Self::MEMORY_SIZE];
+
     /// The weight of this name: a well-known one, or one of your own.
     ///
     /// Each different name is stored for the life of the process. Make weights when the program starts, not for each

@@ -6,6 +6,7 @@ mod poll;
 mod calls;
 mod examples;
 mod permits;
+mod pipeline;
 mod provider;
 mod random;
 mod together;
