@@ -6,22 +6,28 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use plimsoll::together::{Ask, Permits, Waiting};
-use plimsoll::{Acquire, Denied, Permit};
+use plimsoll::{Denied, Permit};
 use smallvec::SmallVec;
 
 use crate::decision::{Denials, Hold, Refusal};
-use crate::handle::{Handle, Subject, blocked};
+use crate::handle::{Handle, blocked};
 use crate::members::{FEW, Member, Members};
 use crate::seen::Beyond;
+#[cfg(feature = "redis")]
+use crate::stores::{self, AskStores, StoresSaid};
 
 /// Takes now, or refuses. Limits in stores answer what is known in this process.
 pub(crate) fn try_decide(members: Members) -> Result<Hold, Refusal> {
     if let Some(index) = blocked_at(&members) {
         return Err(refuse(members, index, &blocked()));
     }
-    let taken = take(&members, |asks, permits| {
-        Ask::try_all(asks, permits).map_err(|refused| (refused.index, refused.denied))
-    });
+    let taken = take(
+        &members,
+        &|member| members.is_asked(member),
+        |asks, permits| {
+            Ask::try_all(asks, permits).map_err(|refused| (refused.index, refused.denied))
+        },
+    );
     match taken {
         Ok(permits) => Ok(admitted(members, permits)),
         Err((index, denied)) => Err(refuse(members, index, &denied)),
@@ -31,20 +37,18 @@ pub(crate) fn try_decide(members: Members) -> Result<Hold, Refusal> {
 /// The permits of members, by their positions.
 type Taken = SmallVec<[(usize, Permit<'static>); FEW]>;
 
-/// Takes for all members that are asked in the way of `how`.
+/// Takes for all selected members in the way of `how`.
 fn take<E>(
     members: &Members,
+    select: &dyn Fn(&Member) -> bool,
     how: impl for<'a> FnOnce(&[Ask<'a>], &mut Permits<'a>) -> Result<(), (usize, E)>,
 ) -> Result<Taken, (usize, E)> {
-    members.with_asks(
-        |member| members.is_asked(member),
-        |asks, positions| {
-            let mut permits = Permits::new();
-            how(asks, &mut permits).map_err(|(index, why)| (positions[index], why))?;
-            let permits = permits.into_each().map(Permit::into_owned);
-            Ok(positions.iter().copied().zip(permits).collect())
-        },
-    )
+    members.with_asks(select, |asks, positions| {
+        let mut permits = Permits::new();
+        how(asks, &mut permits).map_err(|(index, why)| (positions[index], why))?;
+        let permits = permits.into_each().map(Permit::into_owned);
+        Ok(positions.iter().copied().zip(permits).collect())
+    })
 }
 
 fn blocked_at(members: &Members) -> Option<usize> {
@@ -111,12 +115,17 @@ pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal
     };
     let denials: Denials = members.list.iter().enumerate().map(denial).collect();
     let refusal = Refusal::new(members, denials, first);
+    note_refused(&refusal);
+    refusal
+}
+
+/// Counts a refusal.
+fn note_refused(refusal: &Refusal) {
     let members = refusal.members();
     if let Some(member) = refusal.binding().and_then(|at| members.list.get(at)) {
         let seen = &members.limit(member).seen;
         seen.refused(refusal.denied(), members.key(member));
     }
-    refusal
 }
 
 /// What [`try_decide`] would answer. Takes nothing, counts nothing and leaves no key behind.
@@ -157,45 +166,45 @@ pub struct Decide {
 enum Stage {
     Done(Option<Result<Hold, Refusal>>),
     Waiting(Members, Waiting),
-    /// Everything is granted, and limits in shadow mode that are kept in stores are asked.
-    Shadow {
-        hold: Hold,
-        next: usize,
-        asking: Option<Acquire<'static>>,
-    },
+    /// Everything in memory is granted, and stores are asked.
+    #[cfg(feature = "redis")]
+    Stores(Members, Taken, AskStores),
+}
+
+/// Whether a member is asked with the others, in memory.
+fn is_local(members: &Members, member: &Member) -> bool {
+    members.is_asked(member) && !members.handle(member).is_remote()
 }
 
 impl Decide {
-    pub(crate) fn start(members: Members) -> Self {
+    pub(crate) fn start(mut members: Members) -> Self {
         if let Some(index) = blocked_at(&members) {
             return Self::refused(members, index, &blocked());
         }
-        let attempted = take(&members, |asks, permits| {
+        members.fix_deadline();
+        let local = |member: &Member| is_local(&members, member);
+        let attempted = take(&members, &local, |asks, permits| {
             match Ask::attempt_all(asks, permits) {
                 true => Ok(()),
                 false => Err((0, ())),
             }
         });
         if let Ok(taken) = attempted {
-            return Self::after(admitted(members, taken));
+            return Self::after_memory(members, taken);
         }
-        let may_wait = |member: &Member| {
-            let handle = members.handle(member);
-            members.is_asked(member) && (handle.is_remote() || handle.has_queue())
-        };
+        let may_wait = |member: &Member| local(member) && members.handle(member).has_queue();
         if !members.list.iter().any(may_wait) {
-            let stage = match try_decide(members) {
-                Ok(hold) => return Self::after(hold),
-                Err(refusal) => Stage::Done(Some(Err(refusal))),
+            let taken = take(&members, &local, |asks, permits| {
+                Ask::try_all(asks, permits).map_err(|refused| (refused.index, refused.denied))
+            });
+            return match taken {
+                Ok(taken) => Self::after_memory(members, taken),
+                Err((index, denied)) => Self::refused(members, index, &denied),
             };
-            return Self { stage };
         }
-        let waiting = members.with_asks(
-            |member| members.is_asked(member),
-            |asks, positions| {
-                Waiting::start(asks).map_err(|refused| (positions[refused.index], refused.denied))
-            },
-        );
+        let waiting = members.with_asks(local, |asks, positions| {
+            Waiting::start(asks).map_err(|refused| (positions[refused.index], refused.denied))
+        });
         match waiting {
             Ok(waiting) => Self {
                 stage: Stage::Waiting(members, waiting),
@@ -214,20 +223,16 @@ impl Decide {
         Self::ready(Err(refuse(members, index, denied)))
     }
 
-    /// Everything that is enforced is granted.
-    fn after(hold: Hold) -> Self {
-        let members = hold.members();
-        let asks_store =
-            |member: &Member| members.limit(member).shadow && members.handle(member).is_remote();
-        let stage = match members.list.iter().position(asks_store) {
-            None => Stage::Done(Some(Ok(hold))),
-            Some(next) => Stage::Shadow {
-                hold,
-                next,
-                asking: None,
-            },
-        };
-        Self { stage }
+    /// Everything in memory that is enforced is granted.
+    fn after_memory(members: Members, taken: Taken) -> Self {
+        #[cfg(feature = "redis")]
+        if stores::has_any(&members) {
+            let asking = stores::ask(&members, members.like);
+            return Self {
+                stage: Stage::Stores(members, taken, asking),
+            };
+        }
+        Self::ready(Ok(admitted(members, taken)))
     }
 
     /// The decision, if it was made without waiting. After that it must not be polled.
@@ -237,6 +242,43 @@ impl Decide {
             Stage::Done(done) => done.take(),
             _ => None,
         }
+    }
+}
+
+/// The decision, when stores have answered.
+#[cfg(feature = "redis")]
+fn answered(members: Members, mut taken: Taken, mut said: StoresSaid) -> Result<Hold, Refusal> {
+    let told = said.told();
+    let mut denials = said.denials(members.len());
+    if let Some(permits) = said.permits.take() {
+        taken.extend(permits);
+        let mut hold = admitted(members, taken);
+        for (index, denied) in denials.into_iter().enumerate() {
+            if let Some(denied) = denied {
+                shadowed(&mut hold, index, Err(denied));
+            }
+        }
+        hold.keep_told(told);
+        return Ok(hold);
+    }
+    undo(&members, taken);
+    for (index, member) in members.list.iter().enumerate() {
+        if !members.handle(member).is_remote() {
+            let demand = members.like.cost(members.whole_cost(member));
+            denials[index] = members.subject(member).estimate(demand.at_once()).err();
+        }
+    }
+    let first = said.first_refuser().unwrap_or(0);
+    let refusal = Refusal::new(members, denials, first).told(told, said.compensated);
+    note_refused(&refusal);
+    Err(refusal)
+}
+
+/// Undoes what was taken from limits in memory.
+#[cfg(feature = "redis")]
+fn undo(members: &Members, taken: Taken) {
+    for (index, permit) in taken.into_iter().rev() {
+        members.subject(&members.list[index]).undo(permit);
     }
 }
 
@@ -253,78 +295,61 @@ impl Future for Decide {
                     return Poll::Ready(done);
                 }
                 Stage::Waiting(members, waiting) => {
-                    let answer = members.with_asks(
-                        |member| members.is_asked(member),
-                        |asks, positions| {
-                            let answer = ready!(waiting.poll(asks, cx));
-                            let position = |index: usize| positions[index];
-                            Poll::Ready(match answer {
-                                Ok(permits) => {
-                                    let taken = positions.iter().copied().zip(permits);
-                                    let taken = taken.filter_map(|(at, it)| Some((at, it?)));
-                                    Ok(taken.collect::<Taken>())
-                                }
-                                Err(refused) => Err((position(refused.index), refused.denied)),
-                            })
-                        },
-                    );
-                    let answer = ready!(answer);
+                    let answer = ready!(poll_waiting(members, waiting, cx));
                     let Stage::Waiting(members, _) =
                         std::mem::replace(&mut self.stage, Stage::Done(None))
                     else {
                         unreachable!("it waits")
                     };
                     *self = match answer {
-                        Ok(taken) => Self::after(admitted(members, taken)),
+                        Ok(taken) => Self::after_memory(members, taken),
                         Err((index, denied)) => Self::refused(members, index, &denied),
                     };
                 }
-                Stage::Shadow { hold, next, asking } => {
-                    let members = hold.members();
-                    let member = &members.list[*next];
-                    let demand = members.demand(member).at_once();
-                    let acquire = asking.get_or_insert_with(|| match members.subject(member) {
-                        Subject::One(limiter) => limiter.acquire_owned(demand),
-                        Subject::Keyed(limiter, key) => {
-                            plimsoll::PerKey::acquire_owned(limiter, key, demand)
-                        }
-                        Subject::Unlimited | Subject::Blocked => {
-                            unreachable!("neither is in a store")
-                        }
-                    });
-                    let answer = ready!(Pin::new(acquire).poll(cx));
-                    shadowed(hold, *next, answer);
-                    *asking = None;
-                    let members = hold.members();
-                    let asks_store = |member: &Member| {
-                        members.limit(member).shadow && members.handle(member).is_remote()
+                #[cfg(feature = "redis")]
+                Stage::Stores(_, _, asking) => {
+                    let said = ready!(asking.as_mut().poll(cx));
+                    let Stage::Stores(members, taken, _) =
+                        std::mem::replace(&mut self.stage, Stage::Done(None))
+                    else {
+                        unreachable!("it asks")
                     };
-                    let after = *next + 1;
-                    match members.list[after..].iter().position(asks_store) {
-                        Some(further) => *next = after + further,
-                        None => {
-                            let Stage::Shadow { hold, .. } =
-                                std::mem::replace(&mut self.stage, Stage::Done(None))
-                            else {
-                                unreachable!("it asks")
-                            };
-                            self.stage = Stage::Done(Some(Ok(hold)));
-                        }
-                    }
+                    *self = Self::ready(answered(members, taken, said));
                 }
             }
         }
     }
 }
 
+/// The permits of members, when all have granted.
+fn poll_waiting(
+    members: &Members,
+    waiting: &mut Waiting,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Taken, (usize, Denied)>> {
+    let local = |member: &Member| is_local(members, member);
+    members.with_asks(local, |asks, positions| {
+        let answer = ready!(waiting.poll(asks, cx));
+        Poll::Ready(match answer {
+            Ok(permits) => {
+                let taken = positions.iter().copied().zip(permits);
+                Ok(taken.filter_map(|(at, it)| Some((at, it?))).collect())
+            }
+            Err(refused) => Err((positions[refused.index], refused.denied)),
+        })
+    })
+}
+
 impl Drop for Decide {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Done(None)) {
-            Stage::Waiting(members, waiting) => members.with_asks(
-                |member| members.is_asked(member),
-                |asks, _| waiting.cancel(asks),
-            ),
-            Stage::Shadow { hold, .. } => hold.undo(),
+            Stage::Waiting(members, waiting) => {
+                let local = |member: &Member| is_local(&members, member);
+                members.with_asks(local, |asks, _| waiting.cancel(asks));
+            }
+            // What stores grant after that is undone by itself.
+            #[cfg(feature = "redis")]
+            Stage::Stores(members, taken, _) => undo(&members, taken),
             Stage::Done(done) => {
                 if let Some(Ok(hold)) = done {
                     hold.undo();

@@ -54,7 +54,12 @@ pub struct Hold {
     /// What limits in shadow mode would have said.
     denials: Denials,
     beyond: SmallVec<[Beyond; 1]>,
+    /// How limits in stores stood, by their positions.
+    told: Told,
 }
+
+/// How limits in stores stood, by their positions.
+pub(crate) type Told = SmallVec<[(usize, Standing); 0]>;
 
 impl Hold {
     pub(crate) fn new(members: Members) -> Self {
@@ -63,6 +68,7 @@ impl Hold {
             permits: SmallVec::new(),
             denials: SmallVec::new(),
             beyond: SmallVec::new(),
+            told: Told::new(),
         }
     }
 
@@ -76,6 +82,12 @@ impl Hold {
             self.permits.resize_with(index + 1, || None);
         }
         self.permits[index] = permit;
+    }
+
+    /// Keeps how limits in stores stood.
+    #[cfg(feature = "redis")]
+    pub(crate) fn keep_told(&mut self, told: Told) {
+        self.told = told;
     }
 
     /// Notes that a member in shadow mode would have refused.
@@ -92,8 +104,8 @@ impl Hold {
         let answer = |(index, member): (usize, &Member)| {
             let denied = self.denials.get(index).and_then(Option::as_ref);
             let permit = self.permits.get(index).and_then(Option::as_ref);
-            let standing = permit
-                .and_then(Permit::standing)
+            let standing = told(&self.told, index)
+                .or_else(|| permit.and_then(Permit::standing))
                 .or_else(|| self.members.standing(member));
             let of = &self.members;
             answer(of, member, standing, denied)
@@ -188,6 +200,8 @@ struct Refused {
     /// The position of the binding limit, if it was asked at all.
     binding: Option<usize>,
     denied: Denied,
+    told: Told,
+    compensated: bool,
 }
 
 impl Refusal {
@@ -219,6 +233,8 @@ impl Refusal {
             binding: Some(binding),
             denied,
             members,
+            told: Told::new(),
+            compensated: false,
         }))
     }
 
@@ -229,7 +245,24 @@ impl Refusal {
             denials: Denials::new(),
             binding: None,
             denied: denied.with_limiter(limit),
+            told: Told::new(),
+            compensated: false,
         }))
+    }
+
+    /// The same, as stores have told.
+    #[cfg(feature = "redis")]
+    pub(crate) fn told(mut self, told: Told, compensated: bool) -> Self {
+        self.0.told = told;
+        self.0.compensated = compensated;
+        self
+    }
+
+    /// Whether something had been taken before it was known that the decision is refused, and was undone: where several
+    /// stores are asked, or several slots of a cluster. Meanwhile others may have been refused because of it.
+    #[must_use]
+    pub fn is_compensated(&self) -> bool {
+        self.0.compensated
     }
 
     /// What each limit says, in the order in which they were asked.
@@ -239,7 +272,7 @@ impl Refusal {
             answer(
                 &self.0.members,
                 member,
-                self.0.members.standing(member),
+                told(&self.0.told, index).or_else(|| self.0.members.standing(member)),
                 denied,
             )
         };
@@ -308,4 +341,10 @@ fn answer<'d>(
         standing,
         denied,
     }
+}
+
+fn told(told: &Told, index: usize) -> Option<Standing> {
+    let mut told = told.iter();
+    told.find(|(at, _)| *at == index)
+        .map(|(_, standing)| *standing)
 }

@@ -2,7 +2,8 @@
 
 use plimsoll::together::{self, Key};
 use plimsoll::{
-    Demand, Denied, Grant, Limiter, LimiterExt, PerKey, Permit, Reason, Snapshot, Standing,
+    Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, PerKey, Permit, Reason, Snapshot,
+    Standing,
 };
 use plimsoll_config::KeyedLimiter;
 use plimsoll_kinds::{AnyLimiter, LimiterKind};
@@ -61,6 +62,15 @@ impl Handle {
         }
     }
 
+    /// What time it is for it.
+    pub(crate) fn now(&self) -> Option<Moment> {
+        match self {
+            Self::One(limiter) => Some(limiter.shared().clock().precise_now()),
+            Self::Keyed(limiter) => Some(PerKey::<str>::clock(limiter)?.precise_now()),
+            Self::Unlimited | Self::Blocked => None,
+        }
+    }
+
     /// All keys together.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         match self {
@@ -111,13 +121,13 @@ impl<'a> Subject<'a> {
 
     /// Gives a rate back what it was charged.
     pub(crate) fn refund(&self, demand: Demand) {
-        let now = match *self {
-            Self::One(limiter) => limiter.clock().precise_now(),
-            Self::Keyed(limiter, _) => match PerKey::<str>::clock(limiter) {
-                Some(clock) => clock.precise_now(),
-                None => return,
-            },
-            Self::Unlimited | Self::Blocked => return,
+        let clock = match *self {
+            Self::One(limiter) => Some(limiter.clock()),
+            Self::Keyed(limiter, _) => PerKey::<str>::clock(limiter),
+            Self::Unlimited | Self::Blocked => None,
+        };
+        let Some(now) = clock.map(Clock::precise_now) else {
+            return;
         };
         if self.standing().is_some_and(|standing| !standing.returns) {
             self.undo(Permit::spent(Grant::of(demand).taken(now)));

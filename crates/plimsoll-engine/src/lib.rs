@@ -14,6 +14,8 @@ mod request;
 mod resolve;
 mod router;
 mod seen;
+#[cfg(feature = "redis")]
+mod stores;
 mod terms;
 mod top;
 mod view;

@@ -107,6 +107,21 @@ impl Members {
         self.like.cost(member.cost)
     }
 
+    /// Makes a time that is left a deadline: what is waited for in memory and in stores has one together.
+    pub(crate) fn fix_deadline(&mut self) {
+        let Some(member) = self.list.first() else {
+            return;
+        };
+        let is_remote = |member: &Member| self.handle(member).is_remote();
+        if self.like.is_at_once() || !self.list.iter().any(is_remote) {
+            return;
+        }
+        let now = self.handle(member).now();
+        if let Some(deadline) = now.and_then(|now| self.like.deadline(now)) {
+            self.like = self.like.until(deadline);
+        }
+    }
+
     pub(crate) fn standing(&self, member: &Member) -> Option<Standing> {
         self.subject(member).standing()
     }

@@ -24,6 +24,9 @@ pub(crate) struct Plan {
     by_name: HashMap<Arc<str>, usize>,
     pub(crate) routes: Vec<Route>,
     pub(crate) router: Router,
+    /// What it was made of.
+    #[cfg(feature = "redis")]
+    pub(crate) set: Option<Arc<LimitSet>>,
     /// What is answered where neither the limit nor the route says.
     pub(crate) answer: Option<Arc<AnswerSpec>>,
 }
@@ -40,7 +43,7 @@ pub(crate) struct Limit {
     pub(crate) name: Arc<str>,
     own: Handle,
     /// The other terms: those of tiers, then those of single keys.
-    others: Vec<(String, Handle)>,
+    others: Vec<Other>,
     tiers: Option<Tiers>,
     overrides: HashMap<Box<str>, usize>,
     last: LastTerms,
@@ -52,6 +55,17 @@ pub(crate) struct Limit {
     pub(crate) answer: Option<Arc<AnswerSpec>>,
     pub(crate) priority: Option<PrioritySpec>,
     pub(crate) seen: Arc<Seen>,
+}
+
+/// Terms beside those of the limit itself.
+#[derive(Debug)]
+pub(crate) struct Other {
+    /// The tier, or the key that has them.
+    pub(crate) name: String,
+    pub(crate) handle: Handle,
+    /// What its limiter is called in the configuration.
+    #[cfg(feature = "redis")]
+    id: String,
 }
 
 /// Which terms a tier has.
@@ -109,12 +123,18 @@ impl Limit {
 
     /// Adds other terms, and says which they are.
     fn add(&mut self, set: &LimitSet, field: &str, name: &str, terms: &Tier) -> Option<usize> {
+        let id = tier_id(&self.name, field, name);
         let handle = match terms {
             Tier::Unlimited => Handle::Unlimited,
             Tier::Blocked => Handle::Blocked,
-            _ => handle(set, &tier_id(&self.name, field, name))?,
+            _ => handle(set, &id)?,
         };
-        self.others.push((name.to_owned(), handle));
+        self.others.push(Other {
+            name: name.to_owned(),
+            handle,
+            #[cfg(feature = "redis")]
+            id,
+        });
         Some(self.others.len())
     }
 
@@ -122,13 +142,20 @@ impl Limit {
     pub(crate) fn terms(&self, number: usize) -> &Handle {
         match number.checked_sub(1) {
             None => &self.own,
-            Some(other) => self.others.get(other).map_or(&self.own, |(_, terms)| terms),
+            Some(other) => self.others.get(other).map_or(&self.own, |it| &it.handle),
         }
     }
 
     /// The terms beside its own, by their names.
-    pub(crate) fn others(&self) -> &[(String, Handle)] {
+    pub(crate) fn others(&self) -> &[Other] {
         &self.others
+    }
+
+    /// What the limiter of these terms is called in the configuration.
+    #[cfg(feature = "redis")]
+    pub(crate) fn id(&self, number: usize) -> &str {
+        let other = number.checked_sub(1).and_then(|it| self.others.get(it));
+        other.map_or(&*self.name, |other| &other.id)
     }
 
     /// What says which tier a request has, if there are tiers.
@@ -304,11 +331,13 @@ fn cost_reads_body(cost: &CostSpec) -> bool {
 
 impl Plan {
     /// What `set` comes to. What is counted of its limits is kept in `seen`, by name.
-    pub(crate) fn build(set: &LimitSet, seen: &mut HashMap<String, Arc<Seen>>) -> Self {
+    pub(crate) fn build(set: &Arc<LimitSet>, seen: &mut HashMap<String, Arc<Seen>>) -> Self {
         let config = set.config();
         let client = Client::new(&config.client());
         let mut plan = Self {
             answer: config.answer().cloned().map(Arc::new),
+            #[cfg(feature = "redis")]
+            set: Some(Arc::clone(set)),
             ..Self::default()
         };
         for (name, by) in config.uses() {

@@ -29,7 +29,6 @@ impl Router {
             node = match segment {
                 Segment::Any => node.any.get_or_insert_default(),
                 Segment::Is(literal) => node.literal.entry(literal.as_str().into()).or_default(),
-                _ => return,
             };
         }
         match pattern.is_open() {

@@ -75,7 +75,7 @@ impl Limits {
 fn view(limit: &Limit) -> LimitView {
     let own = limit.terms(0).snapshot();
     let tiers = limit.others().iter();
-    let tiers = tiers.filter_map(|(name, terms)| Some((name.clone(), terms.snapshot()?)));
+    let tiers = tiers.filter_map(|tier| Some((tier.name.clone(), tier.handle.snapshot()?)));
     LimitView {
         name: limit.name.to_string(),
         kind: limit.terms(0).kind(),

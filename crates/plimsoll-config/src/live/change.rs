@@ -33,6 +33,13 @@ pub(super) trait Change: Send + Sync {
         let _ = queue;
     }
 
+    /// The limit of a key in its store, or that of all callers; `None` if it is in memory.
+    #[cfg(feature = "redis")]
+    fn fleet_key(&self, key: Option<&str>) -> Option<plimsoll_redis::FleetKey> {
+        let _ = key;
+        None
+    }
+
     /// Has it grant nothing, and serve nobody who waits, until it is resumed. What it has granted is final then.
     fn pause(&self) {}
 

@@ -82,6 +82,16 @@ impl LimitSet {
         })
     }
 
+    /// What is asked of a store for a limiter that is kept in one, and a key if it has keys.
+    #[cfg(feature = "redis")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fleet_key(&self, id: &str, key: &str) -> Option<plimsoll_redis::FleetKey> {
+        let live = self.running.get(id)?;
+        let key = live.definition.is_keyed().then_some(key);
+        live.change.fleet_key(key)
+    }
+
     /// The provider of this name.
     #[must_use]
     pub fn provider(&self, name: &str) -> Option<&Provider> {

@@ -87,6 +87,10 @@ impl Change for InStore {
         fits && to.limiter.common.store.is_some()
     }
 
+    fn fleet_key(&self, key: Option<&str>) -> Option<plimsoll_redis::FleetKey> {
+        Some(self.fleet.key(key.unwrap_or(&self.name)))
+    }
+
     fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Option<Prepared>, String> {
         let (fleet, with) = (self.fleet.clone(), stores.fleet(to)?);
         // It can be built, so it can replace.

@@ -2,6 +2,8 @@
 
 mod decisions;
 mod model;
+#[cfg(feature = "redis")]
+mod redis;
 mod requests;
 mod shadow;
 mod tiers;

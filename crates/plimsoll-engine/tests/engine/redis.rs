@@ -1,0 +1,181 @@
+//! Limits in Redis beside limits in memory, on a real server.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll::Reason;
+use plimsoll_config::{Config, Format};
+use plimsoll_engine::{Ask, Limits};
+
+/// A server of its own, ended when it is dropped.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    /// `None` where there is no Redis: then the test says so and passes.
+    fn start() -> Option<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut command = Command::new("redis-server");
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let Ok(child) = child else {
+            eprintln!("SKIPPED: redis-server is not installed (Debian package redis-server)");
+            return None;
+        };
+        let server = Self { child, port };
+        let end = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < end, "redis-server does not listen");
+            std::thread::yield_now();
+        }
+        Some(server)
+    }
+
+    fn limits(&self, text: &str) -> Limits {
+        let url = format!("redis://127.0.0.1:{}", self.port);
+        let text = format!("stores: {{ shared: {{ url: '{url}', deadline: 5s }} }}\n{text}");
+        let config = Config::from_str("limits.yaml", &text, Format::Yaml)
+            .unwrap_or_else(|error| panic!("{error}"));
+        Limits::new(&config, &plimsoll::Clock::system()).unwrap()
+    }
+
+    /// How many scripts were run so far.
+    fn scripts(&self) -> u64 {
+        use std::io::{Read, Write};
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let calls = |name: &str| -> u64 {
+            let line = text
+                .lines()
+                .find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            let calls =
+                line.and_then(|line| line.split("calls=").nth(1)?.split(',').next()?.parse().ok());
+            calls.unwrap_or(0)
+        };
+        calls("evalsha") + calls("eval")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const FOUR: &str = "limits:
+  user: { kind: token_bucket, burst: 3, refill: 1, every: 1h, key: header:x-user, store: shared }
+  tenant: { kind: fixed_window, limit: 5, window: 1d, key: header:x-tenant, store: shared }
+  daily: { kind: sliding_log, limit: 100, window: 1d, key: header:x-user, store: shared }
+  jobs: { kind: concurrency, limit: 2, key: header:x-tenant, store: shared, lease: 10s }
+  here: { kind: token_bucket, burst: 4, refill: 1, every: 1h }
+";
+
+#[tokio::test]
+async fn four_limits_are_one_round_trip_and_all_or_none() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let limits = server.limits(FOUR);
+    let asks = [
+        Ask::new("user").key("anna"),
+        Ask::new("tenant").key("red").cost(2),
+        Ask::new("daily").key("anna"),
+        Ask::new("jobs").key("red"),
+    ];
+    // The first decision sends the script.
+    let first = limits.decide(&asks, 1).await.unwrap();
+    let before = server.scripts();
+    let second = limits.decide(&asks, 1).await.unwrap();
+    assert_eq!(server.scripts() - before, 1, "one script for four limits");
+    let remaining = |answers: Vec<plimsoll_engine::Answer<'_>>| -> Vec<_> {
+        answers
+            .iter()
+            .map(|it| it.standing.unwrap().remaining)
+            .collect()
+    };
+    assert_eq!(
+        remaining(second.answers().collect()),
+        [Some(1), Some(1), Some(98), Some(0)]
+    );
+    let refusal = limits.decide(&asks, 1).await.unwrap_err();
+    let granted: Vec<bool> = refusal.answers().map(|it| it.is_granted()).collect();
+    assert_eq!(granted, [true, false, true, false], "each limit answers");
+    assert_eq!(refusal.limit(), "tenant", "it takes longest");
+    assert!(!refusal.is_compensated());
+    assert_eq!(
+        remaining(refusal.answers().collect()),
+        [Some(1), Some(1), Some(98), Some(0)],
+        "nothing was taken"
+    );
+    drop((first, second));
+}
+
+#[tokio::test]
+async fn memory_is_asked_first_and_gets_back_what_a_store_refuses() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let limits = server.limits(FOUR);
+    let here = Ask::new("here");
+    let both = [here, Ask::new("user").key("bert").cost(4)];
+    let refusal = limits.decide(&both, 1).await.unwrap_err();
+    assert_eq!(
+        (refusal.limit(), refusal.denied().reason()),
+        ("user", Reason::TooLarge)
+    );
+    let peeked = limits.peek(&[here.cost(4)]);
+    assert!(peeked.is_ok(), "what was taken here was given back");
+    let _ = limits.decide(&[here.cost(4)], 1).await.unwrap();
+    let before = server.scripts();
+    let refusal = limits
+        .decide(&[here, Ask::new("user").key("bert")], 1)
+        .await
+        .unwrap_err();
+    assert_eq!(refusal.limit(), "here");
+    assert_eq!(
+        server.scripts(),
+        before,
+        "a refusal here costs no round trip"
+    );
+}
+
+#[tokio::test]
+async fn the_same_subject_twice_and_settlement_work_in_a_store() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let limits = server.limits(FOUR);
+    let user = Ask::new("user").key("cleo");
+    assert!(
+        limits
+            .decide(&[user.cost(2), user.cost(2)], 1)
+            .await
+            .is_err()
+    );
+    let mut hold = limits.decide(&[user.cost(3)], 1).await.unwrap();
+    hold.settle("user", 1);
+    drop(hold);
+    // The correction is sent in the background.
+    let end = Instant::now() + Duration::from_secs(20);
+    while limits.decide(&[user.cost(2)], 1).await.is_err() {
+        assert!(Instant::now() < end, "two of three came back");
+        tokio::task::yield_now().await;
+    }
+}
