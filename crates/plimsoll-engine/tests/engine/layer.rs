@@ -1,0 +1,196 @@
+//! The tower layer of a file: the same answers and header fields as the typed layers.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use plimsoll_engine::{FileLimits, Limits};
+use plimsoll_tower::keys::PeerAddr;
+use plimsoll_tower::{HttpLimit, HttpLimitLayer, SendFields, Usage};
+use tower::util::service_fn;
+use tower::{Layer, ServiceExt};
+
+use crate::limits;
+
+const FILE: &str = "
+limits:
+  per_client: { rate: 2/s, key: client }
+  slots: { concurrency: 1 }
+  logins: { rate: 2/h, key: client, cost: { status: [401] } }
+  tokens: { rate: 100/h, key: header:x-account, cost: { estimate: 'header:x-max', actual: usage } }
+  tomorrow: { rate: 1/h, key: client, mode: shadow }
+  own: { rate: 1/h, answer: { status: 503, body: 'come back tomorrow', headers: { x-why: quota } } }
+routes:
+  - { match: /login, limits: [logins] }
+  - { match: /model, limits: [tokens] }
+  - { match: /own, limits: [own] }
+  - { match: /slow, limits: [slots] }
+  - { match: /**, limits: [per_client, tomorrow] }
+";
+
+async fn handler(request: Request<Full<Bytes>>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let mut response = Response::new(Full::from("done"));
+    if let Some(status) = request.headers().get("x-answer") {
+        *response.status_mut() = StatusCode::from_bytes(status.as_bytes()).unwrap();
+    }
+    if let Some(usage) = request.extensions().get::<Usage>() {
+        usage.add(30);
+    }
+    Ok(response)
+}
+
+type Layered = HttpLimitLayer<FileLimits>;
+
+/// The answer to one request.
+async fn ask(layer: &Layered, request: http::request::Builder) -> Response<Bytes> {
+    let peer = PeerAddr("192.0.2.7:1".parse().unwrap());
+    let request = request
+        .extension(peer)
+        .body(Full::<Bytes>::default())
+        .unwrap();
+    let service: HttpLimit<_, FileLimits> = layer.layer(service_fn(handler));
+    let response = service.oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+}
+
+fn layered() -> (Layered, Limits) {
+    let (limits, _time) = limits(FILE);
+    (limits.layer(), limits)
+}
+
+#[tokio::test]
+async fn a_refusal_is_429_with_the_fields_of_the_binding_limit() {
+    let (layer, _limits) = layered();
+    let layer = layer.send_fields(SendFields::Always);
+    let first = ask(&layer, Request::get("/")).await;
+    assert_eq!(first.status(), 200);
+    assert_eq!(
+        first.headers()["ratelimit-policy"],
+        r#""per_client";q=2;w=1"#
+    );
+    assert_eq!(first.headers()["ratelimit"], r#""per_client";r=1;t=1"#);
+    ask(&layer, Request::get("/")).await;
+    let refused = ask(&layer, Request::get("/")).await;
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(
+        refused.headers()["content-type"],
+        "application/problem+json"
+    );
+    assert_eq!(
+        refused.headers()["ratelimit-policy"],
+        r#""per_client";q=2;w=1"#
+    );
+}
+
+#[tokio::test]
+async fn a_limit_of_the_server_is_503_and_its_slot_lasts_until_the_body_ends() {
+    let (layer, limits) = layered();
+    let service = layer.layer(service_fn(handler));
+    let slow = || {
+        Request::get("/slow")
+            .body(Full::<Bytes>::default())
+            .unwrap()
+    };
+    let held = service.clone().oneshot(slow()).await.unwrap();
+    assert_eq!(held.status(), 200);
+    assert_eq!(service.clone().oneshot(slow()).await.unwrap().status(), 503);
+    drop(held);
+    assert_eq!(service.oneshot(slow()).await.unwrap().status(), 200);
+    let slots = limits
+        .snapshot()
+        .into_iter()
+        .find(|it| it.name == "slots")
+        .unwrap();
+    assert_eq!(slots.snapshot.in_use(), 0);
+}
+
+#[tokio::test]
+async fn only_answers_with_such_a_status_are_charged() {
+    let (layer, _limits) = layered();
+    for _ in 0..5 {
+        assert_eq!(ask(&layer, Request::get("/login")).await.status(), 200);
+    }
+    for _ in 0..2 {
+        assert_eq!(
+            ask(&layer, Request::get("/login").header("x-answer", "401"))
+                .await
+                .status(),
+            401
+        );
+    }
+    assert_eq!(ask(&layer, Request::get("/login")).await.status(), 429);
+}
+
+#[tokio::test]
+async fn an_estimate_becomes_what_the_handler_used() {
+    let (layer, limits) = layered();
+    let model = || {
+        Request::get("/model")
+            .header("x-account", "7")
+            .header("x-max", "80")
+    };
+    assert_eq!(ask(&layer, model()).await.status(), 200);
+    let left = |limits: &Limits| {
+        let asks = [plimsoll_engine::Ask::new("tokens").key("7")];
+        let hold = limits.peek(&asks).unwrap();
+        hold.answers().next().unwrap().standing.unwrap().remaining
+    };
+    assert_eq!(left(&limits), Some(70));
+    assert_eq!(
+        ask(&layer, model()).await.status(),
+        429,
+        "80 do not fit any more"
+    );
+    assert_eq!(
+        ask(&layer, Request::get("/model")).await.status(),
+        400,
+        "whose request is it?"
+    );
+}
+
+#[tokio::test]
+async fn a_file_says_what_is_answered() {
+    let (layer, _limits) = layered();
+    assert_eq!(ask(&layer, Request::get("/own")).await.status(), 200);
+    let refused = ask(&layer, Request::get("/own")).await;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["x-why"], "quota");
+    assert_eq!(refused.body(), "come back tomorrow");
+}
+
+#[tokio::test]
+async fn another_file_counts_from_the_next_request_on() {
+    let (layer, limits) = layered();
+    let read = |text: &str| {
+        plimsoll_config::Config::from_str("limits.yaml", text, plimsoll_config::Format::Yaml)
+            .unwrap()
+    };
+    ask(&layer, Request::get("/")).await;
+    limits
+        .replace(&read(&FILE.replace("rate: 2/s", "rate: 3/s")))
+        .unwrap();
+    let statuses = AtomicU64::new(0);
+    for _ in 0..3 {
+        let status = ask(&layer, Request::get("/")).await.status();
+        statuses.fetch_add(u64::from(status == 200), Ordering::Relaxed);
+    }
+    assert_eq!(statuses.into_inner(), 2, "one of three was used before");
+    limits.replace(&read("limits: {}")).unwrap();
+    assert_eq!(
+        ask(&layer, Request::get("/")).await.status(),
+        200,
+        "no route is for it any more"
+    );
+}
+
+#[tokio::test]
+async fn the_server_that_keeps_no_addresses_is_to_blame() {
+    let (layer, _limits) = layered();
+    let service = layer.layer(service_fn(handler));
+    let request = Request::get("/").body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(service.oneshot(request).await.unwrap().status(), 500);
+}
