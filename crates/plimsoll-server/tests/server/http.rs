@@ -1,0 +1,368 @@
+//! The HTTP and admin ports.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::Running;
+
+/// An answer, as it came.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines();
+        lines.find_map(|line| line.strip_prefix(&format!("{name}: ")))
+    }
+}
+
+async fn send(
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+    more: &str,
+) -> Answer {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let kind = if body.is_empty() {
+        ""
+    } else {
+        "content-type: application/json\r\n"
+    };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\n{kind}{more}content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer {
+        status,
+        head: head.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+async fn post(server: &Running, path: &str, body: Value) -> Answer {
+    send(server.http, "POST", path, Some(&body), "").await
+}
+
+#[tokio::test]
+async fn a_check_takes_or_refuses_with_the_fields_of_the_draft() {
+    let server = Running::start(None, None).await;
+    let ask = json!({ "limit": "logins", "key": "anna", "cost": 3 });
+    let first = post(&server, "/v1/check", ask.clone()).await;
+    assert_eq!(
+        (first.status, &first.json()["allowed"]),
+        (200, &json!(true))
+    );
+    assert_eq!(
+        first.field("ratelimit-policy"),
+        Some(r#""logins";q=5;w=600"#)
+    );
+    assert_eq!(first.json()["answers"][0]["remaining"], 2);
+    let second = post(&server, "/v1/check", ask).await;
+    assert_eq!(
+        (second.status, second.field("content-type")),
+        (429, Some("application/problem+json"))
+    );
+    assert!(second.field("retry-after").unwrap().parse::<u64>().unwrap() <= 600);
+    assert_eq!(
+        (&second.json()["limit"], &second.json()["reason"]),
+        (&json!("logins"), &json!("exhausted"))
+    );
+    let peek = post(
+        &server,
+        "/v1/peek",
+        json!({ "limit": "logins", "key": "anna", "cost": 2 }),
+    )
+    .await;
+    assert_eq!((peek.status, &peek.json()["allowed"]), (200, &json!(true)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn several_limits_are_one_decision_and_several_decisions_one_request() {
+    let server = Running::start(None, None).await;
+    let both = json!({ "asks": [{ "limit": "default", "key": "a", "cost": 5 }, { "limit": "logins", "key": "a", "cost": 6 }] });
+    let refused = post(&server, "/v1/check", both).await;
+    assert_eq!(
+        refused.status, 413,
+        "more than there will ever be: {refused:?}"
+    );
+    let checks = json!({ "checks": [{ "limit": "default", "key": "a", "cost": 20 }, { "limit": "default", "key": "a" }] });
+    let answer = post(&server, "/v1/check", checks).await;
+    let allowed: Vec<_> = answer.json()["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["allowed"].clone())
+        .collect();
+    assert_eq!(
+        allowed,
+        [json!(true), json!(false)],
+        "nothing was charged by the refused decision"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn leases_are_held_renewed_released_and_expire() {
+    let server = Running::start(None, None).await;
+    let want =
+        |ttl: u64| json!({ "hold": { "limit": "slots", "key": "a", "cost": 10 }, "ttl_ms": ttl });
+    let lease = post(&server, "/v1/leases", want(60_000)).await;
+    assert_eq!(lease.status, 201, "{lease:?}");
+    let place = lease.field("location").unwrap().to_owned();
+    assert_eq!(post(&server, "/v1/leases", want(60_000)).await.status, 429);
+    let renewed = send(
+        server.http,
+        "PATCH",
+        &place,
+        Some(&json!({ "ttl_ms": 1000 })),
+        "",
+    )
+    .await;
+    assert_eq!(
+        (renewed.status, &renewed.json()["expires_in_ms"]),
+        (200, &json!(1000))
+    );
+    assert_eq!(
+        send(server.http, "DELETE", &place, None, "").await.status,
+        204
+    );
+    assert_eq!(
+        send(server.http, "DELETE", &place, None, "").await.status,
+        204,
+        "as often as it is said"
+    );
+    let next = post(&server, "/v1/leases", want(50)).await;
+    assert_eq!(next.status, 201);
+    assert!(next.json()["fence"].as_u64() > lease.json()["fence"].as_u64());
+    // It ends by itself; who waits is admitted then.
+    let mut waiting = want(60_000);
+    waiting["hold"]["wait_ms"] = json!(10_000);
+    let mut admitted = post(&server, "/v1/leases", waiting.clone()).await;
+    while admitted.status == 429 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        admitted = post(&server, "/v1/leases", waiting.clone()).await;
+    }
+    assert_eq!(admitted.status, 201, "{admitted:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_estimate_is_committed_or_undone() {
+    let server = Running::start(None, None).await;
+    let want = json!({ "hold": { "limit": "logins", "key": "a", "cost": 5 } });
+    let left = async || {
+        let limits = post(
+            &server,
+            "/v1/peek",
+            json!({ "limit": "logins", "key": "a" }),
+        )
+        .await;
+        limits.json()["answers"][0]["remaining"].clone()
+    };
+    let lease = post(&server, "/v1/leases", want.clone()).await;
+    let place = lease.field("location").unwrap();
+    assert_eq!(
+        post(&server, &format!("{place}/undo"), json!({}))
+            .await
+            .status,
+        204
+    );
+    assert_eq!(left().await, 5);
+    let lease = post(&server, "/v1/leases", want).await;
+    let place = lease.field("location").unwrap();
+    assert_eq!(
+        post(
+            &server,
+            &format!("{place}/commit"),
+            json!({ "costs": { "logins": 2 } })
+        )
+        .await
+        .status,
+        204
+    );
+    assert_eq!(left().await, 3);
+    assert_eq!(
+        post(&server, &format!("{place}/commit"), json!({}))
+            .await
+            .status,
+        404,
+        "once"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_request_is_said() {
+    let server = Running::start(None, None).await;
+    for (body, status, said) in [
+        (json!({ "limit": "login" }), 404, "there is no limit"),
+        (
+            json!({ "limit": "slots", "key": "a" }),
+            409,
+            "POST /v1/leases",
+        ),
+        (json!({}), 400, "expected one of"),
+        (
+            json!({ "limit": "logins", "asks": [] }),
+            400,
+            "expected one of",
+        ),
+        (json!({ "asks": [] }), 400, "expected 1 to 64"),
+        (
+            json!({ "limit": "logins", "wait_ms": 60_001 }),
+            400,
+            "expected at most 60000",
+        ),
+        (
+            json!({ "request": { "path": "login" } }),
+            400,
+            "begins with /",
+        ),
+    ] {
+        let answer = post(&server, "/v1/check", body.clone()).await;
+        assert_eq!(answer.status, status, "{body} {answer:?}");
+        assert!(
+            answer.json()["detail"].as_str().unwrap().contains(said),
+            "{answer:?}"
+        );
+    }
+    let wrong = send(
+        server.http,
+        "POST",
+        "/v1/check",
+        Some(&json!({ "limt": "a" })),
+        "",
+    )
+    .await;
+    assert_eq!(wrong.status, 422, "{wrong:?}");
+    assert_eq!(
+        send(server.http, "GET", "/v1/check", None, "").await.status,
+        405
+    );
+    assert_eq!(
+        send(server.http, "GET", "/nothing", None, "").await.status,
+        404
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn operators_see_health_metrics_and_limits() {
+    let server = Running::start(None, None).await;
+    let ask = json!({ "limit": "logins", "key": "anna", "cost": 3 });
+    for _ in 0..3 {
+        post(&server, "/v1/check", ask.clone()).await;
+    }
+    assert_eq!(
+        send(server.admin, "GET", "/healthz", None, "").await.body,
+        "ok\n"
+    );
+    assert_eq!(
+        send(server.admin, "GET", "/readyz", None, "").await.status,
+        200
+    );
+    let metrics = send(server.admin, "GET", "/metrics", None, "").await.body;
+    assert!(
+        metrics.contains("plimsoll_granted_total{limit=\"logins\"} 1\n"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("plimsoll_refused_total{limit=\"logins\",reason=\"exhausted\"} 2\n"),
+        "{metrics}"
+    );
+    let limits = send(server.admin, "GET", "/limits", None, "").await.json();
+    assert_eq!(limits["limits"][1]["name"], "logins");
+    // A page of somebody else that points its own name at this machine learns nothing.
+    let mut stream = TcpStream::connect(server.admin).await.unwrap();
+    stream
+        .write_all(b"GET /limits HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for() {
+    let server = Running::start(None, Some("s3cret")).await;
+    let ask = json!({ "limit": "logins", "key": "a" });
+    assert_eq!(post(&server, "/v1/check", ask.clone()).await.status, 401);
+    for (token, status) in [
+        ("wrong!", 401),
+        ("s3cre", 401),
+        ("s3cret0", 401),
+        ("s3cret", 200),
+    ] {
+        let field = format!("authorization: Bearer {token}\r\n");
+        let answer = send(server.http, "POST", "/v1/check", Some(&ask), &field).await;
+        assert_eq!(answer.status, status, "{token}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_admin_port_that_others_reach_needs_a_token() {
+    let mut settings = plimsoll_server::Settings::default();
+    (settings.http, settings.resp) = (None, None);
+    settings.admin = Some(SocketAddr::from(([0, 0, 0, 0], 0)));
+    let error = plimsoll_server::Server::start(settings).await.unwrap_err();
+    assert!(
+        error.to_string().contains("would be open to others"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_document_describes_every_path() {
+    let server = Running::start(None, None).await;
+    let document = send(server.http, "GET", "/openapi.json", None, "")
+        .await
+        .json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let id = "0".repeat(32);
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| *name != "parameters")
+        {
+            let path = path.replace("{id}", &id);
+            let body = operation.get("requestBody").map(|_| json!({}));
+            let answer = send(
+                server.http,
+                &method.to_uppercase(),
+                &path,
+                body.as_ref(),
+                "",
+            )
+            .await;
+            let known = operation["responses"].get(answer.status.to_string());
+            assert!(known.is_some(), "{method} {path}: {answer:?}");
+            assert_ne!(answer.status, 405, "{method} {path}");
+        }
+    }
+    server.stop().await;
+}

@@ -1,0 +1,52 @@
+//! `plimsoll serve`, over real sockets.
+
+mod http;
+mod resp;
+
+use std::net::SocketAddr;
+
+use plimsoll_server::{Server, Settings};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A server of its own, on ports that the system chose.
+struct Running {
+    http: SocketAddr,
+    resp: SocketAddr,
+    admin: SocketAddr,
+    stop: oneshot::Sender<()>,
+    done: JoinHandle<()>,
+}
+
+impl Running {
+    async fn start(file: Option<&str>, token: Option<&str>) -> Self {
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let mut settings = Settings::default();
+        (settings.http, settings.resp, settings.admin) = (any, any, any);
+        settings.token = token.map(str::to_owned);
+        settings.file = file.map(Into::into);
+        let server = Server::start(settings)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let [Some(http), Some(resp), Some(admin)] = server.addresses() else {
+            panic!("all ports are open")
+        };
+        let (stop, stopped) = oneshot::channel();
+        let done = tokio::spawn(server.run(async {
+            let _ = stopped.await;
+        }));
+        Self {
+            http,
+            resp,
+            admin,
+            stop,
+            done,
+        }
+    }
+
+    /// Ends it in order.
+    async fn stop(self) {
+        let _ = self.stop.send(());
+        self.done.await.unwrap();
+    }
+}
