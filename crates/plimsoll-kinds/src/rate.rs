@@ -3,8 +3,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use plimsoll::{
-    All, Bandwidths, FixedWindow, Gate, InvalidLimit, Limiter, PenaltyBucket, Refresh, Rule,
-    SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
+    All, Bandwidths, FixedWindow, Gate, InvalidLimit, Limiter, Pausable, PenaltyBucket, Refresh,
+    Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 
 use crate::basic::Basic;
@@ -18,6 +18,7 @@ pub trait Replenishes: Rule {}
 
 impl Replenishes for Bandwidths {}
 impl Replenishes for FixedWindow {}
+impl<R: Replenishes> Replenishes for Pausable<R> {}
 impl Replenishes for PenaltyBucket {}
 impl Replenishes for Refresh {}
 impl Replenishes for SlidingCounter {}

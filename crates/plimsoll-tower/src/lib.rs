@@ -14,6 +14,7 @@ mod layer;
 mod leases;
 #[cfg(feature = "metrics")]
 mod observe;
+pub mod partner;
 mod priority;
 mod refusals;
 mod service;

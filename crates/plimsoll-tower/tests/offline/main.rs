@@ -29,6 +29,7 @@ mod leases;
 mod limits_of_a_file;
 #[cfg(all(feature = "axum", feature = "metrics", feature = "tracing"))]
 mod observed;
+mod partner;
 mod priority;
 mod shedding;
 mod shedding_goodput;

@@ -142,6 +142,11 @@ impl<R: Rule> Gate<R> {
         });
     }
 
+    /// Changes what the rule keeps beside the state, and serves the waiters by it.
+    pub(crate) fn change_rule(&self, change: impl FnOnce(&R)) {
+        self.change_at(self.core.clock.precise_now(), |turn| change(turn.rule));
+    }
+
     fn change(&self, change: impl FnOnce(&mut Turn<'_, R>)) {
         if !R::RETURNS_PERMITS {
             self.change_at(self.core.clock.precise_now(), change);

@@ -104,6 +104,11 @@ impl<R: Rule> Gate<R> {
         self.core.clock.now()
     }
 
+    /// The precise moment on its clock.
+    pub(crate) fn precise_now(&self) -> Moment {
+        self.core.clock.precise_now()
+    }
+
     /// A permit for what was taken by other means.
     #[inline]
     pub(crate) fn permit(&self, grant: Grant) -> Permit<'_> {

@@ -35,6 +35,7 @@ mod metadata;
 mod never_too_much;
 mod owned;
 mod panicking_rules;
+mod pausing;
 mod penalties;
 mod permit_ledger;
 mod permit_table;

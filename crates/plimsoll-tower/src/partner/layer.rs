@@ -1,0 +1,174 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime};
+
+use http::Response;
+use pin_project_lite::pin_project;
+use plimsoll::{Gate, Limiter, Pausable, Rule};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::told::Told;
+use crate::admit::Whole;
+use crate::{Limit, LimitLayer};
+
+/// A limiter that can be paused.
+pub trait Pauses: Send + Sync + 'static {
+    /// Grants nothing for so long. Pauses do not add up.
+    fn pause_for(&self, span: Duration);
+}
+
+impl<R: Rule> Pauses for Gate<Pausable<R>> {
+    fn pause_for(&self, span: Duration) {
+        Self::pause_for(self, span);
+    }
+}
+
+/// A layer for clients of a partner that has limits: calls ask our own limiter first, and when the partner says to come back
+/// later, nobody asks before. See the [module](super).
+///
+/// A call that is refused is an error, [`LimitError`](crate::LimitError); where the limiter has a queue, calls wait in it, also
+/// through pauses.
+#[derive(Clone)]
+#[must_use = "a layer does nothing until it is put before a service"]
+pub struct PartnerLayer<L> {
+    limit: LimitLayer<Whole<L>>,
+    heed: Heed<L>,
+}
+
+/// No answer pauses for longer, unless set.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+impl<L: Limiter + Pauses + Clone> PartnerLayer<L> {
+    /// Asks this limiter before each call, and pauses it as answers say.
+    pub fn new(limiter: L) -> Self {
+        Self {
+            heed: Heed {
+                limiter: limiter.clone(),
+                longest: LONGEST,
+                on_told: None,
+            },
+            limit: LimitLayer::new(limiter),
+        }
+    }
+
+    /// No answer pauses for longer than this, whatever it says; an hour unless set.
+    pub fn longest_pause(mut self, longest: Duration) -> Self {
+        self.heed.longest = longest;
+        self
+    }
+
+    /// Called with what each answer says about limits, if it says anything: to log it, or to choose another limit.
+    pub fn on_told(mut self, hook: impl Fn(&Told) + Send + Sync + 'static) -> Self {
+        self.heed.on_told = Some(Arc::new(hook));
+        self
+    }
+}
+
+impl<S, L: Limiter + Pauses + Clone> Layer<S> for PartnerLayer<L> {
+    type Service = Limit<Heeding<S, L>, Whole<L>>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        self.limit.layer(Heeding {
+            inner,
+            heed: self.heed.clone(),
+        })
+    }
+}
+
+impl<L> fmt::Debug for PartnerLayer<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartnerLayer").finish_non_exhaustive()
+    }
+}
+
+/// What is done with answers.
+#[derive(Clone)]
+struct Heed<L> {
+    limiter: L,
+    longest: Duration,
+    on_told: Option<Arc<dyn Fn(&Told) + Send + Sync>>,
+}
+
+impl<L: Pauses> Heed<L> {
+    fn answered<B>(&self, response: &Response<B>) {
+        let told = Told::read(response.headers(), SystemTime::now());
+        if let Some(pause) = told.pause(response.status()) {
+            self.limiter.pause_for(pause.min(self.longest));
+        }
+        if let Some(hook) = &self.on_told
+            && told != Told::default()
+        {
+            hook(&told);
+        }
+    }
+}
+
+/// A client that heeds what answers say. Made by a [`PartnerLayer`].
+#[derive(Clone)]
+pub struct Heeding<S, L> {
+    inner: S,
+    heed: Heed<L>,
+}
+
+impl<S, L, Request, B> Service<Request> for Heeding<S, L>
+where
+    S: Service<Request, Response = Response<B>>,
+    L: Pauses + Clone,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = HeedingFuture<S::Future, L>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        HeedingFuture {
+            call: self.inner.call(request),
+            heed: self.heed.clone(),
+        }
+    }
+}
+
+impl<S: fmt::Debug, L> fmt::Debug for Heeding<S, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Heeding").field(&self.inner).finish()
+    }
+}
+
+pin_project! {
+    /// A call to a partner.
+    pub struct HeedingFuture<F, L> {
+        #[pin]
+        call: F,
+        heed: Heed<L>,
+    }
+}
+
+impl<F, L, B, E> Future for HeedingFuture<F, L>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    L: Pauses,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = ready!(this.call.poll(cx));
+        if let Ok(response) = &answer {
+            this.heed.answered(response);
+        }
+        Poll::Ready(answer)
+    }
+}
+
+impl<F, L> fmt::Debug for HeedingFuture<F, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeedingFuture").finish_non_exhaustive()
+    }
+}
