@@ -9,6 +9,8 @@ mod error;
 mod future;
 mod head;
 mod http;
+#[cfg(feature = "json")]
+pub mod json;
 pub mod keys;
 mod layer;
 mod leases;
@@ -24,7 +26,7 @@ pub mod weights;
 #[doc(hidden)]
 pub use self::http::internals;
 pub use self::http::{
-    ByKey, ByKeyLater, Everyone, HttpLimit, HttpLimitLayer, LimitBody, Limits, Refused,
+    BodyCost, ByKey, ByKeyLater, Everyone, HttpLimit, HttpLimitLayer, LimitBody, Limits, Refused,
     RequestLimit, ResponseFuture, ResponseHead, SendFields, Stalled, Usage, WithoutKey, outcome_of,
 };
 pub use declare::{per_address, try_per_address};

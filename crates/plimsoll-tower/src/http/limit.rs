@@ -10,6 +10,7 @@ use super::by_key_later::ByKeyLater;
 use super::once::Once;
 use super::settle::{ResponseHead, Settle};
 use super::subject::{ByKey, Everyone, Owned, WithoutKey};
+use super::usage::BodyCost;
 use super::waited::waited;
 use crate::{Head, KeyFrom};
 
@@ -152,6 +153,15 @@ impl<L, W> RequestLimit<L, W> {
     /// A length above what a limiter can grant at once is refused as too large, however large it is.
     pub fn cost_by_content_length(self, unknown: u64) -> Self {
         self.cost(move |head| content_length(head, unknown))
+    }
+
+    /// A request costs what its JSON body says, or `unknown` where it does not. A layer further out reads it, the `JsonCost` of
+    /// the module `json` (feature `json`); any other that puts a [`BodyCost`](crate::BodyCost) into the extensions does as well.
+    pub fn cost_by_json(self, unknown: u32) -> Self {
+        self.cost(move |head| match head.extensions().get() {
+            Some(BodyCost(cost)) => u32::try_from(*cost).unwrap_or(u32::MAX),
+            None => unknown,
+        })
     }
 
     /// What a request really cost, when its response is there: if it is less than what was taken before, the rest is

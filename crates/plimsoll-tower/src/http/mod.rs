@@ -45,7 +45,7 @@ pub use settle::ResponseHead;
 pub use stall::Stalled;
 pub use subject::{ByKey, Everyone, WithoutKey};
 pub(crate) use subject::{Subject, Take};
-pub use usage::Usage;
+pub use usage::{BodyCost, Usage};
 
 /// For other crates of this workspace that put limits of their own into an [`HttpLimitLayer`]. Not part of the stable
 /// interface.

@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::Extensions;
 
+/// In the extensions of a request: what its body says it will cost. A `JsonCost` (feature `json`) puts it there, and
+/// [`cost_by_json`](crate::RequestLimit::cost_by_json) reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodyCost(pub u64);
+
 /// What a handler has used of a limit that [reads it](crate::RequestLimit::charge_usage): the tokens of a model, rows,
 /// whatever the limit counts.
 ///

@@ -85,16 +85,22 @@ impl<L> fmt::Debug for PartnerLayer<L> {
     }
 }
 
+type OnTold = Arc<dyn Fn(&Told) + Send + Sync>;
+
 /// What is done with answers.
 #[derive(Clone)]
 struct Heed<L> {
     limiter: L,
     longest: Duration,
-    on_told: Option<Arc<dyn Fn(&Told) + Send + Sync>>,
+    on_told: Option<OnTold>,
 }
 
 impl<L: Pauses> Heed<L> {
     fn answered<B>(&self, response: &Response<B>) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "dates in fields are those of the calendar, and no clock of a limiter"
+        )]
         let told = Told::read(response.headers(), SystemTime::now());
         if let Some(pause) = told.pause(response.status()) {
             self.limiter.pause_for(pause.min(self.longest));

@@ -23,6 +23,8 @@ mod declare;
 mod forwarded;
 mod hostile;
 mod http_service;
+#[cfg(feature = "json")]
+mod json_costs;
 mod keys;
 mod keys_allocation;
 mod leases;

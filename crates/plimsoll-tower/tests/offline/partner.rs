@@ -138,7 +138,7 @@ proptest! {
     #[test]
     fn anything_can_be_read(value in "[ -~]{0,60}") {
         for name in ["retry-after", "ratelimit", "ratelimit-policy", "x-ratelimit-reset", "ratelimit-remaining", "date"] {
-            let told = Told::read(&headers(&[(name, value.as_str())]), SystemTime::now());
+            let told = Told::read(&headers(&[(name, value.as_str())]), now());
             let _ = told.pause(StatusCode::SERVICE_UNAVAILABLE);
         }
     }
@@ -153,7 +153,7 @@ proptest! {
         for fields in [Fields::STANDARD, Fields::X] {
             let mut headers = HeaderMap::new();
             fields.write(&mut headers, &[LimitStatus::new("api", standing)]);
-            let told = Told::read(&headers, SystemTime::now());
+            let told = Told::read(&headers, now());
             prop_assert_eq!(told.limits[0].quota, Some(limit));
             prop_assert_eq!(told.limits[0].remaining, Some(remaining));
             prop_assert_eq!(told.pause(StatusCode::OK), (remaining == 0).then_some(more));

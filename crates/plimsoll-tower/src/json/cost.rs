@@ -1,0 +1,271 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use http::Request;
+use http::request::Parts;
+use http_body::{Body, Frame};
+use pin_project_lite::pin_project;
+use plimsoll::InvalidLimit;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::measure::{Measure, Of};
+use super::replayed::{Part, Replayed, copy};
+use crate::http::BodyCost;
+
+/// Reads what a request will cost from its JSON body, before the limits further in. See the [module](super).
+///
+/// ```
+/// use plimsoll_tower::json::JsonCost;
+///
+/// // What is asked for at most, and one for each message of the conversation.
+/// let cost = JsonCost::of("/max_tokens").and_length_of("/messages").bound(256 << 10);
+/// assert!(JsonCost::try_of("max_tokens").is_err());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it is put before a service"]
+pub struct JsonCost(Measure);
+
+impl JsonCost {
+    /// The number at this JSON pointer.
+    ///
+    /// # Panics
+    ///
+    /// If it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
+    #[track_caller]
+    pub fn of(pointer: &str) -> Self {
+        or_panic(Self::try_of(pointer))
+    }
+
+    /// [`of`](Self::of) with a pointer that the program has not chosen itself.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a JSON pointer: it begins with a slash, or is empty.
+    pub fn try_of(pointer: &str) -> Result<Self, InvalidLimit> {
+        Measure::try_new(pointer, Of::Number).map(Self)
+    }
+
+    /// The length of the list at this JSON pointer.
+    ///
+    /// # Panics
+    ///
+    /// If it is not a JSON pointer. [`try_length_of`](Self::try_length_of) returns an error instead.
+    #[track_caller]
+    pub fn length_of(pointer: &str) -> Self {
+        or_panic(Self::try_length_of(pointer))
+    }
+
+    /// [`length_of`](Self::length_of) with a pointer that the program has not chosen itself.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a JSON pointer.
+    pub fn try_length_of(pointer: &str) -> Result<Self, InvalidLimit> {
+        Measure::try_new(pointer, Of::Length).map(Self)
+    }
+
+    /// The number at this JSON pointer is added.
+    ///
+    /// # Panics
+    ///
+    /// If it is not a JSON pointer.
+    #[track_caller]
+    pub fn and(self, pointer: &str) -> Self {
+        or_panic(self.0.and(pointer, Of::Number).map(Self))
+    }
+
+    /// The length of the list at this JSON pointer is added.
+    ///
+    /// # Panics
+    ///
+    /// If it is not a JSON pointer.
+    #[track_caller]
+    pub fn and_length_of(self, pointer: &str) -> Self {
+        or_panic(self.0.and(pointer, Of::Length).map(Self))
+    }
+
+    /// So many bytes of a body are kept at most; of what is longer the cost is not known. 64 KiB unless set.
+    pub const fn bound(mut self, bytes: usize) -> Self {
+        self.0.bound = bytes;
+        self
+    }
+}
+
+#[track_caller]
+fn or_panic(made: Result<JsonCost, InvalidLimit>) -> JsonCost {
+    match made {
+        Ok(made) => made,
+        Err(invalid) => panic!("{invalid}"),
+    }
+}
+
+impl<S> Layer<S> for JsonCost {
+    type Service = Estimated<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Estimated {
+            inner,
+            measure: Arc::new(self.0.clone()),
+        }
+    }
+}
+
+/// A service that is told what the bodies of its requests say they cost. Made by a [`JsonCost`].
+#[derive(Clone, Debug)]
+pub struct Estimated<S> {
+    inner: S,
+    measure: Arc<Measure>,
+}
+
+impl<S, B> Service<Request<B>> for Estimated<S>
+where
+    S: Service<Request<Replayed<B>>> + Clone,
+    B: Body,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = EstimatedFuture<S, B>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if !self.measure.fits(request.headers()) {
+            let call = self.inner.call(request.map(Replayed::whole));
+            return EstimatedFuture {
+                stage: Stage::Calling { call },
+            };
+        }
+        let (parts, body) = request.into_parts();
+        // The one that is ready is called, whenever that is.
+        let clone = self.inner.clone();
+        let reading = Reading {
+            parts,
+            body: Box::pin(body),
+            service: std::mem::replace(&mut self.inner, clone),
+            measure: Arc::clone(&self.measure),
+            read: Vec::new(),
+            text: Vec::new(),
+        };
+        EstimatedFuture {
+            stage: Stage::Reading {
+                reading: Some(reading),
+            },
+        }
+    }
+}
+
+/// A request whose body is being read.
+struct Reading<S, B: Body> {
+    parts: Parts,
+    body: Pin<Box<B>>,
+    service: S,
+    measure: Arc<Measure>,
+    read: Vec<Part<B>>,
+    text: Vec<u8>,
+}
+
+impl<S, B: Body> Reading<S, B> {
+    /// Reads on until the body has ended, has failed, or is too long. Says whether there is a rest.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            let Some(part) = ready!(self.body.as_mut().poll_frame(cx)) else {
+                return Poll::Ready(false);
+            };
+            let data = part.as_ref().ok().and_then(Frame::data_ref);
+            let length = data.map_or(0, Buf::remaining);
+            let is_too_long = length > self.measure.bound - self.text.len();
+            if let Some(data) = data.filter(|_| !is_too_long) {
+                copy(data, &mut self.text);
+            }
+            let has_failed = part.is_err();
+            self.read.push(part);
+            if has_failed || is_too_long {
+                // What was copied is no document.
+                self.text.clear();
+                return Poll::Ready(!has_failed);
+            }
+        }
+    }
+
+    /// The request, with what it costs, if that is known.
+    fn finish(self, has_rest: bool) -> (S, Request<Replayed<B>>) {
+        let cost = self.measure.read(&self.text);
+        let rest = has_rest.then_some(self.body);
+        let body = Replayed::after(self.read, rest);
+        let mut request = Request::from_parts(self.parts, body);
+        if let Some(cost) = cost {
+            request.extensions_mut().insert(BodyCost(cost));
+        }
+        (self.service, request)
+    }
+}
+
+pin_project! {
+    /// A request whose body is read before it goes on.
+    pub struct EstimatedFuture<S, B>
+    where
+        S: Service<Request<Replayed<B>>>,
+        B: Body,
+    {
+        #[pin]
+        stage: Stage<S, B>,
+    }
+}
+
+pin_project! {
+    #[project = StageView]
+    enum Stage<S, B>
+    where
+        S: Service<Request<Replayed<B>>>,
+        B: Body,
+    {
+        Reading { reading: Option<Reading<S, B>> },
+        Calling { #[pin] call: S::Future },
+    }
+}
+
+impl<S, B> Future for EstimatedFuture<S, B>
+where
+    S: Service<Request<Replayed<B>>>,
+    B: Body,
+{
+    type Output = Result<S::Response, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut stage = self.project().stage;
+        loop {
+            let next = match stage.as_mut().project() {
+                StageView::Calling { call } => return call.poll(cx),
+                StageView::Reading { reading } => {
+                    let has_rest = match reading {
+                        Some(reading) => ready!(reading.poll(cx)),
+                        None => unreachable!("it is taken once, to go on with the call"),
+                    };
+                    let Some(read) = reading.take() else {
+                        unreachable!("it was there a moment ago")
+                    };
+                    let (mut service, request) = read.finish(has_rest);
+                    service.call(request)
+                }
+            };
+            stage.set(Stage::Calling { call: next });
+        }
+    }
+}
+
+impl<S, B> fmt::Debug for EstimatedFuture<S, B>
+where
+    S: Service<Request<Replayed<B>>>,
+    B: Body,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EstimatedFuture").finish_non_exhaustive()
+    }
+}
