@@ -66,7 +66,7 @@ impl<R: Rule> Pausable<R> {
     }
 
     /// The refusal of what fits into no pause.
-    fn paused(&self, state: &R::State, now: Moment, cost: u32) -> Option<Refusal> {
+    fn paused(&self, state: &R::State, now: Moment, cost: u64) -> Option<Refusal> {
         let until = self.paused_until();
         if now >= until {
             return None;
@@ -98,7 +98,7 @@ impl<R: Rule> Rule for Pausable<R> {
     const EXACT_REFUNDS: bool = R::EXACT_REFUNDS;
     const REMEMBERS_REFUSALS: bool = R::REMEMBERS_REFUSALS;
 
-    fn limit(&self) -> u32 {
+    fn limit(&self) -> u64 {
         self.rule.limit()
     }
 
@@ -106,21 +106,21 @@ impl<R: Rule> Rule for Pausable<R> {
         self.rule.fresh(now)
     }
 
-    fn take(&self, state: &mut R::State, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn take(&self, state: &mut R::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         match self.paused(state, now, cost) {
             Some(refusal) => Err(refusal),
             None => self.rule.take(state, now, cost),
         }
     }
 
-    fn available(&self, state: &R::State, now: Moment) -> u32 {
+    fn available(&self, state: &R::State, now: Moment) -> u64 {
         match now >= self.paused_until() {
             true => self.rule.available(state, now),
             false => 0,
         }
     }
 
-    fn refund(&self, state: &mut R::State, now: Moment, taken: Moment, cost: u32) {
+    fn refund(&self, state: &mut R::State, now: Moment, taken: Moment, cost: u64) {
         self.rule.refund(state, now, taken, cost);
     }
 
@@ -129,7 +129,7 @@ impl<R: Rule> Rule for Pausable<R> {
         Some(full_at.max(self.paused_until()))
     }
 
-    fn peek(&self, state: &R::State, now: Moment, cost: u32) -> Result<(), Refusal> {
+    fn peek(&self, state: &R::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         match self.paused(state, now, cost) {
             Some(refusal) => Err(refusal),
             None => self.rule.peek(state, now, cost),
@@ -156,7 +156,7 @@ impl<R: Rule> Rule for Pausable<R> {
         self.rule.recorded_at(state, now)
     }
 
-    fn refused(&self, state: &mut R::State, now: Moment, cost: u32, refusal: Refusal) -> Refusal {
+    fn refused(&self, state: &mut R::State, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
         // Nobody is to blame for a pause.
         match now >= self.paused_until() {
             true => self.rule.refused(state, now, cost, refusal),
@@ -164,24 +164,24 @@ impl<R: Rule> Rule for Pausable<R> {
         }
     }
 
-    fn remaining(&self, state: &R::State, now: Moment) -> u32 {
+    fn remaining(&self, state: &R::State, now: Moment) -> u64 {
         self.rule.remaining(state, now)
     }
 
-    fn book(&self, state: &R::State, now: Moment, cost: u32) -> Option<(R::State, Moment)> {
+    fn book(&self, state: &R::State, now: Moment, cost: u64) -> Option<(R::State, Moment)> {
         let (state, ready_at) = self.rule.book(state, now, cost)?;
         Some((state, ready_at.max(self.paused_until())))
     }
 
-    fn charge(&self, state: &mut R::State, now: Moment, cost: u32) {
+    fn charge(&self, state: &mut R::State, now: Moment, cost: u64) {
         self.rule.charge(state, now, cost);
     }
 
-    fn settle(&self, state: &mut R::State, now: Moment, taken: Moment, costs: (u32, u32)) {
+    fn settle(&self, state: &mut R::State, now: Moment, taken: Moment, costs: (u64, u64)) {
         self.rule.settle(state, now, taken, costs);
     }
 
-    fn add(&self, state: &mut R::State, now: Moment, amount: u32) {
+    fn add(&self, state: &mut R::State, now: Moment, amount: u64) {
         self.rule.add(state, now, amount);
     }
 

@@ -157,9 +157,9 @@ impl<L, W> RequestLimit<L, W> {
 
     /// A request costs what its JSON body says, or `unknown` where it does not. A layer further out reads it, the `JsonCost` of
     /// the module `json` (feature `json`); any other that puts a [`BodyCost`](crate::BodyCost) into the extensions does as well.
-    pub fn cost_by_json(self, unknown: u32) -> Self {
+    pub fn cost_by_json(self, unknown: u64) -> Self {
         self.cost(move |head| match head.extensions().get() {
-            Some(BodyCost(cost)) => u32::try_from(*cost).unwrap_or(u32::MAX),
+            Some(BodyCost(cost)) => *cost,
             None => unknown,
         })
     }

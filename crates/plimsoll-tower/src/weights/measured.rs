@@ -59,8 +59,7 @@ fn keep_memory(taken: &Taken, stated: &mut u64, bytes: u64) -> Result<(), Denied
     let beyond = bytes.saturating_sub(*stated);
     *stated = stated.saturating_sub(bytes);
     if beyond > 0 {
-        let cost = u64::try_from(beyond).unwrap_or(u64::MAX);
-        let permit = memory.try_acquire(Demand::of(cost))?;
+        let permit = memory.try_acquire(Demand::of(beyond))?;
         taken.keep(permit.into_owned());
     }
     Ok(())
@@ -148,7 +147,7 @@ impl Bytes {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Denied>> {
         while self.left > 0 {
-            let part = u64::try_from(self.left).unwrap_or(u64::MAX).min(self.most);
+            let part = self.left.min(self.most);
             let answer = match &mut self.waiting {
                 None => match self.rate.attempt(Demand::of(part)) {
                     Ok(permit) => Ok(permit.cost()),
@@ -162,7 +161,7 @@ impl Bytes {
             };
             self.waiting = None;
             match answer {
-                Ok(cost) => self.left -= u64::from(cost),
+                Ok(cost) => self.left -= cost,
                 Err(denied)
                     if denied.reason() == Reason::TooLarge
                         && (1..part).contains(&denied.limit()) =>

@@ -37,7 +37,7 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let taken = Arc::new(Taken::new(Arc::clone(&self.meters)));
-        let stated = u64::from(content_length(&Head::of(&request), 0));
+        let stated = content_length(&Head::of(&request), 0);
         if self.meters.is_open {
             request.extensions_mut().insert(Weights(Arc::clone(&taken)));
         }

@@ -188,9 +188,7 @@ async fn items_are_taken_when_the_message_is_decoded() {
             let weights = request.extensions().get::<Weights>().cloned().unwrap();
             let lines = request.into_body().collect().await.unwrap().to_bytes();
             let lines = lines.split(|byte| *byte == b'\n').count();
-            let taken = weights
-                .take(Weight::REQUEST_ITEMS, u32::try_from(lines).unwrap())
-                .await;
+            let taken = weights.take(Weight::REQUEST_ITEMS, lines as u64).await;
             let status = if taken.is_ok() { 200 } else { 429 };
             let response = Response::builder().status(status);
             Ok::<_, Infallible>(response.body(Full::<Bytes>::default()).unwrap())
@@ -212,7 +210,7 @@ async fn items_are_taken_when_the_message_is_decoded() {
     assert_eq!(spans.snapshot().in_use(), 0);
 
     // By a function of the message.
-    let count = |message: &Vec<u8>| u32::try_from(message.len()).unwrap();
+    let count = |message: &Vec<u8>| message.len() as u64;
     let consumer =
         items(&provider, count).layer(service_fn(async |_: Vec<u8>| Ok::<_, Infallible>(())));
     assert!(consumer.clone().oneshot(vec![0; 5]).await.is_ok());
