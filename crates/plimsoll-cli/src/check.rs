@@ -1,10 +1,13 @@
 //! `plimsoll check`: validates configuration files and prints the limits that are in effect.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use plimsoll_config::{Config, schema};
+use plimsoll_config::{Config, ConfigError, schema};
+use serde_json::json;
+
+use crate::which;
 
 /// Check configuration files, and print the limits they come to
 ///
@@ -13,6 +16,11 @@ use plimsoll_config::{Config, schema};
 /// connected to, and the passwords in their addresses are not printed. Of every
 /// mistake in a file it says where, which field, what was expected, and the
 /// nearest name there is. What is allowed and surely not meant is a warning.
+///
+/// With --json each file is an object with `file`, `files` (with those that it
+/// includes), `valid`, `problems` and `warnings` (one line of text each), and if
+/// it is right `config`: `limits` by name, with every default and their `class`,
+/// `routes` with what each `asks`, and the other sections as they are.
 ///
 /// Exit status: 0 if all files are right, 2 if not.
 #[derive(clap::Args)]
@@ -26,6 +34,10 @@ pub(crate) struct Args {
     #[arg(short, long)]
     quiet: bool,
 
+    /// Print the limits as JSON: a list with an object for each file
+    #[arg(long)]
+    json: bool,
+
     /// Print the JSON Schema of configuration files, for editors
     #[arg(long, exclusive = true)]
     schema: bool,
@@ -38,29 +50,63 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
         return Ok(ExitCode::SUCCESS);
     }
     let mut status = ExitCode::SUCCESS;
-    let mut first = true;
+    let mut documents = Vec::new();
     for file in &args.files {
         let config = Config::from_file(file);
-        if let Ok(config) = &config {
-            for warning in config.warnings() {
-                writeln!(err, "{warning} (warning)")?;
-            }
+        if config.is_err() {
+            status = ExitCode::from(2);
         }
+        tell(file, &config, err)?;
         match config {
-            Ok(_) if args.quiet => {}
-            Ok(config) => {
-                // Several files are several documents.
-                if !first {
-                    writeln!(out, "---")?;
-                }
-                first = false;
-                write!(out, "# {}\n{config}", file.display())?;
-            }
-            Err(error) => {
-                status = ExitCode::from(2);
-                error.lines().try_for_each(|line| writeln!(err, "{line}"))?;
-            }
+            _ if args.json => documents.push(json(file, &config)),
+            Ok(config) if !args.quiet => documents.push(format!("# {}\n{config}", file.display())),
+            _ => {}
         }
     }
+    if args.json {
+        writeln!(out, "[{}]", documents.join(",\n"))?;
+    } else {
+        // Several files are several documents.
+        write!(out, "{}", documents.join("---\n"))?;
+    }
     Ok(status)
+}
+
+/// What is wrong with a file, or odd about it.
+fn tell(file: &Path, config: &Result<Config, ConfigError>, err: &mut impl Write) -> io::Result<()> {
+    match config {
+        Ok(config) => config
+            .warnings()
+            .try_for_each(|warning| writeln!(err, "{warning} (warning)")),
+        Err(error) => match which::hint(file, "check") {
+            Some(hint) => writeln!(err, "{hint}"),
+            None => error.lines().try_for_each(|line| writeln!(err, "{line}")),
+        },
+    }
+}
+
+/// A file as an object of JSON.
+fn json(file: &Path, config: &Result<Config, ConfigError>) -> String {
+    let (mut files, mut problems, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut valid = serde_json::Map::new();
+    match config {
+        Ok(config) => {
+            files.extend(config.files().iter().map(|file| file.display().to_string()));
+            warnings.extend(config.warnings());
+            let config = serde_json::from_str(&config.to_json()).unwrap_or_default();
+            valid.insert("config".to_owned(), config);
+        }
+        Err(error) => problems.extend(error.lines()),
+    }
+    let mut object = json!({
+        "file": file.display().to_string(),
+        "files": files,
+        "valid": config.is_ok(),
+        "problems": problems,
+        "warnings": warnings,
+    });
+    if let Some(object) = object.as_object_mut() {
+        object.append(&mut valid);
+    }
+    object.to_string()
 }

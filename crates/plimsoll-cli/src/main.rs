@@ -4,6 +4,7 @@ mod check;
 mod serve;
 mod simulate;
 mod test;
+mod which;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;

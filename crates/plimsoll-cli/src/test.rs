@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::which;
 use plimsoll_scenario::{RedisPlace, Tally, run_file, run_file_on};
 
 /// Run scenario files against the real limiters, in virtual time
@@ -66,7 +67,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
             }
             Err(error) => {
                 unreadable = true;
-                writeln!(err, "{error}")?;
+                match which::hint(file, "test") {
+                    Some(hint) => writeln!(err, "{hint}")?,
+                    None => writeln!(err, "{error}")?,
+                }
             }
         }
     }

@@ -76,6 +76,25 @@ impl Config {
         }
     }
 
+    /// What it comes to as JSON, on one line: every default is filled in, all limiters are in `limits`, each with its `class`,
+    /// and each of the `routes` says in `asks` which limits and providers it asks. Fields may be added; those that are there
+    /// keep their names.
+    ///
+    /// ```
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let config = Config::from_str("limits.yaml", "limits: { disk: { concurrency: 4 } }", Format::Yaml)?;
+    /// assert_eq!(
+    ///     config.to_json(),
+    ///     r#"{"limits":{"disk":{"class":"resource","keyed":false,"kind":"concurrency","limit":4}}}"#
+    /// );
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        effective::json(&self.spec, &self.plan).to_string()
+    }
+
     /// The files it was read from: the one that was asked for, and those that it includes.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {

@@ -1,4 +1,4 @@
-//! A configuration with every default filled in, as YAML that reads as the same configuration.
+//! A configuration with every default filled in: as YAML that reads as the same configuration, and as JSON.
 
 use std::fmt::{self, Write as _};
 
@@ -25,6 +25,58 @@ pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt
         }
     }
     Ok(())
+}
+
+/// The limits that are in effect, by fields whose names do not change.
+///
+/// All limiters are in `limits`, whatever their section is called, each with its `class`. Routes have what they ask in
+/// `asks`: limits and providers, with those of lists in their place.
+pub(crate) fn json(file: &File, plan: &Plan) -> serde_json::Value {
+    let mut json = serde_json::Map::new();
+    let Ok(Some(root)) = serde_json::to_string(file).map_or(Ok(None), |text| parse(&text)) else {
+        return json.into();
+    };
+    let mut limits = serde_json::Map::new();
+    for section in entries(&root) {
+        if !SECTIONS.contains(&section.key.as_str()) {
+            json.insert(section.key.clone(), value(&section.value));
+            continue;
+        }
+        for entry in entries(&section.value) {
+            let fields = limit(&entry.value).into_iter();
+            let fields = fields.map(|field| (field.key, value(&field.value)));
+            let mut fields: serde_json::Map<String, serde_json::Value> = fields.collect();
+            if let Some(definition) = plan.definition(&entry.key) {
+                fields.insert("class".to_owned(), definition.class.to_string().into());
+            }
+            limits.insert(entry.key.clone(), fields.into());
+        }
+    }
+    json.insert("limits".to_owned(), limits.into());
+    let routes = json
+        .get_mut("routes")
+        .and_then(serde_json::Value::as_array_mut);
+    for (route, spec) in routes.into_iter().flatten().zip(&plan.routes) {
+        route["asks"] = spec.limits.clone().into();
+    }
+    json.into()
+}
+
+/// A value as JSON.
+fn value(node: &Node) -> serde_json::Value {
+    match &node.value {
+        Value::Scalar { text, quoted: true } => text.as_str().into(),
+        Value::Scalar { text, .. } => {
+            serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())
+        }
+        Value::List(items) => items.iter().map(value).collect(),
+        Value::Map(entries) => {
+            let fields = entries
+                .iter()
+                .map(|entry| (entry.key.clone(), value(&entry.value)));
+            serde_json::Value::Object(fields.collect())
+        }
+    }
 }
 
 fn limiters(plan: &Plan, section: &str, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {

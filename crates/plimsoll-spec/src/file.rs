@@ -131,6 +131,12 @@ impl FileError {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
+    /// The file that was read first, and those that it includes, as far as they were read.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// The line, from 1; `None` if the file could not even be opened.
     #[must_use]
     pub fn line(&self) -> Option<usize> {

@@ -168,3 +168,87 @@ fn a_warning_is_no_mistake() {
     );
     assert!(said.ends_with("(warning)\n"), "{said}");
 }
+
+#[test]
+fn json_has_an_object_for_each_file() {
+    let good = "limits: { api: 5/s, slots: { concurrency: 2 } }\nmiddleware: { all: [slots] }\nroutes: [{ match: /, limits: [api, all] }]\n";
+    let dir = Dir::with(
+        "json",
+        &[("a.yaml", good), ("b.yaml", BAD), ("c.yaml", ODD)],
+    );
+    let output = dir.run(&["--json", "a.yaml", "b.yaml", "c.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let [a, b, c] = json.as_array().expect("a list").as_slice() else {
+        panic!("{json}");
+    };
+    assert_eq!((&a["file"], &a["valid"]), (&"a.yaml".into(), &true.into()));
+    assert_eq!(a["files"], serde_json::json!(["a.yaml"]));
+    assert_eq!(a["config"]["limits"]["api"]["kind"], "token_bucket");
+    assert_eq!(a["config"]["limits"]["api"]["every"], "1s");
+    assert_eq!(a["config"]["limits"]["api"]["burst"], 5);
+    assert_eq!(a["config"]["limits"]["slots"]["class"], "resource");
+    assert_eq!(
+        a["config"]["routes"][0]["asks"],
+        serde_json::json!(["api", "slots"])
+    );
+    assert_eq!((&b["valid"], b["config"].is_null()), (&false.into(), true));
+    let problem = b["problems"][0].as_str().expect("a line");
+    assert!(
+        problem.starts_with("b.yaml:1:39: limiters.api.limt: unknown field"),
+        "{problem}"
+    );
+    assert!(
+        c["warnings"][0]
+            .as_str()
+            .is_some_and(|line| line.starts_with("c.yaml:1:")),
+        "{c}"
+    );
+}
+
+#[test]
+fn a_file_of_scenarios_is_for_another_command() {
+    let scenarios =
+        "scenarios: [{ name: a, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1 }] }]\n";
+    let list = "- { name: a, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1 }] }\n";
+    let dir = Dir::with("which", &[("a.yaml", scenarios), ("b.yaml", list)]);
+    let err = "a.yaml: this file holds scenarios: did you mean `plimsoll test a.yaml`?\n\
+               b.yaml: this file holds scenarios: did you mean `plimsoll test b.yaml`?\n";
+    check(&dir.run(&["a.yaml", "b.yaml"]), 2, "", err);
+}
+
+#[test]
+fn what_comes_from_the_environment_is_used_and_not_shown() {
+    let text = "stores: { main: { url: '${PLIMSOLL_TEST_URL}' }, other: { url: { env: PLIMSOLL_TEST_URL } } }\n\
+                limits: { api: { rate: '${PLIMSOLL_TEST_RATE}/s', store: main } }\n";
+    let dir = Dir::with("environment", &[("a.yaml", text)]);
+    let run = |url: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        let command = command.current_dir(&dir.0).args(["check", "a.yaml"]);
+        let command = command.env("PLIMSOLL_TEST_RATE", "7");
+        command
+            .env("PLIMSOLL_TEST_URL", url)
+            .output()
+            .expect("the program runs")
+    };
+    let output = run("redis://anna:hunter2@127.0.0.1");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!((output.status.code(), &*err), (Some(0), ""));
+    assert!(
+        out.contains("refill: 7\n") && out.contains("${PLIMSOLL_TEST_URL}"),
+        "{out}"
+    );
+    assert!(out.contains("url: { env: PLIMSOLL_TEST_URL }"), "{out}");
+    assert!(!out.contains("hunter2") && !out.contains("anna"), "{out}");
+    let output = run("redis:/anna:hunter2@127.0.0.1");
+    let err = String::from_utf8_lossy(&output.stderr);
+    let line = "a.yaml:1:24: stores.main.url: expected the address of a Redis";
+    assert!(
+        output.status.code() == Some(2) && err.contains(line),
+        "{err}"
+    );
+    assert!(!err.contains("hunter2") && !err.contains("anna"), "{err}");
+}

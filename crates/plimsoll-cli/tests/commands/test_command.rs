@@ -123,3 +123,15 @@ fn help_explains_the_exit_status() {
             .contains("2 if a file could not\nbe read or the store does not answer.")
     );
 }
+
+#[test]
+fn a_file_of_limits_is_for_another_command() {
+    let dir = Dir::with("which", &[("a.yaml", "limits: { api: 5/s }\n")]);
+    let err = "a.yaml: this file holds limits: did you mean `plimsoll check a.yaml`?\n";
+    check(
+        &dir.run(&["test", "a.yaml"]),
+        2,
+        "0 passed, 0 failed\n",
+        err,
+    );
+}

@@ -16,7 +16,7 @@ use crate::{Config, ConfigError, Format};
 ///
 /// It looks at what the file says, not at when it was written: it does not matter whether the file is written in place, replaced
 /// by another, or a link to one. A file that is still being written is left alone: a change counts when it looks the same
-/// twice. Whatever cannot be read, or is wrong, is reported once, and the limits stay as they are; a file that was deleted may
+/// twice. The same goes for files that it includes. Whatever cannot be read, or is wrong, is reported once, and the limits stay as they are; a file that was deleted may
 /// come back.
 ///
 /// ```
@@ -39,7 +39,9 @@ use crate::{Config, ConfigError, Format};
 #[derive(Debug)]
 pub struct FileWatch {
     path: PathBuf,
-    /// What was seen last.
+    /// The files that it includes.
+    included: Vec<PathBuf>,
+    /// What was seen last, of all files.
     seen: Option<String>,
     /// What was last put into effect or refused.
     done: Option<String>,
@@ -52,6 +54,7 @@ impl FileWatch {
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self {
             path: path.as_ref().to_owned(),
+            included: Vec::new(),
             seen: None,
             done: None,
             reported: None,
@@ -84,19 +87,25 @@ impl FileWatch {
             }
         };
         self.reported = None;
-        if self.done.as_ref() == Some(&text) {
+        let all = self.with_included(&text);
+        if self.done.as_ref() == Some(&all) {
             self.seen = None;
             return None;
         }
-        if self.seen.as_ref() != Some(&text) {
-            self.seen = Some(text);
+        if self.seen.as_ref() != Some(&all) {
+            self.seen = Some(all);
             return None;
         }
         self.seen = None;
         let format = Format::of(&self.path);
         let config = Config::from_str(&self.path, &text, format);
+        let files = config
+            .as_ref()
+            .map_or_else(ConfigError::files, Config::files);
+        self.included = files.iter().skip(1).cloned().collect();
+        let all = self.with_included(&text);
         let changes = config.and_then(|config| replace(&config));
-        let first = self.done.replace(text).is_none();
+        let first = self.done.replace(all).is_none();
         // At first it says what the limits were built from.
         let same = |changes: &Changes| {
             Changes {
@@ -108,6 +117,18 @@ impl FileWatch {
             return None;
         }
         Some(changes)
+    }
+}
+
+impl FileWatch {
+    /// What all files say. One that cannot be read is a mistake of the file that includes it.
+    fn with_included(&self, text: &str) -> String {
+        let mut all = text.to_owned();
+        for file in &self.included {
+            all.push('\0');
+            all += &text_of(file).unwrap_or_else(|error| error.to_string());
+        }
+        all
     }
 }
 

@@ -6,6 +6,7 @@ mod durations;
 mod fuzz;
 mod good_files;
 mod hostile_files;
+mod large_files;
 mod routes;
 mod schema;
 mod several_files;

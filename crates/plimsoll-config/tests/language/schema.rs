@@ -292,9 +292,7 @@ fn matches(pattern: &str, text: &str) -> bool {
         }
         "^[1-5](xx|[0-9]{2}(-[1-5][0-9]{2})?)$" => {
             let one = |text: &str| {
-                text.len() == 3
-                    && digits(text)
-                    && ('1'..='5').contains(&text.chars().next().unwrap())
+                text.len() == 3 && digits(text) && text.starts_with(['1', '2', '3', '4', '5'])
             };
             let range = |(from, to): (&str, &str)| one(from) && one(to);
             text.strip_suffix("xx").map_or_else(

@@ -90,3 +90,126 @@ fn what_is_meant_is_not_warned_of() {
         assert_eq!(config.warnings().count(), 0, "{name}");
     }
 }
+
+#[track_caller]
+fn file(text: &str) -> Vec<String> {
+    let config = Config::from_str("a.yaml", text, Format::Yaml);
+    let config = config.unwrap_or_else(|error| panic!("{error}"));
+    config.warnings().collect()
+}
+
+#[test]
+fn what_no_request_can_ever_do_is_warned_of() {
+    let said = file(
+        "limits:
+  a: { rate: 3/s, cost: 5 }
+  b: { rate: 3/s, burst: 5, cost: 5 }
+  c: { concurrency: 2, cost: 3 }
+  d: { rate: 9/s, cost: 5, tiers: { by: header:x, small: 4/s, same: 9/s, large: 99/s } }
+  e: { concurrency: adaptive, cost: 500 }
+  f: { rate: 3/s, cost: { estimate: content_length, default: 4 } }
+  g: { rate: 3/s, key: client, overrides: { 10.0.0.1: { kind: token_bucket, burst: 3, refill: 3, every: 1s } } }
+client: { header: cf-connecting-ip }
+",
+    );
+    assert_eq!(
+        said,
+        [
+            "a.yaml:2:25: limits.a.cost: no request ever fits: it costs 5, and at most 3 are granted at once",
+            "a.yaml:4:30: limits.c.cost: no request ever fits: it costs 3, and at most 2 are granted at once",
+            "a.yaml:5:58: limits.d.tiers.small: no request ever fits: it costs 5, and at most 4 are granted at once",
+            "a.yaml:5:69: limits.d.tiers.same: this is the limit that everybody has: it changes nothing",
+            "a.yaml:7:25: limits.f.cost: no request ever fits: it costs 4, and at most 3 are granted at once",
+            "a.yaml:8:55: limits.g.overrides.\"10.0.0.1\": this is the limit that everybody has: it changes nothing",
+            "a.yaml:9:19: client.header: no proxy is trusted, so nobody can tell an address in this field: did you forget `proxies`?",
+        ]
+    );
+}
+
+#[test]
+fn limits_that_no_route_uses_are_warned_of_if_there_are_routes() {
+    let limits = "limits: { a: 1/s, b: 1/s, c: { kind: all, of: [d] }, d: 1/s, e: 1/s, f: 1/s, g: 1/s }\n\
+                  providers: { p: { request_count: e } }\nmiddleware: { m: [f] }\n";
+    assert_eq!(file(limits), Vec::<String>::new());
+    assert_eq!(
+        file(&format!(
+            "{limits}routes: [{{ match: /, limits: [a], bytes: b }}]\n"
+        )),
+        [
+            "a.yaml:1:27: limits.c: no route uses this limit",
+            "a.yaml:1:78: limits.g: no route uses this limit",
+        ]
+    );
+}
+
+#[test]
+fn routes_that_no_request_reaches_are_warned_of() {
+    let check = |routes: &[&str], wanted: &[(usize, usize)]| {
+        let list: Vec<String> = routes
+            .iter()
+            .map(|it| format!("  - {{ {it}, limits: a }}\n"))
+            .collect();
+        let said = file(&format!("limits: {{ a: 1/s }}\nroutes:\n{}", list.concat()));
+        let wanted: Vec<String> = wanted
+            .iter()
+            .map(|(route, by)| format!("routes[{route}].match: no request comes here: routes[{by}] matches all of them before"))
+            .collect();
+        assert_eq!(said.len(), wanted.len(), "{said:#?}");
+        for (said, wanted) in said.iter().zip(&wanted) {
+            assert!(
+                said.ends_with(wanted.as_str()),
+                "expected {wanted}\nfound    {said}"
+            );
+        }
+    };
+    check(
+        &["match: /**", "match: /a", "match: /a/**"],
+        &[(1, 0), (2, 0)],
+    );
+    check(&["match: /a", "match: /a/**", "match: /**"], &[]);
+    check(
+        &["match: /a/*", "match: /a/b", "match: /a/", "match: /a/b/c"],
+        &[(1, 0)],
+    );
+    check(
+        &[
+            "match: /*/b/**",
+            "match: /a/b",
+            "match: /a/b/c",
+            "match: /a/c",
+        ],
+        &[(1, 0), (2, 0)],
+    );
+    check(&["match: /a/b", "match: /a/*"], &[]);
+    check(
+        &[
+            "match: /**, methods: [GET]",
+            "match: /a",
+            "match: /a/b, methods: [GET]",
+        ],
+        &[(2, 0)],
+    );
+    check(
+        &[
+            "match: /**, methods: [GET, PUT]",
+            "match: /a, methods: [PUT, POST]",
+        ],
+        &[],
+    );
+    check(
+        &[
+            "match: /**, hosts: ['*.a.b']",
+            "match: /a, hosts: [x.a.b]",
+            "match: /b, hosts: [a.b]",
+        ],
+        &[(1, 0)],
+    );
+    check(
+        &[
+            "match: /**, headers: { x: present }",
+            "match: /a, headers: { X: '1' }",
+            "match: /a",
+        ],
+        &[(1, 0)],
+    );
+}

@@ -199,3 +199,49 @@ fn a_file_that_grows_while_it_is_looked_at_is_left_alone() {
         (vec!["c".to_owned()], vec![])
     );
 }
+
+#[test]
+fn files_that_a_file_includes_are_looked_at_too() {
+    let dir = Dir::new("included");
+    let (file, other) = (dir.file(), dir.0.join("other.yaml"));
+    fs::write(&other, "limits: { b: { concurrency: 1 } }\n").expect("written");
+    let limits = build(
+        &file,
+        "include: other.yaml\nlimits: { a: { concurrency: 1 } }\n",
+    );
+    let mut watch = FileWatch::new(&file);
+    let told = |watch: &mut FileWatch| {
+        (0..4)
+            .filter_map(|_| watch.look(&limits))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&mut watch).len(),
+        0,
+        "it says what the limits were built from"
+    );
+    fs::write(&other, "limits: { b: { concurrency: 2 } }\n").expect("written");
+    let changes = told(&mut watch);
+    assert!(
+        matches!(changes.as_slice(), [Ok(changes)] if changes.changed == ["b"]),
+        "{changes:?}"
+    );
+    for wrong in [
+        Some("limits: { b: { concurrency: 0 } }\n"),
+        Some("limits: {"),
+        None,
+    ] {
+        match wrong {
+            Some(text) => fs::write(&other, text).expect("written"),
+            None => fs::remove_file(&other).expect("gone"),
+        }
+        let told = told(&mut watch);
+        assert!(matches!(told.as_slice(), [Err(_)]), "{wrong:?}: {told:?}");
+    }
+    fs::write(&other, "limits: { b: { concurrency: 3 } }\n").expect("written");
+    let changes = told(&mut watch);
+    assert!(
+        matches!(changes.as_slice(), [Ok(changes)] if changes.changed == ["b"]),
+        "{changes:?}"
+    );
+}
