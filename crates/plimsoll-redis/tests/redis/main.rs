@@ -17,6 +17,7 @@ mod fleet_many;
 mod fleet_same;
 mod fleet_waiting;
 mod leases;
+mod leases_in_layers;
 mod logs;
 mod many;
 mod names;

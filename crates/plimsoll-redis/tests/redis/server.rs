@@ -1,6 +1,6 @@
 //! A real server for a test, on a port of its own. It ends with the test.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -24,21 +24,33 @@ impl Server {
 
     /// Starts one with more options.
     pub(crate) fn with(options: &[&str]) -> Self {
-        Self::on(free_port(), options)
+        loop {
+            // A program of another test may have taken the port in the meantime.
+            if let Some(server) = Self::run(Command::new(program()), free_port(), options) {
+                return server;
+            }
+        }
     }
 
     /// Starts a program that is one, if there is such a program, in its own environment.
     pub(crate) fn of(program: &str, environment: &[(&str, &Path)]) -> Option<Self> {
         let mut command = Command::new(program);
         command.envs(environment.iter().copied());
-        runs(program, "--version").then(|| Self::run(command, free_port(), &[]))
+        runs(program, "--version")
+            .then(|| Self::run(command, free_port(), &[]).expect("the port was free"))
     }
 
     pub(crate) fn on(port: u16, options: &[&str]) -> Self {
+        let server = Self::try_on(port, options);
+        server.unwrap_or_else(|| panic!("another server has port {port}"))
+    }
+
+    /// `None` if another server has the port.
+    pub(crate) fn try_on(port: u16, options: &[&str]) -> Option<Self> {
         Self::run(Command::new(program()), port, options)
     }
 
-    fn run(mut command: Command, port: u16, options: &[&str]) -> Self {
+    fn run(mut command: Command, port: u16, options: &[&str]) -> Option<Self> {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         let file = format!("plimsoll-test-{port}.rdb");
         command.args([
@@ -55,13 +67,19 @@ impl Server {
         let mut child = command.spawn().unwrap_or_else(|error| {
             panic!("redis-server cannot be started ({error}): install the package `redis-server`")
         });
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        while TcpStream::connect(address).is_err() {
+        loop {
             let ended = child.try_wait().expect("the state of the server");
-            assert!(ended.is_none(), "redis-server ended: {ended:?}");
-            thread::yield_now();
+            let answering = answering(port, options);
+            match (ended, answering) {
+                // A test that shared a server with another would find its limits used up, or its own ways refused.
+                (Some(_), Some(_)) => return None,
+                (Some(ended), None) => panic!("redis-server ended: {ended}"),
+                (None, Some(process)) if process.is_none_or(|it| it == child.id()) => {
+                    return Some(Self { child, port });
+                }
+                (None, _) => thread::yield_now(),
+            }
         }
-        Self { child, port }
     }
 
     /// Sends it a signal, by the name `kill` knows.
@@ -107,6 +125,27 @@ impl Server {
         });
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
+}
+
+/// The process that answers on a port, if one does and says which it is.
+fn answering(port: u16, options: &[&str]) -> Option<Option<u32>> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut stream = TcpStream::connect(address).ok()?;
+    if let ["--requirepass", password] = options {
+        stream
+            .write_all(format!("AUTH {password}\r\n").as_bytes())
+            .ok()?;
+    }
+    stream.write_all(b"INFO server\r\nQUIT\r\n").ok()?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said).ok()?;
+    // Another's password is not known here.
+    if said.contains("NOAUTH") {
+        return Some(Some(0));
+    }
+    let mut lines = said.lines();
+    let process = lines.find_map(|line| line.strip_prefix("process_id:"));
+    Some(process.and_then(|number| number.trim().parse().ok()))
 }
 
 /// The server that is tested on.
