@@ -18,7 +18,9 @@ pub mod uses;
 
 pub use client::{ClientSpec, Network};
 pub use config::Config;
-pub use live::{Changes, FileWatch, FileWatcher, KeyedLimiter, LimitSet, Limits, Part, Route};
+pub use live::{Changes, FileWatch, FileWatcher, LimitSet, Limits, Part, Route};
+#[doc(inline)]
+pub use plimsoll_kinds::KeyedLimiter;
 pub use plimsoll_spec::{FileError as ConfigError, Format};
 pub use route::{HeaderMatch, HostPattern, Pattern, RouteSpec, Segment};
 pub use schema::schema;

@@ -5,6 +5,8 @@ mod any;
 mod basic;
 mod call;
 mod demands;
+mod key_text;
+mod keyed;
 mod pipeline;
 mod provider;
 mod rate;
@@ -17,6 +19,7 @@ pub use any::{AnyLimiter, LimiterKind};
 pub use basic::{Basic, Saturation};
 pub use call::LimitCall;
 pub use demands::Demands;
+pub use keyed::{KeyedLimiter, TextKeys};
 pub use pipeline::LimitedConsumer;
 #[doc(inline)]
 pub use plimsoll::together::{Permits, Reserved};

@@ -124,6 +124,10 @@ impl Rule for Concurrency {
         Ok(())
     }
 
+    fn occupy(&self, state: &mut Slots, _now: Moment, cost: u64) {
+        state.left -= i128::from(cost);
+    }
+
     fn available(&self, state: &Slots, _now: Moment) -> u64 {
         u64::try_from(state.left.max(0)).unwrap_or(u64::MAX)
     }

@@ -314,6 +314,13 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
 
     // For the rules of this crate.
 
+    /// Takes `cost` for permits that are out already, of a limiter that this one replaces: also what exceeds the limit,
+    /// where permits are returned.
+    #[doc(hidden)]
+    fn occupy(&self, state: &mut Self::State, now: Moment, cost: u64) {
+        self.charge(state, now, cost);
+    }
+
     /// Whether what was granted before can still be [refunded](Self::refund) into a state that was
     /// [adopted](Self::adopt) with this `carry`.
     ///

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::binding::{Binding, Past};
 use super::build::Running;
 use super::change::{Change, Prepared};
 use super::gates::{Live, Member};
-use super::generation::Generation;
-use super::slot::{Past, Slot};
+use super::version::Version;
 use crate::Config;
 use crate::check::Definition;
 
@@ -18,24 +18,24 @@ pub(super) struct Work {
     /// Names behind which another limiter comes to stand.
     replaced: Vec<Replaced>,
     /// Names that the file knows again.
-    pub(super) restored: Vec<Arc<Slot>>,
+    pub(super) restored: Vec<Arc<Binding>>,
 }
 
 struct Replaced {
-    slot: Arc<Slot>,
+    binding: Arc<Binding>,
     old: Past,
     name: String,
-    next: Arc<Generation>,
+    next: Arc<Version>,
     change: Arc<dyn Change>,
 }
 
 impl Work {
     /// Puts `next` behind the name of `live`.
-    pub(super) fn replace(&mut self, old: &Live, live: &Live, next: Arc<Generation>) {
+    pub(super) fn replace(&mut self, old: &Live, live: &Live, next: Arc<Version>) {
         self.replaced.push(Replaced {
-            slot: Arc::clone(&live.slot),
+            binding: Arc::clone(&live.binding),
             old: Past {
-                generation: old.slot.latest(),
+                version: old.binding.latest(),
                 change: Arc::clone(&old.change),
                 definition: old.definition.clone(),
             },
@@ -50,10 +50,11 @@ impl Work {
             change();
         }
         for it in self.replaced {
-            it.slot.replace((it.old, &it.next, &*it.change), &it.name);
+            it.binding
+                .replace((it.old, &it.next, &*it.change), &it.name);
         }
-        for slot in self.restored {
-            slot.restore();
+        for binding in self.restored {
+            binding.restore();
         }
     }
 }
@@ -63,7 +64,7 @@ pub(super) fn members(to: &Definition, running: &Running, config: &Config) -> Ve
     let members = to.members.iter();
     let member = |id: &String| {
         let stored = config.definition(id).is_some_and(|member| member.stored);
-        Some((Arc::clone(&running.get(id)?.slot), stored))
+        Some((Arc::clone(&running.get(id)?.binding), stored))
     };
     members.filter_map(member).collect()
 }

@@ -9,9 +9,9 @@ use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Provider, Rate, We
 use plimsoll_spec::{Kind, Memory, Place, Problem, label};
 
 use super::gates::{Build, Built, Live};
-use super::generation::Inner;
 use super::handle::Handle;
 use super::stores::Stores;
+use super::version::Inner;
 use super::{Part, Route};
 use crate::check::{BASIC, Definition};
 use crate::route::RouteSpec;
@@ -93,7 +93,7 @@ fn basic(basic: &Basic) -> Built {
 fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit> {
     let name = definition.name();
     let members = definition.members.iter().filter_map(|id| running.get(id));
-    let members = members.map(|live| Handle(Arc::clone(&live.slot)));
+    let members = members.map(|live| Handle(Arc::clone(&live.binding)));
     let limiter: Arc<dyn Limiter> = match definition.class {
         Class::Basic => {
             let members: Vec<Handle> = members.collect();

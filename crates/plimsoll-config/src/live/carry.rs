@@ -7,14 +7,14 @@ use plimsoll_kinds::LimiterKind as Class;
 
 use plimsoll::LimiterExt;
 
-use super::generation::{Generation, lock};
-use super::slot::Past;
+use super::binding::Past;
+use super::version::{Version, lock};
 
 /// Has `next` begin with as much used as there was: of the one before it, or of the last that was a rate.
-pub(super) fn carry(retired: &[Past], next: &Generation) {
+pub(super) fn carry(retired: &[Past], next: &Version) {
     let is_rate =
-        |it: &Generation| it.class == Class::Rate && !it.one.is_remote() && !it.follows_names;
-    let mut before = retired.iter().rev().map(|past| &past.generation);
+        |it: &Version| it.class == Class::Rate && !it.one.is_remote() && !it.follows_names;
+    let mut before = retired.iter().rev().map(|past| &past.version);
     let Some(from) = before.find(|it| is_rate(it)).filter(|_| is_rate(next)) else {
         return;
     };

@@ -45,9 +45,8 @@ pub(super) trait Change: Send + Sync {
 
     fn resume(&self) {}
 
-    /// Takes so much for permits that are out already, before those who wait. A limit that finds itself has no more than it
-    /// has: what does not fit is not counted.
-    fn take_first(&self, cost: u64) -> Option<Permit<'static>> {
+    /// Takes so much for permits that are out already, before those who wait, whatever the limit.
+    fn occupy(&self, cost: u64) -> Option<Permit<'static>> {
         let _ = cost;
         None
     }
@@ -122,15 +121,8 @@ impl Change for Slots {
         self.0.resume();
     }
 
-    fn take_first(&self, cost: u64) -> Option<Permit<'static>> {
-        let seen = self.0.snapshot();
-        let limit = seen.limit();
-        let wanted = seen.in_use().saturating_add(cost);
-        // Nobody asks it yet, so nobody else takes the room.
-        let _ = self.0.resize(limit.max(wanted));
-        let permit = self.0.take_first(cost).into_owned();
-        let _ = self.0.resize(limit);
-        Some(permit)
+    fn occupy(&self, cost: u64) -> Option<Permit<'static>> {
+        Some(self.0.occupy(cost).into_owned())
     }
 }
 
@@ -208,8 +200,8 @@ impl Change for AdaptiveGate {
         self.0.set_queue(queue);
     }
 
-    fn take_first(&self, cost: u64) -> Option<Permit<'static>> {
-        Some(self.0.take_first(cost).into_owned())
+    fn occupy(&self, cost: u64) -> Option<Permit<'static>> {
+        Some(self.0.occupy(cost).into_owned())
     }
 
     fn pause(&self) {

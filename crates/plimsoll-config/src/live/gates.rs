@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Rule};
-use plimsoll_kinds::LimiterKind as Class;
+use plimsoll_kinds::{KeyedLimiter, LimiterKind as Class};
 
 use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
 
+use super::Part;
+use super::binding::{Binding, Past};
 use super::change::{AdaptiveGate, Change, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots};
-use super::generation::{Generation, Inner};
 use super::handle::Handle;
-use super::keyed::InMemory;
-use super::slot::{Past, Slot};
+use super::keyed::KeysOfName;
 use super::stores::Stores;
-use super::{KeyedLimiter, Part};
+use super::version::{Inner, Version};
 use crate::check::Definition;
 
 /// A limiter that runs: a name that is held, what stands behind it, and how that can be changed.
 pub(crate) struct Live {
     /// What is handed out.
     pub(crate) part: Part,
-    pub(super) slot: Arc<Slot>,
+    pub(super) binding: Arc<Binding>,
     pub(super) change: Arc<dyn Change>,
     /// What it was made of.
     pub(super) definition: Definition,
@@ -30,25 +30,25 @@ pub(crate) struct Live {
 }
 
 /// A member of `all`, and whether it is kept in a store.
-pub(super) type Member = (Arc<Slot>, bool);
+pub(super) type Member = (Arc<Binding>, bool);
 
 impl Live {
     /// The first limiter of a name.
     pub(super) fn new(built: Built, to: &Definition, store: Option<&Store>, clock: &Clock) -> Self {
-        let slot = Slot::new(to.name(), built.generation(to), clock);
-        Self::behind(slot, built.change, to, store)
+        let binding = Binding::new(to.name(), built.version(to), clock);
+        Self::behind(binding, built.change, to, store)
     }
 
     /// What stands behind a name that may be held already.
     pub(super) fn behind(
-        slot: Arc<Slot>,
+        binding: Arc<Binding>,
         change: Arc<dyn Change>,
         to: &Definition,
         store: Option<&Store>,
     ) -> Self {
         Self {
-            part: part(&slot, to),
-            slot,
+            part: part(&binding, to),
+            binding,
             change,
             definition: to.clone(),
             store: store.cloned(),
@@ -64,9 +64,9 @@ impl Live {
             part: if same {
                 self.part.clone()
             } else {
-                part(&self.slot, to)
+                part(&self.binding, to)
             },
-            slot: Arc::clone(&self.slot),
+            binding: Arc::clone(&self.binding),
             change: Arc::clone(&self.change),
             definition: to.clone(),
             store: store.cloned(),
@@ -78,19 +78,20 @@ impl Live {
     pub(super) fn matters(&self) -> bool {
         let held = match &self.part {
             Part::Limiter(limiter) => Arc::strong_count(limiter.shared()) > 1,
-            _ => false,
+            Part::Keyed(keyed) => Arc::strong_count(keyed.shared()) > 1,
+            Part::Provider(_) => false,
         };
         // Once here, and once in what is handed out.
-        held || Arc::strong_count(&self.slot) > 2 || self.slot.matters()
+        held || Arc::strong_count(&self.binding) > 2 || self.binding.matters()
     }
 
     /// Prepares to change it to `to`, with everything that is in it. What is returned does it, and cannot fail.
     pub(super) fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Prepared, String> {
         let stored = self.change.prepare(to, stores)?;
-        let (slot, name) = (Arc::clone(&self.slot), to.name().to_owned());
+        let (binding, name) = (Arc::clone(&self.binding), to.name().to_owned());
         let change = stored.unwrap_or_else(|| {
             let present = Past {
-                generation: self.slot.latest(),
+                version: self.binding.latest(),
                 change: Arc::clone(&self.change),
                 definition: self.definition.clone(),
             };
@@ -98,7 +99,7 @@ impl Live {
         });
         Ok(Box::new(move || {
             change();
-            slot.rename(&name);
+            binding.rename(&name);
         }))
     }
 }
@@ -115,17 +116,17 @@ impl Past {
                 past.change
                     .set_queue(new.as_ref().map(plimsoll_spec::Queue::build));
             }
-            past.generation.set_timeout(timeout(&to));
+            past.version.set_timeout(timeout(&to));
         })
     }
 }
 
 /// What is handed out for a name.
-fn part(slot: &Arc<Slot>, to: &Definition) -> Part {
+fn part(binding: &Arc<Binding>, to: &Definition) -> Part {
     if to.is_keyed() {
-        return Part::Keyed(KeyedLimiter::new(Arc::clone(slot)));
+        return Part::Keyed(KeyedLimiter::new(KeysOfName(Arc::clone(binding))));
     }
-    Part::Limiter(Handle(Arc::clone(slot)).of_class(to.class))
+    Part::Limiter(Handle(Arc::clone(binding)).of_class(to.class))
 }
 
 fn timeout(to: &Definition) -> Option<std::time::Duration> {
@@ -146,15 +147,15 @@ impl Built {
         Self { inner, change }
     }
 
-    pub(super) fn generation(&self, to: &Definition) -> Arc<Generation> {
+    pub(super) fn version(&self, to: &Definition) -> Arc<Version> {
         let class = match to.limiter.kind {
             // A limiter with keys holds permits or not, whatever it is made of.
             Kind::Concurrency { .. } => Class::Resource,
             _ => to.class,
         };
-        let generation = Generation::new(self.inner.clone(), class);
-        generation.set_timeout(timeout(to));
-        generation
+        let version = Version::new(self.inner.clone(), class);
+        version.set_timeout(timeout(to));
+        version
     }
 }
 
@@ -198,14 +199,9 @@ impl Build<'_> {
         }
     }
 
-    fn keyed<R: Rule + Clone>(
-        &self,
-        keyed: Keyed<String, R>,
-        change: impl Change + 'static,
-    ) -> Built {
-        let clock = self.clock.clone();
+    fn keyed<R: Rule + Clone>(keyed: Keyed<String, R>, change: impl Change + 'static) -> Built {
         Built {
-            inner: Inner::Keys(Arc::new(InMemory { keyed, clock })),
+            inner: Inner::Keys(Arc::new(keyed)),
             change: Arc::new(change),
         }
     }
@@ -218,7 +214,7 @@ impl WithRule for Build<'_> {
         let rule = rule.into_any();
         if self.definition.is_keyed() {
             let keys = self.keys(rule);
-            return self.keyed(keys.clone(), RateKeys(keys));
+            return Self::keyed(keys.clone(), RateKeys(keys));
         }
         let gate = self.gate(rule);
         Self::one(gate.clone(), RateGate(gate))
@@ -227,7 +223,7 @@ impl WithRule for Build<'_> {
     fn concurrency(self, rule: Concurrency) -> Built {
         if self.definition.is_keyed() {
             let keys = self.keys(rule);
-            return self.keyed(keys.clone(), SlotKeys(keys));
+            return Self::keyed(keys.clone(), SlotKeys(keys));
         }
         let gate = self.gate(rule);
         Self::one(gate.clone(), Slots(gate))

@@ -9,15 +9,15 @@ use plimsoll::{
 };
 use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Rate, RateLimiter, Resource};
 
-use super::generation::Generation;
+use super::binding::Binding;
 use super::replaced::Watch;
 use super::reserved;
-use super::slot::Slot;
+use super::version::Version;
 use super::waiting::Wait;
 
 /// Whatever limiter stands behind a name. A clone is the same.
 #[derive(Clone)]
-pub(super) struct Handle(pub(super) Arc<Slot>);
+pub(super) struct Handle(pub(super) Arc<Binding>);
 
 impl Handle {
     /// The handle, as one of the kind that stands behind the name now.
@@ -37,15 +37,15 @@ impl Handle {
 /// is returned is returned at once.
 impl RateLimiter for Handle {}
 
-/// The answer of a generation, unless another has taken its place in this moment: then it refuses everybody.
+/// The answer of a version, unless another has taken its place in this moment: then it refuses everybody.
 #[inline]
 pub(super) fn settled<'a>(
-    generation: &'a Generation,
+    version: &'a Version,
     answer: Result<Permit<'a>, Denied>,
 ) -> Option<Result<Permit<'a>, Denied>> {
     match answer {
-        Ok(permit) => Some(Ok(generation.own(permit))),
-        Err(_) if generation.is_retired() => None,
+        Ok(permit) => Some(Ok(version.own(permit))),
+        Err(_) if version.is_retired() => None,
         Err(denied) => Some(Err(denied)),
     }
 }
@@ -53,15 +53,15 @@ pub(super) fn settled<'a>(
 impl Limiter for Handle {
     #[inline]
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        if let Some(generation) = self.0.direct() {
-            let answer = generation.one.try_acquire(demand);
-            if let Some(answer) = settled(generation, answer) {
+        if let Some(version) = self.0.direct() {
+            let answer = version.one.try_acquire(demand);
+            if let Some(answer) = settled(version, answer) {
                 return answer;
             }
         }
-        self.0.ask(|generation| {
-            let permit = generation.one.try_acquire(demand)?;
-            Ok(generation.own_shared(permit.into_owned()))
+        self.0.ask(|version| {
+            let permit = version.one.try_acquire(demand)?;
+            Ok(version.own_shared(permit.into_owned()))
         })
     }
 
@@ -79,20 +79,20 @@ impl Limiter for Handle {
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         self.0
-            .ask(|generation| reserved::of_generation(Arc::clone(generation), demand))
+            .ask(|version| reserved::of_version(Arc::clone(version), demand))
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
-        self.0.ask(|generation| generation.one.estimate(demand))
+        self.0.ask(|version| version.one.estimate(demand))
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.0.snapshot(|generation| generation.one.snapshot())
+        self.0.snapshot(|version| version.one.snapshot())
     }
 
     fn standing(&self) -> Standing {
         match self.0.direct() {
-            Some(generation) => generation.one.standing(),
+            Some(version) => version.one.standing(),
             None => self.0.latest().one.standing(),
         }
     }
@@ -121,70 +121,70 @@ impl plimsoll::Internals for Handle {
 
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        if let Some(generation) = self.0.direct() {
-            let answer = generation.one.attempt(demand);
-            if let Some(answer) = settled(generation, answer) {
+        if let Some(version) = self.0.direct() {
+            let answer = version.one.attempt(demand);
+            if let Some(answer) = settled(version, answer) {
                 return answer;
             }
         }
-        self.0.ask(|generation| {
-            let permit = generation.one.attempt(demand)?;
-            Ok(generation.own_shared(permit.into_owned()))
+        self.0.ask(|version| {
+            let permit = version.one.attempt(demand)?;
+            Ok(version.own_shared(permit.into_owned()))
         })
     }
 
     #[inline]
     fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
-        if let Some(generation) = self.0.direct() {
-            let permit = generation.one.attempt_owned(demand)?;
-            return Some(generation.own_shared(permit));
+        if let Some(version) = self.0.direct() {
+            let permit = version.one.attempt_owned(demand)?;
+            return Some(version.own_shared(permit));
         }
-        let generation = self.0.current().ok()?;
-        let permit = generation.one.attempt_owned(demand)?;
-        Some(generation.own_shared(permit))
+        let version = self.0.current().ok()?;
+        let permit = version.one.attempt_owned(demand)?;
+        Some(version.own_shared(permit))
     }
 
     /// A permit that does not know its limiter is one of a rate: which it was the moment tells.
     fn undo(&self, permit: Permit<'_>) {
         match self.0.direct() {
-            Some(generation) => generation.one.undo(permit),
+            Some(version) => version.one.undo(permit),
             None => permit.undo_by(|grant, whole| Source::undo(&*self.0, grant, whole)),
         }
     }
 
     fn charge(&self, cost: u64) {
         match self.0.direct() {
-            Some(generation) => generation.one.charge(cost),
+            Some(version) => version.one.charge(cost),
             None => self.0.latest().one.charge(cost),
         }
     }
 
     fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         match self.0.direct() {
-            Some(generation) => generation.one.settle(permit, cost),
+            Some(version) => version.one.settle(permit, cost),
             None => self.0.latest().one.settle(permit, cost),
         }
     }
 
     fn check_saturation(&self) -> Result<(), Denied> {
-        if let Some(generation) = self.0.direct() {
-            return generation.one.check_saturation();
+        if let Some(version) = self.0.direct() {
+            return version.one.check_saturation();
         }
-        self.0.ask(|generation| generation.one.check_saturation())
+        self.0.ask(|version| version.one.check_saturation())
     }
 
     fn target(&self) -> Option<Result<Target, Denied>> {
-        let generation = match self.0.current() {
-            Ok(generation) => generation,
+        let version = match self.0.current() {
+            Ok(version) => version,
             Err(denied) => return Some(Err(denied)),
         };
-        let target = generation.target();
-        Some(target.map(|target| target.watched(Watch::new(Arc::clone(&self.0), generation))))
+        let target = version.target();
+        Some(target.map(|target| target.watched(Watch::new(Arc::clone(&self.0), version))))
     }
 
     fn is_remote(&self) -> bool {
         match self.0.direct() {
-            Some(generation) => generation.one.is_remote(),
+            Some(version) => version.one.is_remote(),
             None => self.0.latest().one.is_remote(),
         }
     }

@@ -1,21 +1,20 @@
 //! Limits that run, and how a new configuration takes the place of the old one.
 
+mod adapters;
 mod apply;
+mod binding;
 mod build;
 mod carry;
 mod change;
 mod gates;
-mod generation;
 mod handle;
-mod key_text;
 mod keyed;
 mod replaced;
 mod reserved;
 mod set;
-mod slot;
 #[cfg_attr(not(feature = "redis"), path = "no_stores.rs")]
 mod stores;
-mod views;
+mod version;
 mod waiting;
 mod watch;
 
@@ -26,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll::Clock;
 use plimsoll_ambient::{Sampler, SamplerThread};
-use plimsoll_kinds::{AnyLimiter, Provider};
+use plimsoll_kinds::{AnyLimiter, KeyedLimiter, Provider};
 use plimsoll_spec::{Kind, Positive, Problem, Store};
 
 use self::apply::Work;
@@ -36,7 +35,6 @@ use self::stores::Stores;
 use crate::check::Definition;
 use crate::{Config, ConfigError};
 
-pub use keyed::KeyedLimiter;
 pub use set::{LimitSet, Part, Route};
 pub use watch::{FileWatch, FileWatcher};
 
@@ -232,7 +230,7 @@ impl Limits {
                 .get(id)
                 .filter(|_| !set.running.contains_key(id))
             {
-                gone.slot.remove();
+                gone.binding.remove();
                 changes.removed.push(id.clone());
                 removed.insert(id.clone(), Arc::clone(gone));
             }
@@ -266,7 +264,7 @@ impl Limits {
         };
         let from = &live.definition;
         if is_new {
-            work.restored.push(Arc::clone(&live.slot));
+            work.restored.push(Arc::clone(&live.binding));
         }
         let report = |changes: &mut Changes, what: fn(&mut Changes) -> &mut Vec<String>| {
             let what = if is_new { added } else { what };
@@ -294,19 +292,19 @@ impl Limits {
             }
             return Ok(Arc::new(live.described(to, store)));
         }
-        if let Some(past) = live.slot.past(to) {
+        if let Some(past) = live.binding.past(to) {
             // It stood here before, and what is in it still matters.
             work.changed.push(past.prepare(to));
-            let new = Live::behind(Arc::clone(&live.slot), past.change, to, store);
-            work.replace(live, &new, past.generation);
+            let new = Live::behind(Arc::clone(&live.binding), past.change, to, store);
+            work.replace(live, &new, past.version);
             report(changes, |changes| &mut changes.replaced);
             return Ok(Arc::new(new));
         }
         let definition = starting(live, to);
         let time = (&self.clock, &self.sampler);
         let built = build::build(config, &definition, running, stores, time)?;
-        let next = built.generation(to);
-        let mut new = Live::behind(Arc::clone(&live.slot), built.change, to, store);
+        let next = built.version(to);
+        let mut new = Live::behind(Arc::clone(&live.binding), built.change, to, store);
         new.members = members();
         work.replace(live, &new, next);
         report(changes, |changes| &mut changes.replaced);
@@ -368,7 +366,7 @@ fn starting(live: &Live, to: &Definition) -> Definition {
     if let (Kind::Adaptive(_), Kind::Adaptive(algorithm)) =
         (&live.definition.limiter.kind, &mut definition.limiter.kind)
     {
-        let limit = live.slot.latest().one.snapshot().limit();
+        let limit = live.binding.latest().one.snapshot().limit();
         let limit = limit;
         let [min, initial, max] = algorithm.bounds();
         if let (Some(min), Some(max)) = (min, max) {

@@ -8,26 +8,26 @@ use std::task::Waker;
 use plimsoll::Permit;
 use plimsoll::together::WatchReplaced;
 
-use super::generation::{Generation, lock};
-use super::slot::Slot;
+use super::binding::Binding;
+use super::version::{Version, lock};
 
 /// Whom to wake when another limiter comes to stand behind a name.
 pub(super) type Watchers = Mutex<BTreeMap<u64, Waker>>;
 
 /// Tells whether another limiter stands behind a name than did before.
 pub(super) struct Watch {
-    slot: Arc<Slot>,
-    generation: Arc<Generation>,
+    binding: Arc<Binding>,
+    version: Arc<Version>,
     number: u64,
 }
 
 impl Watch {
-    pub(super) fn new(slot: Arc<Slot>, generation: Arc<Generation>) -> Self {
+    pub(super) fn new(binding: Arc<Binding>, version: Arc<Version>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self {
-            slot,
-            generation,
+            binding,
+            version,
             number,
         }
     }
@@ -36,21 +36,21 @@ impl Watch {
 impl WatchReplaced for Watch {
     fn is_replaced(&self, waker: &Waker) -> bool {
         // Before it is looked: whoever replaces it afterwards finds the waker.
-        let before = lock(&self.slot.watchers).insert(self.number, waker.clone());
+        let before = lock(&self.binding.watchers).insert(self.number, waker.clone());
         // Not behind the lock: what a waker drops may drop another of these.
         drop(before);
-        let current = self.slot.current();
-        !current.is_ok_and(|current| Arc::ptr_eq(&current, &self.generation))
+        let current = self.binding.current();
+        !current.is_ok_and(|current| Arc::ptr_eq(&current, &self.version))
     }
 
     fn own(&self, permit: Permit<'static>) -> Permit<'static> {
-        self.generation.own_shared(permit)
+        self.version.own_shared(permit)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let waker = lock(&self.slot.watchers).remove(&self.number);
+        let waker = lock(&self.binding.watchers).remove(&self.number);
         drop(waker);
     }
 }

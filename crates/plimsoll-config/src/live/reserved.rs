@@ -6,24 +6,24 @@ use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Demand, Denied, Moment, Permit, Reservation};
 
-use super::generation::{Generation, lock};
+use super::version::{Version, lock};
 
 /// When a reservation was made, and when it may be used.
 type Times = (Moment, Option<Moment>);
 
-/// Reserves from a generation, and keeps it for as long as the reservation lasts.
+/// Reserves from a version, and keeps it for as long as the reservation lasts.
 ///
 /// A reservation borrows its limiter. The limiter behind a name is borrowed by nobody for long, so both are kept in one
 /// future: it is polled once to make the reservation, and later by whoever waits for it.
-pub(super) fn of_generation<'a>(
-    generation: Arc<Generation>,
+pub(super) fn of_version<'a>(
+    version: Arc<Version>,
     demand: Demand,
 ) -> Result<Reservation<'a>, Denied> {
     let made: Arc<Mutex<Option<Times>>> = Arc::default();
     let tell = Arc::clone(&made);
     let mut future = Box::pin(async move {
-        let reservation = generation.one.reserve(demand)?;
-        *lock(&tell) = Some(times(&reservation, &generation));
+        let reservation = version.one.reserve(demand)?;
+        *lock(&tell) = Some(times(&reservation, &version));
         // Until somebody waits for it, it can still be cancelled.
         let mut made = false;
         poll_fn(|_| match std::mem::replace(&mut made, true) {
@@ -32,7 +32,7 @@ pub(super) fn of_generation<'a>(
         })
         .await;
         let permit = reservation.await?;
-        Ok::<Permit<'a>, Denied>(generation.own_shared(permit.into_owned()))
+        Ok::<Permit<'a>, Denied>(version.own_shared(permit.into_owned()))
     });
     let first = future
         .as_mut()
@@ -48,12 +48,12 @@ pub(super) fn of_generation<'a>(
     }
 }
 
-fn times(reservation: &Reservation<'_>, generation: &Generation) -> Times {
+fn times(reservation: &Reservation<'_>, version: &Version) -> Times {
     let ready_at = reservation.ready_at();
     let made_at = ready_at.zip(reservation.wait()).map(|(ready_at, wait)| {
         let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Moment::from_nanos(ready_at.as_nanos().saturating_sub(wait))
     });
-    let now = || generation.one.clock().precise_now();
+    let now = || version.one.clock().precise_now();
     (made_at.unwrap_or_else(now), ready_at)
 }

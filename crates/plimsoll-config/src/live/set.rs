@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_kinds::{AnyLimiter, Provider, Rate};
+use plimsoll_kinds::{AnyLimiter, KeyedLimiter, Provider, Rate};
 
-use super::KeyedLimiter;
 use super::build::Running;
 use super::stores::Stores;
 use crate::Config;

@@ -10,7 +10,7 @@ use plimsoll_spec::{Place, Problem, label};
 
 use super::change::{Change, Prepared};
 use super::gates::Built;
-use super::generation::Inner;
+use super::version::Inner;
 use crate::check::Definition;
 use crate::{Config, ConfigError, redis};
 use keys::FleetKeys;

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Acquire, Demand, Denied, LimiterExt, Moment, Permit, Reason};
 
-use super::generation::{Generation, lock};
-use super::slot::Slot;
+use super::binding::Binding;
+use super::version::{Version, lock};
 
 /// Those who wait for one name, in the order in which they came.
 pub(super) type Waiters = Mutex<BTreeMap<u64, Weak<Waiter>>>;
@@ -27,7 +27,7 @@ struct Asking {
     key: Option<String>,
     demand: Demand,
     /// Whom it asks.
-    generation: Arc<Generation>,
+    version: Arc<Version>,
     inner: Option<Acquire<'static>>,
     /// Whether it has had to wait: from then on no queue refuses it.
     waits: bool,
@@ -36,10 +36,10 @@ struct Asking {
 }
 
 impl Asking {
-    fn ask(&mut self, generation: &Arc<Generation>) {
+    fn ask(&mut self, version: &Arc<Version>) {
         if !self.demand.is_at_once() {
             // A moment of one clock says nothing to another: what is left of the time goes on.
-            let (old, new) = (now(&self.generation), now(generation));
+            let (old, new) = (now(&self.version), now(version));
             let deadline = self.demand.deadline(old);
             let deadline = deadline.map(|deadline| new.plus(deadline.since(old)));
             self.demand = match deadline {
@@ -48,10 +48,10 @@ impl Asking {
                 None => self.demand,
             };
         }
-        self.generation = Arc::clone(generation);
+        self.version = Arc::clone(version);
         self.inner = Some(match &self.key {
-            Some(key) => generation.keys.acquire_owned(key, self.demand),
-            None => generation.one.acquire_owned(self.demand),
+            Some(key) => version.keys.acquire_owned(key, self.demand),
+            None => version.one.acquire_owned(self.demand),
         });
     }
 
@@ -64,17 +64,17 @@ impl Asking {
             Poll::Ready(_) => self.inner = None,
             Poll::Pending => self.waits = true,
         }
-        answer.map_ok(|permit| self.generation.own_shared(permit))
+        answer.map_ok(|permit| self.version.own_shared(permit))
     }
 }
 
-fn now(generation: &Generation) -> Moment {
-    generation.one.clock().precise_now()
+fn now(version: &Version) -> Moment {
+    version.one.clock().precise_now()
 }
 
 impl Waiter {
     /// Asks `next` in the place of the one that was asked, unless that has an answer already. Returns whom to wake.
-    fn move_to(&self, next: &Arc<Generation>, left: &mut Vec<Acquire<'static>>) -> Option<Waker> {
+    fn move_to(&self, next: &Arc<Version>, left: &mut Vec<Acquire<'static>>) -> Option<Waker> {
         let mut asking = lock(&self.0);
         let waker = asking.waker.clone();
         let mut cx = Context::from_waker(&waker);
@@ -130,7 +130,7 @@ fn present(waiters: &Waiters) -> Vec<Arc<Waiter>> {
 }
 
 /// Has everybody ask `next`. Returns whom to wake.
-pub(super) fn move_all(waiters: &Waiters, next: &Arc<Generation>) -> Vec<Waker> {
+pub(super) fn move_all(waiters: &Waiters, next: &Arc<Version>) -> Vec<Waker> {
     let waiters = present(waiters);
     let mut left = Vec::new();
     let wakers = waiters.iter().filter_map(|it| it.move_to(next, &mut left));
@@ -150,18 +150,18 @@ pub(super) fn refuse_all(waiters: &Waiters, denied: &Denied) -> Vec<Waker> {
 
 /// Waits for whatever limiter stands behind a name.
 ///
-/// The lock of a slot is never waited for while that of a waiter is held: whoever changes a slot locks the waiters in turn.
+/// The lock of a binding is never waited for while that of a waiter is held: whoever changes a binding locks the waiters in turn.
 pub(super) struct Wait {
-    slot: Arc<Slot>,
+    binding: Arc<Binding>,
     key: Option<String>,
     demand: Demand,
     place: Option<(u64, Arc<Waiter>)>,
 }
 
 impl Wait {
-    pub(super) fn new(slot: Arc<Slot>, key: Option<&str>, demand: Demand) -> Self {
+    pub(super) fn new(binding: Arc<Binding>, key: Option<&str>, demand: Demand) -> Self {
         Self {
-            slot,
+            binding,
             key: key.map(str::to_owned),
             demand,
             place: None,
@@ -169,31 +169,31 @@ impl Wait {
     }
 
     /// What needs no waiting. A store has to be asked.
-    fn at_once(&self, generation: &Generation) -> Option<Permit<'static>> {
-        if generation.one.is_remote() {
+    fn at_once(&self, version: &Version) -> Option<Permit<'static>> {
+        if version.one.is_remote() {
             return None;
         }
         let permit = match &self.key {
-            Some(key) => generation.keys.attempt_owned(key, self.demand),
-            None => generation.one.attempt_owned(self.demand),
+            Some(key) => version.keys.attempt_owned(key, self.demand),
+            None => version.one.attempt_owned(self.demand),
         };
-        permit.map(|permit| generation.own_shared(permit))
+        permit.map(|permit| version.own_shared(permit))
     }
 
     /// Begins to wait: from now on a change of the limiter finds it.
-    fn join(&mut self, generation: &Arc<Generation>, cx: &Context<'_>) -> Arc<Waiter> {
+    fn join(&mut self, version: &Arc<Version>, cx: &Context<'_>) -> Arc<Waiter> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let waiter = Arc::new(Waiter(Mutex::new(Asking {
             key: self.key.take(),
             demand: self.demand,
-            generation: Arc::clone(generation),
+            version: Arc::clone(version),
             inner: None,
             waits: false,
             answer: None,
             waker: cx.waker().clone(),
         })));
-        let mut waiters = lock(&self.slot.waiters);
+        let mut waiters = lock(&self.binding.waiters);
         waiters.insert(number, Arc::downgrade(&waiter));
         self.place = Some((number, Arc::clone(&waiter)));
         waiter
@@ -201,7 +201,7 @@ impl Wait {
 
     fn leave(&mut self) {
         if let Some((number, _)) = self.place.take() {
-            lock(&self.slot.waiters).remove(&number);
+            lock(&self.binding.waiters).remove(&number);
         }
     }
 
@@ -209,24 +209,24 @@ impl Wait {
         let waiter = match &self.place {
             Some((_, waiter)) => Arc::clone(waiter),
             None => {
-                let generation = match self.slot.current() {
-                    Ok(generation) => generation,
+                let version = match self.binding.current() {
+                    Ok(version) => version,
                     Err(denied) => return Poll::Ready(Err(denied)),
                 };
-                if let Some(permit) = self.at_once(&generation) {
+                if let Some(permit) = self.at_once(&version) {
                     return Poll::Ready(Ok(permit));
                 }
-                let now = now(&generation);
+                let now = now(&version);
                 // Timeouts begin now, whoever is asked in the end.
                 if !self.demand.is_at_once() {
                     let own = self.demand.deadline(now);
-                    let queue = generation.patience(now);
+                    let queue = version.patience(now);
                     if let Some(until) = [own, queue].into_iter().flatten().min() {
                         self.demand = self.demand.until(until);
                     }
                 }
-                let waiter = self.join(&generation, cx);
-                lock(&waiter.0).ask(&generation);
+                let waiter = self.join(&version, cx);
+                lock(&waiter.0).ask(&version);
                 waiter
             }
         };
@@ -235,7 +235,7 @@ impl Wait {
             if let Some(answer) = asking.answer.take() {
                 return Poll::Ready(answer);
             }
-            let asked = Arc::clone(&asking.generation);
+            let asked = Arc::clone(&asking.version);
             let answer = asking.poll(cx);
             if let Poll::Ready(Ok(_)) = answer {
                 return answer;
@@ -249,7 +249,7 @@ impl Wait {
             }
             drop(asking);
             // It was asked in the moment in which another took its place.
-            let current = match self.slot.current() {
+            let current = match self.binding.current() {
                 Ok(current) => current,
                 Err(denied) => return Poll::Ready(Err(denied)),
             };
@@ -257,7 +257,7 @@ impl Wait {
                 return answer;
             }
             let mut asking = lock(&waiter.0);
-            if Arc::ptr_eq(&asking.generation, &asked) && asking.answer.is_none() {
+            if Arc::ptr_eq(&asking.version, &asked) && asking.answer.is_none() {
                 asking.ask(&current);
             }
         }
@@ -269,7 +269,7 @@ impl Future for Wait {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         let answer = self.poll_answer(cx);
-        let answer = answer.map_err(|denied| self.slot.named(denied));
+        let answer = answer.map_err(|denied| self.binding.named(denied));
         if answer.is_ready() {
             self.leave();
         }

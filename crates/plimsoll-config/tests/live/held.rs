@@ -221,6 +221,22 @@ fn permits_that_are_out_count_in_a_smaller_limit_too() {
     assert_eq!(a.snapshot().in_use(), 0);
 }
 
+/// Seen to fail: the second permit did not fit the limit of 1 beside the first, so it was not counted.
+#[test]
+fn permits_that_exceed_a_limit_that_finds_itself_count_in_it_all_the_same() {
+    let time = ManualClock::new();
+    let limits = build(&file(ADAPTIVE), &time);
+    let a = held(&limits);
+    let first = a.try_acquire(1.into()).expect("room");
+    replace(&limits, &file("kind: concurrency, limit: 3"));
+    let second = a.try_acquire(1.into()).expect("room");
+    replace(&limits, &file(ADAPTIVE));
+    drop(first);
+    assert!(a.try_acquire(1.into()).is_err(), "the second is out");
+    drop(second);
+    assert!(a.try_acquire(1.into()).is_ok());
+}
+
 #[test]
 fn who_waits_is_served_by_whatever_comes_and_in_order() {
     for from in [&RATES[..], &SLOTS].concat() {

@@ -113,7 +113,7 @@ impl File {
 
 impl File {
     /// The bounds of the queues that one who waits for several may come to.
-    fn bounds(&self, who: Who) -> Vec<(&'static str, Option<u32>)> {
+    fn bounds(&self, who: Who) -> Vec<(&'static str, Option<u64>)> {
         if !matches!(who, Who::Both | Who::Outer | Who::List(_)) {
             return Vec::new();
         }
@@ -242,7 +242,7 @@ enum Wait {
 
 impl Wait {
     /// What each of those that are asked has granted.
-    fn poll(&mut self, (keys, a): (&KeyedLimiter, &AnyLimiter), who: Who, cost: u32) -> Answer {
+    fn poll(&mut self, (keys, a): (&KeyedLimiter, &AnyLimiter), who: Who, cost: u64) -> Answer {
         match (self, who) {
             (Self::One(wait), _) => poll(wait).map_ok(|permit| vec![(who, permit)]),
             (Self::List(wait), Who::List(number)) => {
@@ -416,8 +416,7 @@ impl World {
                             // It lets nobody wait, and did not when the wait began.
                             Some((_, None)) => true,
                             Some((_, Some(bound))) => {
-                                reason == Reason::QueueFull
-                                    && queued() + u64::from(cost) > u64::from(*bound)
+                                reason == Reason::QueueFull && queued() + cost > *bound
                             }
                             None => false,
                         };

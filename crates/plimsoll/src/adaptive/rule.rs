@@ -170,6 +170,10 @@ impl<L: Limit> Rule for Adaptive<L> {
         self.slots.take(state, now, cost)
     }
 
+    fn occupy(&self, state: &mut Slots, now: Moment, cost: u64) {
+        self.slots.occupy(state, now, cost);
+    }
+
     fn available(&self, state: &Slots, now: Moment) -> u64 {
         self.slots.available(state, now)
     }

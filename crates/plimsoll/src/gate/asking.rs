@@ -206,11 +206,6 @@ impl<R: Rule> Turn<'_, R> {
         if !self.may_pass(demand) {
             self.fits_beside(demand)?;
         }
-        self.take_now(demand)
-    }
-
-    /// Takes from the state, whoever waits.
-    pub(super) fn take_now(&mut self, demand: Demand) -> Result<(), Refusal> {
         take(self.rule, self.state, self.now, demand.cost)?;
         self.inside.forecast.forget();
         self.emit(EventKind::Processing {

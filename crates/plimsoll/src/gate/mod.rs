@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::changing::Resets;
-use self::locked::{Inside, Turn};
+use self::locked::Inside;
 use self::word::{ByWord, Core, Open};
 use crate::acquire::{Acquire, Owner};
 use crate::name::Name;
@@ -280,28 +280,31 @@ impl<R: Rule> Gate<R> {
     /// assert_eq!(gate.take_up_to(8).cost(), 0);
     /// ```
     pub fn take_up_to(&self, most: u64) -> Permit<'_> {
-        self.take_most(most, |turn| turn.may_pass(Demand::ONE))
-    }
-
-    /// [`take_up_to`](Self::take_up_to), before those who wait: for what another limiter, which this one replaces, has
-    /// granted before.
-    #[doc(hidden)]
-    pub fn take_first(&self, most: u64) -> Permit<'_> {
-        self.take_most(most, |_| true)
-    }
-
-    fn take_most(&self, most: u64, may: impl FnOnce(&Turn<'_, R>) -> bool) -> Permit<'_> {
         let core = &*self.core;
         let (cost, taken) = core.enter(core.clock.precise_now(), |turn| {
-            if turn.inside.closed || !may(turn) {
+            if turn.inside.closed || !turn.may_pass(Demand::ONE) {
                 return (0, turn.stamp());
             }
             let cost = turn.rule.available(turn.state, turn.now).min(most);
-            if cost > 0 && turn.take_now(Demand::of(cost)).is_ok() {
+            if cost > 0 && turn.take(Demand::of(cost)).is_ok() {
                 turn.inside.counts.granted += 1;
                 return (cost, turn.stamp());
             }
             (0, turn.stamp())
+        });
+        self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
+    }
+
+    /// Takes `cost` for permits that are out already, of a limiter that this one replaces: before those who wait, and
+    /// also what exceeds the limit.
+    #[doc(hidden)]
+    pub fn occupy(&self, cost: u64) -> Permit<'_> {
+        let core = &*self.core;
+        let taken = core.enter(core.clock.precise_now(), |turn| {
+            turn.rule.occupy(turn.state, turn.now, cost);
+            turn.inside.forecast.forget();
+            turn.inside.counts.granted += 1;
+            turn.stamp()
         });
         self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
     }

@@ -8,16 +8,16 @@ use plimsoll::together::Target;
 use plimsoll::{Denied, Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Shareable, Source};
 use plimsoll_kinds::LimiterKind as Class;
 
+use super::adapters::{NoKey, SameForAll};
+use super::binding::Binding;
 use super::change::Change;
 use super::keyed::Keys;
-use super::slot::Slot;
-use super::views::{NoKey, SameForAll};
 
 /// A limiter that stands behind a name until another takes its place.
 ///
-/// A limit whose permits are returned has permits of its own: it passes them back to the limiter, and tells the slot, where the one
+/// A limit whose permits are returned has permits of its own: it passes them back to the limiter, and tells the binding, where the one
 /// that took its place counts them until then.
-pub(super) struct Generation {
+pub(super) struct Version {
     me: Weak<Self>,
     /// For those who have no key. A limiter with keys counts them as one key.
     pub(super) one: Arc<dyn Limiter>,
@@ -37,10 +37,10 @@ pub(super) struct Generation {
     early: AtomicU64,
     retired: AtomicBool,
     /// Whose permits they are.
-    pub(super) slot: OnceLock<Weak<Slot>>,
+    pub(super) binding: OnceLock<Weak<Binding>>,
 }
 
-/// What a generation is made of.
+/// What a version is made of.
 #[derive(Clone)]
 pub(super) enum Inner {
     /// A limiter without keys that is in memory.
@@ -54,7 +54,7 @@ pub(super) enum Inner {
     Keys(Arc<dyn Keys>),
 }
 
-impl Generation {
+impl Version {
     pub(super) fn new(inner: Inner, class: Class) -> Arc<Self> {
         let keyed = matches!(inner, Inner::Keys(_));
         let follows_names = matches!(inner, Inner::All(_));
@@ -77,7 +77,7 @@ impl Generation {
             begun: AtomicU64::new(0),
             early: AtomicU64::new(0),
             retired: AtomicBool::new(false),
-            slot: OnceLock::new(),
+            binding: OnceLock::new(),
         })
     }
 
@@ -122,7 +122,7 @@ impl Generation {
         grant.taken.as_nanos() < self.begun.load(Ordering::Relaxed)
     }
 
-    /// Whether what was granted is of this generation and not of one before: nobody kept the permit itself.
+    /// Whether what was granted is of this version and not of one before: nobody kept the permit itself.
     pub(super) fn has_granted(&self, grant: Grant) -> bool {
         !self.is_early(grant) || self.early.load(Ordering::Acquire) >= grant.cost
     }
@@ -149,12 +149,12 @@ impl Generation {
         self.in_use()
     }
 
-    /// Takes so much, as far as there is room, for permits of earlier ones that are still out.
+    /// Takes so much for permits of earlier ones that are still out.
     pub(super) fn stand_in(&self, change: &dyn Change, out: u64) -> Option<Permit<'static>> {
         if out == 0 || !self.counts_permits {
             return None;
         }
-        let permit = change.take_first(out)?;
+        let permit = change.occupy(out)?;
         // It counts as granted after all that the moment does not tell apart.
         let begun = Moment::from_nanos(self.begun.load(Ordering::Relaxed));
         let taken = permit.granted_at().max(begun);
@@ -168,7 +168,7 @@ impl Generation {
         !self.follows_names && self.class != Class::Basic && self.in_use() > 0
     }
 
-    /// Makes a permit of the limiter one of this generation.
+    /// Makes a permit of the limiter one of this version.
     #[inline]
     pub(super) fn own<'a>(&'a self, permit: Permit<'a>) -> Permit<'a> {
         if self.counts_permits && permit.gives_back() {
@@ -209,14 +209,14 @@ impl Generation {
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }
         if self.is_retired()
-            && let Some(slot) = self.slot.get().and_then(Weak::upgrade)
+            && let Some(binding) = self.binding.get().and_then(Weak::upgrade)
         {
-            slot.release_stand_in();
+            binding.release_stand_in();
         }
     }
 }
 
-impl Source for Generation {
+impl Source for Version {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
         if let Some(source) = self.one.source() {
             source.give_back(grant, outcome);
@@ -236,7 +236,7 @@ impl Source for Generation {
     }
 }
 
-impl Shareable for Generation {
+impl Shareable for Version {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 const SHORT: usize = 96;
 
 /// Calls `with` with the text of a key.
-pub(super) fn with_text<T>(key: &(impl Display + ?Sized), with: impl FnOnce(&str) -> T) -> T {
+pub(crate) fn with_text<T>(key: &(impl Display + ?Sized), with: impl FnOnce(&str) -> T) -> T {
     let mut text = Text::default();
     // A key that fails to write itself is what it has written.
     let _ = write!(text, "{key}");

@@ -10,8 +10,8 @@ use plimsoll::{
 
 use super::carry::{carry, interned};
 use super::change::Change;
-use super::generation::{Generation, lock};
 use super::replaced::{Watchers, drain};
+use super::version::{Version, lock};
 use super::waiting::{self, Waiters};
 use crate::check::Definition;
 
@@ -19,10 +19,10 @@ use crate::check::Definition;
 ///
 /// The first limiter is reached without a lock, by one look at a flag. A name behind which another has come to stand is
 /// looked up behind a lock from then on.
-pub(super) struct Slot {
+pub(super) struct Binding {
     me: Weak<Self>,
     clock: Clock,
-    first: Arc<Generation>,
+    first: Arc<Version>,
     first_name: &'static str,
     /// Whether `first` is not simply the one to ask.
     indirect: AtomicBool,
@@ -35,13 +35,13 @@ pub(super) struct Slot {
 /// Permits of earlier ones that are still out.
 #[derive(Default)]
 struct Outs {
-    past: Vec<Arc<Generation>>,
+    past: Vec<Arc<Version>>,
     /// What the present one holds for them.
     stand_in: Option<Permit<'static>>,
 }
 
 struct Now {
-    generation: Arc<Generation>,
+    version: Arc<Version>,
     /// The name that refusals carry.
     name: &'static str,
     /// The file knows it no more.
@@ -57,7 +57,7 @@ struct Now {
 impl Now {
     /// Totals go on: the next one has counted this before, and this much was only carried over to it.
     fn count(&mut self, next: Snapshot, carried: u64) {
-        let old = self.generation.one.snapshot();
+        let old = self.version.one.snapshot();
         let (granted, denied) = self.before;
         let (granted, denied) = (
             granted.wrapping_add(old.granted_total()),
@@ -73,23 +73,23 @@ impl Now {
 /// A limiter that stood behind a name before, and may again.
 #[derive(Clone)]
 pub(super) struct Past {
-    pub(super) generation: Arc<Generation>,
+    pub(super) version: Arc<Version>,
     pub(super) change: Arc<dyn Change>,
     pub(super) definition: Definition,
 }
 
-impl Slot {
-    pub(super) fn new(name: &str, generation: Arc<Generation>, clock: &Clock) -> Arc<Self> {
+impl Binding {
+    pub(super) fn new(name: &str, version: Arc<Version>, clock: &Clock) -> Arc<Self> {
         let name = interned(name);
-        let first = Arc::clone(&generation);
-        let slot = Arc::new_cyclic(|me| Self {
+        let first = Arc::clone(&version);
+        let binding = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             clock: clock.clone(),
-            first: Arc::clone(&generation),
+            first: Arc::clone(&version),
             first_name: name,
             indirect: AtomicBool::new(false),
             now: RwLock::new(Now {
-                generation,
+                version,
                 name,
                 removed: false,
                 closed: false,
@@ -100,40 +100,40 @@ impl Slot {
             watchers: Watchers::default(),
             outs: Mutex::default(),
         });
-        let _ = first.slot.set(Arc::downgrade(&slot));
-        slot
+        let _ = first.binding.set(Arc::downgrade(&binding));
+        binding
     }
 
     /// The one to ask, if that needs no lock.
     #[inline]
-    pub(super) fn direct(&self) -> Option<&Generation> {
+    pub(super) fn direct(&self) -> Option<&Version> {
         (!self.indirect.load(Ordering::Acquire)).then_some(&*self.first)
     }
 
     /// The one to ask.
-    pub(super) fn current(&self) -> Result<Arc<Generation>, Denied> {
+    pub(super) fn current(&self) -> Result<Arc<Version>, Denied> {
         let now = self.read();
         if now.removed || now.closed {
             return Err(Denied::new(Reason::Closed).with_limiter(now.name));
         }
-        Ok(Arc::clone(&now.generation))
+        Ok(Arc::clone(&now.version))
     }
 
     /// The one that stands there, whether it may be asked or not.
-    pub(super) fn latest(&self) -> Arc<Generation> {
-        Arc::clone(&self.read().generation)
+    pub(super) fn latest(&self) -> Arc<Version> {
+        Arc::clone(&self.read().version)
     }
 
     /// Asks the present one, and the next one if another takes its place in that moment.
     pub(super) fn ask<T>(
         &self,
-        ask: impl Fn(&Arc<Generation>) -> Result<T, Denied>,
+        ask: impl Fn(&Arc<Version>) -> Result<T, Denied>,
     ) -> Result<T, Denied> {
         loop {
-            let generation = self.current()?;
-            match ask(&generation) {
+            let version = self.current()?;
+            match ask(&version) {
                 // Another has taken its place in this moment.
-                Err(_) if generation.is_retired() => {}
+                Err(_) if version.is_retired() => {}
                 answer => return answer.map_err(|denied| self.named(denied)),
             }
         }
@@ -147,7 +147,7 @@ impl Slot {
         let now = self.read();
         match denied.limiter() {
             // An `all` says which of its members refused.
-            Some(old) if old != now.name && !now.generation.follows_names => {
+            Some(old) if old != now.name && !now.version.follows_names => {
                 denied.with_limiter(now.name)
             }
             _ => denied,
@@ -169,17 +169,17 @@ impl Slot {
 
     pub(super) fn clock(&self) -> &Clock {
         match self.direct() {
-            Some(generation) => generation.one.clock(),
+            Some(version) => version.one.clock(),
             None => &self.clock,
         }
     }
 
     /// With the totals of those before.
-    pub(super) fn snapshot(&self, of: impl Fn(&Generation) -> Snapshot) -> Snapshot {
+    pub(super) fn snapshot(&self, of: impl Fn(&Version) -> Snapshot) -> Snapshot {
         let now = self.read();
-        let (generation, (granted, denied)) = (Arc::clone(&now.generation), now.before);
+        let (version, (granted, denied)) = (Arc::clone(&now.version), now.before);
         drop(now);
-        let seen = of(&generation);
+        let seen = of(&version);
         let (granted, denied) = (
             seen.granted_total().wrapping_add(granted),
             seen.denied_total().wrapping_add(denied),
@@ -217,9 +217,9 @@ impl Slot {
     /// Whether anybody could gain if it were forgotten.
     pub(super) fn matters(&self) -> bool {
         let now = self.read();
-        let retired = now.retired.iter().map(|past| &past.generation);
-        let mut all = retired.chain([&now.generation]);
-        all.any(|generation| generation.matters())
+        let retired = now.retired.iter().map(|past| &past.version);
+        let mut all = retired.chain([&now.version]);
+        all.any(|version| version.matters())
     }
 
     /// One that stood here before and can become what `to` says, with everything that is still in it.
@@ -227,7 +227,7 @@ impl Slot {
         let now = self.read();
         let mut retired = now.retired.iter().rev();
         retired
-            .find(|past| past.change.is_possible(to) && !past.generation.one.is_remote())
+            .find(|past| past.change.is_possible(to) && !past.version.one.is_remote())
             .cloned()
     }
 
@@ -238,28 +238,27 @@ impl Slot {
     /// shorter.
     pub(super) fn replace(
         &self,
-        (old, next, change): (Past, &Arc<Generation>, &dyn Change),
+        (old, next, change): (Past, &Arc<Version>, &dyn Change),
         name: &str,
     ) {
         // Before the lock: whoever comes now waits for it.
         self.indirect.store(true, Ordering::SeqCst);
         let mut now = self.write();
-        let _ = next.slot.set(Weak::clone(&self.me));
-        old.generation.retire();
+        let _ = next.binding.set(Weak::clone(&self.me));
+        old.version.retire();
         // From here on the old one grants nothing more that would have to be carried over. Whoever it refuses asks again.
         old.change.pause();
         change.resume();
         next.begin(self.clock.precise_now());
         now.retired.push(old);
-        now.retired
-            .retain(|past| !Arc::ptr_eq(&past.generation, next));
+        now.retired.retain(|past| !Arc::ptr_eq(&past.version, next));
         let before = next.one.snapshot();
         carry(&now.retired, next);
         // All of them: permits of an earlier one count nowhere if a rate stood here meanwhile.
-        let past = now.retired.iter().map(|past| Arc::clone(&past.generation));
+        let past = now.retired.iter().map(|past| Arc::clone(&past.version));
         let held = self.hold_for(past.collect(), next, change);
         let carried = next.one.snapshot().granted_total() - before.granted_total();
-        let stay = now.generation.follows_names;
+        let stay = now.version.follows_names;
         let wakers = if stay {
             Vec::new()
         } else {
@@ -269,8 +268,8 @@ impl Slot {
         drop(held);
         self.release_stand_in();
         now.count(before, carried);
-        now.retired.retain(|past| past.generation.matters());
-        now.generation = Arc::clone(next);
+        now.retired.retain(|past| past.version.matters());
+        now.version = Arc::clone(next);
         now.name = interned(name);
         self.look_up(&now);
         drop(now);
@@ -286,8 +285,8 @@ impl Slot {
     /// Has `next` count what is out of those before it. Returns what the one before it held for that.
     fn hold_for(
         &self,
-        past: Vec<Arc<Generation>>,
-        next: &Generation,
+        past: Vec<Arc<Version>>,
+        next: &Version,
         change: &dyn Change,
     ) -> Option<Permit<'static>> {
         let mut outs = lock(&self.outs);
@@ -317,7 +316,7 @@ impl Slot {
 
     /// Sets the flag by which everybody sees whether the lock is needed.
     fn look_up(&self, now: &Now) {
-        let direct = Arc::ptr_eq(&now.generation, &self.first)
+        let direct = Arc::ptr_eq(&now.version, &self.first)
             && now.name == self.first_name
             && !now.removed
             && !now.closed;
@@ -332,13 +331,13 @@ impl Slot {
         self.now.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a grant whose permit was forgotten, by the generation that granted it. The latest comes first; what none of
+    /// Ends a grant whose permit was forgotten, by the version that granted it. The latest comes first; what none of
     /// them has granted is of one of which nothing is out any more.
     fn end(&self, grant: Grant, end: impl FnOnce(&dyn Source)) {
         let of = {
             let now = self.read();
-            let past = now.retired.iter().rev().map(|past| &past.generation);
-            let mut all = [&now.generation].into_iter().chain(past);
+            let past = now.retired.iter().rev().map(|past| &past.version);
+            let mut all = [&now.version].into_iter().chain(past);
             all.find(|it| it.has_granted(grant)).cloned()
         };
         if let Some(of) = of {
@@ -348,7 +347,7 @@ impl Slot {
 }
 
 /// For callers that forget the permits that they got, and return them by what was granted.
-impl Source for Slot {
+impl Source for Binding {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
         self.end(grant, |source| source.give_back(grant, outcome));
     }
@@ -362,7 +361,7 @@ impl Source for Slot {
     }
 }
 
-impl Shareable for Slot {
+impl Shareable for Binding {
     fn to_shared(&self) -> Arc<dyn Source> {
         match self.me.upgrade() {
             Some(me) => me,

@@ -1,0 +1,241 @@
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll::together::Target;
+use plimsoll::{
+    Acquire, Clock, Demand, Denied, Keyed, Metadata, PerKey, Permit, Rule, Snapshot, Standing,
+};
+
+use crate::any::LimiterKind;
+use crate::key_text::with_text;
+
+/// A limit with a state for each key, of a rule known only at run time: what [`AnyLimiter`](crate::AnyLimiter) is for limits
+/// without keys. Clones share the limit.
+///
+/// Keys are text: names, numbers, [addresses](plimsoll::Address), whatever can be displayed. Two keys that are written the
+/// same share a state.
+///
+/// ```
+/// use plimsoll::{Address, Keyed, PerKey, TokenBucket};
+/// use plimsoll_kinds::{KeyedLimiter, LimiterKind};
+///
+/// let per_client = KeyedLimiter::from(Keyed::new(TokenBucket::per_second(1)));
+/// assert_eq!(per_client.kind(), LimiterKind::Rate);
+/// let client = Address::from(std::net::IpAddr::from([192, 0, 2, 1]));
+/// assert!(PerKey::try_acquire(&per_client, &client, 1.into()).is_ok());
+/// assert!(per_client.try_acquire("192.0.2.1", 1).is_err());
+/// assert!(per_client.try_acquire("192.0.2.2", 1).is_ok());
+/// ```
+///
+/// # Of a file
+///
+/// A limiter with `keyed: true` follows its name through every change of the file, whatever stands behind it then. If that
+/// has no keys any more, all keys share it.
+///
+/// One with a `store` is decided by the store, so it is asked with [`acquire`](Self::acquire), on tokio. The other methods
+/// answer at once, and know only what is known in this process: what was borrowed, and what is answered while there is no
+/// store. Of everything else they say [`Unavailable`](plimsoll::Reason::Unavailable).
+#[derive(Clone)]
+pub struct KeyedLimiter(Arc<dyn TextKeys>);
+
+/// A limit per key of text, to make a [`KeyedLimiter`] of.
+pub trait TextKeys: PerKey<str> {
+    /// What [`try_acquire`](PerKey::try_acquire) would answer. Takes nothing and leaves no key behind.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
+
+    /// All keys together.
+    fn snapshot(&self) -> Snapshot;
+
+    /// One key; `None` if it is not known, and so as good as new.
+    fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
+
+    /// Whether it is a rate or a resource.
+    fn kind(&self) -> LimiterKind;
+
+    /// Refuses every demand from now on, and all waiters.
+    fn close(&self);
+}
+
+impl<R: Rule + Clone> TextKeys for Keyed<String, R> {
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
+        Self::estimate(self, key, demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+
+    fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        Self::snapshot_of(self, key)
+    }
+
+    fn kind(&self) -> LimiterKind {
+        if R::RETURNS_PERMITS {
+            LimiterKind::Resource
+        } else {
+            LimiterKind::Rate
+        }
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+}
+
+impl<R: Rule + Clone> From<Keyed<String, R>> for KeyedLimiter {
+    fn from(keyed: Keyed<String, R>) -> Self {
+        Self::new(keyed)
+    }
+}
+
+impl KeyedLimiter {
+    /// One of these keys.
+    pub fn new(keys: impl TextKeys + 'static) -> Self {
+        Self(Arc::new(keys))
+    }
+
+    /// The keys, whatever their rule.
+    #[must_use]
+    pub const fn shared(&self) -> &Arc<dyn TextKeys> {
+        &self.0
+    }
+
+    /// Takes permits of `key` now, or refuses the demand.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] holds the reason, and when to try again.
+    pub fn try_acquire(&self, key: &str, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
+        self.0.try_acquire(key, demand.into())
+    }
+
+    /// Takes permits of `key`, and waits in the queue of the key if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] holds the reason.
+    pub async fn acquire(
+        &self,
+        key: &str,
+        demand: impl Into<Demand>,
+    ) -> Result<Permit<'static>, Denied> {
+        self.0.acquire_owned(key, demand.into()).await
+    }
+
+    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and leaves no key behind.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    pub fn estimate(&self, key: &str, demand: impl Into<Demand>) -> Result<(), Denied> {
+        self.0.estimate(key, demand.into())
+    }
+
+    /// All keys together. Of what is kept in a store: the limit of a key, and what this process granted and refused.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    /// One key; `None` if it is not known, and so as good as new. What is kept in a store is not known here.
+    #[must_use]
+    pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        self.0.snapshot_of(key)
+    }
+
+    /// Its name; empty if it has none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name().unwrap_or_default()
+    }
+
+    /// Whether it is a rate or a resource.
+    #[must_use]
+    pub fn kind(&self) -> LimiterKind {
+        self.0.kind()
+    }
+
+    /// Refuses every demand from now on, and all waiters.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl fmt::Debug for KeyedLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedLimiter")
+            .field("name", &self.name())
+            .field("kind", &self.kind())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<Q: fmt::Display + ?Sized> PerKey<Q> for KeyedLimiter {
+    fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        with_text(key, |key| self.0.try_acquire(key, demand))
+    }
+
+    fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
+        with_text(key, |key| self.0.attempt(key, demand))
+    }
+
+    fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
+        with_text(key, |key| self.0.attempt_owned(key, demand))
+    }
+
+    fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {
+        with_text(key, |key| self.0.acquire_owned(key, demand))
+    }
+
+    fn undo(&self, key: &Q, permit: Permit<'_>) {
+        with_text(key, |key| self.0.undo(key, permit));
+    }
+
+    fn charge(&self, key: &Q, cost: u64) {
+        with_text(key, |key| self.0.charge(key, cost));
+    }
+
+    fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u64) {
+        with_text(key, |key| self.0.settle(key, permit, cost));
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        self.0.clock()
+    }
+
+    fn standing(&self, key: &Q) -> Standing {
+        with_text(key, |key| self.0.standing(key))
+    }
+
+    fn promise(&self) -> Standing {
+        self.0.promise()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.0.is_remote()
+    }
+
+    fn undoes_exactly(&self) -> bool {
+        self.0.undoes_exactly()
+    }
+
+    fn has_queue(&self) -> bool {
+        self.0.has_queue()
+    }
+
+    fn target(&self, key: &Q) -> Option<Result<Target, Denied>> {
+        with_text(key, |key| self.0.target(key))
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.0.name()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.0.metadata()
+    }
+}
