@@ -20,7 +20,7 @@ use crate::server::Server;
 /// Longer than any of this takes.
 const LONG: Duration = Duration::from_secs(30);
 
-fn slots(store: StoreBuilder, limit: u32) -> Fleet {
+fn slots(store: StoreBuilder, limit: u64) -> Fleet {
     let rule = RedisRule::from(Concurrency::new(limit)).lease(Duration::from_millis(400));
     let store = store.open().expect("a store");
     let limiter = store.limiter("slots", rule).expect("a limit");
