@@ -11,7 +11,7 @@ fn fleet(store: &Store, name: &str, rule: impl Into<RedisRule>, outage: Outage) 
     limiter.fleet().outage(outage).build().expect("a fleet")
 }
 
-fn per_day(units: u32) -> FixedWindow {
+fn per_day(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units))
 }
 
