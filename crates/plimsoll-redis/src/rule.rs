@@ -37,7 +37,7 @@ pub(crate) enum Shape {
 }
 
 /// Which script part knows a limit.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     FixedWindow,
     SlidingWindow,
@@ -49,7 +49,17 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// How many there are.
-    pub(crate) const COUNT: usize = 6;
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
+    /// All of them, in their order.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::SlidingCounter,
+        Self::TokenBucket,
+        Self::SlidingLog,
+        Self::Concurrency,
+    ];
 
     /// The letter for it in scripts and keys.
     pub(crate) const fn letter(self) -> u8 {
@@ -116,7 +126,7 @@ impl RedisRule {
             Shape::SlidingLog(log) => Some(log.quota().period()),
             Shape::Concurrency { .. } => None,
         };
-        Standing::of_limit(u64::from(self.limit()))
+        Standing::of_limit(self.limit())
             .window(window)
             .returns(window.is_none())
     }

@@ -24,6 +24,8 @@ const BATCH: &str = include_str!("lua/batch.lua");
 const QUICK: &str = include_str!("lua/quick/quick.lua");
 const WINDOW: &str = include_str!("lua/quick/window.lua");
 const OR_NOT: &str = include_str!("lua/quick/or_not.lua");
+const QUICK_MANY: &str = include_str!("lua/quick/many.lua");
+const MANY_OR_NOT: &str = include_str!("lua/quick/many_or_not.lua");
 
 pub(crate) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[EXACT, TIME, include_str!("lua/renew.lua")]));
@@ -41,29 +43,11 @@ impl Script {
     /// The script that decides lists of demands on one limit: if it is of an everyday size, the quick way first.
     pub(crate) fn batch(rule: &RedisRule) -> Self {
         let kind = rule.kind();
-        let quick: &[&str] = match kind {
-            _ if !rule.is_everyday() => &[],
-            Kind::FixedWindow => &[
-                QUICK,
-                WINDOW,
-                include_str!("lua/quick/fixed_window.lua"),
-                OR_NOT,
-            ],
-            Kind::SlidingWindow => &[
-                QUICK,
-                WINDOW,
-                include_str!("lua/quick/sliding_window.lua"),
-                OR_NOT,
-            ],
-            Kind::SlidingCounter => &[
-                QUICK,
-                WINDOW,
-                include_str!("lua/quick/sliding_counter.lua"),
-                OR_NOT,
-            ],
-            Kind::TokenBucket => &[QUICK, include_str!("lua/quick/token_bucket.lua"), OR_NOT],
-            Kind::Concurrency => &[QUICK, include_str!("lua/quick/concurrency.lua"), OR_NOT],
-            Kind::SlidingLog => &[QUICK, include_str!("lua/quick/sliding_log.lua"), OR_NOT],
+        let window = if has_windows(kind) { WINDOW } else { "" };
+        let quick: &[&str] = if rule.is_everyday() {
+            &[QUICK, window, quick(kind), OR_NOT]
+        } else {
+            &[]
         };
         Self::of(&[LIST, &quick.concat(), &deciding([kind]), BATCH])
     }
@@ -73,12 +57,23 @@ impl Script {
         Self::of(&[&deciding([kind]), ASKED])
     }
 
-    /// The script that decides about several limits of these kinds at once. There is one for each set of kinds.
-    pub(crate) fn many(kinds: impl Iterator<Item = Kind> + Clone) -> &'static Self {
-        static SCRIPTS: [OnceLock<Script>; 1 << Kind::COUNT] =
-            [const { OnceLock::new() }; 1 << Kind::COUNT];
-        let set = kinds.clone().fold(0, |set, kind| set | 1 << kind as usize);
-        SCRIPTS[set].get_or_init(|| Self::of(&[&deciding(kinds), MANY]))
+    /// The script that decides about several limits of these kinds at once: if all are of an everyday size, the quick way
+    /// first. There is one for each set of kinds.
+    pub(crate) fn many(kinds: impl Iterator<Item = Kind>, everyday: bool) -> &'static Self {
+        static SCRIPTS: [OnceLock<Script>; 2 << Kind::COUNT] =
+            [const { OnceLock::new() }; 2 << Kind::COUNT];
+        let set = kinds.fold(0, |set, kind| set | 1 << kind as usize);
+        let place = set << 1 | usize::from(everyday);
+        SCRIPTS[place].get_or_init(|| {
+            let kinds = Kind::ALL.into_iter();
+            let kinds = kinds.filter(|kind| set & 1 << *kind as usize != 0);
+            let quick = if everyday {
+                quick_many(kinds.clone())
+            } else {
+                String::new()
+            };
+            Self::of(&[&quick, &deciding(kinds), MANY])
+        })
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -90,12 +85,40 @@ impl Script {
     }
 }
 
+fn has_windows(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::FixedWindow | Kind::SlidingWindow | Kind::SlidingCounter
+    )
+}
+
+/// The quick way of one kind.
+fn quick(kind: Kind) -> &'static str {
+    match kind {
+        Kind::FixedWindow => include_str!("lua/quick/fixed_window.lua"),
+        Kind::SlidingWindow => include_str!("lua/quick/sliding_window.lua"),
+        Kind::SlidingCounter => include_str!("lua/quick/sliding_counter.lua"),
+        Kind::TokenBucket => include_str!("lua/quick/token_bucket.lua"),
+        Kind::SlidingLog => include_str!("lua/quick/sliding_log.lua"),
+        Kind::Concurrency => include_str!("lua/quick/concurrency.lua"),
+    }
+}
+
+/// The quick ways of several kinds, each as a function of its arguments.
+fn quick_many(kinds: impl Iterator<Item = Kind>) -> String {
+    let mut text = ["local out, size = {}, 1\n", QUICK, QUICK_MANY, WINDOW].concat();
+    for kind in kinds {
+        let letter = char::from(kind.letter());
+        text += &format!("quicks.{letter} = function(argv)\n");
+        text += quick(kind);
+        text += "return quick\nend\n";
+    }
+    text + MANY_OR_NOT
+}
+
 /// The functions that decide for limits of these kinds, and no more than they need: every call runs through all of them.
 fn deciding(kinds: impl IntoIterator<Item = Kind>) -> String {
-    let mut kinds: Vec<Kind> = kinds.into_iter().collect();
-    // One order for the same kinds, so that servers keep one script for them.
-    kinds.sort_unstable();
-    kinds.dedup();
+    let kinds: Vec<Kind> = kinds.into_iter().collect();
     let mut parts = vec![EXACT, TIME];
     let is_text = |kind: &Kind| !matches!(kind, Kind::SlidingLog | Kind::Concurrency);
     if kinds.iter().any(is_text) {

@@ -11,6 +11,8 @@ use crate::store::Store;
 pub(crate) struct Terms {
     pub(crate) rule: RedisRule,
     pub(crate) promise: Standing,
+    /// Whether scripts can decide it the quick way.
+    pub(crate) everyday: bool,
     /// The rule as arguments for scripts.
     pub(crate) words: Vec<String>,
     pub(crate) batcher: Arc<Batcher>,
@@ -39,6 +41,7 @@ impl Terms {
         Ok(Self {
             batcher: Batcher::new(store.clone(), &rule, words.clone()),
             promise: rule.promise(),
+            everyday: rule.is_everyday(),
             words,
             leases,
             rule,

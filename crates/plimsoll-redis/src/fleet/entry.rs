@@ -30,7 +30,7 @@ impl Entry {
         Self {
             inner,
             key: Arc::clone(&key.key),
-            cost: u64::from(cost),
+            cost,
             shadow,
             closed: key.check_open().err(),
             answer: None,
@@ -41,7 +41,7 @@ impl Entry {
 
     /// It is asked for again: the costs add up. It is a shadow only if it always is.
     pub(super) fn add(&mut self, cost: u64, shadow: bool) {
-        self.cost = self.cost.saturating_add(u64::from(cost));
+        self.cost = self.cost.saturating_add(cost);
         self.shadow &= shadow;
     }
 
@@ -50,12 +50,8 @@ impl Entry {
         self.known().refused(because(reason, &self.inner.unknown()))
     }
 
-    pub(super) fn cost(&self) -> u64 {
-        u64::try_from(self.cost).unwrap_or(u64::MAX)
-    }
-
     fn demand(&self, like: Demand) -> Demand {
-        like.cost(self.cost())
+        like.cost(self.cost)
     }
 
     pub(super) fn grant(&self, like: Demand) -> Grant {
@@ -83,7 +79,7 @@ impl Entry {
         let limit = self.inner.limiter().limit();
         let denied = self.closed.take().or_else(|| {
             let large = because(Reason::TooLarge, &self.inner.unknown());
-            (self.cost > u64::from(limit)).then_some(large)
+            (self.cost > limit).then_some(large)
         });
         self.answer = denied.map(|denied| self.known().refused(denied));
     }
@@ -93,7 +89,7 @@ impl Entry {
         let Some(lender) = self.inner.lender.as_ref().filter(|_| self.answer.is_none()) else {
             return;
         };
-        match lender.take_here(&self.key, self.cost()) {
+        match lender.take_here(&self.key, self.cost) {
             Here::Granted(tag, standing) => self.grant_from_stock(like, tag, standing),
             Here::Refused(denied) => self.answer = Some(self.known().refused(denied)),
             Here::Ask(fetch) => self.fetch = fetch.filter(|_| !self.shadow),
@@ -115,7 +111,7 @@ impl Entry {
         let Some(lender) = self.inner.lender.as_ref().filter(|_| self.answer.is_none()) else {
             return;
         };
-        self.answer = match lender.estimate(&self.key, Demand::of(self.cost())) {
+        self.answer = match lender.estimate(&self.key, Demand::of(self.cost)) {
             Some(Ok(())) => Some(self.known()),
             Some(Err(denied)) => Some(self.known().refused(denied)),
             None => None,
@@ -132,7 +128,7 @@ impl Entry {
         if let Some(denied) = &answer.denied {
             match (fetch, &self.inner.lender) {
                 (Some(fetch), _) => fetch.denied(asked, denied),
-                (None, Some(lender)) => lender.learn(&self.key, asked, self.cost(), denied),
+                (None, Some(lender)) => lender.learn(&self.key, asked, self.cost, denied),
                 (None, None) => {}
             }
         } else if let Some(taken) = subject.taken() {
@@ -142,7 +138,7 @@ impl Entry {
                     taken: taken.at,
                     standing: subject.told().unwrap_or_default(),
                 };
-                let (tag, _) = fetch.taken(asked, &batch, self.cost());
+                let (tag, _) = fetch.taken(asked, &batch, self.cost);
                 self.grant_from_stock(like, tag, None);
             } else if let Some(permit) = subject.into_permit() {
                 let demand = self.demand(like);

@@ -195,12 +195,7 @@ impl Many {
             .collect();
         let asks = rest.iter().map(|&index| {
             let entry = &self.entries[index];
-            (
-                entry.inner.limiter(),
-                &*entry.key,
-                entry.cost(),
-                entry.shadow,
-            )
+            (entry.inner.limiter(), &*entry.key, entry.cost, entry.shadow)
         });
         let (mut subjects, _) = Subjects::new(asks);
         for (&index, subject) in rest.iter().zip(subjects.each_mut()) {

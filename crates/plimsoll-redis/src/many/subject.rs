@@ -99,6 +99,10 @@ impl Subject {
         self.limiter.kind()
     }
 
+    pub(super) fn is_everyday(&self) -> bool {
+        self.terms.everyday
+    }
+
     pub(super) fn is_shadow(&self) -> bool {
         self.shadow
     }
@@ -116,15 +120,11 @@ impl Subject {
         self.terms.rule.limit()
     }
 
-    fn cost(&self) -> u64 {
-        self.cost
-    }
-
     /// Adds its arguments for the script.
     pub(super) fn write(&mut self, verb: Verb, arguments: &mut Vec<String>) {
         if let (Verb::Take, Some(leases), 1..) = (verb, &self.terms.leases, self.cost) {
             self.id = leases.new_id();
-            self.lease = Some(leases.ask(self.key.clone(), &self.id, self.cost()));
+            self.lease = Some(leases.ask(self.key.clone(), &self.id, self.cost));
         }
         arguments.push(self.cost.to_string());
         arguments.push(match self.most.filter(|_| verb == Verb::Take) {
@@ -151,7 +151,7 @@ impl Subject {
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
         let decided = answer.decided(self.limit(), Moment::ORIGIN)?;
-        let mut amount = self.cost();
+        let mut amount = self.cost;
         if let (Verb::Take, Decided::Granted(..), Some(_)) = (verb, &decided, self.most) {
             amount = answer.number()?;
         }
@@ -220,9 +220,7 @@ impl Subject {
             }
             Some(Decided::Refused(refused)) => {
                 let denied = refused.denied(self.limit(), self.limiter.name());
-                answer.standing = promise
-                    .remaining(u64::from(denied.remaining()))
-                    .reset(denied.reset());
+                answer.standing = promise.remaining(denied.remaining()).reset(denied.reset());
                 answer.denied = Some(denied);
             }
             None => {}

@@ -190,7 +190,9 @@ impl Subjects {
             keys.push(subject.key().to_vec());
             subject.write(verb, &mut arguments);
         }
-        let script = Script::many(part.iter().map(|&index| self.all[index].kind()));
+        let each = part.iter().map(|&index| &self.all[index]);
+        let everyday = each.clone().all(Subject::is_everyday);
+        let script = Script::many(each.map(Subject::kind), everyday);
         let mut answer = Answer::new(store.run(script, &keys, &arguments).await?)?;
         let admits = answer.number::<u8>()? == 1;
         for &index in part {

@@ -92,7 +92,6 @@ impl Load {
     pub(crate) fn start(store: Store, observer: Store) -> Self {
         let limiter = |name: &str, rule: RedisRule| store.limiter(name, rule).expect("a limiter");
         let fleet = |name: &str, units: u64, outage| {
-            let units = units;
             let limiter = limiter(name, once(units).into());
             limiter.fleet().outage(outage)
         };

@@ -176,7 +176,7 @@ async fn a_decision_about_several_slots_takes_all_or_none_and_is_compensated() {
     let log = store.limiter("log", SlidingLog::new(Quota::per_day(10)));
     let jobs = store.limiter("jobs", Concurrency::new(3));
     let limiters = [daily, log, jobs].map(|limiter| limiter.expect("a limit"));
-    let asks = |cost: u32, last: u32| {
+    let asks = |cost: u64, last: u64| {
         let mut asks = Vec::new();
         for subject in SUBJECTS {
             asks.push(StoreAsk::new(&limiters[0], subject, cost));

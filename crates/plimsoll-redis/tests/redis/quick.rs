@@ -1,5 +1,6 @@
 //! What is decided the quick way is answered and kept as the full way does it: also after a limit has changed, and where
-//! clocks disagree. Several limits together are always decided the full way, so one alone is compared with all of one.
+//! clocks disagree. Limits that are decided together with one that is too large for the quick way are decided the full way,
+//! so a limit alone and all of one limit are compared with all of it and such a one.
 
 use std::time::Duration;
 
@@ -54,6 +55,14 @@ fn quotas() -> impl Strategy<Value = Quota> {
     (1..20_u64, nanos).prop_map(|(units, nanos)| Quota::new(units, Duration::from_nanos(nanos)))
 }
 
+/// A limit that never refuses, of a size that the quick way does not decide.
+fn huge() -> FixedWindow {
+    FixedWindow::new(Quota::new(
+        u64::from(u32::MAX),
+        Duration::from_secs(1 << 32),
+    ))
+}
+
 /// One way of deciding: the old limit and the new one, each on a clock that is right and on one that is behind.
 struct Way {
     alone: Vec<RedisLimiter>,
@@ -69,35 +78,45 @@ impl Way {
         rules: &[RedisRule],
     ) -> Self {
         let (mut alone, mut together) = (Vec::new(), Vec::new());
+        let full = namespace == "full";
         for clock in clocks {
             let store = server.store().namespace(namespace).clock(clock.clock());
             let store = store.raw_keys().open().expect("a store");
             for rule in rules {
                 let limiter = store.limiter("same", rule.clone()).expect("a limit");
-                together.push(store.all([limiter.clone()]).expect("one limit"));
+                let huge = full.then(|| store.limiter("huge", huge()).expect("a limit"));
+                let all = store.all([limiter.clone()].into_iter().chain(huge));
+                together.push(all.expect("limits"));
                 alone.push(limiter);
             }
         }
         Self {
             alone,
-            together: (namespace == "full").then_some(together),
+            together: (namespace != "quick").then_some(together),
             namespace,
         }
     }
 
     /// What is answered, in words.
     async fn ask(&self, who: usize, cost: u64) -> String {
-        let decision = match &self.together {
-            Some(all) => all[who].decide(KEY, cost).await,
-            None => self.alone[who].decide(KEY, cost).await,
+        let (estimate, decision) = match &self.together {
+            Some(all) => {
+                let estimate = all[who].estimate(KEY, cost).await;
+                (estimate, all[who].decide(KEY, cost).await)
+            }
+            None => {
+                let estimate = self.alone[who].estimate(KEY, cost).await;
+                (estimate, self.alone[who].decide(KEY, cost).await)
+            }
         };
+        let estimate = estimate.expect("an estimate");
         match decision.expect("a decision") {
             Decision::Granted(permit) => {
-                let answer = format!("{:?}", permit.standing());
+                let answer = format!("{estimate:?}, {:?}", permit.standing());
                 permit.forget();
                 answer
             }
-            Decision::Denied(denied) => format!("{denied:?}"),
+            Decision::Denied(denied) => format!("{estimate:?}, {denied:?}"),
         }
     }
 
@@ -150,7 +169,8 @@ fn compare(letter: char, rules: impl Fn(Quota, u64) -> RedisRule + Clone) {
             let at = |nanos| ManualClock::starting_at(Moment::from_nanos(nanos));
             let clocks = [at(START), at(START - behind)];
             let rules = [old, new];
-            let ways = ["quick", "full"].map(|name| Way::new(&server, name, &clocks, &rules));
+            let ways = ["quick", "together", "full"];
+            let ways = ways.map(|name| Way::new(&server, name, &clocks, &rules));
             for step in steps {
                 let mut answers = Vec::new();
                 for way in &ways {
@@ -166,12 +186,15 @@ fn compare(letter: char, rules: impl Fn(Quota, u64) -> RedisRule + Clone) {
                     let span = Duration::from_nanos(nanos);
                     clocks.iter().for_each(|clock| clock.advance(span));
                 }
-                if let [quick, full] = answers.as_slice() {
+                if let [quick, together, full] = answers.as_slice() {
                     prop_assert_eq!(quick, full, "answered to {:?}", step);
+                    prop_assert_eq!(together, full, "answered to {:?}", step);
                 }
-                let quick = ways[0].kept(&mut connection.clone(), letter).await;
-                let full = ways[1].kept(&mut connection.clone(), letter).await;
-                prop_assert_eq!(quick, full, "kept after {:?}", step);
+                let full = ways[2].kept(&mut connection.clone(), letter).await;
+                for way in &ways[..2] {
+                    let kept = way.kept(&mut connection.clone(), letter).await;
+                    prop_assert_eq!(&kept, &full, "kept {} after {:?}", way.namespace, step);
+                }
             }
             Ok(())
         })
@@ -298,11 +321,14 @@ async fn what_is_kept_expires_at_the_same_time_both_ways() {
     ];
     for (letter, rule) in rules {
         let mut expire = Vec::new();
-        for namespace in ["quick", "full"] {
+        for namespace in ["quick", "together", "full"] {
             let store = server.store().namespace(namespace).raw_keys();
             let store = store.open().expect("a store");
             let alone = store.limiter("same", rule.clone()).expect("a limit");
-            let together = store.all([alone.clone()]).expect("one limit");
+            let huge = (namespace == "full").then(|| store.limiter("huge", huge()));
+            let huge = huge.map(|limiter| limiter.expect("a limit"));
+            let together = store.all([alone.clone()].into_iter().chain(huge));
+            let together = together.expect("limits");
             // The first of a log is decided the full way, and what it says is overwritten.
             for _ in 0..2 {
                 let decision = match namespace {
@@ -318,10 +344,16 @@ async fn what_is_kept_expires_at_the_same_time_both_ways() {
             }
         }
         let millis: Vec<i64> = expire.iter().flat_map(|text| text.parse()).collect();
-        let [first, quick, first_full, full] = millis[..] else {
+        let [first, quick, first_together, together, first_full, full] = millis[..] else {
             panic!("{letter}: {expire:?}");
         };
-        for (quick, full) in [(first, first_full), (quick, full)] {
+        let pairs = [
+            (first, first_full),
+            (first_together, first_full),
+            (quick, full),
+            (together, full),
+        ];
+        for (quick, full) in pairs {
             assert!((quick - full).abs() < 5000, "{letter}: {expire:?}");
             assert!(quick > 10_000, "{letter}: {expire:?}");
         }

@@ -25,6 +25,9 @@ local function quick(key, at)
         out[size + 1], out[size + 2] = 0, 'exhausted'
         out[size + 3], out[size + 4], out[size + 5] = '', math.max(0, limit - used), ''
         size = size + 5
+      elseif dry then
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, '', '', moment
+        size = size + 5
       else
         used = used + cost
         members[count + 1], members[count + 2] = ends, argv[id] .. ':' .. text

@@ -1,4 +1,4 @@
--- A window that is current, or the first one.
+-- A window that is current, or a new one.
 local limit, window = argv[5] + 0, argv[6] + 0
 local passed, start = current(argv[7], window)
 local function quick(key, at)
@@ -7,9 +7,13 @@ local function quick(key, at)
   local text = call('GET', key)
   if text then
     local began, count, length = string.match(text, '^(%S+) (%d+) (%w+) %S+$')
-    if began ~= start or length ~= argv[6] then return nil end
-    used = count + 0
-    if used > limit then return nil end
+    if length ~= argv[6] then return nil end
+    if began == start then
+      used = count + 0
+      if used > limit then return nil end
+    elseif not passed_since(began, start) then
+      return nil
+    end
   end
   local before = used
   local last = at + 2 * argv[at]
@@ -20,6 +24,10 @@ local function quick(key, at)
       if used + cost > limit then
         out[size + 1], out[size + 2] = 0, 'exhausted'
         out[size + 3], out[size + 4], out[size + 5] = span, limit - used, span
+        size = size + 5
+      elseif dry then
+        local after = used > 0 and span or ''
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, after, after, stamp
         size = size + 5
       else
         used = used + cost

@@ -23,3 +23,5 @@ end
 local moment = string.format('%d.%d', second, nano)
 -- What a grant ends with: the moment, and in the grants that follow 0, which is the same again.
 local stamp = moment
+-- Whether a demand is only looked at: then a grant says what is left as it is.
+local dry = false

@@ -1,4 +1,4 @@
--- Counts of the current window and the one before, or none.
+-- Counts of the current window and the one before, or of windows before them.
 local limit, window = argv[5] + 0, argv[6] + 0
 local passed, start = current(argv[7], window)
 local function quick(key, at)
@@ -7,8 +7,14 @@ local function quick(key, at)
   local text = call('GET', key)
   if text then
     local began, count, previous, length = string.match(text, '^(%S+) (%d+) (%d+) (%w+) %S+$')
-    if began ~= start or length ~= argv[6] then return nil end
-    used, before = count + 0, previous + 0
+    if length ~= argv[6] then return nil end
+    if began == start then
+      used, before = count + 0, previous + 0
+    else
+      local span = passed_since(began, start)
+      if not span then return nil end
+      if span <= window then before = count + 0 end
+    end
     if used > limit or before > limit then return nil end
   end
   -- What is available beside `taken`.
@@ -42,6 +48,12 @@ local function quick(key, at)
         out[size + 1], out[size + 2] = 0, 'exhausted'
         out[size + 3], out[size + 4] = wait(used, cost), left
         out[size + 5] = used > 0 and full or window - passed
+        size = size + 5
+      elseif dry then
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, left, '', '', stamp
+        if left < limit then
+          out[size + 3], out[size + 4] = wait(used, left + 1), used > 0 and full or window - passed
+        end
         size = size + 5
       else
         used = used + cost

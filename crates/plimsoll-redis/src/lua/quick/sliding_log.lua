@@ -35,6 +35,9 @@ local function quick(key, at)
         out[size + 1], out[size + 2] = 0, 'exhausted'
         out[size + 3], out[size + 4], out[size + 5] = leaves, limit - used, full
         size = size + 5
+      elseif dry then
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, leaves, full, stamp
+        size = size + 5
       else
         used, taken, full = used + cost, taken + cost, window
         out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, leaves, full, stamp

@@ -29,6 +29,10 @@ local function quick(key, at)
         out[size + 1], out[size + 2] = 0, 'exhausted'
         out[size + 3], out[size + 4], out[size + 5] = more, limit - used, full
         size = size + 5
+      elseif dry then
+        if used == 0 then more, full = '', '' end
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, more, full, stamp
+        size = size + 5
       else
         used = used + cost
         out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, more, full, stamp

@@ -29,11 +29,13 @@ local function quick(key, at)
         out[size + 5] = (missing + -missing % refill) / refill
         size = size + 5
       else
-        missing, full = after, (after + -after % refill) / refill
+        if dry then over = missing - capacity else missing = after end
+        full = (missing + -missing % refill) / refill
         local part = -over % period
         local rest = period - part
         out[size + 1], out[size + 2] = 1, (-over - part) / period
         out[size + 3], out[size + 4], out[size + 5] = (rest + -rest % refill) / refill, full, stamp
+        if missing == 0 then out[size + 3], out[size + 4] = '', '' end
         size, stamp = size + 5, 0
       end
     end

@@ -22,3 +22,10 @@ local function current(origin, length)
   return passed, string.format('%d.%d', s, n)
 end
 
+-- The span between the beginning of an earlier stretch and that of the current one; nil if it is not earlier.
+local function passed_since(began, start)
+  local s, n = string.match(began, '^(%d+)%.(%d+)$')
+  local cs, cn = string.match(start, '^(%d+)%.(%d+)$')
+  local span = (cs - s) * 1000000000 + cn - n
+  if span > 0 then return span end
+end
