@@ -79,7 +79,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self
     }
 
-    /// Sets the queue in which [`Keyed::acquire`] waits. Each key has a queue of its own.
+    /// Sets the queue in which [`Keyed::acquire`] waits. Each key has a queue of its own, with these bounds, while it has
+    /// waiters. Without a queue nobody waits.
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = Some(queue);
         self
@@ -124,6 +125,22 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     }
 
     /// Sets what happens to a new key when all places are taken. The default is [`WhenFull::Refuse`].
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota, Reason, WhenFull};
+    ///
+    /// let one = Keyed::<u32, _>::builder(FixedWindow::new(Quota::per_hour(1))).max_keys(1);
+    /// let refuses = one.build();
+    /// refuses.try_acquire(&1, 1)?;
+    /// assert_eq!(refuses.try_acquire(&2, 1).unwrap_err().reason(), Reason::KeysFull);
+    ///
+    /// let one = Keyed::<u32, _>::builder(FixedWindow::new(Quota::per_hour(1))).max_keys(1);
+    /// let evicts = one.when_full(WhenFull::EvictLeastRecent).build();
+    /// evicts.try_acquire(&1, 1)?;
+    /// assert!(evicts.try_acquire(&2, 1).is_ok());
+    /// assert!(evicts.try_acquire(&1, 1).is_ok(), "key 1 was evicted, and its use forgotten");
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self

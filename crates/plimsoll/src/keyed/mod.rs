@@ -81,6 +81,21 @@ impl<K: Hash + Eq, R: Rule + Clone> Keyed<K, R> {
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Takes permits of `key` now, or refuses the demand. See [`Gate::try_acquire`].
     ///
+    /// The key is borrowed, as in a map: a `Keyed<String, _>` takes a `&str`, and makes a `String` of it only if the key
+    /// is new.
+    ///
+    /// ```
+    /// use plimsoll::{Keyed, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let per_tenant: Keyed<String, _> =
+    ///     Keyed::builder(TokenBucket::per_second(10)).clock(time.clock()).build();
+    /// assert!(per_tenant.try_acquire("red", 10).is_ok());
+    /// let denied = per_tenant.try_acquire("red", 5).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(500)));
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Denied`] holds the reason and the time after which the demand would be granted.
@@ -168,6 +183,25 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Takes permits of `key`, and waits in the queue of the key if they are not available. See [`Gate::acquire`].
+    ///
+    /// Each key has a queue of its own: waiters of one key do not delay those of another. Without a
+    /// [queue](KeyedBuilder::queue) nobody waits, and the demand is refused at once. A future that is dropped leaves the
+    /// queue.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed, Queue};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let per_host: Keyed<String, _> =
+    ///     Keyed::builder(Concurrency::new(1)).queue(Queue::fifo(100)).build();
+    /// let first = per_host.acquire("db1", 1).await?;
+    /// let other = per_host.acquire("db2", 1).await?;
+    /// drop(first);
+    /// let second = per_host.acquire("db1", 1).await?;
+    /// # drop((other, second));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// # }).unwrap();
+    /// ```
     pub fn acquire<'a, Q>(
         &'a self,
         key: &'a Q,
@@ -200,6 +234,15 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing and stores
     /// no key.
     ///
+    /// ```
+    /// use plimsoll::{Keyed, TokenBucket};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(2));
+    /// assert!(per_tenant.estimate("red", 2).is_ok());
+    /// assert!(per_tenant.estimate("red", 3).is_err(), "more than the burst");
+    /// assert!(per_tenant.is_empty());
+    /// ```
+    ///
     /// # Errors
     ///
     /// The refusal that `try_acquire` would return.
@@ -229,6 +272,15 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Takes as many permits of `key` as are available, at most `most`. [`Permit::cost`] is how many.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<u32, _> = Keyed::new(FixedWindow::new(Quota::per_hour(5)));
+    /// assert_eq!(per_tenant.take_up_to(&7, 3).cost(), 3);
+    /// assert_eq!(per_tenant.take_up_to(&7, 3).cost(), 2);
+    /// assert_eq!(per_tenant.take_up_to(&7, 3).cost(), 0);
+    /// ```
     pub fn take_up_to<Q>(&self, key: &Q, most: u64) -> Permit<'_>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -256,6 +308,17 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 
     /// The limiter of one key, to wait with, reserve from, or put into an [`All`](crate::All). The key stays as long as
     /// this limiter lives, and up to a tenth of a second longer.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed};
+    ///
+    /// let per_user: Keyed<String, _> = Keyed::new(Concurrency::new(1));
+    /// let ann = per_user.gate("ann")?;
+    /// let permit = ann.try_acquire(1)?;
+    /// assert!(per_user.try_acquire("ann", 1).is_err(), "the same limit");
+    /// # drop(permit);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -14,6 +14,18 @@ use crate::{Moment, Packed, Rule, Snapshot};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// What one key looks like now; `None` if it is not known, and so as good as new.
+    ///
+    /// Grants and refusals are counted for all keys together: see [`snapshot`](Self::snapshot).
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(FixedWindow::new(Quota::per_hour(10)));
+    /// assert!(per_tenant.snapshot_of("red").is_none());
+    /// per_tenant.try_acquire("red", 4)?;
+    /// assert_eq!(per_tenant.snapshot_of("red").map(|red| red.available()), Some(6));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn snapshot_of<Q>(&self, key: &Q) -> Option<Snapshot>
     where
         K: Borrow<Q>,
@@ -32,6 +44,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 
     /// All keys together: what is in use and queued, and how many demands were granted and refused. The limit
     /// and what is available are those of one key that nobody uses.
+    ///
+    /// It visits every key, one shard at a time, so the sums are not those of a single moment.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let shared = &*self.shared;
@@ -71,7 +85,19 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         sum
     }
 
-    /// The `most` keys that are nearest to their limits, the nearest first.
+    /// The `most` keys that are nearest to their limits, the nearest first. It visits every key.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<&str, _> = Keyed::new(FixedWindow::new(Quota::per_hour(10)));
+    /// for (tenant, cost) in [("red", 9), ("green", 1), ("blue", 5)] {
+    ///     per_tenant.try_acquire(&tenant, cost)?;
+    /// }
+    /// let nearest: Vec<&str> = per_tenant.top(2).into_iter().map(|(tenant, _)| tenant).collect();
+    /// assert_eq!(nearest, ["red", "blue"]);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn top(&self, most: usize) -> Vec<(K, Snapshot)>
     where

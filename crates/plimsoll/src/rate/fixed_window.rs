@@ -77,6 +77,20 @@ impl FixedWindow {
 
     /// Counts windows from the origin of the clock instead of the start of the limiter, so that all
     /// limiters on one clock change windows together.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// time.advance(Duration::from_secs(50));
+    /// // Built 50 s after the origin of the clock: the first window has 10 s left.
+    /// let rule = FixedWindow::new(Quota::per_minute(1)).aligned_to_epoch();
+    /// let gate = Gate::builder(rule).clock(time.clock()).build();
+    /// gate.try_acquire(1)?;
+    /// assert_eq!(gate.try_acquire(1).unwrap_err().retry_after(), Some(Duration::from_secs(10)));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn aligned_to_epoch(mut self) -> Self {
         self.align = Align::Epoch;
         self

@@ -59,7 +59,22 @@ impl Refresh {
         }
     }
 
-    /// Lets reservations wait for up to `max_wait`.
+    /// Lets reservations wait for up to `max_wait`. A reservation that would have to wait longer is refused, and takes
+    /// nothing from later cycles.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Quota, Refresh};
+    /// use std::time::Duration;
+    ///
+    /// let rule = Refresh::new(Quota::per_second(5)).max_wait(Duration::from_secs(1));
+    /// let gate = Gate::builder(rule).clock(ManualClock::new().clock()).build();
+    /// let now = gate.reserve(5)?;
+    /// let next = gate.reserve(5)?;
+    /// assert_eq!(next.wait(), Some(Duration::from_secs(1)));
+    /// assert!(gate.reserve(1).is_err(), "it would have to wait for 2 s");
+    /// # drop((now, next));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
         self

@@ -13,7 +13,7 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # What it remembers
 ///
-/// One count for each segment: four bytes each. More segments follow the true sliding window more closely.
+/// One count for each segment: eight bytes each. More segments follow the true sliding window more closely.
 ///
 /// # When to choose it
 ///
