@@ -2,6 +2,7 @@ use plimsoll::{Denied, LeaseState, Lost, Moment, Standing};
 
 use crate::StoreError;
 use crate::lease::Lease;
+use crate::told::Told;
 
 /// What a store decided.
 #[derive(Debug)]
@@ -42,7 +43,9 @@ pub struct RedisPermit {
     standing: Standing,
     /// By the clock of the store.
     taken: Moment,
+    // Before what tells of its return.
     leases: Vec<Lease>,
+    told: Option<Told>,
 }
 
 impl RedisPermit {
@@ -52,7 +55,19 @@ impl RedisPermit {
             standing,
             taken: Moment::ORIGIN,
             leases,
+            told: None,
         }
+    }
+
+    /// Tells of its return.
+    pub(crate) fn told(mut self, told: Option<Told>) -> Self {
+        self.told = told;
+        self
+    }
+
+    /// Whether anything is returned.
+    pub(crate) fn is_leased(&self) -> bool {
+        !self.leases.is_empty()
     }
 
     pub(crate) fn taken_at(mut self, moment: Moment) -> Self {
@@ -118,6 +133,10 @@ impl RedisPermit {
 
     /// Never gives it back. What is held by a lease comes back when the lease runs out.
     pub fn forget(mut self) {
+        // It never comes back, so nobody is told that it does.
+        if let Some(told) = self.told.take() {
+            told.forget();
+        }
         std::mem::take(&mut self.leases)
             .into_iter()
             .for_each(Lease::abandon);

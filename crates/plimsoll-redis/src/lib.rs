@@ -90,6 +90,7 @@ mod decision;
 #[cfg(feature = "spec")]
 mod described;
 mod error;
+mod events;
 mod fleet;
 mod health;
 mod key;
@@ -106,6 +107,7 @@ mod script;
 mod state;
 mod store;
 mod terms;
+mod told;
 mod undo;
 
 pub use all::RedisAll;

@@ -12,6 +12,7 @@ use crate::rule::{Kind, number};
 use crate::script::Script;
 use crate::store::Store;
 use crate::terms::Terms;
+use crate::told::Heard;
 use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 
 /// A limit held in Redis, with one state for each key. Made by [`Store::limiter`].
@@ -58,6 +59,7 @@ struct Inner {
     terms: RwLock<Arc<Terms>>,
     /// Of every length there was.
     leases: Mutex<Vec<Arc<Leases>>>,
+    heard: Heard,
 }
 
 impl Store {
@@ -90,6 +92,7 @@ impl RedisLimiter {
             origin,
             terms: RwLock::new(Arc::new(terms)),
             leases: Mutex::new(leases),
+            heard: Heard::default(),
             store,
         };
         Ok(Self {
@@ -142,6 +145,7 @@ impl RedisLimiter {
     /// If the store cannot decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
     /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is returned.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
+        let teller = self.teller(key.as_ref());
         let (terms, key) = (self.terms(), self.key(key.as_ref()));
         let id = terms.new_id();
         let lease = match (&terms.leases, cost) {
@@ -159,13 +163,18 @@ impl RedisLimiter {
             Decided::Granted(standing, taken) => {
                 let leases = lease.into_iter().map(|lease| lease.granted(fence(taken)));
                 let permit = RedisPermit::new(cost, standing, leases.collect());
-                Decision::Granted(permit.taken_at(taken))
+                let told = teller.and_then(|teller| teller.granted(standing, permit.is_leased()));
+                Decision::Granted(permit.taken_at(taken).told(told))
             }
             Decided::Refused(refused) => {
                 if let Some(lease) = lease {
                     lease.abandon();
                 }
-                Decision::Denied(refused.denied(terms.rule.limit(), self.name()))
+                let denied = refused.denied(terms.rule.limit(), self.name());
+                if let Some(teller) = teller {
+                    teller.refused(&denied);
+                }
+                Decision::Denied(denied)
             }
         })
     }
@@ -280,6 +289,10 @@ impl RedisLimiter {
     pub fn lease_failures(&self) -> u64 {
         let leases = self.inner.leases();
         leases.iter().map(|leases| leases.failures()).sum()
+    }
+
+    pub(crate) fn heard(&self) -> &Heard {
+        &self.inner.heard
     }
 
     pub(crate) fn store(&self) -> &Store {

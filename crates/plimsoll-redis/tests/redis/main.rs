@@ -11,6 +11,7 @@ mod circuit;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod engines;
+mod events;
 mod expiry;
 mod fleet;
 mod fleet_many;
