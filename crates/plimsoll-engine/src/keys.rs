@@ -86,6 +86,11 @@ impl Source {
         })
     }
 
+    /// Whether it is read from the body.
+    pub(crate) const fn reads_body(&self) -> bool {
+        matches!(self, Self::Form(_) | Self::Json(_))
+    }
+
     /// Whether it says who asks, so that the limit is the caller's own.
     pub(crate) const fn is_of_caller(&self) -> bool {
         !matches!(

@@ -17,7 +17,7 @@ use crate::decision::{Hold, Refusal};
 use crate::limits::Limits;
 use crate::members::Member;
 use crate::plan::Limit;
-use crate::resolve::{number, resolve};
+use crate::resolve::{lacks_body, number, resolve};
 
 impl Limits {
     /// A layer that asks the limits of a request's route, for axum, tonic and every service that speaks HTTP.
@@ -220,6 +220,9 @@ impl plimsoll_tower::Limits for FileLimits {
     fn note(&self, _note: &Note<'_>, _held: &mut Held) {}
 }
 
+/// What to do where limits read bodies, and the layer that does is missing.
+const NO_BODY: &str = "limits of this route are read from the body: put `Limits::body_layer()` around `Limits::layer()`";
+
 /// Waits for a decision. What it comes to is left in `held`.
 fn wait(decide: Decide, held: &mut Held) -> Finding {
     let waited = Arc::new(OnceLock::new());
@@ -266,6 +269,9 @@ impl OneLimit for FileLimits {
     fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
         let plan = self.limits.plan();
         let route = &plan.routes[plan.route(head)?];
+        if lacks_body(route, head) {
+            return Some(NO_BODY);
+        }
         let limits = route.uses.iter().map(|by| &plan.limits[by.limit]);
         let mut parts = limits.flat_map(|limit| &limit.key);
         parts.find_map(|part| part.missing(head))

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod ask;
+mod bodies;
 mod decide;
 mod decision;
 mod handle;
@@ -21,6 +22,7 @@ mod top;
 mod view;
 
 pub use ask::Ask;
+pub use bodies::BodyLayer;
 pub use decide::Decide;
 pub use decision::{Answer, Hold, Refusal};
 pub use layer::FileLimits;

@@ -241,6 +241,8 @@ pub(crate) struct Route {
     pub(crate) uses: Vec<RouteUse>,
     pub(crate) priority: Option<PrioritySpec>,
     pub(crate) answer: Option<Arc<AnswerSpec>>,
+    /// Whether the body has to be read before its limits can be asked.
+    pub(crate) reads_body: bool,
 }
 
 /// A limit of a route, with what it costs there.
@@ -266,6 +268,11 @@ impl Route {
             let cost = CostSpec::Measured(CostPart::ResponseBytes);
             uses.push(RouteUse { limit, cost });
         }
+        let reads_body = |by: &RouteUse| {
+            let limit = &plan.limits[by.limit];
+            let tier = limit.tier_source().is_some_and(Source::reads_body);
+            tier || limit.key.iter().any(Source::reads_body) || cost_reads_body(&by.cost)
+        };
         let headers = spec.headers.iter();
         let headers = headers.filter_map(|(name, is)| Some((name.parse().ok()?, is.clone())));
         let methods = spec.methods.iter();
@@ -275,6 +282,7 @@ impl Route {
             methods: methods.collect(),
             hosts: spec.hosts.clone(),
             headers: headers.collect(),
+            reads_body: uses.iter().any(reads_body),
             uses,
             priority: spec.priority.clone(),
             answer: spec.answer.clone().map(Arc::new),
@@ -310,6 +318,15 @@ fn provided(name: &str, plan: &Plan, config: &Config) -> Vec<RouteUse> {
         Some(RouteUse { limit, cost })
     };
     config.provided(name).filter_map(by).collect()
+}
+
+fn cost_reads_body(cost: &CostSpec) -> bool {
+    let is = |part: &CostPart| matches!(part, CostPart::Json(_));
+    match cost {
+        CostSpec::Measured(part) => is(part),
+        CostSpec::Estimated { estimate, .. } => is(estimate),
+        _ => false,
+    }
 }
 
 impl Plan {

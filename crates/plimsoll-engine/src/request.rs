@@ -70,7 +70,7 @@ impl std::fmt::Debug for Descriptors {
     }
 }
 
-/// The body of a request, as far as it was read for its limits: what `form:NAME` and `json:/POINTER` in a file read.
+/// The body of a request, as far as it was read for its limits by a [`BodyLayer`](crate::BodyLayer): what `form:NAME` and `json:/POINTER` in a file read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyValues {
     form: HashMap<String, String>,
@@ -78,6 +78,29 @@ pub(crate) struct BodyValues {
 }
 
 impl BodyValues {
+    /// What a body of this type says. Nothing if it is neither a form nor JSON, or not well-formed.
+    pub(crate) fn read(content_type: &str, text: &[u8]) -> Self {
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        let is_json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
+        if is_json {
+            let json = serde_json::from_slice(text).ok().map(Arc::new);
+            return Self {
+                json,
+                ..Self::default()
+            };
+        }
+        if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Self::default();
+        }
+        let mut form = HashMap::new();
+        for (name, value) in form_urlencoded::parse(text) {
+            // The first counts, as it does for most who read forms.
+            form.entry(name.into_owned())
+                .or_insert_with(|| value.into_owned());
+        }
+        Self { form, json: None }
+    }
+
     pub(crate) fn form(&self, name: &str) -> Option<Cow<'_, str>> {
         self.form.get(name).map(|value| value.as_str().into())
     }

@@ -11,7 +11,7 @@ use plimsoll_tower::{Head, PriorityFrom, PriorityHeader};
 use crate::decision::Refusal;
 use crate::keys::write_key;
 use crate::members::{KeyBuffer, Member, Members};
-use crate::plan::{Limit, Plan};
+use crate::plan::{Limit, Plan, Route};
 use crate::request::BodyValues;
 
 impl Plan {
@@ -34,6 +34,13 @@ pub(crate) fn resolve(
     let route = &plan.routes[number];
     let mut members = Members::new(Arc::clone(plan), like);
     members.route = Some(number);
+    if lacks_body(route, head) {
+        let limit = route
+            .uses
+            .first()
+            .map_or("", |by| &*plan.limits[by.limit].name);
+        return Err(Refusal::before(members, limit, Denied::new(Reason::NoKey)));
+    }
     let mut priority = route.priority.as_ref();
     for (used, by) in route.uses.iter().enumerate() {
         let limit = &plan.limits[by.limit];
@@ -65,6 +72,11 @@ pub(crate) fn resolve(
         members.like = members.like.priority(priority_of(priority, head));
     }
     Ok(Some(members))
+}
+
+/// Whether a limit needs the body of the request, and nobody has read it.
+pub(crate) fn lacks_body(route: &Route, head: &Head<'_>) -> bool {
+    route.reads_body && head.extensions().get::<BodyValues>().is_none()
 }
 
 /// The terms of a key: those of its tier, if there are tiers. The tier is written behind the keys, and taken back.

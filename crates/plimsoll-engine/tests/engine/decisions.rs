@@ -215,7 +215,7 @@ fn a_decision_waits_in_queues_and_holds_nothing_meanwhile() {
 
 #[test]
 fn one_deadline_counts_for_all() {
-    let (limits, _time) = limits(
+    let (limits, time) = limits(
         "limits:
   slow: { kind: token_bucket, burst: 1, refill: 1, every: 10s, queue: { bound: 10 } }
   slots: { kind: concurrency, limit: 1, queue: { bound: 10 } }
@@ -230,6 +230,13 @@ fn one_deadline_counts_for_all() {
         panic!("it cannot make it")
     };
     assert_eq!(refusal.limit(), "slow");
+    let mut waits = pin!(limits.decide(&asks, Demand::ONE.within(Duration::from_secs(15))));
+    assert!(waits.as_mut().poll(cx).is_pending());
+    time.advance(Duration::from_secs(16));
+    match waits.poll(cx) {
+        Poll::Ready(Err(refusal)) => assert_eq!(refusal.denied().reason(), Reason::TimedOut),
+        other => panic!("its time is up: {other:?}"),
+    }
 }
 
 #[test]

@@ -194,3 +194,77 @@ async fn the_server_that_keeps_no_addresses_is_to_blame() {
     let request = Request::get("/").body(Full::<Bytes>::default()).unwrap();
     assert_eq!(service.oneshot(request).await.unwrap().status(), 500);
 }
+
+#[tokio::test]
+async fn costs_and_keys_are_read_from_bodies() {
+    let (limits, _time) = limits(
+        "
+limits:
+  tokens: { rate: 100/h, key: 'json:/user', cost: { estimate: 'json:/max_tokens' } }
+  logins: { rate: 1/h, key: 'form:user' }
+routes:
+  - { match: /model, limits: [tokens] }
+  - { match: /login, limits: [logins] }
+",
+    );
+    let service = limits
+        .body_layer()
+        .layer(limits.layer().layer(service_fn(echo)));
+    let post = async |path: &str, kind: &str, body: &'static str| {
+        let request = Request::post(path)
+            .header("content-type", kind)
+            .body(Full::<Bytes>::from(body))
+            .unwrap();
+        let response = service.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        (
+            status,
+            response.into_body().collect().await.unwrap().to_bytes(),
+        )
+    };
+    let ask = r#"{"user":"anna","max_tokens":60}"#;
+    assert_eq!(
+        post("/model", "application/json", ask).await,
+        (200, Bytes::from(ask)),
+        "the handler gets the body"
+    );
+    assert_eq!(
+        post("/model", "application/json", ask).await.0,
+        429,
+        "60 more do not fit"
+    );
+    assert_eq!(
+        post(
+            "/model",
+            "application/json",
+            r#"{"user":"bert","max_tokens":60}"#
+        )
+        .await
+        .0,
+        200
+    );
+    assert_eq!(
+        post("/model", "application/json", "{").await.0,
+        400,
+        "nobody knows whose it is"
+    );
+    let form = "application/x-www-form-urlencoded";
+    assert_eq!(post("/login", form, "user=anna&password=x").await.0, 200);
+    assert_eq!(post("/login", form, "user=anna&password=y").await.0, 429);
+    assert_eq!(post("/login", form, "user=bert").await.0, 200);
+    // Without the layer the program is to blame, and no limit is silently off.
+    let request = Request::post("/login")
+        .body(Full::<Bytes>::default())
+        .unwrap();
+    let bare = limits.layer().layer(service_fn(handler));
+    assert_eq!(bare.oneshot(request).await.unwrap().status(), 500);
+}
+
+/// Answers with the body of the request.
+async fn echo<B>(request: Request<B>) -> Result<Response<Full<Bytes>>, Infallible>
+where
+    B: http_body::Body<Error: std::fmt::Debug>,
+{
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    Ok(Response::new(Full::new(body)))
+}

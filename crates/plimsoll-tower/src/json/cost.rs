@@ -15,6 +15,7 @@ use tower_service::Service;
 
 use super::measure::{Measure, Of};
 use super::replayed::{Part, Replayed, copy};
+use crate::Head;
 use crate::http::BodyCost;
 
 /// Reads what a request will cost from its JSON body, before the limits further in. See the [module](super).
@@ -108,18 +109,54 @@ impl<S> Layer<S> for JsonCost {
     type Service = Estimated<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Estimated {
-            inner,
-            measure: Arc::new(self.0.clone()),
+        Estimated::new(inner, Arc::new(self.0.clone()))
+    }
+}
+
+/// Reads something from the bodies of requests, before the limits further in.
+#[doc(hidden)]
+pub trait BodyReader: Send + Sync {
+    /// How many bytes of the body of this request are to be read at most, if it is to be read at all.
+    fn bound(&self, head: &Head<'_>) -> Option<usize>;
+
+    /// Leaves what the body says in the extensions of the request. The text is empty if the body is longer than the bound,
+    /// or has failed.
+    fn read(&self, text: &[u8], parts: &mut Parts);
+}
+
+impl BodyReader for Measure {
+    fn bound(&self, head: &Head<'_>) -> Option<usize> {
+        self.fits(head.headers()).then_some(self.bound)
+    }
+
+    fn read(&self, text: &[u8], parts: &mut Parts) {
+        if let Some(cost) = Self::read(self, text) {
+            parts.extensions.insert(BodyCost(cost));
         }
     }
 }
 
 /// A service that is told what the bodies of its requests say they cost. Made by a [`JsonCost`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Estimated<S> {
     inner: S,
-    measure: Arc<Measure>,
+    reader: Arc<dyn BodyReader>,
+}
+
+impl<S> Estimated<S> {
+    /// A service before which bodies are read in another way.
+    #[doc(hidden)]
+    pub fn new(inner: S, reader: Arc<dyn BodyReader>) -> Self {
+        Self { inner, reader }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Estimated<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Estimated")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<S, B> Service<Request<B>> for Estimated<S>
@@ -136,12 +173,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if !self.measure.fits(request.headers()) {
+        let Some(bound) = self.reader.bound(&Head::of(&request)) else {
             let call = self.inner.call(request.map(Replayed::whole));
             return EstimatedFuture {
                 stage: Stage::Calling { call },
             };
-        }
+        };
         let (parts, body) = request.into_parts();
         // The one that is ready is called, whenever that is.
         let clone = self.inner.clone();
@@ -149,7 +186,8 @@ where
             parts,
             body: Box::pin(body),
             service: std::mem::replace(&mut self.inner, clone),
-            measure: Arc::clone(&self.measure),
+            reader: Arc::clone(&self.reader),
+            bound,
             read: Vec::new(),
             text: Vec::new(),
         };
@@ -166,7 +204,8 @@ struct Reading<S, B: Body> {
     parts: Parts,
     body: Pin<Box<B>>,
     service: S,
-    measure: Arc<Measure>,
+    reader: Arc<dyn BodyReader>,
+    bound: usize,
     read: Vec<Part<B>>,
     text: Vec<u8>,
 }
@@ -180,7 +219,7 @@ impl<S, B: Body> Reading<S, B> {
             };
             let data = part.as_ref().ok().and_then(Frame::data_ref);
             let length = data.map_or(0, Buf::remaining);
-            let is_too_long = length > self.measure.bound - self.text.len();
+            let is_too_long = length > self.bound - self.text.len();
             if let Some(data) = data.filter(|_| !is_too_long) {
                 copy(data, &mut self.text);
             }
@@ -194,16 +233,12 @@ impl<S, B: Body> Reading<S, B> {
         }
     }
 
-    /// The request, with what it costs, if that is known.
-    fn finish(self, has_rest: bool) -> (S, Request<Replayed<B>>) {
-        let cost = self.measure.read(&self.text);
+    /// The request, with what its body says.
+    fn finish(mut self, has_rest: bool) -> (S, Request<Replayed<B>>) {
+        self.reader.read(&self.text, &mut self.parts);
         let rest = has_rest.then_some(self.body);
         let body = Replayed::after(self.read, rest);
-        let mut request = Request::from_parts(self.parts, body);
-        if let Some(cost) = cost {
-            request.extensions_mut().insert(BodyCost(cost));
-        }
-        (self.service, request)
+        (self.service, Request::from_parts(self.parts, body))
     }
 }
 

@@ -36,6 +36,8 @@ mod usage;
 
 pub use crate::http::BodyCost;
 pub use copied::Copied;
+#[doc(hidden)]
+pub use cost::BodyReader;
 pub use cost::{Estimated, EstimatedFuture, JsonCost};
 pub use replayed::Replayed;
 pub use usage::{JsonUsage, Metered, MeteredFuture};
