@@ -201,3 +201,41 @@ async fn a_lease_too_short_to_be_renewed_is_refused() {
         "`lease` is 999µs: expected 1ms to 146 years"
     );
 }
+
+/// Seen to fail: 128 scripts, two for each lease, because the server did not know the script when they were sent.
+#[tokio::test]
+async fn leases_that_are_returned_at_once_share_scripts_and_each_is_told_of_its_own() {
+    const COUNT: u64 = 64;
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let jobs = store.limiter("jobs", Concurrency::new(COUNT));
+    let jobs = jobs.expect("a limiter");
+    let mut permits = Vec::new();
+    for _ in 0..COUNT {
+        let decision = jobs.decide("k", 1).await.expect("a decision");
+        permits.push(decision.into_result().expect("a slot"));
+    }
+    assert_eq!(jobs.look("k").await.expect("a look").in_use, COUNT);
+    let before = server.scripts_run();
+    let releases: Vec<_> = permits
+        .into_iter()
+        .map(|permit| tokio::spawn(permit.release()))
+        .collect();
+    for release in releases {
+        assert!(release.await.expect("joined").expect("a release"));
+    }
+    let scripts = server.scripts_run() - before;
+    assert!(scripts <= 4, "{scripts} scripts");
+    assert_eq!(jobs.look("k").await.expect("a look").in_use, 0);
+    // One that is gone is told so, beside one that is not.
+    let [lost, kept] = [jobs.decide("k", 1).await, jobs.decide("j", 1).await];
+    server.cli(&["flushall"]);
+    let again = jobs.decide("k", 1).await;
+    let [lost, kept, again] = [lost, kept, again].map(|decision| {
+        let decision = decision.expect("a decision");
+        tokio::spawn(decision.into_result().expect("a slot").release())
+    });
+    assert!(!lost.await.expect("joined").expect("a release"));
+    assert!(!kept.await.expect("joined").expect("a release"));
+    assert!(again.await.expect("joined").expect("a release"));
+}
