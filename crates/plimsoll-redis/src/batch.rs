@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::answer::{Answer, Decided};
 use crate::lease::Lease;
-use crate::rule::RedisRule;
+use crate::rule::{self, RedisRule};
 use crate::script::Script;
 use crate::store::Store;
 use crate::{StoreError, StoreErrorKind};
@@ -246,7 +246,7 @@ impl Lists<'_> {
             let runs = || list.chunk_by(|one, other| one.cost == other.cost);
             command.arg(runs().count());
             for run in runs() {
-                command.arg(run.len()).arg(run[0].cost);
+                command.arg(run.len()).arg(rule::amount(run[0].cost));
                 if self.ids {
                     for demand in run {
                         command.arg(&demand.id);

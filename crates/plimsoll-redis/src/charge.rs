@@ -3,7 +3,7 @@
 use plimsoll::{Denied, Moment, Standing};
 
 use crate::answer::Decided;
-use crate::rule::moment;
+use crate::rule::{self, moment};
 use crate::{RedisLimiter, StoreError};
 
 /// A batch that was taken beforehand.
@@ -57,7 +57,9 @@ impl RedisLimiter {
         most: u64,
     ) -> Result<Result<Borrowed, Denied>, StoreError> {
         let key = self.key(key);
-        let mut answer = self.ask("borrow", key, least, most.to_string()).await?;
+        let mut answer = self
+            .ask("borrow", key, least, rule::amount(most).to_string())
+            .await?;
         let limit = self.limit();
         Ok(match answer.decided(limit, Moment::ORIGIN)? {
             Decided::Granted(standing, taken) => Ok(Borrowed {

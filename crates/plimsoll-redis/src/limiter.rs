@@ -8,7 +8,7 @@ use crate::answer::{Answer, Decided, Refused};
 use crate::batch::Demand;
 use crate::key;
 use crate::lease::Leases;
-use crate::rule::{Kind, number};
+use crate::rule::{self, Kind, number};
 use crate::script::Script;
 use crate::store::Store;
 use crate::terms::Terms;
@@ -331,7 +331,7 @@ impl RedisLimiter {
         last: String,
     ) -> Result<Answer, StoreError> {
         let inner = &*self.inner;
-        let (now, amount) = (inner.store.now(), amount.to_string());
+        let (now, amount) = (inner.store.now(), rule::amount(amount).to_string());
         let terms = self.terms();
         let mut arguments = Vec::with_capacity(4 + terms.words.len());
         arguments.extend([what, &now, &amount]);

@@ -11,6 +11,10 @@ use plimsoll::{
 /// same answers. [`Smooth`](plimsoll::Smooth), [`Refresh`](plimsoll::Refresh),
 /// [`PenaltyBucket`](plimsoll::PenaltyBucket) and adaptive limits are not kept in Redis.
 ///
+/// Redis counts amounts in floating point, and exactly: a limit, a burst and a refill must be below 2^52, those of a
+/// [`SlidingLog`] below 2^32. What is larger is refused when the limiter is made. A [charge](crate::RedisLimiter::charge)
+/// of more than 2^53 − 1 counts as that.
+///
 /// ```
 /// use plimsoll::{Concurrency, TokenBucket};
 /// use plimsoll_redis::RedisRule;
@@ -80,8 +84,11 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Moments are counted in doubles, which such a span does not exceed.
 const LONGEST_LEASE: Duration = Duration::from_nanos(1 << 62);
 
-/// The scripts count in doubles.
-const TOO_LARGE: u64 = 1 << 32;
+/// The scripts count amounts in doubles, which hold whole numbers below 2^53: the sum of two of these.
+const TOO_LARGE: u64 = 1 << 52;
+
+/// A log keeps the sum of all that it ever recorded without a pause.
+const TOO_LARGE_FOR_A_LOG: u64 = 1 << 32;
 
 /// A window's counts are read and written whole.
 const MOST_SEGMENTS: u32 = 1024;
@@ -199,8 +206,16 @@ impl RedisRule {
 
     /// Whether Redis can keep it.
     pub(crate) fn check(&self) -> Result<(), InvalidLimit> {
-        if let (field, amount @ TOO_LARGE..) = self.largest() {
-            return Err(InvalidLimit::new(field, amount, "below 2^32 in Redis"));
+        let (field, amount) = self.largest();
+        match self.shape {
+            Shape::SlidingLog(_) if amount >= TOO_LARGE_FOR_A_LOG => {
+                let rule = "below 2^32 for a sliding log in Redis";
+                return Err(InvalidLimit::new(field, amount, rule));
+            }
+            _ if amount >= TOO_LARGE => {
+                return Err(InvalidLimit::new(field, amount, "below 2^52 in Redis"));
+            }
+            _ => {}
         }
         match self.shape {
             Shape::SlidingWindow { segments, .. } if segments > MOST_SEGMENTS => Err(
@@ -264,6 +279,11 @@ impl RedisRule {
 
 fn quota_words(quota: Quota) -> [String; 2] {
     [quota.units().to_string(), number(quota.period().as_nanos())]
+}
+
+/// An amount that is asked for, as scripts read it. No limit is so large that a greater one would be answered otherwise.
+pub(crate) fn amount(amount: u64) -> u64 {
+    amount.min((1 << 53) - 1)
 }
 
 /// A whole number as scripts read it: what a double cannot hold is hexadecimal.

@@ -148,8 +148,8 @@ mod tests {
         let Value::Map(inner) = &entries[1].value.value else {
             panic!("a map");
         };
-        let said = crate::scalar::count(&inner[0].value).expect_err("no number");
+        let said = crate::scalar::cost(&inner[0].value).expect_err("no number");
         assert!(said.to_string().ends_with("found \"${SECRET}\""), "{said}");
-        assert_eq!(crate::scalar::count(&inner[1].value).ok(), Some(1));
+        assert_eq!(crate::scalar::cost(&inner[1].value).ok(), Some(1));
     }
 }

@@ -6,7 +6,7 @@ use super::StoreAnswer;
 use crate::answer::{Answer, Decided};
 use crate::lease::Lease;
 use crate::limiter::fence;
-use crate::rule::{Kind, moment};
+use crate::rule::{Kind, amount, moment};
 use crate::terms::Terms;
 use crate::{RedisLimiter, RedisPermit, StoreError, StoreErrorKind};
 
@@ -126,9 +126,9 @@ impl Subject {
             self.id = leases.new_id();
             self.lease = Some(leases.ask(self.key.clone(), &self.id, self.cost));
         }
-        arguments.push(self.cost.to_string());
+        arguments.push(amount(self.cost).to_string());
         arguments.push(match self.most.filter(|_| verb == Verb::Take) {
-            Some(most) => most.to_string(),
+            Some(most) => amount(most).to_string(),
             None if self.shadow => "s".to_owned(),
             None => String::new(),
         });

@@ -348,3 +348,31 @@ async fn reserving_from_what_is_no_bucket() {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported);
     }
 }
+
+#[test]
+fn amounts_that_a_double_cannot_count() {
+    let store = Store::connect("redis://127.0.0.1").expect("a store");
+    let message = |rule: RedisRule| store.limiter("l", rule).expect_err("too large").to_string();
+    let rules: [(RedisRule, &str); 4] = [
+        (
+            FixedWindow::new(Quota::per_second(1 << 52)).into(),
+            "`limit` is 4503599627370496: expected below 2^52 in Redis",
+        ),
+        (
+            TokenBucket::per_second(1).burst(u64::MAX).into(),
+            "`burst` is 18446744073709551615: expected below 2^52 in Redis",
+        ),
+        (
+            TokenBucket::per_second((1 << 52) + 1).burst(1).into(),
+            "`refill` is 4503599627370497: expected below 2^52 in Redis",
+        ),
+        (
+            SlidingLog::new(Quota::per_second(1 << 32)).into(),
+            "`limit` is 4294967296: expected below 2^32 for a sliding log in Redis",
+        ),
+    ];
+    for (rule, expected) in rules {
+        let said = message(rule);
+        assert!(said.contains(expected), "{said}");
+    }
+}
