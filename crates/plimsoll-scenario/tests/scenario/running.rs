@@ -275,6 +275,11 @@ fn what_a_naive_model_found_does_not_come_back() {
 }
 
 #[test]
+fn amounts_above_32_bits() {
+    assert_file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wide.yaml"));
+}
+
+#[test]
 fn a_trace_of_every_algorithm() {
     assert_file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces.yaml"));
 }
