@@ -284,7 +284,7 @@ impl Shared {
             Some(reason) => EventKind::Rejected { priority, reason },
         };
         let left = decision.credit().into();
-        let seen = Snapshot::of(limit.into(), left);
+        let seen = Snapshot::of(limit, left);
         let event = Event::new(kind, self.settings.clock.now(), &seen);
         self.listeners.emit(KeyedEvent::new(packet, event));
     }
