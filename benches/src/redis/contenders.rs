@@ -11,7 +11,7 @@ use plimsoll::{
     Concurrency, Demand, FixedWindow, PerKey, Quota, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket,
 };
-use plimsoll_redis::{Borrow, Fleet, RedisLimiter, RedisRule, Store};
+use plimsoll_redis::{Borrow, Fleet, RedisLimiter, RedisRule, Store, StoreAsk};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd};
 
@@ -24,6 +24,8 @@ pub(super) const BUCKET: &str = "plimsoll token bucket";
 pub(super) const HOT: &str = "plimsoll hot key, unborrowed";
 pub(super) const BORROWED: &str = "plimsoll hot key, borrowed";
 pub(super) const LEASE: &str = "plimsoll lease, taken and given back";
+pub(super) const TOGETHER: &str = "plimsoll four limits, one decision";
+pub(super) const IN_TURN: &str = "plimsoll four limits, one after the other";
 pub(super) const INCR: &str = "INCR, same client";
 pub(super) const PIPELINED: &str = "INCR by redis-benchmark, pipelined";
 
@@ -53,6 +55,15 @@ pub(super) fn all(bench: &Rc<Bench>) -> Vec<Contender<Trial, Sample>> {
     let hot = TokenBucket::greedy(Quota::new(2_000_000, Duration::from_millis(100)));
     let borrowed = limiter("borrowed", hot.clone().into()).fleet();
     let borrowed = borrowed.borrowing(Borrow::new()).build();
+    let four = || {
+        let four = [
+            limiter("user", TokenBucket::per_second(LIMIT).into()),
+            limiter("tenant", FixedWindow::new(quota).into()),
+            limiter("region", SlidingCounter::new(quota).into()),
+            limiter("everybody", SlidingLog::new(quota).into()),
+        ];
+        (store.clone(), four)
+    };
     let mut all = vec![
         granted(HOT, hot.into()),
         asked_then(
@@ -94,6 +105,21 @@ pub(super) fn all(bench: &Rc<Bench>) -> Vec<Contender<Trial, Sample>> {
                 }
             },
         ),
+        asked(bench, Ours, TOGETHER, four(), |four| async move {
+            let (store, limiters) = &*four;
+            let asks = limiters.each_ref();
+            let asks = asks.map(|limiter| StoreAsk::new(limiter, limiter.name(), 1));
+            let decision = store.decide_all(&asks).await.expect("a decision");
+            decision.is_admitted()
+        }),
+        asked(bench, Ours, IN_TURN, four(), |four| async move {
+            let mut granted = true;
+            for limiter in &four.1 {
+                let decision = limiter.decide(limiter.name(), 1).await;
+                granted &= decision.expect("a decision").is_granted();
+            }
+            granted
+        }),
         asked(
             bench,
             Floor,

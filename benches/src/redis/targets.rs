@@ -1,6 +1,6 @@
 //! What we set out to reach in Redis.
 
-use super::contenders::{BORROWED, BUCKET, HOT, INCR, LEASE, PIPELINED};
+use super::contenders::{BORROWED, BUCKET, HOT, IN_TURN, INCR, LEASE, PIPELINED};
 use super::{Case, Results};
 use crate::contender::Role;
 use crate::targets::{Target, at_least};
@@ -31,7 +31,7 @@ fn round_trips(case: &Case) -> Option<Target> {
         .iter()
         .filter(|series| series.role == Role::Ours);
     let trips = ours
-        .filter(|series| ![LEASE, BORROWED].contains(&series.name))
+        .filter(|series| ![LEASE, BORROWED, IN_TURN].contains(&series.name))
         .flat_map(|series| series.samples.iter().map(|sample| sample.trips));
     let trips: Vec<f64> = trips.collect();
     let most = trips.iter().copied().reduce(f64::max)?;
