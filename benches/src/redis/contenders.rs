@@ -30,7 +30,7 @@ pub(super) const INCR: &str = "INCR, same client";
 pub(super) const PIPELINED: &str = "INCR by redis-benchmark, pipelined";
 
 pub(super) const KEY: &str = "customer 42";
-pub(super) const LIMIT: u32 = 1_000_000;
+pub(super) const LIMIT: u64 = 1_000_000;
 
 pub(super) fn all(bench: &Rc<Bench>) -> Vec<Contender<Trial, Sample>> {
     let store = Store::builder(&bench.server.url())
