@@ -130,6 +130,10 @@ impl Spelled for Status {
         let refusal = number.filter(|number| (400..=599).contains(number));
         refusal.map(Self).ok_or_else(String::new)
     }
+
+    fn number(&self) -> Option<u16> {
+        Some(self.0)
+    }
 }
 
 impl Spelled for StatusRange {
@@ -153,6 +157,10 @@ impl Spelled for StatusRange {
         range
             .map(|(from, to)| Self { from, to })
             .ok_or_else(String::new)
+    }
+
+    fn number(&self) -> Option<u16> {
+        (self.from == self.to).then_some(self.from)
     }
 }
 

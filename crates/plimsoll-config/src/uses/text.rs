@@ -19,6 +19,11 @@ pub(crate) trait Spelled: Sized {
 
     /// The value; the error is what could have been meant, as a hint after the message.
     fn parse(text: &str) -> Result<Self, String>;
+
+    /// The number that it is, if it is written as one.
+    fn number(&self) -> Option<u16> {
+        None
+    }
 }
 
 /// Reads a text that means a `T`.
@@ -56,7 +61,10 @@ macro_rules! spelled_as_text {
 
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                match $crate::uses::Spelled::number(self) {
+                    Some(number) => serializer.serialize_u16(number),
+                    None => serializer.collect_str(self),
+                }
             }
         }
 

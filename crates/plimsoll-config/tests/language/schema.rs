@@ -33,9 +33,11 @@ fn examples_are_valid() {
         assert_eq!(check(&text), Ok(()), "{name}");
     }
     // Printed as YAML, TOML can be looked at too, and every default with it.
-    let config =
-        plimsoll_config::Config::from_file(project().join("examples/config/adaptive.toml"));
-    assert_eq!(check(&config.expect("right").to_string()), Ok(()));
+    for name in ["adaptive.toml", "server.yaml"] {
+        let config =
+            plimsoll_config::Config::from_file(project().join("examples/config").join(name));
+        assert_eq!(check(&config.expect("right").to_string()), Ok(()), "{name}");
+    }
 }
 
 #[test]

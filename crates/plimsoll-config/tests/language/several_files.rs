@@ -145,6 +145,44 @@ fn files_that_include_each_other_are_told_of() {
 }
 
 #[test]
+fn included_files_are_bounded_and_must_be_text() {
+    let dir = Dir::of(
+        "bounded",
+        &[(
+            "main.yaml",
+            "include: [bytes.yaml, large.yaml, again.yaml]\n",
+        )],
+    );
+    fs::write(dir.0.join("bytes.yaml"), b"limits:\n  a\xff: 1/s\n").expect("written");
+    fs::write(dir.0.join("large.yaml"), vec![b'#'; 9 << 20]).expect("written");
+    fs::write(dir.0.join("again.yaml"), vec![b'#'; 9 << 20]).expect("written");
+    assert_eq!(
+        dir.said(),
+        [
+            "main.yaml:1:35: include: the files are larger than 16 MiB together",
+            "bytes.yaml:2:4: this is not UTF-8 text",
+            "large.yaml:1:1: expected a configuration file: a map with `limits` or `limiters`, found nothing",
+        ]
+    );
+    let many: Vec<String> = (0..70).map(|at| format!("f{at}.yaml")).collect();
+    let files: Vec<(&str, &str)> = many
+        .iter()
+        .map(|name| (name.as_str(), "limits: {}\n"))
+        .collect();
+    let main = format!("include: [{}]\n", many.join(", "));
+    let dir = Dir::of(
+        "many",
+        &[&[("main.yaml", main.as_str())], files.as_slice()].concat(),
+    );
+    let said = dir.said();
+    assert_eq!(said.len(), 7, "{said:#?}");
+    assert!(
+        said[0].ends_with("include: more than 64 files in one configuration"),
+        "{said:#?}"
+    );
+}
+
+#[test]
 fn an_included_name_is_in_one_namespace_with_others() {
     let dir = Dir::of(
         "names",
