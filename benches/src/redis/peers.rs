@@ -56,7 +56,7 @@ impl LookThenCount {
     async fn ask(&self) -> bool {
         let mut connection = self.connection.clone();
         let seen = self.look.key(KEY).invoke_async(&mut connection).await;
-        let (count, _ttl): (Option<u32>, i64) = seen.expect("a count");
+        let (count, _ttl): (Option<u64>, i64) = seen.expect("a count");
         if count.unwrap_or(0) >= LIMIT {
             return false;
         }
@@ -86,7 +86,7 @@ impl Trypema {
         Self {
             provider: provider.expect("a valid limit"),
             key: RedisKey::try_from("customer-42").expect("a valid key"),
-            rate: RateLimit::per_second(f64::from(LIMIT)).expect("a valid rate"),
+            rate: RateLimit::per_second(LIMIT as f64).expect("a valid rate"),
         }
     }
 
