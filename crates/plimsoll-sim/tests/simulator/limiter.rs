@@ -247,7 +247,7 @@ fn limits_are_known_by_name() {
         "fixed=0",
         "fixed=-1",
         "fixed=x",
-        "fixed=4294967296",
+        "fixed=18446744073709551616",
         "nun",
     ] {
         assert!(Contender::named(name).is_err(), "{name}");
