@@ -107,7 +107,7 @@ pub(super) fn odd_use(limit: &Limit, path: &[Step<'_>], context: &Context<'_>) {
         if matches!(kind, Kind::Adaptive(_)) {
             return None;
         }
-        let most = u64::from(kind.most()?);
+        let most = kind.most()?;
         (most < cost).then(|| {
             format!("no request ever fits: it costs {cost}, and at most {most} are granted at once")
         })

@@ -21,7 +21,6 @@ pub(super) fn carry(retired: &[Past], next: &Version) {
     if next.keyed {
         from.keys.each_used(&mut |key, used| {
             let now = next.keys.snapshot_of(key).map_or(0, |seen| seen.in_use());
-            let now = now;
             next.keys.charge(key, used.saturating_sub(now));
         });
     } else {

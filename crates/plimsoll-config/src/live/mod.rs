@@ -367,7 +367,6 @@ fn starting(live: &Live, to: &Definition) -> Definition {
         (&live.definition.limiter.kind, &mut definition.limiter.kind)
     {
         let limit = live.binding.latest().one.snapshot().limit();
-        let limit = limit;
         let [min, initial, max] = algorithm.bounds();
         if let (Some(min), Some(max)) = (min, max) {
             let limit = limit.max(min.0).min(max.0);

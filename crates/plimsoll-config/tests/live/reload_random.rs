@@ -544,7 +544,7 @@ impl World {
                 continue;
             };
             let now = self.snapshot(who);
-            let limit = u64::from(new.limit);
+            let limit = new.limit;
             // All keys together, and one of them, are two things.
             if old.keyed != new.keyed {
                 continue;
