@@ -36,6 +36,8 @@ fn check(text: &str, wanted: &[&str]) {
     }
 }
 
+/// One of the sections is `stores`, of which nothing more is said without a client.
+#[cfg(feature = "redis")]
 #[test]
 fn mistakes_of_every_sort_in_every_section() {
     check(
