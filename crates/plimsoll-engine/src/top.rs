@@ -71,7 +71,11 @@ impl TopKeys {
 }
 
 fn bounded(key: &str) -> &str {
-    &key[..key.floor_char_boundary(LONGEST)]
+    let mut end = key.len().min(LONGEST);
+    while !key.is_char_boundary(end) {
+        end -= 1;
+    }
+    &key[..end]
 }
 
 /// A key that is recognised by who knows it, and not told to who does not: its first characters, and how many follow.
