@@ -165,7 +165,7 @@ pub struct Decide {
 
 enum Stage {
     Done(Option<Result<Hold, Refusal>>),
-    Waiting(Members, Waiting),
+    Waiting(Box<(Members, Waiting)>),
     /// Everything in memory is granted, and stores are asked.
     #[cfg(feature = "redis")]
     Stores(Members, Taken, AskStores),
@@ -207,7 +207,7 @@ impl Decide {
         });
         match waiting {
             Ok(waiting) => Self {
-                stage: Stage::Waiting(members, waiting),
+                stage: Stage::Waiting(Box::new((members, waiting))),
             },
             Err((index, denied)) => Self::refused(members, index, &denied),
         }
@@ -294,13 +294,15 @@ impl Future for Decide {
                     };
                     return Poll::Ready(done);
                 }
-                Stage::Waiting(members, waiting) => {
+                Stage::Waiting(here) => {
+                    let (members, waiting) = &mut **here;
                     let answer = ready!(poll_waiting(members, waiting, cx));
-                    let Stage::Waiting(members, _) =
+                    let Stage::Waiting(here) =
                         std::mem::replace(&mut self.stage, Stage::Done(None))
                     else {
                         unreachable!("it waits")
                     };
+                    let (members, _) = *here;
                     *self = match answer {
                         Ok(taken) => Self::after_memory(members, taken),
                         Err((index, denied)) => Self::refused(members, index, &denied),
@@ -343,7 +345,8 @@ fn poll_waiting(
 impl Drop for Decide {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Done(None)) {
-            Stage::Waiting(members, waiting) => {
+            Stage::Waiting(here) => {
+                let (members, waiting) = *here;
                 let local = |member: &Member| is_local(&members, member);
                 members.with_asks(local, |asks, _| waiting.cancel(asks));
             }

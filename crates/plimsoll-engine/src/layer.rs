@@ -192,7 +192,7 @@ impl plimsoll_tower::Limits for FileLimits {
         let told = Standing::of_limit(standing.limit)
             .window(promise.window)
             .returns(promise.returns)
-            .remaining(u64::from(denied.remaining()))
+            .remaining(denied.remaining())
             .more_after(denied.retry_after())
             .reset(denied.reset());
         LimitStatus::new(name, told)

@@ -12,9 +12,9 @@ pub(crate) struct Router {
 
 #[derive(Debug, Default)]
 struct Node {
-    literal: HashMap<Box<str>, Node>,
+    literal: HashMap<Box<str>, Self>,
     /// `*`: one segment that is not empty.
-    any: Option<Box<Node>>,
+    any: Option<Box<Self>>,
     /// Routes that end here, in the order of the file.
     ends: Vec<usize>,
     /// Routes with `**` from here on, in the order of the file.

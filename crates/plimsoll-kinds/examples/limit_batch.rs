@@ -45,7 +45,9 @@ pub(crate) fn consume<T>(
         (Weight::MEMORY_SIZE, batch.bytes),
     ];
     let demands = Demands::of(&costs).within(Duration::from_millis(100));
-    limits.limit_call(demands, || work(vec![0; batch.bytes as usize]))
+    limits.limit_call(demands, || {
+        work(vec![0; usize::try_from(batch.bytes).unwrap_or(usize::MAX)])
+    })
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {

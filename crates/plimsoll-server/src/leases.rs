@@ -85,17 +85,20 @@ impl Leases {
         }
     }
 
-    /// Keeps `hold` for `ttl`. Gives it back if there are too many leases.
-    pub(crate) fn insert(&self, hold: Hold, ttl: Duration) -> Result<Lease, Hold> {
+    /// Keeps `hold` for `ttl`. If there are too many leases it is undone.
+    pub(crate) fn insert(&self, hold: Hold, ttl: Duration) -> Option<Lease> {
         let Ok(id) = Id::random() else {
-            return Err(hold);
+            hold.undo();
+            return None;
         };
         let fence = hold.permits().filter_map(Permit::fence).max();
         let fence = fence.unwrap_or_else(|| self.fences.fetch_add(1, Ordering::Relaxed));
         let ends = Instant::now() + ttl;
         let mut table = self.lock();
         if table.held.len() >= self.most {
-            return Err(hold);
+            drop(table);
+            hold.undo();
+            return None;
         }
         table.held.insert(id, (hold, ends, fence));
         table.by_end.insert((ends, id));
@@ -104,7 +107,7 @@ impl Leases {
         if is_next {
             self.earlier.notify_one();
         }
-        Ok(Lease { id, ttl, fence })
+        Some(Lease { id, ttl, fence })
     }
 
     /// Keeps a lease for `ttl` from now on. `None` if it has ended.

@@ -227,7 +227,11 @@ fn round<'a>(
     time.advance(Duration::from_secs(5));
     // What is given back serves the next when it is read.
     let given_back = ["concurrency", "adaptive"].map(Some);
-    for (at, waiter) in crowd.iter_mut().take(CROWD as usize / 2).enumerate() {
+    for (at, waiter) in crowd
+        .iter_mut()
+        .take(usize::try_from(CROWD).expect("a few") / 2)
+        .enumerate()
+    {
         if at % 2 == 0 || given_back.contains(&limiter.name()) {
             assert!(poll(waiter).is_ready(), "{:?}: {at}", limiter.name());
         }
@@ -238,7 +242,7 @@ fn round<'a>(
 }
 
 fn second_round(limiter: &dyn Limiter, time: &ManualClock, demand: Demand) -> u64 {
-    let mut crowd = Vec::with_capacity(CROWD as usize);
+    let mut crowd = Vec::with_capacity(usize::try_from(CROWD).expect("a few"));
     round(limiter, time, &mut crowd, demand);
     allocations(|| round(limiter, time, &mut crowd, demand))
 }
@@ -271,7 +275,7 @@ fn waiting_for_several_allocates_once() {
     let members = every(Quota::per_second(10), queue, &time.clock());
     let all = All::new(without_sliding(members));
     let _held = all.try_acquire(10).unwrap();
-    let mut crowd = Vec::with_capacity(CROWD as usize);
+    let mut crowd = Vec::with_capacity(usize::try_from(CROWD).expect("a few"));
     let mut wait = || {
         crowd.extend((0..CROWD).map(|_| all.acquire(1)));
         crowd.iter_mut().for_each(|waiter| drop(poll(waiter)));

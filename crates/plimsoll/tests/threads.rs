@@ -23,7 +23,7 @@ fn rates(queue: Option<Queue>, time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
 
 /// Runs `work` on every thread, all at once. It is told the number of its thread.
 fn together(work: impl Fn(u64) + Sync) {
-    let start = Barrier::new(usize::try_from(THREADS).unwrap());
+    let start = Barrier::new(usize::try_from(THREADS).expect("a few"));
     thread::scope(|scope| {
         for number in 0..THREADS {
             let (start, work) = (&start, &work);

@@ -19,14 +19,21 @@ const TWO: &str = "limits:
 fn remaining(limits: &Limits, ask: Ask<'_>) -> Option<u64> {
     let peeked = limits.peek(&[ask]);
     match &peeked {
-        Ok(hold) => hold.answers().next().unwrap().standing.unwrap().remaining,
+        Ok(hold) => {
+            hold.answers()
+                .next()
+                .expect("it works")
+                .standing
+                .expect("it works")
+                .remaining
+        }
         Err(refusal) => {
             refusal
                 .answers()
                 .next()
-                .unwrap()
+                .expect("it works")
                 .standing
-                .unwrap()
+                .expect("it works")
                 .remaining
         }
     }
@@ -40,9 +47,9 @@ fn all_grant_or_none_does() {
         Ask::new("all"),
         Ask::new("slots"),
     ];
-    let first = limits.try_decide(&asks).unwrap();
-    let _second = limits.try_decide(&asks).unwrap();
-    let refusal = limits.try_decide(&asks).unwrap_err();
+    let first = limits.try_decide(&asks).expect("it works");
+    let _second = limits.try_decide(&asks).expect("it works");
+    let refusal = limits.try_decide(&asks).expect_err("it is refused");
     assert_eq!(refusal.limit(), "slots");
     assert_eq!(refusal.denied().reason(), Reason::Exhausted);
     assert_eq!(remaining(&limits, asks[0]), Some(1));
@@ -69,7 +76,7 @@ fn the_same_subject_twice_is_asked_for_the_sum() {
     assert!(limits.try_decide(&[anna.cost(2), anna.cost(1)]).is_ok());
     let refusal = limits
         .try_decide(&[Ask::new("slots").cost(2), Ask::new("slots")])
-        .unwrap_err();
+        .expect_err("it is refused");
     assert_eq!(refusal.denied().reason(), Reason::TooLarge);
 }
 
@@ -81,10 +88,15 @@ fn each_limit_answers_and_the_binding_one_takes_longest() {
         Ask::new("all").cost(5),
         Ask::new("slots"),
     ];
-    let held = limits.try_decide(&asks).unwrap();
+    let held = limits.try_decide(&asks).expect("it works");
     let stands: Vec<_> = held
         .answers()
-        .map(|answer| (answer.limit.to_owned(), answer.standing.unwrap().remaining))
+        .map(|answer| {
+            (
+                answer.limit.to_owned(),
+                answer.standing.expect("it works").remaining,
+            )
+        })
         .collect();
     assert_eq!(
         stands,
@@ -94,7 +106,7 @@ fn each_limit_answers_and_the_binding_one_takes_longest() {
             ("slots".into(), Some(1))
         ]
     );
-    let refusal = limits.try_decide(&asks).unwrap_err();
+    let refusal = limits.try_decide(&asks).expect_err("it is refused");
     let said: Vec<_> = refusal
         .answers()
         .map(|answer| (answer.is_granted(), answer.retry_after()))
@@ -119,7 +131,7 @@ fn a_peek_leaves_nothing_behind() {
                 .is_ok()
         );
     }
-    let keyed = limits.limiters().keyed("user").unwrap();
+    let keyed = limits.limiters().keyed("user").expect("it works");
     assert_eq!(
         keyed.snapshot().granted_total() + keyed.snapshot().denied_total(),
         0
@@ -146,13 +158,15 @@ fn a_charge_is_taken_in_full() {
 fn an_estimate_is_settled_or_taken_back() {
     let (limits, _time) = limits(TWO);
     let anna = Ask::new("user").key("anna");
-    let mut hold = limits.try_decide(&[anna.cost(3), Ask::new("all")]).unwrap();
+    let mut hold = limits
+        .try_decide(&[anna.cost(3), Ask::new("all")])
+        .expect("it works");
     hold.settle("user", 1);
     drop(hold);
     assert_eq!(remaining(&limits, anna), Some(2));
     limits
         .try_decide(&[anna.cost(2), Ask::new("all").cost(2)])
-        .unwrap()
+        .expect("it works")
         .undo();
     assert_eq!(remaining(&limits, anna), Some(2));
     assert_eq!(remaining(&limits, Ask::new("all")), Some(4));
@@ -163,7 +177,7 @@ fn a_limit_that_is_not_there_refuses_and_says_its_name() {
     let (limits, _time) = limits(TWO);
     let refusal = limits
         .try_decide(&[Ask::new("slots"), Ask::new("usr")])
-        .unwrap_err();
+        .expect_err("it is refused");
     assert_eq!(
         (refusal.limit(), refusal.denied().reason()),
         ("usr", Reason::Closed)
@@ -185,7 +199,7 @@ fn a_decision_waits_in_queues_and_holds_nothing_meanwhile() {
     );
     let asks = [Ask::new("slots"), Ask::new("user").key("anna")];
     let cx = &mut Context::from_waker(Waker::noop());
-    let first = limits.try_decide(&asks).unwrap();
+    let first = limits.try_decide(&asks).expect("it works");
     let mut second = pin!(limits.decide(&asks, 1));
     assert!(second.as_mut().poll(cx).is_pending());
     assert_eq!(
@@ -223,7 +237,7 @@ fn one_deadline_counts_for_all() {
     );
     let asks = [Ask::new("slow"), Ask::new("slots")];
     let cx = &mut Context::from_waker(Waker::noop());
-    let _held = limits.try_decide(&asks).unwrap();
+    let _held = limits.try_decide(&asks).expect("it works");
     let Poll::Ready(Err(refusal)) =
         pin!(limits.decide(&asks, Demand::ONE.within(Duration::from_secs(5)))).poll(cx)
     else {
@@ -243,7 +257,9 @@ fn one_deadline_counts_for_all() {
 fn a_refund_is_given_back_up_to_the_limit() {
     let (limits, _time) = limits(TWO);
     let (anna, all) = (Ask::new("user").key("anna"), Ask::new("all"));
-    let _ = limits.try_decide(&[anna.cost(3), all.cost(5)]).unwrap();
+    let _ = limits
+        .try_decide(&[anna.cost(3), all.cost(5)])
+        .expect("it works");
     limits.refund(&[anna.cost(2), all.cost(9)]);
     assert_eq!(remaining(&limits, anna), Some(2));
     assert_eq!(remaining(&limits, all), Some(5));

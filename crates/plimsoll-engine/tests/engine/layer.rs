@@ -33,7 +33,7 @@ routes:
 async fn handler(request: Request<Full<Bytes>>) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut response = Response::new(Full::from("done"));
     if let Some(status) = request.headers().get("x-answer") {
-        *response.status_mut() = StatusCode::from_bytes(status.as_bytes()).unwrap();
+        *response.status_mut() = StatusCode::from_bytes(status.as_bytes()).expect("it works");
     }
     if let Some(usage) = request.extensions().get::<Usage>() {
         usage.add(30);
@@ -45,15 +45,15 @@ type Layered = HttpLimitLayer<FileLimits>;
 
 /// The answer to one request.
 async fn ask(layer: &Layered, request: http::request::Builder) -> Response<Bytes> {
-    let peer = PeerAddr("192.0.2.7:1".parse().unwrap());
+    let peer = PeerAddr("192.0.2.7:1".parse().expect("it works"));
     let request = request
         .extension(peer)
         .body(Full::<Bytes>::default())
-        .unwrap();
+        .expect("it works");
     let service: HttpLimit<_, FileLimits> = layer.layer(service_fn(handler));
-    let response = service.oneshot(request).await.unwrap();
+    let response = service.oneshot(request).await.expect("it works");
     let (head, body) = response.into_parts();
-    Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+    Response::from_parts(head, body.collect().await.expect("it works").to_bytes())
 }
 
 fn layered() -> (Layered, Limits) {
@@ -93,18 +93,29 @@ async fn a_limit_of_the_server_is_503_and_its_slot_lasts_until_the_body_ends() {
     let slow = || {
         Request::get("/slow")
             .body(Full::<Bytes>::default())
-            .unwrap()
+            .expect("it works")
     };
-    let held = service.clone().oneshot(slow()).await.unwrap();
+    let held = service.clone().oneshot(slow()).await.expect("it works");
     assert_eq!(held.status(), 200);
-    assert_eq!(service.clone().oneshot(slow()).await.unwrap().status(), 503);
+    assert_eq!(
+        service
+            .clone()
+            .oneshot(slow())
+            .await
+            .expect("it works")
+            .status(),
+        503
+    );
     drop(held);
-    assert_eq!(service.oneshot(slow()).await.unwrap().status(), 200);
+    assert_eq!(
+        service.oneshot(slow()).await.expect("it works").status(),
+        200
+    );
     let slots = limits
         .snapshot()
         .into_iter()
         .find(|it| it.name == "slots")
-        .unwrap();
+        .expect("it works");
     assert_eq!(slots.snapshot.in_use(), 0);
 }
 
@@ -136,8 +147,13 @@ async fn an_estimate_becomes_what_the_handler_used() {
     assert_eq!(ask(&layer, model()).await.status(), 200);
     let left = |limits: &Limits| {
         let asks = [plimsoll_engine::Ask::new("tokens").key("7")];
-        let hold = limits.peek(&asks).unwrap();
-        hold.answers().next().unwrap().standing.unwrap().remaining
+        let hold = limits.peek(&asks).expect("it works");
+        hold.answers()
+            .next()
+            .expect("it works")
+            .standing
+            .expect("it works")
+            .remaining
     };
     assert_eq!(left(&limits), Some(70));
     assert_eq!(
@@ -167,19 +183,19 @@ async fn another_file_counts_from_the_next_request_on() {
     let (layer, limits) = layered();
     let read = |text: &str| {
         plimsoll_config::Config::from_str("limits.yaml", text, plimsoll_config::Format::Yaml)
-            .unwrap()
+            .expect("it works")
     };
     ask(&layer, Request::get("/")).await;
     limits
         .replace(&read(&FILE.replace("rate: 2/s", "rate: 3/s")))
-        .unwrap();
+        .expect("it works");
     let statuses = AtomicU64::new(0);
     for _ in 0..3 {
         let status = ask(&layer, Request::get("/")).await.status();
         statuses.fetch_add(u64::from(status == 200), Ordering::Relaxed);
     }
     assert_eq!(statuses.into_inner(), 2, "one of three was used before");
-    limits.replace(&read("limits: {}")).unwrap();
+    limits.replace(&read("limits: {}")).expect("it works");
     assert_eq!(
         ask(&layer, Request::get("/")).await.status(),
         200,
@@ -191,8 +207,13 @@ async fn another_file_counts_from_the_next_request_on() {
 async fn the_server_that_keeps_no_addresses_is_to_blame() {
     let (layer, _limits) = layered();
     let service = layer.layer(service_fn(handler));
-    let request = Request::get("/").body(Full::<Bytes>::default()).unwrap();
-    assert_eq!(service.oneshot(request).await.unwrap().status(), 500);
+    let request = Request::get("/")
+        .body(Full::<Bytes>::default())
+        .expect("it works");
+    assert_eq!(
+        service.oneshot(request).await.expect("it works").status(),
+        500
+    );
 }
 
 #[tokio::test]
@@ -214,12 +235,17 @@ routes:
         let request = Request::post(path)
             .header("content-type", kind)
             .body(Full::<Bytes>::from(body))
-            .unwrap();
-        let response = service.clone().oneshot(request).await.unwrap();
+            .expect("it works");
+        let response = service.clone().oneshot(request).await.expect("it works");
         let status = response.status().as_u16();
         (
             status,
-            response.into_body().collect().await.unwrap().to_bytes(),
+            response
+                .into_body()
+                .collect()
+                .await
+                .expect("it works")
+                .to_bytes(),
         )
     };
     let ask = r#"{"user":"anna","max_tokens":60}"#;
@@ -255,9 +281,9 @@ routes:
     // Without the layer the program is to blame, and no limit is silently off.
     let request = Request::post("/login")
         .body(Full::<Bytes>::default())
-        .unwrap();
+        .expect("it works");
     let bare = limits.layer().layer(service_fn(handler));
-    assert_eq!(bare.oneshot(request).await.unwrap().status(), 500);
+    assert_eq!(bare.oneshot(request).await.expect("it works").status(), 500);
 }
 
 /// Answers with the body of the request.
@@ -265,6 +291,11 @@ async fn echo<B>(request: Request<B>) -> Result<Response<Full<Bytes>>, Infallibl
 where
     B: http_body::Body<Error: std::fmt::Debug>,
 {
-    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let body = request
+        .into_body()
+        .collect()
+        .await
+        .expect("it works")
+        .to_bytes();
     Ok(Response::new(Full::new(body)))
 }

@@ -80,11 +80,11 @@ impl State {
                 // Windows are counted from the moment at which the limits were built.
                 let begun = now / window * window;
                 self.taken.retain(|at| *at >= begun);
-                limit - u64::try_from(self.taken.len()).unwrap()
+                limit - u64::try_from(self.taken.len()).expect("it works")
             }
             Kind::Log { limit, window } => {
                 self.taken.retain(|at| at + window > now);
-                limit - u64::try_from(self.taken.len()).unwrap()
+                limit - u64::try_from(self.taken.len()).expect("it works")
             }
             Kind::Slots { limit } => limit - self.in_flight,
         }
@@ -141,6 +141,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 const KEYS: [&str; 3] = ["anna", "bert", "cleo"];
+
+/// A decision that was admitted: its asks, and which of them took something.
+type Held = (Hold, Vec<(usize, usize, u64)>, Vec<bool>);
 
 /// What the model says: who refuses if anybody does, and who in shadow mode would.
 type Said = (Option<()>, Vec<bool>);
@@ -209,7 +212,7 @@ proptest! {
         let text: String = of.iter().enumerate().map(|(name, limit)| limit.text(name)).collect();
         let (limits, time) = limits(&format!("limits:\n{text}"));
         let mut model = Model { limits: of, states: HashMap::new(), now: 0 };
-        let mut held: Vec<(Hold, Vec<(usize, usize, u64)>, Vec<bool>)> = Vec::new();
+        let mut held: Vec<Held> = Vec::new();
         for step in steps {
             match step {
                 Step::Advance(by) => {
@@ -247,7 +250,7 @@ proptest! {
                         for (ask, _) in asks.iter().zip(taken).filter(|(_, taken)| *taken) {
                             let subject = model.subject(*ask);
                             if matches!(model.limits[ask.0].kind, Kind::Slots { .. }) {
-                                model.states.get_mut(&subject).unwrap().in_flight -= ask.2;
+                                model.states.get_mut(&subject).expect("it works").in_flight -= ask.2;
                             }
                         }
                     }
@@ -263,7 +266,7 @@ proptest! {
                     hold.undo();
                     for (ask, _) in asks.iter().zip(taken).filter(|(_, taken)| *taken) {
                         let subject = model.subject(*ask);
-                        model.states.get_mut(&subject).unwrap().in_flight -= ask.2;
+                        model.states.get_mut(&subject).expect("it works").in_flight -= ask.2;
                     }
                 }
             }

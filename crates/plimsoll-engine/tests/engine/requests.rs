@@ -30,7 +30,7 @@ fn asked(limits: &Limits, request: &Request<()>) -> Vec<(String, u64)> {
 }
 
 fn get(path: &str) -> http::request::Builder {
-    let peer = PeerAddr("192.0.2.7:1".parse().unwrap());
+    let peer = PeerAddr("192.0.2.7:1".parse().expect("it works"));
     Request::get(path).extension(peer)
 }
 
@@ -61,14 +61,22 @@ fn the_first_route_that_fits_counts() {
     };
     let login = Request::post("/login")
         .header("x-user", "anna")
-        .extension(PeerAddr("192.0.2.1:1".parse().unwrap()));
-    assert_eq!(names(&login.body(()).unwrap()), ["per_client", "login"]);
+        .extension(PeerAddr("192.0.2.1:1".parse().expect("it works")));
+    assert_eq!(
+        names(&login.body(()).expect("it works")),
+        ["per_client", "login"]
+    );
     assert!(
-        decide(&limits, &get("/login").body(()).unwrap()).is_none(),
+        decide(&limits, &get("/login").body(()).expect("it works")).is_none(),
         "another method"
     );
     assert_eq!(
-        names(&get("/v1/a").header("x-debug", "1").body(()).unwrap()),
+        names(
+            &get("/v1/a")
+                .header("x-debug", "1")
+                .body(())
+                .expect("it works")
+        ),
         ["debug"]
     );
     assert_eq!(
@@ -76,46 +84,49 @@ fn the_first_route_that_fits_counts() {
             &get("/v1/a")
                 .header("host", "Shop.Internal:8080")
                 .body(())
-                .unwrap()
+                .expect("it works")
         ),
         ["internal"]
     );
-    assert_eq!(names(&get("/v1/a").body(()).unwrap()), ["per_client"]);
     assert_eq!(
-        names(&get("/put").body(()).unwrap()),
+        names(&get("/v1/a").body(()).expect("it works")),
+        ["per_client"]
+    );
+    assert_eq!(
+        names(&get("/put").body(()).expect("it works")),
         ["per_client", "bytes"]
     );
-    assert!(decide(&limits, &get("/upload").body(()).unwrap()).is_none());
+    assert!(decide(&limits, &get("/upload").body(()).expect("it works")).is_none());
 }
 
 #[test]
 fn a_client_is_known_behind_its_proxy() {
     let (limits, _time) = limits(ROUTES);
     let behind = |client: &str| {
-        let proxy = PeerAddr("10.0.0.1:1".parse().unwrap());
+        let proxy = PeerAddr("10.0.0.1:1".parse().expect("it works"));
         Request::get("/v1/a")
             .extension(proxy)
             .header("x-forwarded-for", client)
             .body(())
-            .unwrap()
+            .expect("it works")
     };
     for client in ["198.51.100.1", "198.51.100.2"] {
-        assert!(decide(&limits, &behind(client)).unwrap().is_ok());
-        assert!(decide(&limits, &behind(client)).unwrap().is_ok());
-        assert!(decide(&limits, &behind(client)).unwrap().is_err());
+        assert!(decide(&limits, &behind(client)).expect("it works").is_ok());
+        assert!(decide(&limits, &behind(client)).expect("it works").is_ok());
+        assert!(decide(&limits, &behind(client)).expect("it works").is_err());
     }
     // Who is no proxy of ours is not believed.
     let liar = get("/v1/a")
         .header("x-forwarded-for", "198.51.100.9")
         .body(())
-        .unwrap();
-    assert!(decide(&limits, &liar).unwrap().is_ok());
-    assert!(decide(&limits, &liar).unwrap().is_ok());
+        .expect("it works");
+    assert!(decide(&limits, &liar).expect("it works").is_ok());
+    assert!(decide(&limits, &liar).expect("it works").is_ok());
     let other = get("/v1/a")
         .header("x-forwarded-for", "198.51.100.10")
         .body(())
-        .unwrap();
-    assert!(decide(&limits, &other).unwrap().is_err());
+        .expect("it works");
+    assert!(decide(&limits, &other).expect("it works").is_err());
 }
 
 #[test]
@@ -131,7 +142,7 @@ routes: [{ match: /**, limits: [pair] }]
             .header("a", a)
             .header("b", b)
             .body(())
-            .unwrap()
+            .expect("it works")
     };
     for (a, b) in [
         ("x", "y"),
@@ -142,8 +153,14 @@ routes: [{ match: /**, limits: [pair] }]
         ("x\\", "|y"),
         ("x\\|", "y"),
     ] {
-        assert!(decide(&limits, &request(a, b)).unwrap().is_ok(), "{a} {b}");
-        assert!(decide(&limits, &request(a, b)).unwrap().is_err(), "{a} {b}");
+        assert!(
+            decide(&limits, &request(a, b)).expect("it works").is_ok(),
+            "{a} {b}"
+        );
+        assert!(
+            decide(&limits, &request(a, b)).expect("it works").is_err(),
+            "{a} {b}"
+        );
     }
 }
 
@@ -161,22 +178,22 @@ routes:
   - { match: /share, limits: [shares] }
 ",
     );
-    let refusal = decide(&limits, &get("/refuse").body(()).unwrap())
-        .unwrap()
-        .unwrap_err();
+    let refusal = decide(&limits, &get("/refuse").body(()).expect("it works"))
+        .expect("it works")
+        .expect_err("it is refused");
     assert_eq!(
         (refusal.denied().reason(), refusal.limit()),
         (Reason::NoKey, "refuses")
     );
-    assert!(asked(&limits, &get("/skip").body(()).unwrap()).is_empty());
+    assert!(asked(&limits, &get("/skip").body(()).expect("it works")).is_empty());
     assert!(
-        decide(&limits, &get("/share").body(()).unwrap())
-            .unwrap()
+        decide(&limits, &get("/share").body(()).expect("it works"))
+            .expect("it works")
             .is_ok()
     );
     assert!(
-        decide(&limits, &get("/share").body(()).unwrap())
-            .unwrap()
+        decide(&limits, &get("/share").body(()).expect("it works"))
+            .expect("it works")
             .is_err()
     );
 }
@@ -199,14 +216,22 @@ routes: [{ match: /**, limits: [bytes, units, plan] }]
             .header("x-units", "3")
             .extension(claims)
             .body(())
-            .unwrap()
+            .expect("it works")
     };
     let costs: Vec<_> = asked(&limits, &request("a", "free"))
         .into_iter()
         .map(|it| it.1)
         .collect();
     assert_eq!(costs, [7, 3, 1]);
-    assert!(decide(&limits, &request("a", "free")).unwrap().is_err());
-    let granted = (0..9).take_while(|_| decide(&limits, &request("b", "pro")).unwrap().is_ok());
+    assert!(
+        decide(&limits, &request("a", "free"))
+            .expect("it works")
+            .is_err()
+    );
+    let granted = (0..9).take_while(|_| {
+        decide(&limits, &request("b", "pro"))
+            .expect("it works")
+            .is_ok()
+    });
     assert_eq!(granted.count(), 3);
 }

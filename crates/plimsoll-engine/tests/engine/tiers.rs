@@ -48,7 +48,13 @@ fn a_tier_has_a_limit_of_its_own() {
 fn the_refusal_of_a_tier_has_the_name_of_the_limit() {
     let (limits, _time) = limits(TIERS);
     let ask = Ask::new("tokens").key("b").tier("pro").cost(6);
-    assert_eq!(limits.try_decide(&[ask]).unwrap_err().limit(), "tokens");
+    assert_eq!(
+        limits
+            .try_decide(&[ask])
+            .expect_err("it is refused")
+            .limit(),
+        "tokens"
+    );
 }
 
 #[test]

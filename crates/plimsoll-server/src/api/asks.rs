@@ -252,7 +252,7 @@ impl From<Answer<'_>> for Said {
 
 /// Milliseconds, rounded up: who comes a moment too early is refused again.
 pub(crate) fn millis(span: Duration) -> u64 {
-    let rest = span.subsec_nanos() % 1_000_000 > 0;
+    let rest = !span.subsec_nanos().is_multiple_of(1_000_000);
     u64::try_from(span.as_millis())
         .unwrap_or(u64::MAX)
         .saturating_add(rest.into())

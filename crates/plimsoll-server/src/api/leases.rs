@@ -83,10 +83,7 @@ pub(crate) async fn create(
         Err(refusal) => return Ok(refused(&refusal).into_response()),
     };
     let answers: Vec<Said> = hold.answers().map(Said::from).collect();
-    let lease = state.leases.insert(hold, ttl).map_err(|hold| {
-        hold.undo();
-        full()
-    })?;
+    let lease = state.leases.insert(hold, ttl).ok_or_else(full)?;
     let mut headers = HeaderMap::new();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/leases/{}", lease.id)) {
         headers.insert(header::LOCATION, location);

@@ -220,7 +220,7 @@ fn throttle(state: &State, rest: &[&[u8]], order: Order) -> Result<Five, String>
 }
 
 fn standing_of(denied: &Denied) -> Standing {
-    Standing::new(denied.limit().into(), denied.remaining().into()).reset(denied.reset())
+    Standing::new(denied.limit(), denied.remaining()).reset(denied.reset())
 }
 
 fn five(denied: Option<&Denied>, standing: Standing, order: Order) -> Five {

@@ -54,9 +54,8 @@ impl Arguments {
             return Ok(None);
         };
         // What other servers do as well: an array of nothing is no command.
-        let count = match number(&buffer[count]) {
-            Some(count @ ..=MOST_ARGUMENTS) => count,
-            _ => return Err(BadFrame::Count),
+        let Some(count @ ..=MOST_ARGUMENTS) = number(&buffer[count]) else {
+            return Err(BadFrame::Count);
         };
         for _ in 0..count {
             match buffer.get(at) {
@@ -67,9 +66,8 @@ impl Arguments {
             let Some((length, start)) = line(buffer, at + 1)? else {
                 return Ok(None);
             };
-            let length = match number(&buffer[length]) {
-                Some(length @ ..=LONGEST_ARGUMENT) => length,
-                _ => return Err(BadFrame::Length),
+            let Some(length @ ..=LONGEST_ARGUMENT) = number(&buffer[length]) else {
+                return Err(BadFrame::Length);
             };
             let end = start + length;
             match buffer.get(end..end + 2) {
@@ -92,9 +90,8 @@ impl Arguments {
             };
         };
         let mut start = None;
-        for at in 0..=end {
-            let blank = buffer[at].is_ascii_whitespace();
-            match (blank, start) {
+        for (at, byte) in buffer[..=end].iter().enumerate() {
+            match (byte.is_ascii_whitespace(), start) {
                 (false, None) => start = Some(at),
                 (true, Some(from)) => {
                     if self.0.len() == MOST_ARGUMENTS {
@@ -188,7 +185,10 @@ impl Replies {
 mod tests {
     use super::*;
 
-    fn read(buffer: &[u8]) -> Result<Option<(Vec<Vec<u8>>, usize)>, BadFrame> {
+    /// The words of a command, and how long it is.
+    type Command = (Vec<Vec<u8>>, usize);
+
+    fn read(buffer: &[u8]) -> Result<Option<Command>, BadFrame> {
         let mut arguments = Arguments::default();
         let length = arguments.read(buffer)?;
         let words = arguments.of(buffer).map(<[u8]>::to_vec).collect();

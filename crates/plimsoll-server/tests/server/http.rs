@@ -35,7 +35,7 @@ async fn send(
     body: Option<&Value>,
     more: &str,
 ) -> Answer {
-    let mut stream = TcpStream::connect(to).await.unwrap();
+    let mut stream = TcpStream::connect(to).await.expect("it works");
     let body = body.map(Value::to_string).unwrap_or_default();
     let kind = if body.is_empty() {
         ""
@@ -46,11 +46,19 @@ async fn send(
         "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\n{kind}{more}content-length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+        .write_all(request.as_bytes())
+        .await
+        .expect("it works");
     let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    stream.read_to_string(&mut text).await.expect("it works");
+    let (head, body) = text.split_once("\r\n\r\n").expect("it works");
+    let status = head
+        .split(' ')
+        .nth(1)
+        .expect("it works")
+        .parse()
+        .expect("it works");
     Answer {
         status,
         head: head.to_owned(),
@@ -81,7 +89,14 @@ async fn a_check_takes_or_refuses_with_the_fields_of_the_draft() {
         (second.status, second.field("content-type")),
         (429, Some("application/problem+json"))
     );
-    assert!(second.field("retry-after").unwrap().parse::<u64>().unwrap() <= 600);
+    assert!(
+        second
+            .field("retry-after")
+            .expect("it works")
+            .parse::<u64>()
+            .expect("it works")
+            <= 600
+    );
     assert_eq!(
         (&second.json()["limit"], &second.json()["reason"]),
         (&json!("logins"), &json!("exhausted"))
@@ -109,7 +124,7 @@ async fn several_limits_are_one_decision_and_several_decisions_one_request() {
     let answer = post(&server, "/v1/check", checks).await;
     let allowed: Vec<_> = answer.json()["results"]
         .as_array()
-        .unwrap()
+        .expect("it works")
         .iter()
         .map(|it| it["allowed"].clone())
         .collect();
@@ -128,7 +143,7 @@ async fn leases_are_held_renewed_released_and_expire() {
         |ttl: u64| json!({ "hold": { "limit": "slots", "key": "a", "cost": 10 }, "ttl_ms": ttl });
     let lease = post(&server, "/v1/leases", want(60_000)).await;
     assert_eq!(lease.status, 201, "{lease:?}");
-    let place = lease.field("location").unwrap().to_owned();
+    let place = lease.field("location").expect("it works").to_owned();
     assert_eq!(post(&server, "/v1/leases", want(60_000)).await.status, 429);
     let renewed = send(
         server.http,
@@ -180,7 +195,7 @@ async fn an_estimate_is_committed_or_undone() {
         limits.json()["answers"][0]["remaining"].clone()
     };
     let lease = post(&server, "/v1/leases", want.clone()).await;
-    let place = lease.field("location").unwrap();
+    let place = lease.field("location").expect("it works");
     assert_eq!(
         post(&server, &format!("{place}/undo"), json!({}))
             .await
@@ -189,7 +204,7 @@ async fn an_estimate_is_committed_or_undone() {
     );
     assert_eq!(left().await, 5);
     let lease = post(&server, "/v1/leases", want).await;
-    let place = lease.field("location").unwrap();
+    let place = lease.field("location").expect("it works");
     assert_eq!(
         post(
             &server,
@@ -242,7 +257,10 @@ async fn what_is_wrong_with_a_request_is_said() {
         let answer = post(&server, "/v1/check", body.clone()).await;
         assert_eq!(answer.status, status, "{body} {answer:?}");
         assert!(
-            answer.json()["detail"].as_str().unwrap().contains(said),
+            answer.json()["detail"]
+                .as_str()
+                .expect("it works")
+                .contains(said),
             "{answer:?}"
         );
     }
@@ -293,13 +311,13 @@ async fn operators_see_health_metrics_and_limits() {
     let limits = send(server.admin, "GET", "/limits", None, "").await.json();
     assert_eq!(limits["limits"][1]["name"], "logins");
     // A page of somebody else that points its own name at this machine learns nothing.
-    let mut stream = TcpStream::connect(server.admin).await.unwrap();
+    let mut stream = TcpStream::connect(server.admin).await.expect("it works");
     stream
         .write_all(b"GET /limits HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n")
         .await
-        .unwrap();
+        .expect("it works");
     let mut said = String::new();
-    stream.read_to_string(&mut said).await.unwrap();
+    stream.read_to_string(&mut said).await.expect("it works");
     assert!(said.starts_with("HTTP/1.1 403"), "{said}");
     server.stop().await;
 }
@@ -327,7 +345,9 @@ async fn an_admin_port_that_others_reach_needs_a_token() {
     let mut settings = plimsoll_server::Settings::default();
     (settings.http, settings.resp) = (None, None);
     settings.admin = Some(SocketAddr::from(([0, 0, 0, 0], 0)));
-    let error = plimsoll_server::Server::start(settings).await.unwrap_err();
+    let error = plimsoll_server::Server::start(settings)
+        .await
+        .expect_err("it is refused");
     assert!(
         error.to_string().contains("would be open to others"),
         "{error}"
@@ -342,10 +362,10 @@ async fn the_document_describes_every_path() {
         .json();
     assert_eq!(document["openapi"], "3.1.0");
     let id = "0".repeat(32);
-    for (path, methods) in document["paths"].as_object().unwrap() {
+    for (path, methods) in document["paths"].as_object().expect("it works") {
         for (method, operation) in methods
             .as_object()
-            .unwrap()
+            .expect("it works")
             .iter()
             .filter(|(name, _)| *name != "parameters")
         {

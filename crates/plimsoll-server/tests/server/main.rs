@@ -47,6 +47,6 @@ impl Running {
     /// Ends it in order.
     async fn stop(self) {
         let _ = self.stop.send(());
-        self.done.await.unwrap();
+        self.done.await.expect("it works");
     }
 }

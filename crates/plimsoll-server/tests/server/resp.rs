@@ -7,15 +7,15 @@ use crate::Running;
 
 /// Sends bytes, and reads until the connection ends or as much as `until` has come.
 async fn say(server: &Running, bytes: &[u8], until: usize) -> String {
-    let mut stream = TcpStream::connect(server.resp).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
+    let mut stream = TcpStream::connect(server.resp).await.expect("it works");
+    stream.write_all(bytes).await.expect("it works");
     let mut answer = Vec::new();
     while answer.len() < until {
-        if stream.read_buf(&mut answer).await.unwrap() == 0 {
+        if stream.read_buf(&mut answer).await.expect("it works") == 0 {
             break;
         }
     }
-    String::from_utf8(answer).unwrap()
+    String::from_utf8(answer).expect("it works")
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn a_limit_is_asked_by_name_and_key() {
     let verdicts: Vec<&str> = said
         .split("*5\r\n")
         .skip(1)
-        .map(|it| it.lines().next().unwrap())
+        .map(|it| it.lines().next().expect("it works"))
         .collect();
     assert_eq!(verdicts, [":0", ":1", ":1", ":0"]);
     let said = say(

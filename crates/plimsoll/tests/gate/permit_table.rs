@@ -194,7 +194,6 @@ impl<'a> Run<'a> {
             } else {
                 u64::from(moved && self.subject.may_lose()) + self.ledger.lost
             };
-            let expected = expected;
             assert!(
                 part.in_use >= expected,
                 "{} of {expected}: made",

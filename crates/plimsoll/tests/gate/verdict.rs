@@ -46,7 +46,7 @@ impl Server {
     }
 
     fn fill(&mut self) {
-        while self.busy.len() + self.waiting.len() < self.verdict.limit() as usize {
+        while ((self.busy.len() + self.waiting.len()) as u64) < self.verdict.limit() {
             self.waiting.push_back(self.now);
         }
         while self.busy.len() < self.workers {
@@ -123,7 +123,7 @@ fn it_settles_just_above_the_knee() {
         for _ in 0..10 {
             let time = SECOND + 10 * service;
             let done = server.run(time);
-            let limit = server.verdict.limit() as usize;
+            let limit = server.verdict.limit();
             let full = time / service * workers as u64;
             let case = format!("{workers} workers, {service} ns: limit {limit}, {done} of {full}");
             assert!(limit <= workers + workers / 4 + 15, "{case}");
@@ -327,7 +327,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
             Sample::new(start, end, in_flight)
                 .overload(overload)
                 .refused(refused)
-                .weight((1 + in_flight % 50) as u32)
+                .weight(u32::try_from(1 + in_flight % 50).expect("at most 50"))
         })
 }
 

@@ -125,7 +125,7 @@ fn the_one_key_that_is_given_back_is_found() {
         .collect();
     for key in 3000..3100 {
         assert!(keyed.try_acquire(&key, 1).is_err());
-        drop(held.swap_remove((key as usize * 7919) % held.len()));
+        drop(held.swap_remove(usize::try_from(key * 7919 % held.len() as u64).expect("a place")));
         held.push(keyed.try_acquire(&key, 1).unwrap());
     }
     assert_eq!(keyed.len(), 3000);

@@ -40,7 +40,7 @@ impl Rule for Gcra {
 
     fn available(&self, full: &Moment, now: Moment) -> u64 {
         let left = self.span(self.limit).saturating_sub(full.nanos_since(now));
-        u64::try_from(left / self.gap).unwrap_or(self.limit)
+        left / self.gap
     }
 
     fn refund(&self, full: &mut Moment, now: Moment, taken: Moment, cost: u64) {

@@ -71,7 +71,6 @@ proptest! {
         steps in proptest::collection::vec((0..4_u8, 0..5000_u64, 1..20_u64), 1..50),
     ) {
         let time = ManualClock::new();
-        let gap = gap;
         let own = Gate::builder(Gcra { limit, gap }).clock(time.clock()).build();
         let bucket = TokenBucket::greedy(Quota::new(1, Duration::from_nanos(gap))).burst(limit);
         let bucket = Gate::builder(bucket).clock(time.clock()).build();

@@ -394,7 +394,7 @@ impl Limiter {
     pub(crate) fn book(&mut self, cost: u64) -> (Option<Nanos>, usize) {
         let ready_at = self.rule.book(self.now, cost);
         self.bookings.push(Booking {
-            cost: cost,
+            cost,
             ready_at: ready_at.unwrap_or(u64::MAX),
             waits: ready_at.is_none_or(|at| at > self.now),
             stands: true,
@@ -417,7 +417,7 @@ impl Limiter {
             let waiting = later[..=last].iter().filter(|other| other.waits);
             waiting.map(|other| other.cost).sum()
         });
-        if let Ok(back @ 1..) = u64::try_from(cost.saturating_sub(behind)) {
+        if let back @ 1.. = cost.saturating_sub(behind) {
             self.rule.undo(self.now, self.now, back);
             self.settle();
         }

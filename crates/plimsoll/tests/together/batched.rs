@@ -179,7 +179,7 @@ proptest! {
         let rule = TokenBucket::greedy(Quota::per_hour(1)).burst(100);
         let gate = Gate::builder(rule).clock(time.clock()).build();
         let batched = Batched::new(gate, batch);
-        let all_have = std::sync::Barrier::new(threads as usize + 1);
+        let all_have = std::sync::Barrier::new(usize::try_from(threads).expect("a few") + 1);
         let seen = thread::scope(|scope| {
             let work = |_| {
                 scope.spawn(|| {
