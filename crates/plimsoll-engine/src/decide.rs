@@ -163,6 +163,10 @@ pub struct Decide {
     stage: Stage,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a decision that is made at once is not boxed: nothing is allocated while limits grant"
+)]
 enum Stage {
     Done(Option<Result<Hold, Refusal>>),
     Waiting(Box<(Members, Waiting)>),

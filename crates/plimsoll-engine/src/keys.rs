@@ -11,7 +11,7 @@ use plimsoll_tower::keys::{
 };
 use plimsoll_tower::{Head, KeyFrom};
 
-use crate::members::KeyBuffer;
+use crate::key_buffer::KeyBuffer;
 use crate::request::{BodyValues, Claims, Descriptors};
 
 /// How the address of a client is found.

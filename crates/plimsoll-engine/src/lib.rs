@@ -5,6 +5,7 @@ mod bodies;
 mod decide;
 mod decision;
 mod handle;
+mod key_buffer;
 mod keys;
 mod layer;
 mod limits;

@@ -9,8 +9,9 @@ use plimsoll_config::uses::{CostPart, CostSpec, PrioritySpec, WithoutKey};
 use plimsoll_tower::{Head, PriorityFrom, PriorityHeader};
 
 use crate::decision::Refusal;
+use crate::key_buffer::KeyBuffer;
 use crate::keys::write_key;
-use crate::members::{KeyBuffer, Member, Members};
+use crate::members::{Member, Members};
 use crate::plan::{Limit, Plan, Route};
 use crate::request::BodyValues;
 

@@ -126,7 +126,7 @@ fn it_settles_just_above_the_knee() {
             let limit = server.verdict.limit();
             let full = time / service * workers as u64;
             let case = format!("{workers} workers, {service} ns: limit {limit}, {done} of {full}");
-            assert!(limit <= workers + workers / 4 + 15, "{case}");
+            assert!(limit <= (workers + workers / 4 + 15) as u64, "{case}");
             assert!(done * 100 >= full * 75, "{case}");
         }
     }
