@@ -865,7 +865,7 @@ fn no_slot_is_granted_twice_in_the_moment_of_a_replacement() {
     assert_eq!(a.snapshot().in_use(), 0);
 }
 
-/// Seen to fail: more was granted than the window has, one for each grant that came between.
+/// Seen to fail: it did not end, because a demand on a limit without a queue began to wait in the moment of a replacement.
 #[test]
 fn no_unit_of_a_rate_is_granted_twice_in_the_moment_of_a_replacement() {
     const LIMIT: u32 = 40_000;

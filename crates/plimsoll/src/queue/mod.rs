@@ -1,13 +1,15 @@
 //! The queue of a limiter: its order, its bound, and which demand is evicted when it is full.
 
 mod chance;
+mod evicted;
 mod several;
 mod waiters;
 
 use std::time::Duration;
 
+pub(crate) use evicted::Evicted;
 pub(crate) use several::Since;
-pub(crate) use waiters::{Age, Evicted, Status, Ticket, Waiters};
+pub(crate) use waiters::{Age, Status, Ticket, Waiters};
 
 /// The settings of the queue in which demands wait.
 ///

@@ -3,6 +3,7 @@ use std::collections::BinaryHeap;
 use std::task::Waker;
 
 use super::chance::Chance;
+use super::evicted::Evicted;
 use super::{Full, Order};
 use crate::stamp::Stamp;
 use crate::{Moment, Priority, Reason};
@@ -379,24 +380,6 @@ impl Waiters {
         debug_assert_eq!(node.generation, ticket.generation, "freed once");
         node.generation = node.generation.wrapping_add(1);
         node.newer = self.free.replace(ticket.index);
-    }
-}
-
-/// How many of its own class make room for a newcomer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Evicted {
-    who: Full,
-    count: usize,
-}
-
-impl Evicted {
-    pub(crate) const NOBODY: Self = Self {
-        who: Full::Incoming,
-        count: 0,
-    };
-
-    pub(crate) fn anybody(self) -> bool {
-        self.count > 0
     }
 }
 

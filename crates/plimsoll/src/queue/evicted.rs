@@ -1,0 +1,21 @@
+//! Who would have to leave a queue for somebody else.
+
+use super::Full;
+
+/// How many of its own class make room for a newcomer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evicted {
+    pub(super) who: Full,
+    pub(super) count: usize,
+}
+
+impl Evicted {
+    pub(crate) const NOBODY: Self = Self {
+        who: Full::Incoming,
+        count: 0,
+    };
+
+    pub(crate) fn anybody(self) -> bool {
+        self.count > 0
+    }
+}
