@@ -25,6 +25,21 @@
 //!
 //! Prices are computed in floating point and rounded to 2^-16 ns before they move the time, which is a whole
 //! number of those: no sum ever loses anything.
+//!
+//! # How exact
+//!
+//! Let u = 2^-53, by which a result of floating point is off at most, as a part of itself.
+//!
+//! - *The time.* The interval is one division, and the price of a permit that is not stored one product: together
+//!   at most 2u of the price, and 2^-17 ns when it is rounded. Sums are whole numbers. So after n demands that take T together the time
+//!   is off by at most 2u T + n 2^-17 ns: for 10^12 demands 7.7 ms, and a part in 4 * 10^15 of T.
+//! - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times they
+//!   are off by at most 3u n of the maximum, which for 10^12 is 0.034 %; and not at all from when they are all used, or
+//!   all stored, because both are set and not computed.
+//! - *Warm-up.* A stored permit costs at most the cold interval, and its price changes with what is stored by the slope: an error e
+//!   of what is stored changes the price of a permit by at most e times the slope, and the price itself is six operations.
+//!
+//! `the_time_of_a_smooth_limit_stays_within_its_bound` holds the first, for ten million demands. Costs above 2^53 are rounded.
 
 use std::time::Duration;
 
