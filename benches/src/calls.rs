@@ -18,9 +18,9 @@ const RATE_ALONE: &str = "the rate alone";
 const RESOURCE_ALONE: &str = "the resource alone";
 const FOUR_ALONE: &str = "the four alone, one after the other";
 
-const PLENTY: u32 = 1_000_000_000;
-const COUNT: [(Weight, u32); 1] = [(Weight::REQUEST_COUNT, 1)];
-const ALL: [(Weight, u32); 4] = [
+const PLENTY: u64 = 1_000_000_000;
+const COUNT: [(Weight, u64); 1] = [(Weight::REQUEST_COUNT, 1)];
+const ALL: [(Weight, u64); 4] = [
     (Weight::REQUEST_COUNT, 1),
     (Weight::REQUEST_ITEMS, 1),
     (Weight::NETWORK_BYTES, 1),
@@ -49,7 +49,7 @@ fn four() -> (
     (rate(), rate(), rate(), resource())
 }
 
-fn call(provider: &Provider, costs: &[(Weight, u32)]) -> bool {
+fn call(provider: &Provider, costs: &[(Weight, u64)]) -> bool {
     let nothing = || Ok::<_, Denied>(black_box(1));
     provider.limit_call(black_box(costs), nothing).is_ok()
 }

@@ -33,7 +33,7 @@ struct Trial {
 fn contenders() -> Vec<Contender<Trial>> {
     let gate = || {
         Gate::builder(Concurrency::new(1))
-            .queue(Queue::fifo(TASKS))
+            .queue(Queue::fifo(TASKS.into()))
             .build()
     };
     vec![

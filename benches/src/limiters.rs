@@ -76,7 +76,7 @@ fn batched(answer: Answer) -> Batched<TokenBucket> {
 
 fn bucket(answer: Answer) -> TokenBucket {
     match answer {
-        Answer::Granted => TokenBucket::per_second(BILLION),
+        Answer::Granted => TokenBucket::per_second(BILLION.into()),
         Answer::Denied => TokenBucket::greedy(Quota::per_hour(1)),
     }
 }
@@ -85,14 +85,14 @@ fn bucket(answer: Answer) -> TokenBucket {
 /// division.
 fn uneven(answer: Answer) -> TokenBucket {
     match answer {
-        Answer::Granted => TokenBucket::per_second(BILLION - 1),
+        Answer::Granted => TokenBucket::per_second((BILLION - 1).into()),
         Answer::Denied => TokenBucket::greedy(Quota::new(7, HOUR)).burst(1),
     }
 }
 
 fn window(answer: Answer) -> Quota {
     Quota::per_hour(match answer {
-        Answer::Granted => u32::MAX,
+        Answer::Granted => u32::MAX.into(),
         Answer::Denied => 1,
     })
 }

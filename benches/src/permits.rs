@@ -15,7 +15,7 @@ pub(crate) const CONCURRENCY: &str = "plimsoll Concurrency";
 pub(crate) const ADAPTIVE: &str = "plimsoll Adaptive, Verdict";
 pub(crate) const SEMAPHORE: &str = "tokio Semaphore";
 
-const PLENTY: u32 = 1000;
+const PLENTY: u64 = 1000;
 
 pub(crate) fn contenders() -> Vec<Contender<Trial>> {
     vec![
@@ -51,7 +51,7 @@ pub(crate) fn contenders() -> Vec<Contender<Trial>> {
         asked(
             Peer,
             SEMAPHORE,
-            |_| Semaphore::new(PLENTY as usize),
+            |_| Semaphore::new(usize::try_from(PLENTY).unwrap_or(usize::MAX)),
             |semaphore| black_box(&semaphore.try_acquire()).is_ok(),
         ),
         asked(
@@ -60,7 +60,7 @@ pub(crate) fn contenders() -> Vec<Contender<Trial>> {
             |_| AtomicU64::new(0),
             |word| {
                 let mut old = word.load(Ordering::Acquire);
-                while old < u64::from(PLENTY) {
+                while old < PLENTY {
                     let taken = word.compare_exchange_weak(
                         old,
                         old + 1,
@@ -84,7 +84,7 @@ pub(crate) fn contenders() -> Vec<Contender<Trial>> {
             |_| (AtomicU64::new(0), quanta::Clock::new()),
             |(word, clock)| {
                 let start = clock.raw();
-                let granted = word.fetch_add(1, Ordering::AcqRel) < u64::from(PLENTY);
+                let granted = word.fetch_add(1, Ordering::AcqRel) < PLENTY;
                 word.fetch_sub(1, Ordering::AcqRel);
                 black_box(clock.raw() - start);
                 granted
@@ -95,7 +95,7 @@ pub(crate) fn contenders() -> Vec<Contender<Trial>> {
             "add in, subtract out",
             |_| AtomicU64::new(0),
             |word| {
-                let granted = word.fetch_add(1, Ordering::AcqRel) < u64::from(PLENTY);
+                let granted = word.fetch_add(1, Ordering::AcqRel) < PLENTY;
                 word.fetch_sub(1, Ordering::AcqRel);
                 granted
             },

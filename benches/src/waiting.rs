@@ -49,9 +49,9 @@ pub(crate) fn contenders() -> Vec<Contender<Trial, Waited>> {
             Ours,
             OURS,
             |rate, burst| {
-                let bucket = TokenBucket::per_second(rate).burst(burst);
+                let bucket = TokenBucket::per_second(rate.into()).burst(burst.into());
                 Gate::builder(bucket.initial(0))
-                    .queue(Queue::fifo(u32::MAX))
+                    .queue(Queue::fifo(u32::MAX.into()))
                     .build()
             },
             |gate| async {

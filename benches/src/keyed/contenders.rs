@@ -152,7 +152,7 @@ pub(crate) fn limiters<K: Key>() -> Vec<Entrant<K>> {
 
 fn ours<K: Key>(limit: &Limit, clock: Clock) -> Keyed<K, TokenBucket> {
     let quota = plimsoll::Quota::new(1, limit.every);
-    Keyed::builder(TokenBucket::greedy(quota).burst(limit.burst))
+    Keyed::builder(TokenBucket::greedy(quota).burst(limit.burst.into()))
         .max_keys(limit.max_keys)
         .clock(clock)
         .build()
@@ -164,6 +164,6 @@ impl<K: Key> Limiter<K> for Keyed<K, TokenBucket> {
     }
 
     fn take(&self, key: &K, cost: u32) -> bool {
-        granted(self.try_acquire(key, cost))
+        granted(self.try_acquire(key, u64::from(cost)))
     }
 }

@@ -78,7 +78,7 @@ fn bare() -> Contender<Served, Cost> {
 
 pub(super) fn rates() -> Vec<Contender<Served, Cost>> {
     let second = Duration::from_secs(1);
-    let bucket = || Gate::builder(TokenBucket::per_second(1000).burst(PLENTY));
+    let bucket = || Gate::builder(TokenBucket::per_second(1000).burst(PLENTY.into()));
     vec![
         bare(),
         around(Ours, RATE, move || LimitLayer::new(bucket().build())),
@@ -101,12 +101,12 @@ pub(super) fn rates() -> Vec<Contender<Served, Cost>> {
 }
 
 pub(super) fn slots() -> Vec<Contender<Served, Cost>> {
-    let slots = || Gate::builder(Concurrency::new(ROOM));
+    let slots = || Gate::builder(Concurrency::new(ROOM.into()));
     vec![
         bare(),
         around(Ours, SLOTS, move || LimitLayer::new(slots().build())),
         around(Ours, SLOTS_QUEUE, move || {
-            LimitLayer::new(slots().queue(Queue::fifo(ROOM)).build())
+            LimitLayer::new(slots().queue(Queue::fifo(ROOM.into())).build())
         }),
         around(Peer, TOWER_SLOTS, || {
             ConcurrencyLimitLayer::new(ROOM as usize)
@@ -127,13 +127,13 @@ pub(super) fn adaptive() -> Vec<Contender<Served, Cost>> {
     vec![
         bare(),
         around(Ours, VERDICT, || {
-            learning(Verdict::builder().min(ROOM).initial(ROOM).max(ROOM).build())
+            learning(Verdict::builder().min(ROOM.into()).initial(ROOM.into()).max(ROOM.into()).build())
         }),
         around(Ours, AIMD, || {
-            learning(Aimd::builder().min(ROOM).initial(ROOM).max(ROOM).build())
+            learning(Aimd::builder().min(ROOM.into()).initial(ROOM.into()).max(ROOM.into()).build())
         }),
         around(Ours, VEGAS, || {
-            learning(Vegas::builder().initial(ROOM).max(ROOM).build())
+            learning(Vegas::builder().initial(ROOM.into()).max(ROOM.into()).build())
         }),
         around(Peer, ACC_AIMD, move || {
             let aimd = tower_acc::Aimd::builder().min_limit(room);

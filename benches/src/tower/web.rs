@@ -177,7 +177,7 @@ pub(super) fn with_fields() -> Vec<Contender<Served, Cost>> {
 }
 
 fn bucket() -> TokenBucket {
-    TokenBucket::per_second(PER_SECOND).burst(PLENTY)
+    TokenBucket::per_second(PER_SECOND.into()).burst(PLENTY.into())
 }
 
 fn gate(clock: Clock) -> Gate<TokenBucket> {
