@@ -135,7 +135,11 @@ pub(crate) fn child(args: &[&str]) -> Option<String> {
     let store = Store::builder(url).deadline(Duration::from_secs(20));
     let store = store.open().ok()?;
     let rule = TokenBucket::greedy(Quota::per_second(RATE.into())).burst(BURST.into());
-    let fleet = store.limiter("fair", rule).ok()?.fleet().waiting(CALLERS.into());
+    let fleet = store
+        .limiter("fair", rule)
+        .ok()?
+        .fleet()
+        .waiting(CALLERS.into());
     let fleet = match *who {
         BORROWED => fleet.borrowing(Borrow::new()),
         _ => fleet,

@@ -127,13 +127,30 @@ pub(super) fn adaptive() -> Vec<Contender<Served, Cost>> {
     vec![
         bare(),
         around(Ours, VERDICT, || {
-            learning(Verdict::builder().min(ROOM.into()).initial(ROOM.into()).max(ROOM.into()).build())
+            learning(
+                Verdict::builder()
+                    .min(ROOM.into())
+                    .initial(ROOM.into())
+                    .max(ROOM.into())
+                    .build(),
+            )
         }),
         around(Ours, AIMD, || {
-            learning(Aimd::builder().min(ROOM.into()).initial(ROOM.into()).max(ROOM.into()).build())
+            learning(
+                Aimd::builder()
+                    .min(ROOM.into())
+                    .initial(ROOM.into())
+                    .max(ROOM.into())
+                    .build(),
+            )
         }),
         around(Ours, VEGAS, || {
-            learning(Vegas::builder().initial(ROOM.into()).max(ROOM.into()).build())
+            learning(
+                Vegas::builder()
+                    .initial(ROOM.into())
+                    .max(ROOM.into())
+                    .build(),
+            )
         }),
         around(Peer, ACC_AIMD, move || {
             let aimd = tower_acc::Aimd::builder().min_limit(room);

@@ -6,7 +6,7 @@ mod extremes;
 mod forgotten;
 mod gcra;
 mod own_rule;
-mod smooth_error;
 #[path = "../poll/mod.rs"]
 mod poll;
+mod smooth_error;
 mod undone;
