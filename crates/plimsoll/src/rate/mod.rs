@@ -27,6 +27,7 @@
 mod arithmetic;
 mod bandwidths;
 mod fixed_window;
+mod parts;
 mod penalty_bucket;
 mod period;
 mod refresh;

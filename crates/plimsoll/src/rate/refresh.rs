@@ -13,7 +13,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # What it remembers
 ///
-/// The number of the cycle and what is left in it, below zero if later cycles are in debt: 24 bytes and the origin.
+/// The number of the cycle and what is left in it, below zero if later cycles are in debt: 32 bytes, its origin included.
 ///
 /// # When to choose it
 ///

@@ -13,7 +13,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # What it remembers
 ///
-/// Two counts and the number of the window, whatever the limit: 24 bytes and the origin.
+/// Two counts and the number of the window, whatever the limit: 32 bytes, its origin included.
 ///
 /// # When to choose it
 ///

@@ -25,24 +25,10 @@
 //!
 //! Prices are computed in floating point and rounded to 2^-16 ns before they move the time, which is a whole
 //! number of those: no sum ever loses anything.
-//!
-//! # How exact
-//!
-//! Let u = 2^-53, by which a result of floating point is off at most, as a part of itself.
-//!
-//! - *The time.* The interval is one division, and the price of a permit that is not stored one product: together
-//!   at most 2u of the price, and 2^-17 ns when it is rounded. Sums are whole numbers. So after n demands that take T together the time
-//!   is off by at most 2u T + n 2^-17 ns: for 10^12 demands 7.7 ms, and a part in 4 * 10^15 of T.
-//! - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times they
-//!   are off by at most 3u n of the maximum, which for 10^12 is 0.034 %; and not at all from when they are all used, or
-//!   all stored, because both are set and not computed.
-//! - *Warm-up.* A stored permit costs at most the cold interval, and its price changes with what is stored by the slope: an error e
-//!   of what is stored changes the price of a permit by at most e times the slope, and the price itself is six operations.
-//!
-//! `the_time_of_a_smooth_limit_stays_within_its_bound` holds the first, for ten million demands. Costs above 2^53 are rounded.
 
 use std::time::Duration;
 
+use super::parts::{moment, parts, to_nanos, to_parts, whole};
 use crate::rule::Carry;
 use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 
@@ -62,6 +48,21 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 /// assert_eq!(next.wait(), Some(Duration::from_secs(2)));
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
+///
+/// # How exact
+///
+/// Let u = 2^-53, by which a result of floating point is off at most, as a part of itself.
+///
+/// - *The time.* The interval is one division, and the price of a permit that is not stored one product: together
+///   at most 2u of the price, and 2^-17 ns when it is rounded. Sums are whole numbers. So after n demands that take T together the time
+///   is off by at most 2u T + n 2^-17 ns: for 10^12 demands 7.7 ms, and a part in 4 * 10^15 of T.
+/// - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times they
+///   are off by at most 3u n of the maximum, which for 10^12 is 0.034 %; and not at all from when they are all used, or
+///   all stored, because both are set and not computed.
+/// - *Warm-up.* A stored permit costs at most the cold interval, and its price changes with what is stored by the slope: an error e
+///   of what is stored changes the price of a permit by at most e times the slope, and the price itself is six operations.
+///
+/// `the_time_of_a_smooth_limit_stays_within_its_bound` holds the first, for ten million demands. Costs above 2^53 are rounded.
 #[derive(Clone, PartialEq, Debug)]
 #[must_use]
 pub struct Smooth {
@@ -95,9 +96,6 @@ pub struct Stored {
     next: u128,
 }
 
-/// Into so many parts a nanosecond is divided.
-const PARTS: u128 = 1 << 16;
-const PARTS_F: f64 = 65536.0;
 /// In nanoseconds: some 3000 years.
 const LONGEST_INTERVAL: f64 = 1e20;
 
@@ -376,39 +374,4 @@ fn unwrap(smooth: Result<Smooth, InvalidLimit>) -> Smooth {
         Ok(smooth) => smooth,
         Err(invalid) => panic!("{invalid}"),
     }
-}
-
-fn parts(moment: Moment) -> u128 {
-    u128::from(moment.as_nanos()) * PARTS
-}
-
-/// The first moment that is not before `parts`.
-fn moment(parts: u128) -> Moment {
-    Moment::from_nanos(u64::try_from(parts.div_ceil(PARTS)).unwrap_or(u64::MAX))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a price is not negative, and a cast from a float saturates"
-)]
-fn to_parts(nanos: f64) -> u128 {
-    (nanos * PARTS_F).round() as u128
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "spans are short, or long enough not to matter"
-)]
-fn to_nanos(parts: u128) -> f64 {
-    parts as f64 / PARTS_F
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative, and a cast from a float saturates"
-)]
-fn whole(permits: f64) -> u64 {
-    permits as u64
 }
