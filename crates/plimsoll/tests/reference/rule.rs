@@ -685,12 +685,15 @@ impl Rule {
         };
         let whole = held.div_euclid(over);
         // Bit by bit, as the product may be too large.
-        let (mut part, mut rest) = (0_i128, 0);
+        // Without a sign: twice a rest may be more than a number with one can be.
+        let (left, by) = (held.rem_euclid(over).unsigned_abs(), over.unsigned_abs());
+        let (mut part, mut rest) = (0_u128, 0_u128);
         for bit in (0..126).rev() {
-            rest = 2 * rest + (times >> bit & 1) * held.rem_euclid(over);
-            part = 2 * part + rest / over;
-            rest %= over;
+            rest = 2 * rest + (times.unsigned_abs() >> bit & 1) * left;
+            part = 2 * part + rest / by;
+            rest %= by;
         }
+        let part = i128::try_from(part).expect("less than what it is a part of");
         let parts_held = whole.saturating_mul(times).saturating_add(part);
         parts_held.saturating_mul(token / parts)
     }
