@@ -192,6 +192,7 @@ impl Rule for AnyRate {
         fn refused(self, &mut state, now: Moment, cost: u64, refusal: Refusal) -> Refusal = refusal;
         fn refund(self, &mut state, now: Moment, taken: Moment, cost: u64) -> () = ();
         fn charge(self, &mut state, now: Moment, cost: u64) -> () = ();
+        fn occupy(self, &mut state, now: Moment, cost: u64) -> () = ();
         fn settle(self, &mut state, now: Moment, taken: Moment, costs: (u64, u64)) -> () = ();
         fn add(self, &mut state, now: Moment, amount: u64) -> () = ();
     }

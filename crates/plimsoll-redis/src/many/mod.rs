@@ -63,7 +63,7 @@ impl Store {
     ///     StoreAsk::new(&jobs, "tenant 42", 1),
     /// ];
     /// let decision = store.decide_all(&asks).await?;
-    /// for answer in decision.answers() {
+    /// for answer in decision.answers().iter() {
     ///     println!("{:?} of {} left", answer.standing.remaining, answer.standing.limit);
     /// }
     /// match decision.into_result() {
