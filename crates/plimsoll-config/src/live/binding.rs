@@ -129,11 +129,17 @@ impl Binding {
         &self,
         ask: impl Fn(&Arc<Version>) -> Result<T, Denied>,
     ) -> Result<T, Denied> {
+        // A member of an `all` may really be closed: that is believed when it says so again and again.
+        let mut closed = 0;
         loop {
             let version = self.current()?;
             match ask(&version) {
                 // Another has taken its place in this moment.
                 Err(_) if version.is_retired() => {}
+                Err(denied) if version.is_in_between(&denied) && closed < 1000 => {
+                    closed += 1;
+                    std::thread::yield_now();
+                }
                 answer => return answer.map_err(|denied| self.named(denied)),
             }
         }
@@ -248,7 +254,6 @@ impl Binding {
         old.version.retire();
         // From here on the old one grants nothing more that would have to be carried over. Whoever it refuses asks again.
         old.change.pause();
-        change.resume();
         next.begin(self.clock.precise_now());
         now.retired.push(old);
         now.retired.retain(|past| !Arc::ptr_eq(&past.version, next));
@@ -257,6 +262,9 @@ impl Binding {
         // All of them: permits of an earlier one count nowhere if a rate stood here meanwhile.
         let past = now.retired.iter().map(|past| Arc::clone(&past.version));
         let held = self.hold_for(past.collect(), next, change);
+        // Not before: one that stood here earlier may still be asked by who found it then, and would grant what is out.
+        change.resume();
+        next.unretire();
         let carried = next.one.snapshot().granted_total() - before.granted_total();
         let stay = now.version.follows_names;
         let wakers = if stay {

@@ -45,7 +45,7 @@ pub(super) fn settled<'a>(
 ) -> Option<Result<Permit<'a>, Denied>> {
     match answer {
         Ok(permit) => Some(Ok(version.own(permit))),
-        Err(_) if version.is_retired() => None,
+        Err(denied) if version.is_in_between(&denied) => None,
         Err(denied) => Some(Err(denied)),
     }
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use plimsoll::together::Target;
-use plimsoll::{Denied, Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Shareable, Source};
+use plimsoll::{
+    Denied, Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Reason, Shareable, Source,
+};
 use plimsoll_kinds::LimiterKind as Class;
 
 use super::adapters::{NoKey, SameForAll};
@@ -105,6 +107,12 @@ impl Version {
         self.retired.load(Ordering::Acquire)
     }
 
+    /// Whether a refusal may be that of a moment in which another takes its place, or in which it takes that of another: it
+    /// is paused then, and may be asked again by the time somebody looks.
+    pub(super) fn is_in_between(&self, denied: &Denied) -> bool {
+        denied.reason() == Reason::Closed || self.is_retired()
+    }
+
     /// From now on it stands behind its name, in the place of another, perhaps not for the first time.
     pub(super) fn begin(&self, at: Moment) {
         if self.counts_permits {
@@ -112,6 +120,10 @@ impl Version {
         }
         let begun = at.as_nanos().saturating_add(1);
         self.begun.store(begun, Ordering::Release);
+    }
+
+    /// From now on it is asked.
+    pub(super) fn unretire(&self) {
         self.retired.store(false, Ordering::Release);
     }
 
