@@ -82,7 +82,7 @@ impl Clock {
     /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most two
     /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early), and never early. No thread
     /// of the process has to run for that, so the bound holds under any load, as far as the kernel handles its own
-    /// ticks.
+    /// ticks. In a virtual machine under load it was seen to be later, by up to five ticks.
     ///
     /// What that means for limits: in any span of time a limit grants at most what it may grant in a span that is longer
     /// by two ticks. No demand is refused because the clock is late: a refusal that would end within that time is decided
