@@ -1,5 +1,6 @@
 //! What stands behind the name of a limit, or behind one of its tiers.
 
+use plimsoll::adaptive::Insight;
 use plimsoll::together::{self, Key};
 use plimsoll::{
     Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, PerKey, Permit, Reason, Snapshot,
@@ -68,6 +69,14 @@ impl Handle {
             Self::One(limiter) => Some(limiter.shared().clock().precise_now()),
             Self::Keyed(limiter) => Some(PerKey::<str>::clock(limiter)?.precise_now()),
             Self::Unlimited | Self::Blocked => None,
+        }
+    }
+
+    /// What an adaptive limiter without keys has learned.
+    pub(crate) fn insight(&self) -> Option<Insight> {
+        match self {
+            Self::One(limiter) => limiter.shared().insight(),
+            Self::Keyed(_) | Self::Unlimited | Self::Blocked => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Limits as an operator sees them.
 
+use plimsoll::adaptive::Insight;
 use plimsoll::{Reason, Snapshot};
 use plimsoll_config::uses::Mode;
 use plimsoll_kinds::LimiterKind;
@@ -22,6 +23,8 @@ pub struct LimitView {
     pub snapshot: Snapshot,
     /// The limiters of its tiers and of keys with limits of their own, by the tier or the key.
     pub tiers: Vec<(String, Snapshot)>,
+    /// What it has learned, if it is adaptive and has no key.
+    pub insight: Option<Insight>,
     /// Decisions that it refused, by reason.
     pub refused: Vec<(Reason, u64)>,
     /// Decisions that it would have refused in shadow mode.
@@ -85,6 +88,7 @@ fn view(limit: &Limit) -> LimitView {
         },
         snapshot: own.unwrap_or_else(|| Snapshot::of(0, 0)),
         tiers: tiers.collect(),
+        insight: limit.terms(0).insight(),
         refused: limit.seen.refusals().collect(),
         would_refuse: limit.seen.would_have_refused(),
         beyond: limit.seen.in_flight_beyond(),

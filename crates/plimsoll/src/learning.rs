@@ -37,6 +37,10 @@ pub trait Learning<S> {
     /// Makes what was learned the limit, and the bound of the queue if there is one. Called behind the lock of the
     /// gate.
     fn adjust(&self, state: &mut S, bound: Option<&mut u64>);
+
+    /// What was learned, and whether there is something to [adjust](Self::adjust). The gate fills in the limit and the
+    /// bound of the queue.
+    fn insight(&self) -> (Insight, bool);
 }
 
 /// The measurement of one permit whose work has ended: what an adaptive [`Limit`](crate::adaptive::Limit) learns from.
@@ -143,5 +147,46 @@ impl Load {
     #[inline]
     pub(crate) fn of(now: Moment, in_use: u64, queued: u64) -> Self {
         Self::new(now, in_use, queued)
+    }
+}
+
+/// What an adaptive limit has come to, and why. See [`Gate::insight`](crate::Gate::insight).
+///
+/// An algorithm fills in what it knows, the last three fields; the limiter that runs it, the others.
+///
+/// ```
+/// use plimsoll::Gate;
+/// use plimsoll::adaptive::{Adaptive, Verdict};
+///
+/// let insight = Gate::new(Adaptive::new(Verdict::new())).insight();
+/// assert_eq!((insight.limit, insight.queue, insight.lost), (20, None, 0));
+/// assert_eq!((insight.baseline, insight.decision), (None, "start"));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Insight {
+    /// The limit.
+    pub limit: u64,
+    /// The bound of the queue, if there is one.
+    pub queue: Option<u64>,
+    /// How many samples were lost: because more work ended while the algorithm computed than there is room to
+    /// remember, or because it panicked.
+    pub lost: u64,
+    /// The latency it takes for that of a server without a queue.
+    pub baseline: Option<Duration>,
+    /// The latency it saw last.
+    pub signal: Option<Duration>,
+    /// What it did last, and why, in a few words.
+    pub decision: &'static str,
+}
+
+impl Insight {
+    /// What an algorithm says that did this last.
+    #[must_use]
+    pub fn new(decision: &'static str) -> Self {
+        Self {
+            decision,
+            ..Self::default()
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::demand::Demand;
 use crate::denied::Denied;
 use crate::grant::Shareable;
+use crate::learning::Insight;
 use crate::metadata::Metadata;
 use crate::name::Name;
 use crate::permit::Permit;
@@ -244,6 +245,23 @@ pub trait LimiterExt: Limiter {
         }
     }
 
+    /// What an [adaptive](crate::adaptive) limiter has learned; `None` for one that does not learn.
+    ///
+    /// ```
+    /// use plimsoll::adaptive::{Adaptive, Verdict};
+    /// use plimsoll::{Concurrency, Gate, Limiter, LimiterExt};
+    ///
+    /// let limiters: [Box<dyn Limiter>; 2] = [
+    ///     Box::new(Gate::new(Adaptive::new(Verdict::new()))),
+    ///     Box::new(Gate::new(Concurrency::new(4))),
+    /// ];
+    /// let decisions = limiters.each_ref().map(|it| it.insight().map(|insight| insight.decision));
+    /// assert_eq!(decisions, [Some("start"), None]);
+    /// ```
+    fn insight(&self) -> Option<Insight> {
+        self.internals()?.insight()
+    }
+
     /// [`try_acquire`](Limiter::try_acquire) by a caller that will wait if it is refused, so that a refusal need not be
     /// counted.
     #[doc(hidden)]
@@ -362,6 +380,11 @@ pub trait Internals: Limiter {
 
     /// What stands behind a name now, for callers that ask several limiters at once and wait.
     fn target(&self) -> Option<Result<Target, Denied>> {
+        None
+    }
+
+    /// See [`LimiterExt::insight`].
+    fn insight(&self) -> Option<Insight> {
         None
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plimsoll::adaptive::Insight;
 use plimsoll::together::Target;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Permit, Reservation, Shareable, Snapshot,
@@ -187,5 +188,9 @@ impl plimsoll::Internals for Handle {
             Some(version) => version.one.is_remote(),
             None => self.0.latest().one.is_remote(),
         }
+    }
+
+    fn insight(&self) -> Option<Insight> {
+        self.0.latest().one.insight()
     }
 }

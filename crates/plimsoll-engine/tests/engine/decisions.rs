@@ -285,3 +285,17 @@ fn what_is_granted_at_once_is_not_waited_for() {
     );
     assert!(now(&[Ask::new("all"), Ask::new("slots")]), "two limits");
 }
+
+#[test]
+fn an_adaptive_limit_shows_what_it_has_learned() {
+    let limits = Limits::from_yaml(
+        "limits: { slots: { concurrency: adaptive }, rate: { rate: 5/s }, fixed: { concurrency: 3 } }",
+    )
+    .expect("a good file");
+    let view = limits.snapshot();
+    let decisions: Vec<_> = view
+        .iter()
+        .map(|it| it.insight.map(|it| it.decision))
+        .collect();
+    assert_eq!(decisions, [Some("start"), None, None]);
+}

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::learning::{Load, Sample};
+use crate::learning::{Insight, Load, Sample};
 
 /// An algorithm that computes a concurrency limit from samples of the work. [`Adaptive`](super::Adaptive) has an example.
 ///
@@ -39,36 +39,6 @@ pub trait Limit: Send + fmt::Debug + 'static {
     }
 }
 
-/// What an adaptive limit has come to, and why. See [`Gate::insight`](crate::Gate::insight).
-///
-/// An algorithm fills in what it knows, the last three fields; the limiter that runs it, the others.
-///
-/// ```
-/// use plimsoll::Gate;
-/// use plimsoll::adaptive::{Adaptive, Verdict};
-///
-/// let insight = Gate::new(Adaptive::new(Verdict::new())).insight();
-/// assert_eq!((insight.limit, insight.queue, insight.lost), (20, None, 0));
-/// assert_eq!((insight.baseline, insight.decision), (None, "start"));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[non_exhaustive]
-pub struct Insight {
-    /// The limit.
-    pub limit: u64,
-    /// The bound of the queue, if there is one.
-    pub queue: Option<u64>,
-    /// How many samples were lost: because more work ended while the algorithm computed than there is room to
-    /// remember, or because it panicked.
-    pub lost: u64,
-    /// The latency it takes for that of a server without a queue.
-    pub baseline: Option<Duration>,
-    /// The latency it saw last.
-    pub signal: Option<Duration>,
-    /// What it did last, and why, in a few words.
-    pub decision: &'static str,
-}
-
 /// What goes on in an adaptive limiter when the bound of its queue is computed. See
 /// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -92,17 +62,6 @@ impl QueueContext {
         }
         if let Some(sample) = sample {
             self.latency = Some(sample.latency());
-        }
-    }
-}
-
-impl Insight {
-    /// What an algorithm says that did this last.
-    #[must_use]
-    pub fn new(decision: &'static str) -> Self {
-        Self {
-            decision,
-            ..Self::default()
         }
     }
 }

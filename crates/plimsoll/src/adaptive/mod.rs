@@ -33,12 +33,12 @@ mod vegas;
 mod verdict;
 mod windowed;
 
-pub use crate::learning::{Load, Sample};
+pub use crate::learning::{Insight, Load, Sample};
 pub use aimd::Aimd;
 pub use builder::Builder;
 pub use gradient2::Gradient2;
 pub use latency_gradient::LatencyGradient;
-pub use limit::{Insight, Limit, QueueContext};
+pub use limit::{Limit, QueueContext};
 pub use rule::Adaptive;
 pub use settings::Settings;
 pub use vegas::Vegas;

@@ -291,6 +291,12 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
             *bound = decision.queue;
         }
     }
+
+    fn insight(&self) -> (Insight, bool) {
+        let (mut insight, decided) = self.learner.look();
+        insight.lost = self.learner.lost();
+        (insight, decided)
+    }
 }
 
 impl<L: Limit> GateBuilder<Adaptive<L>> {
@@ -332,16 +338,7 @@ impl<L: Limit> Gate<Adaptive<L>> {
     /// dashboards: it waits while the algorithm computes, which traffic never does.
     #[must_use]
     pub fn insight(&self) -> Insight {
-        let (insight, limit, queue) = self.ask_rule(|rule| {
-            let (mut insight, decided) = rule.learner.look();
-            insight.lost = rule.learner.lost();
-            (insight, decided)
-        });
-        Insight {
-            limit,
-            queue,
-            ..insight
-        }
+        self.learned().unwrap_or_default()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Gate;
 use super::locked::Turn;
 use super::word::Core;
-use crate::learning::{Learning, Load, Sample};
+use crate::learning::{Insight, Learning, Load, Sample};
 use crate::{Grant, Moment, Outcome, Packed, Rule};
 
 /// Work that has ended.
@@ -140,17 +140,17 @@ impl<R: Rule> Turn<'_, R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// Asks the rule; if that taught it something, which is the second part of its answer, the limit is adjusted.
-    /// Returns the first part, the limit and the bound of the queue.
-    pub(crate) fn ask_rule<T>(&self, ask: impl FnOnce(&R) -> (T, bool)) -> (T, u64, Option<u64>) {
+    /// What the rule has learned, if it learns. If looking taught it something the limit is adjusted.
+    pub(crate) fn learned(&self) -> Option<Insight> {
         let core = &*self.core;
-        let (answer, learned) = ask(&core.rule);
-        if learned {
+        let (insight, has_learned) = core.rule.learning()?.insight();
+        if has_learned {
             core.adjust(core.clock.now());
         }
-        core.look(|rule, inside, _, _| {
-            let bound = inside.queue.map(|queue| queue.bound);
-            (answer, rule.limit(), bound)
-        })
+        Some(core.look(|rule, inside, _, _| Insight {
+            limit: rule.limit(),
+            queue: inside.queue.map(|queue| queue.bound),
+            ..insight
+        }))
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::Gate;
+use crate::learning::Insight;
 use crate::{
     Acquire, Clock, Demand, Denied, Limiter, Metadata, Parts, Permit, Reservation, Rule, Shareable,
     Snapshot, Source, Standing,
@@ -102,6 +103,10 @@ impl<R: Rule> crate::Internals for Gate<R> {
 
     fn parts(&self) -> Parts<'_> {
         Parts::gate(&*self.core)
+    }
+
+    fn insight(&self) -> Option<Insight> {
+        self.learned()
     }
 }
 
