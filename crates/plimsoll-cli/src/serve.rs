@@ -31,6 +31,14 @@ pub(crate) struct Args {
         env = "PLIMSOLL_RESP"
     )]
     resp: SocketAddr,
+    /// Where to listen for gRPC: Envoy's rate-limit service, health
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8423",
+        env = "PLIMSOLL_GRPC"
+    )]
+    grpc: SocketAddr,
     /// Where to listen for operators: health, metrics, limits as they stand
     #[arg(
         long,
@@ -72,6 +80,7 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     settings.file = args.file.clone();
     settings.http = Some(args.http);
     settings.resp = Some(args.resp);
+    settings.grpc = Some(args.grpc);
     settings.admin = Some(args.admin);
     settings.token = args.token;
     settings.admin_token = args.admin_token;
@@ -95,7 +104,7 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
 
 /// Says what is served, where, and what to try.
 fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<()> {
-    let [http, resp, admin] = server.addresses();
+    let [http, resp, grpc, admin] = server.addresses();
     let names = server.limits().names();
     let which = if is_default {
         " (the default ones: no file was given)"
@@ -106,6 +115,7 @@ fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<
     let show = |address: Option<SocketAddr>| address.map(|it| it.to_string()).unwrap_or_default();
     writeln!(out, "HTTP  http://{}", show(http))?;
     writeln!(out, "RESP  redis://{}", show(resp))?;
+    writeln!(out, "gRPC  grpc://{}", show(grpc))?;
     writeln!(out, "admin http://{}", show(admin))?;
     if let (Some(http), Some(resp), Some(admin)) = (http, resp, admin) {
         let name = names.first().map_or("default", String::as_str);

@@ -1,5 +1,6 @@
 //! HTTP connections: accepted, bounded in what they may do, and ended in order.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use plimsoll_tower::keys::PeerAddr;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tower_service::Service;
 
 use crate::drain::Drain;
@@ -22,10 +23,26 @@ const HEAD: Duration = Duration::from_secs(10);
 /// How long requests that are under way may take when the server stops.
 const LAST: Duration = Duration::from_secs(10);
 
+/// How old connections become.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Age {
+    /// After this time, ten per cent more or less, a connection takes no new requests, so that clients spread anew.
+    pub(crate) most: Duration,
+    /// How long requests that are under way may take then.
+    pub(crate) grace: Duration,
+}
+
 /// Serves a router until `drain` begins and what is under way has ended.
-pub(crate) async fn serve(listener: TcpListener, router: Router, state: Arc<State>, drain: Drain) {
-    let graceful = GracefulShutdown::new();
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    state: Arc<State>,
+    drain: Drain,
+    age: Option<Age>,
+) {
     let builder = builder();
+    // Nothing is sent: it is closed when the last connection has ended.
+    let (open, mut all_ended) = mpsc::channel::<()>(1);
     while let Some(accepted) = drain.unless_begun(listener.accept()).await {
         let Ok((stream, peer)) = accepted else {
             // Out of descriptors, mostly: others may end meanwhile.
@@ -42,13 +59,35 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, state: Arc<Stat
             router.clone().call(request.map(Body::new))
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let connection = graceful.watch(connection.into_owned());
+        let connection = connection.into_owned();
+        let (open, drain) = (open.clone(), drain.clone());
         tokio::spawn(async move {
-            let _place = place;
-            let _ = connection.await;
+            let _until_ended = (place, open);
+            let mut connection = pin!(connection);
+            let grace = tokio::select! {
+                _ = &mut connection => return,
+                () = drain.begun() => LAST,
+                grace = aged(age) => grace,
+            };
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(grace, connection).await;
         });
     }
-    let _ = tokio::time::timeout(LAST, graceful.shutdown()).await;
+    drop(open);
+    let _ = tokio::time::timeout(LAST, all_ended.recv()).await;
+}
+
+/// Returns when a connection is old enough to end.
+async fn aged(age: Option<Age>) -> Duration {
+    let Some(Age { most, grace }) = age else {
+        return std::future::pending().await;
+    };
+    let mut byte = [128];
+    // Without randomness all become equally old.
+    let _ = getrandom::fill(&mut byte);
+    let part = 0.9 + f64::from(byte[0]) / 255.0 * 0.2;
+    tokio::time::sleep(most.mul_f64(part)).await;
+    grace
 }
 
 fn builder() -> Builder<TokioExecutor> {

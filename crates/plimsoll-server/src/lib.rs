@@ -4,6 +4,7 @@ mod accept;
 mod admin;
 mod api;
 mod drain;
+mod grpc;
 mod leases;
 mod reload;
 mod resp;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub http: Option<SocketAddr>,
     /// The port for clients of Redis.
     pub resp: Option<SocketAddr>,
+    /// The port for gRPC: Envoy, health, reflection.
+    pub grpc: Option<SocketAddr>,
     /// The port for operators.
     pub admin: Option<SocketAddr>,
     /// What clients must say to be answered.
@@ -60,6 +63,7 @@ impl Default for Settings {
             file: None,
             http: local(8420),
             resp: local(8421),
+            grpc: local(8423),
             admin: local(8422),
             token: None,
             admin_token: None,
@@ -108,6 +112,7 @@ pub struct Server {
     state: Arc<State>,
     http: Option<TcpListener>,
     resp: Option<TcpListener>,
+    grpc: Option<TcpListener>,
     admin: Option<TcpListener>,
     admin_token: Option<String>,
     file: Option<PathBuf>,
@@ -145,6 +150,7 @@ impl Server {
             state: Arc::new(state),
             http: listen("HTTP", settings.http).await?,
             resp: listen("RESP", settings.resp).await?,
+            grpc: listen("gRPC", settings.grpc).await?,
             admin: listen("operators", settings.admin).await?,
             admin_token: settings.admin_token,
             file: settings.file,
@@ -159,11 +165,11 @@ impl Server {
         &self.state.limits
     }
 
-    /// Where it listens for HTTP, RESP and operators.
+    /// Where it listens for HTTP, RESP, gRPC and operators.
     #[must_use]
-    pub fn addresses(&self) -> [Option<SocketAddr>; 3] {
+    pub fn addresses(&self) -> [Option<SocketAddr>; 4] {
         let address = |listener: &Option<TcpListener>| listener.as_ref()?.local_addr().ok();
-        [&self.http, &self.resp, &self.admin].map(address)
+        [&self.http, &self.resp, &self.grpc, &self.admin].map(address)
     }
 
     /// Serves until `stop` is ready; then nothing new is accepted, and what is under way ends.
@@ -172,6 +178,7 @@ impl Server {
             state,
             http,
             resp,
+            grpc,
             admin,
             admin_token,
             file,
@@ -186,7 +193,11 @@ impl Server {
                 router,
                 Arc::clone(&state),
                 drain.clone(),
+                None,
             ));
+        }
+        if let Some(listener) = grpc {
+            ports.spawn(grpc::serve(listener, Arc::clone(&state), drain.clone()));
         }
         if let Some(listener) = resp {
             ports.spawn(resp::serve(listener, Arc::clone(&state), drain.clone()));
@@ -205,6 +216,7 @@ impl Server {
                 router,
                 Arc::clone(&state),
                 admin_drain,
+                None,
             ));
         }
         let leases = Arc::clone(&state);

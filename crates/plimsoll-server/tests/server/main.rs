@@ -1,5 +1,6 @@
 //! `plimsoll serve`, over real sockets.
 
+mod grpc;
 mod http;
 mod resp;
 
@@ -13,6 +14,7 @@ use tokio::task::JoinHandle;
 struct Running {
     http: SocketAddr,
     resp: SocketAddr,
+    grpc: SocketAddr,
     admin: SocketAddr,
     stop: oneshot::Sender<()>,
     done: JoinHandle<()>,
@@ -22,13 +24,14 @@ impl Running {
     async fn start(file: Option<&str>, token: Option<&str>) -> Self {
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let mut settings = Settings::default();
-        (settings.http, settings.resp, settings.admin) = (any, any, any);
+        (settings.http, settings.resp) = (any, any);
+        (settings.grpc, settings.admin) = (any, any);
         settings.token = token.map(str::to_owned);
         settings.file = file.map(Into::into);
         let server = Server::start(settings)
             .await
             .unwrap_or_else(|error| panic!("{error}"));
-        let [Some(http), Some(resp), Some(admin)] = server.addresses() else {
+        let [Some(http), Some(resp), Some(grpc), Some(admin)] = server.addresses() else {
             panic!("all ports are open")
         };
         let (stop, stopped) = oneshot::channel();
@@ -38,6 +41,7 @@ impl Running {
         Self {
             http,
             resp,
+            grpc,
             admin,
             stop,
             done,

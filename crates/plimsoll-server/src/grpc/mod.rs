@@ -1,0 +1,64 @@
+//! The gRPC port: its services, and what they have in common.
+//!
+//! Messages are written by hand, with the fields that are used: there is nothing to generate.
+
+pub(crate) mod call;
+mod health;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State as Extract};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::AUTHORIZATION;
+use tokio::net::TcpListener;
+use tonic::Status;
+
+use crate::accept::{self, Age};
+use crate::drain::Drain;
+use crate::state::State;
+
+/// When a connection ends, so that proxies spread over servers that were added, as the reference server has it.
+const AGE: Age = Age {
+    most: Duration::from_secs(24 * 60 * 60),
+    grace: Duration::from_secs(60 * 60),
+};
+
+/// Serves the port until `drain` begins and what is under way has ended.
+pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, drain: Drain) {
+    let router = router(Arc::clone(&state), &drain);
+    accept::serve(listener, router, state, drain, Some(AGE)).await;
+}
+
+/// All services of the port. Who asks for the health of the server needs no token.
+fn router(state: Arc<State>, drain: &Drain) -> Router {
+    let authorized = axum::middleware::from_fn_with_state(Arc::clone(&state), authorize);
+    Router::new()
+        .layer(authorized)
+        .merge(health::router(drain.clone()))
+        .fallback(unknown)
+}
+
+/// Lets through who knows the token, if there is one.
+async fn authorize(Extract(state): Extract<Arc<State>>, request: Request, next: Next) -> Response {
+    if state.needs_token() {
+        let said = request.headers().get(AUTHORIZATION);
+        let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
+        if !said.is_some_and(|said| state.is_token(said)) {
+            let why = "expected the metadata authorization: Bearer TOKEN";
+            return failed(Status::unauthenticated(why));
+        }
+    }
+    next.run(request).await
+}
+
+async fn unknown(request: Request) -> Response {
+    let path = request.uri().path();
+    failed(Status::unimplemented(format!("there is no method {path}")))
+}
+
+fn failed(status: Status) -> Response {
+    status.into_http::<axum::body::Body>().into_response()
+}
