@@ -6,6 +6,7 @@ use plimsoll_spec::{Place, Places, Problem, Store, Units, text_of};
 use crate::check::{Context, Definition, Plan, plan};
 use crate::client::ClientSpec;
 use crate::expand::expand;
+use crate::gateway::GatewaySpec;
 use crate::route::RouteSpec;
 use crate::source::Source;
 use crate::spec::File;
@@ -183,6 +184,12 @@ impl Config {
     #[must_use]
     pub const fn answer(&self) -> Option<&AnswerSpec> {
         self.spec.answer.as_ref()
+    }
+
+    /// The gateway, if the file has one.
+    #[must_use]
+    pub const fn gateway(&self) -> Option<&GatewaySpec> {
+        self.spec.gateway.as_ref()
     }
 
     /// How many routes there are.

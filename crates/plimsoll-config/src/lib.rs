@@ -7,6 +7,7 @@ mod config;
 mod defaults;
 mod effective;
 mod expand;
+pub mod gateway;
 mod live;
 #[cfg(feature = "redis")]
 mod redis;

@@ -40,6 +40,8 @@ pub struct RouteSpec {
     pub headers: Vec<(String, HeaderMatch)>,
     /// Limits and providers, by name, in the order in which they are asked, each once.
     pub limits: Vec<String>,
+    /// The pool of the gateway that serves these requests; the first one if there is none here.
+    pub to: Option<String>,
     /// The limiter of the bytes of bodies.
     pub bytes: Option<String>,
     /// Whether a permit can be held here until the work is done.

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::client::Network;
+use crate::gateway::GatewaySpec;
 use crate::uses::{AnswerSpec, PrioritySpec, Use};
 
 /// A file of limits.
@@ -56,6 +57,9 @@ pub(crate) struct File {
     /// What is answered to a request that is refused, unless its limit or its route says so itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<AnswerSpec>,
+    /// A gateway before other servers, for `plimsoll gateway`: where it listens, and what is behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gateway: Option<GatewaySpec>,
 }
 
 /// The sections that hold limiters.
@@ -142,6 +146,9 @@ pub(crate) struct Route {
     /// Limits that are asked after those of `middleware`, by name, in order. What has keys has a `key` that says which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<Words>,
+    /// The pool of `gateway` that serves these requests: the first one unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<Name>,
     /// The limiter of the bytes of a body: they are counted and not held, so it must be a rate or a basic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<Name>,

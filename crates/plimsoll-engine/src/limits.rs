@@ -189,6 +189,13 @@ impl Limits {
         }
     }
 
+    /// The pool of the [gateway](plimsoll_config::gateway) that the route of a request names, if it names one.
+    #[must_use]
+    pub fn upstream_of(&self, head: &Head<'_>) -> Option<Arc<str>> {
+        let plan = self.plan();
+        plan.routes[plan.route(head)?].to.clone()
+    }
+
     /// The names of all limits, in the order of the file.
     #[must_use]
     pub fn names(&self) -> Vec<String> {

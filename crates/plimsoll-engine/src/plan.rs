@@ -239,6 +239,8 @@ pub(crate) struct Route {
     hosts: Vec<HostPattern>,
     headers: Vec<(HeaderName, HeaderMatch)>,
     pub(crate) uses: Vec<RouteUse>,
+    /// The pool of a gateway.
+    pub(crate) to: Option<Arc<str>>,
     pub(crate) priority: Option<PrioritySpec>,
     pub(crate) answer: Option<Arc<AnswerSpec>>,
     /// Whether the body has to be read before its limits can be asked.
@@ -284,6 +286,7 @@ impl Route {
             headers: headers.collect(),
             reads_body: uses.iter().any(reads_body),
             uses,
+            to: spec.to.as_deref().map(Into::into),
             priority: spec.priority.clone(),
             answer: spec.answer.clone().map(Arc::new),
         }

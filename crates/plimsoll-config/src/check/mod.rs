@@ -4,6 +4,7 @@
 //! and the path is looked up in the tree.
 
 mod context;
+mod gateway;
 mod limiters;
 mod routes;
 mod shadowed;
@@ -65,6 +66,7 @@ pub(crate) fn plan(context: &Context<'_>) -> Plan {
     let routes = checker.routes();
     warnings::unused(&routes, context);
     routes::client(context);
+    gateway::gateway(&routes, context);
     if let Some(answer) = &context.file.answer {
         uses::answer(answer, &keys(&["answer"]), context);
     }

@@ -36,6 +36,7 @@ impl<'a> Checker<'a> {
                 hosts: hosts(route, &field("hosts"), context),
                 headers: headers(route, &field("headers"), context),
                 limits,
+                to: route.to.as_ref().map(|name| name.0.clone()),
                 bytes: route.bytes.as_ref().map(|name| name.0.clone()),
                 holds: route.holds,
                 priority: route.priority.clone(),
@@ -54,7 +55,8 @@ impl<'a> Checker<'a> {
     fn asked(&mut self, route: &'a Route, path: &[Step<'a>]) -> Vec<String> {
         let context = self.context;
         let field = |name| below(path, Step::Key(name));
-        if route.middleware.is_none() && route.limits.is_none() && route.bytes.is_none() {
+        let hangs = route.middleware.is_some() || route.limits.is_some() || route.bytes.is_some();
+        if !hangs && route.to.is_none() {
             let message = "nothing hangs here: expected `limits`, `middleware` or `bytes`";
             context.note(context.places.value(path, message));
         }

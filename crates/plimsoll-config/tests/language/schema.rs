@@ -27,7 +27,7 @@ fn the_file_in_the_repository_is_the_one_the_types_make() {
 
 #[test]
 fn examples_are_valid() {
-    for name in ["server.yaml", "batches.json", "fleet.yaml"] {
+    for name in ["server.yaml", "batches.json", "fleet.yaml", "gateway.yaml"] {
         let text =
             std::fs::read_to_string(project().join("examples/config").join(name)).expect("text");
         assert_eq!(check(&text), Ok(()), "{name}");
@@ -328,6 +328,16 @@ fn matches(pattern: &str, text: &str) -> bool {
             "json",
             "constant",
         ]),
+        r"^([0-9.]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$" => {
+            text.parse::<std::net::SocketAddr>().is_ok()
+        }
+        "^https?://[^/?#@]+/?$" => {
+            let rest = text.strip_prefix("https://");
+            let rest = rest.or_else(|| text.strip_prefix("http://"));
+            let host = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+            host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@']))
+        }
+        "^[0-9]+(B|KiB|MiB|GiB)$" => unit(&["KiB", "MiB", "GiB", "B"]).is_some(),
         other => panic!("the pattern {other} is not known here"),
     }
 }

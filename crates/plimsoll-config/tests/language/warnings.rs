@@ -143,6 +143,24 @@ fn limits_that_no_route_uses_are_warned_of_if_there_are_routes() {
 }
 
 #[test]
+fn a_gateway_whose_routes_leave_requests_out_is_warned_of() {
+    let text = |path: &str| {
+        format!(
+            "gateway: {{ upstreams: {{ app: {{ to: http://127.0.0.1 }} }} }}\n\
+             limits: {{ a: 5/s }}\nroutes: [{{ match: {path}, limits: [a] }}]"
+        )
+    };
+    assert_eq!(file(&text("/**")), [""; 0]);
+    let [warning] = &file(&text("/api/**"))[..] else {
+        panic!("one");
+    };
+    assert!(
+        warning.contains("no route is for every request"),
+        "{warning}"
+    );
+}
+
+#[test]
 fn routes_that_no_request_reaches_are_warned_of() {
     let check = |routes: &[&str], wanted: &[(usize, usize)]| {
         let list: Vec<String> = routes

@@ -1,0 +1,424 @@
+//! A gateway before other servers, as a file describes it.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use plimsoll_spec::{Count, Named, Percent, Period};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::uses::{Spelled, spelled_as_text};
+
+/// A gateway before other servers: where it listens, and what is behind it.
+///
+/// ```
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "
+/// gateway:
+///   listen: 127.0.0.1:8080
+///   upstreams: { app: { to: [http://10.0.0.1:9000, http://10.0.0.2:9000] } }
+/// limits: { slots: { concurrency: adaptive } }
+/// routes: [{ match: /**, limits: [slots], to: app }]
+/// ";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// let gateway = config.gateway().unwrap();
+/// let (name, app) = gateway.upstreams.iter().next().unwrap();
+/// assert_eq!((name, app.to.as_slice()[1].authority.as_str()), ("app", "10.0.0.2:9000"));
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a gateway such as { upstreams: { app: { to: \"http://127.0.0.1:9000\" } } }"
+)]
+#[non_exhaustive]
+pub struct GatewaySpec {
+    /// Where it listens, one address or several: 127.0.0.1:8080 unless set. HTTP/1.1 and HTTP/2 are told apart by themselves.
+    #[serde(default)]
+    pub listen: Listen,
+    /// With what it speaks TLS; it does not unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSpec>,
+    /// The servers behind it, by the name of their pool. What a route does not send elsewhere goes to the first.
+    pub upstreams: Named<UpstreamSpec>,
+    /// The most bytes that the body of a request may have; any number unless set. What is longer is answered with 413.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_body: Option<Bytes>,
+    /// How many threads serve connections: one for each processor unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<Count>,
+}
+
+/// One address or several.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "either", rename_all = "snake_case")]
+#[schemars(rename = "Listen", untagged)]
+#[non_exhaustive]
+pub enum Listen {
+    /// One.
+    One(Address),
+    /// Several.
+    Many(Vec<Address>),
+}
+
+impl Listen {
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Address] {
+        match self {
+            Self::One(address) => std::slice::from_ref(address),
+            Self::Many(addresses) => addresses,
+        }
+    }
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self::One(Address(SocketAddr::from(([127, 0, 0, 1], 8080))))
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(address) => address.serialize(serializer),
+            Self::Many(addresses) => addresses.serialize(serializer),
+        }
+    }
+}
+
+/// An address with a port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Address(pub SocketAddr);
+
+/// The files of a certificate.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "the files of a certificate such as { cert: cert.pem, key: key.pem }"
+)]
+#[non_exhaustive]
+pub struct TlsSpec {
+    /// The certificate and those that vouch for it, as PEM.
+    pub cert: String,
+    /// Its private key, as PEM.
+    pub key: String,
+}
+
+/// A pool of servers that are alike.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a pool of servers such as { to: \"http://127.0.0.1:9000\" }"
+)]
+#[non_exhaustive]
+pub struct UpstreamSpec {
+    /// Where they are, one or several, such as http://10.0.0.1:9000 or https://api.example.com. The one with the fewest requests in
+    /// flight is asked.
+    pub to: Origins,
+    /// What is spoken with them: http1 or http2 (without TLS: with prior knowledge). Upgraded connections speak http1.
+    #[serde(default, skip_serializing_if = "Protocol::is_default")]
+    pub protocol: Protocol,
+    /// What they are told in `Host`: what the client said unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The file of certificates that are believed, as PEM; those of the system unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// How many idle connections each worker keeps to each server.
+    #[serde(default = "keep")]
+    pub keep: Count,
+    /// How long is waited for them.
+    #[serde(default)]
+    pub timeouts: TimeoutSpec,
+    /// How many requests may be sent again to another one of them.
+    #[serde(default)]
+    pub retries: RetrySpec,
+    /// When one of them is left alone for a while.
+    #[serde(default)]
+    pub health: HealthSpec,
+}
+
+/// One server or several.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "either", rename_all = "snake_case")]
+#[schemars(rename = "Origins", untagged)]
+#[non_exhaustive]
+pub enum Origins {
+    /// One.
+    One(Origin),
+    /// Several.
+    Many(Vec<Origin>),
+}
+
+impl Origins {
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Origin] {
+        match self {
+            Self::One(origin) => std::slice::from_ref(origin),
+            Self::Many(origins) => origins,
+        }
+    }
+}
+
+impl Serialize for Origins {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(origin) => origin.serialize(serializer),
+            Self::Many(origins) => origins.serialize(serializer),
+        }
+    }
+}
+
+/// A server: `http://10.0.0.1:9000`, `https://api.example.com`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Origin {
+    /// Whether TLS is spoken with it.
+    pub tls: bool,
+    /// Its name or address, without the brackets of an IPv6 address.
+    pub host: String,
+    /// Its port: 80 or 443 unless said.
+    pub port: u16,
+    /// Its name or address, and its port if said.
+    pub authority: String,
+}
+
+/// What is spoken with servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Protocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Protocol {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How long is waited for servers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "timeouts such as { connect: 1s, response: 30s, idle: 60s }"
+)]
+#[non_exhaustive]
+pub struct TimeoutSpec {
+    /// For a connection, TLS included.
+    pub connect: Period,
+    /// For the head of a response, counted from the last part of the request that was sent.
+    pub response: Period,
+    /// For the next part of a body, in either direction, and on upgraded connections in both.
+    pub idle: Period,
+}
+
+impl Default for TimeoutSpec {
+    fn default() -> Self {
+        Self {
+            connect: seconds(2),
+            response: seconds(60),
+            idle: seconds(60),
+        }
+    }
+}
+
+/// How many requests may be sent again: so many in a hundred, and so many each second beside.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a budget of retries such as { percent: 20%, least: 10 }"
+)]
+#[non_exhaustive]
+pub struct RetrySpec {
+    /// How often one request is sent again at most; 0 for never.
+    pub most: u32,
+    /// Of a hundred requests so many.
+    pub percent: Percent,
+    /// And so many each second beside.
+    pub least: u32,
+}
+
+impl Default for RetrySpec {
+    fn default() -> Self {
+        Self {
+            most: 2,
+            percent: Percent(20),
+            least: 10,
+        }
+    }
+}
+
+/// When a server is left alone for a while.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "rules of health such as { failures: 5, ejected: 10s }"
+)]
+#[non_exhaustive]
+pub struct HealthSpec {
+    /// After so many failures in a row: no connection, a broken answer, none in time, or one with a status of 5xx.
+    pub failures: Count,
+    /// For so long, and twice as long each time it fails again right after.
+    pub ejected: Period,
+    /// For so long at most.
+    pub longest: Period,
+}
+
+impl Default for HealthSpec {
+    fn default() -> Self {
+        Self {
+            failures: Count(5),
+            ejected: seconds(5),
+            longest: seconds(300),
+        }
+    }
+}
+
+/// A number of bytes such as 10MiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes(pub u64);
+
+const fn seconds(number: u64) -> Period {
+    Period(number * 1_000_000_000)
+}
+
+const fn keep() -> Count {
+    Count(64)
+}
+
+impl Spelled for Address {
+    const HARMLESS: &'static str = "text:127.0.0.1:8080";
+    const WANTED: &'static str =
+        "an address with a port such as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| String::new())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Origin {
+    /// Reads a URL that has nothing but a scheme, a host and perhaps a port.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, to be put after `expected a server such as …`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| format!(", did you mean `http://{text}`?"))?;
+        let tls = match scheme {
+            "http" => false,
+            "https" => true,
+            _ => return Err(": the scheme is http or https".to_owned()),
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#']) {
+            return Err(": paths are passed on as they are, so it has none".to_owned());
+        }
+        if authority.contains('@') {
+            return Err(": a server has no user".to_owned());
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+                let port = port.parse::<u16>().ok().filter(|port| digits && *port > 0);
+                (
+                    host,
+                    Some(port.ok_or(": a port is a number from 1 to 65535")?),
+                )
+            }
+            _ => (authority, None),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let address = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let host = match address {
+            Some(address) if address.parse::<std::net::Ipv6Addr>().is_ok() => address,
+            None if !host.is_empty() && host.len() <= 253 && host.chars().all(plain) => host,
+            _ => return Err(": its host is a name or an address".to_owned()),
+        };
+        Ok(Self {
+            tls,
+            host: host.to_owned(),
+            port: port.unwrap_or(if tls { 443 } else { 80 }),
+            authority: authority.to_owned(),
+        })
+    }
+
+    /// What is expected of the text that [`parse`](Self::parse) reads.
+    pub const WANTED: &str = "a server such as http://10.0.0.1:9000 or https://api.example.com";
+}
+
+impl Spelled for Origin {
+    const HARMLESS: &'static str = "text:http://127.0.0.1";
+    const WANTED: &'static str = Self::WANTED;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.authority)
+    }
+}
+
+impl Spelled for Bytes {
+    const HARMLESS: &'static str = "text:1B";
+    const WANTED: &'static str = "a number of bytes such as 512KiB, 10MiB or 1GiB";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let bytes = plimsoll_spec::Memory(text.to_owned()).bytes();
+        bytes.map(Self).ok_or_else(String::new)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}B", self.0)
+    }
+}
+
+spelled_as_text! {
+    Address => {
+        "description": "An address with a port such as 127.0.0.1:8080 or [::1]:8080.",
+        "type": "string", "pattern": "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[0-9]{1,5}$"
+    }
+    Origin => {
+        "description": "A server such as http://10.0.0.1:9000 or https://api.example.com.",
+        "type": "string", "pattern": "^https?://[^/?#@]+/?$"
+    }
+    Bytes => {
+        "description": "A number of bytes such as 512KiB, 10MiB or 1GiB.",
+        "type": "string", "pattern": "^[0-9]+(B|KiB|MiB|GiB)$"
+    }
+}
+
+impl GatewaySpec {
+    /// The pool of this name; the first one if there is no name.
+    #[must_use]
+    pub fn upstream(&self, name: Option<&str>) -> Option<(&str, &UpstreamSpec)> {
+        match name {
+            Some(name) => self.upstreams.iter().find(|(known, _)| *known == name),
+            None => self.upstreams.iter().next(),
+        }
+    }
+}
