@@ -79,16 +79,22 @@ impl Limits {
     ///
     /// If one of them cannot be built.
     pub fn new(config: &Config, clock: &Clock) -> Result<Self, ConfigError> {
-        let limiters = Arc::new(config.build(clock)?);
+        config.build(clock).map(Self::of)
+    }
+
+    /// The limits of limiters that were built in another way, such as by
+    /// [`Config::build_sampled`](plimsoll_config::Config::build_sampled).
+    #[must_use]
+    pub fn of(limiters: Limiters) -> Self {
         let mut seen = HashMap::new();
         let plan = Plan::build(&limiters.current(), &mut seen);
-        Ok(Self {
+        Self {
             shared: Arc::new(Shared {
-                limiters,
+                limiters: Arc::new(limiters),
                 plan: ArcSwap::from_pointee(plan),
                 seen: Mutex::new(seen),
             }),
-        })
+        }
     }
 
     /// Puts another configuration in the place of the present one. What was used stays used, permits and waiters are kept.

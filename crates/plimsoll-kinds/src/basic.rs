@@ -63,6 +63,25 @@ impl Basic {
         })
     }
 
+    /// Any limiter whose answer does not depend on the cost, such as one of memory: with its name, its queue if it has one,
+    /// and its end.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, Limiter, Queue, TokenBucket};
+    /// use plimsoll_kinds::Basic;
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(1)).name("door").queue(Queue::fifo(9)).build();
+    /// let basic = Basic::of(gate.clone());
+    /// assert!(basic.check_saturation().is_ok());
+    /// basic.close();
+    /// assert!(gate.try_acquire(1).is_err());
+    /// ```
+    pub fn of(limiter: impl Limiter + 'static) -> Self {
+        Self {
+            limiter: Arc::new(limiter),
+        }
+    }
+
     fn with(name: Option<Box<str>>, saturation: impl Saturation + 'static) -> Self {
         let limiter = Arc::new_cyclic(|me| SaturationLimiter {
             me: Weak::clone(me),

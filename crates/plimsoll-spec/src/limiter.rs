@@ -1,6 +1,6 @@
 //! Limiters. What is said here of fields is what editors show.
 
-use plimsoll::adaptive::{Adaptive, Limit};
+use plimsoll::adaptive::Adaptive;
 use plimsoll::{Concurrency, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::algorithm::Algorithm;
 use crate::any_rate::{AnyRate, RateRule};
 use crate::buckets::{Bandwidths, PenaltyBucket, TokenBucket};
+use crate::described::DescribedLimit;
 use crate::invalid::InvalidSpec;
 use crate::queue::Queue;
 use crate::rates::{
@@ -39,7 +40,7 @@ pub struct Common {
     /// One state for each key, such as a tenant or an address.
     #[serde(default)]
     pub keyed: bool,
-    /// Keeps at most so many keys: a million, or 10000 for `penalty_bucket`, unless set.
+    /// Keeps at most so many keys: a million, or 10000 for `penalty_bucket` and `adaptive`, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_keys: Option<Positive>,
     /// The name that refusals and metrics carry, and by which a store knows it; the name of its entry unless set.
@@ -95,7 +96,9 @@ macro_rules! kinds {
                     Self::Concurrency { limit, .. } => {
                         with.concurrency(Concurrency::try_new(limit.0)?)
                     }
-                    Self::Adaptive(algorithm) => with.adaptive(Adaptive::new(algorithm.build()?)),
+                    Self::Adaptive(algorithm) => {
+                        with.adaptive(Adaptive::new(DescribedLimit::new(algorithm)?))
+                    }
                     Self::All { .. } | Self::Memory { .. } | Self::Cpu { .. } => return Ok(None),
                 }))
             }
@@ -207,7 +210,7 @@ pub enum Member {
 }
 
 /// A limit on work in progress that an algorithm finds.
-pub type AdaptiveRule = Adaptive<Box<dyn Limit>>;
+pub type AdaptiveRule = Adaptive<DescribedLimit>;
 
 /// Does something with the rule of a kind, whatever type it has: see [`Kind::with_rule`].
 pub trait WithRule {
@@ -235,8 +238,8 @@ pub const STORABLE: [&str; 7] = [
 
 /// How many keys a limiter keeps unless set.
 const KEYS: u64 = 1_000_000;
-/// How many a penalty bucket keeps.
-const PENALTY_KEYS: u64 = 10_000;
+/// How many a penalty bucket keeps, and an adaptive limit, of which each key has an algorithm of its own.
+const FEWER_KEYS: u64 = 10_000;
 /// How long a lease is good.
 const LEASE: Period = Period(30_000_000_000);
 
@@ -248,7 +251,8 @@ impl Limiter {
         let common = &mut self.common;
         let stored = common.store.is_some();
         if (common.keyed || penalty) && !stored {
-            let most = if penalty { PENALTY_KEYS } else { KEYS };
+            let fewer = penalty || matches!(self.kind, Kind::Adaptive(_));
+            let most = if fewer { FEWER_KEYS } else { KEYS };
             common.max_keys.get_or_insert(Positive(most));
         }
         if let Some(queue) = &mut common.queue {

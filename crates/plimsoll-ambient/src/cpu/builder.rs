@@ -6,7 +6,6 @@ use plimsoll::InvalidLimit;
 
 use super::{CpuGauge, CpuLimiter, Load, Smooth};
 use crate::limiter::ambient_settings;
-use crate::process::detect_cpu;
 use crate::source::CpuSource;
 use crate::watch::{Gauge, Settings, Watch};
 use crate::{BuildError, Sampler};
@@ -61,7 +60,7 @@ impl CpuLimiterBuilder {
         }
         let source = match self.source {
             Some(source) => source,
-            None => detect_cpu()?,
+            None => sampler.cpu()?,
         };
         let load = Arc::new(Load::default());
         let mut gauge = CpuGauge {

@@ -5,7 +5,6 @@ use plimsoll::InvalidLimit;
 
 use super::{Limits, MemoryGauge, MemoryLimiter};
 use crate::limiter::ambient_settings;
-use crate::process::detect_memory;
 use crate::source::MemorySource;
 use crate::watch::{Settings, Watch};
 use crate::{Amount, BuildError, Sampler};
@@ -58,7 +57,7 @@ impl MemoryLimiterBuilder {
         }
         let mut source = match self.source {
             Some(source) => source,
-            None => detect_memory()?,
+            None => sampler.memory()?,
         };
         let now = sampler.clock().precise_now();
         let Some(usage) = limits.apply(source.read()?) else {

@@ -13,6 +13,8 @@ pub use run::Run;
 pub use thread::SamplerThread;
 
 use crate::SourceError;
+use crate::process::{detect_cpu, detect_memory};
+use crate::source::{CpuSource, MemorySource};
 use crate::watch::Watch;
 
 /// Measures for all limiters that were built with it. Clones share its limiters.
@@ -56,7 +58,18 @@ pub(crate) struct Shared {
     inside: Mutex<Inside>,
     /// The thread, while there is one.
     thread: Mutex<Weak<thread::Guarded>>,
+    /// What measures for limiters that have no source of their own, in place of what is found.
+    sources: Mutex<Sources>,
 }
+
+#[derive(Clone, Default)]
+struct Sources {
+    memory: Option<Arc<MakeMemory>>,
+    cpu: Option<Arc<MakeCpu>>,
+}
+
+type MakeMemory = dyn Fn() -> Box<dyn MemorySource> + Send + Sync;
+type MakeCpu = dyn Fn() -> Box<dyn CpuSource> + Send + Sync;
 
 #[derive(Default)]
 struct Inside {
@@ -75,8 +88,45 @@ impl Sampler {
                 clock,
                 inside: Mutex::default(),
                 thread: Mutex::default(),
+                sources: Mutex::default(),
             }),
         }
+    }
+
+    /// Measures memory by `source` for limiters that are built from now on and have no source of their own: by the
+    /// statistics of an allocator, or by the numbers of a test. Each of them has its own clone.
+    ///
+    /// ```
+    /// use plimsoll::Clock;
+    /// use plimsoll_ambient::{Amount, MemoryLimiter, MemoryReading, Sampler};
+    ///
+    /// let sampler = Sampler::new(Clock::system());
+    /// sampler.memory_source(|| Ok(MemoryReading { used: 900, total: Some(1000) }));
+    /// let memory = MemoryLimiter::builder(Amount::Percent(50)).build(&sampler)?;
+    /// assert!(memory.check_saturation().is_err());
+    /// # Ok::<(), plimsoll_ambient::BuildError>(())
+    /// ```
+    pub fn memory_source(&self, source: impl MemorySource + Clone + Sync + 'static) {
+        let make = move || -> Box<dyn MemorySource> { Box::new(source.clone()) };
+        self.shared.sources().memory = Some(Arc::new(make));
+    }
+
+    /// [`memory_source`](Self::memory_source), for processor time.
+    pub fn cpu_source(&self, source: impl CpuSource + Clone + Sync + 'static) {
+        let make = move || -> Box<dyn CpuSource> { Box::new(source.clone()) };
+        self.shared.sources().cpu = Some(Arc::new(make));
+    }
+
+    /// What measures memory unless a limiter says otherwise.
+    pub(crate) fn memory(&self) -> Result<Box<dyn MemorySource>, SourceError> {
+        let make = self.shared.sources().memory.clone();
+        make.map_or_else(detect_memory, |make| Ok(make()))
+    }
+
+    /// What measures processor time unless a limiter says otherwise.
+    pub(crate) fn cpu(&self) -> Result<Box<dyn CpuSource>, SourceError> {
+        let make = self.shared.sources().cpu.clone();
+        make.map_or_else(detect_cpu, |make| Ok(make()))
     }
 
     /// Measures for all limiters now.
@@ -155,6 +205,10 @@ impl Sampler {
 impl Shared {
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The limiters that are still alive. Measure them without the lock: reading files takes time.

@@ -119,7 +119,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         limiter.kind,
         Kind::All { .. } | Kind::Memory { .. } | Kind::Cpu { .. }
     );
-    if common.keyed && (no_rule || matches!(limiter.kind, Kind::Adaptive(_))) {
+    if common.keyed && no_rule {
         let message = format!("`{word}` has no keys: expected a limiter of another kind");
         let name = if places.has(&field("key")) {
             "key"
@@ -128,12 +128,8 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         };
         context.note(places.name(&field(name), message));
     }
-    if common.queue.is_some() && no_rule {
+    if common.queue.is_some() && matches!(limiter.kind, Kind::All { .. }) {
         let message = format!("`{word}` has no queue: who waits does so in the queue of a member");
-        let message = match limiter.kind {
-            Kind::All { .. } => message,
-            _ => format!("`{word}` has no queue: it says yes or no at once"),
-        };
         context.note(places.name(&field("queue"), message));
     }
     if let Some(queue) = &common.queue

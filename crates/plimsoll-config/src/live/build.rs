@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll::{All, Clock, InvalidLimit, Limiter, LimiterExt};
-use plimsoll_ambient::{Amount, CpuLimiter, MemoryLimiter, Sampler};
-use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Provider, Rate, Weight};
+use plimsoll::{All, Clock, InvalidLimit, Limiter};
+use plimsoll_ambient::{
+    Amount, CpuLimiter, CpuLimiterBuilder, MemoryLimiter, MemoryLimiterBuilder, Sampler,
+};
+use plimsoll_kinds::{AnyLimiter, LimiterKind as Class, Provider, Rate, Weight};
 use plimsoll_spec::{Kind, Memory, Place, Problem, label};
 
 use super::gates::{Build, Built, Live};
@@ -29,6 +31,8 @@ pub(super) fn build(
     (clock, sampler): (&Clock, &Sampler),
 ) -> Result<Built, ConfigError> {
     let name = definition.name();
+    let queue = definition.limiter.common.queue.as_ref();
+    let queue = queue.map(plimsoll_spec::Queue::build);
     let built = match &definition.limiter.kind {
         _ if definition.limiter.common.store.is_some() => stores.build(definition),
         Kind::All { .. } => all(definition, running).map_err(|invalid| invalid.to_string()),
@@ -42,8 +46,9 @@ pub(super) fn build(
             let memory = spike
                 .iter()
                 .fold(memory, |memory, spike| memory.spike(amount(spike)));
+            let memory = queue.into_iter().fold(memory, MemoryLimiterBuilder::queue);
             let memory = memory.build(sampler).map_err(|error| error.to_string());
-            memory.map(|memory| basic(&Basic::new(name, move || memory.check_saturation())))
+            memory.map(|memory| Built::fixed(Inner::One(Arc::new(memory))))
         }
         Kind::Cpu {
             threshold,
@@ -54,8 +59,9 @@ pub(super) fn build(
             let cpu = CpuLimiter::builder(percent).name(name);
             let cpu = cpu.smoothing((*smoothing).into());
             let cpu = cpu.check_interval((*check_interval).into());
+            let cpu = queue.into_iter().fold(cpu, CpuLimiterBuilder::queue);
             let cpu = cpu.build(sampler).map_err(|error| error.to_string());
-            cpu.map(|cpu| basic(&Basic::new(name, move || cpu.check_saturation())))
+            cpu.map(|cpu| Built::fixed(Inner::One(Arc::new(cpu))))
         }
         kind => {
             let build = Build { definition, clock };
@@ -83,30 +89,17 @@ fn amount(memory: &Memory) -> Amount {
     }
 }
 
-/// A limiter that says yes or no.
-fn basic(basic: &Basic) -> Built {
-    let any = AnyLimiter::from(basic.clone());
-    Built::fixed(Inner::One(Arc::clone(any.shared())))
-}
-
 /// Several as one. Its members are names: whatever stands behind them is asked.
 fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit> {
     let name = definition.name();
     let members = definition.members.iter().filter_map(|id| running.get(id));
     let members = members.map(|live| Handle(Arc::clone(&live.binding)));
     let limiter: Arc<dyn Limiter> = match definition.class {
-        Class::Basic => {
-            let members: Vec<Handle> = members.collect();
-            let all = Basic::new(name, move || {
-                members.iter().try_for_each(LimiterExt::check_saturation)
-            });
-            Arc::clone(AnyLimiter::from(all).shared())
-        }
         Class::Rate => {
             let all = Rate::all(members.map(Rate::from))?;
             Arc::clone(AnyLimiter::from(all).shared())
         }
-        Class::Resource => {
+        Class::Basic | Class::Resource => {
             let members = members.map(|member| Arc::new(member) as Arc<dyn Limiter>);
             Arc::new(All::try_new(members)?.named(name))
         }

@@ -212,3 +212,28 @@ impl Change for AdaptiveGate {
         self.0.resume();
     }
 }
+
+/// Another algorithm, or other parameters of it, needs other keys, which learn anew; another queue or bound does not.
+pub(super) struct AdaptiveKeys(pub(super) Keyed<String, AdaptiveRule>, pub(super) Kind);
+
+impl Change for AdaptiveKeys {
+    fn is_possible(&self, to: &Definition) -> bool {
+        in_memory(to, true) && to.limiter.kind == self.1
+    }
+
+    fn change(&self, _from: &Definition, to: &Definition) {
+        set_max_keys(&self.0, to);
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.set_queue(queue);
+    }
+
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn resume(&self) {
+        self.0.resume();
+    }
+}

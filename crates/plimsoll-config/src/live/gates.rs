@@ -9,7 +9,9 @@ use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
 
 use super::Part;
 use super::binding::{Binding, Past};
-use super::change::{AdaptiveGate, Change, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots};
+use super::change::{
+    AdaptiveGate, AdaptiveKeys, Change, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots,
+};
 use super::handle::Handle;
 use super::keyed::KeysOfName;
 use super::stores::Stores;
@@ -230,8 +232,12 @@ impl WithRule for Build<'_> {
     }
 
     fn adaptive(self, rule: AdaptiveRule) -> Built {
-        let gate = self.gate(rule);
         let kind = self.definition.limiter.kind.clone();
+        if self.definition.is_keyed() {
+            let keys = self.keys(rule);
+            return Self::keyed(keys.clone(), AdaptiveKeys(keys, kind));
+        }
+        let gate = self.gate(rule);
         Self::one(gate.clone(), AdaptiveGate(gate, kind))
     }
 }

@@ -24,10 +24,7 @@ impl Handle {
     /// The handle, as one of the kind that stands behind the name now.
     pub(super) fn of_class(self, class: Class) -> AnyLimiter {
         match class {
-            Class::Basic => {
-                let name = self.0.name();
-                Basic::new(name, move || self.check_saturation()).into()
-            }
+            Class::Basic => Basic::of(self).into(),
             Class::Rate => Rate::from(self).into(),
             Class::Resource => Resource::from(self).into(),
         }

@@ -12,6 +12,7 @@ mod keyed;
 mod replaced;
 mod reserved;
 mod set;
+mod start;
 #[cfg_attr(not(feature = "redis"), path = "no_stores.rs")]
 mod stores;
 mod version;
@@ -79,41 +80,13 @@ pub struct Changes {
 pub struct Limits {
     clock: Clock,
     sampler: Sampler,
+    /// Whether a thread is started here to measure.
+    drives: bool,
     /// While anything is measured.
     sampling: Mutex<Option<SamplerThread>>,
     /// One change at a time. What the file knows no more, as long as anybody holds it: it may come back.
     removed: Mutex<HashMap<String, Arc<Live>>>,
     now: RwLock<Arc<LimitSet>>,
-}
-
-impl Config {
-    /// Builds the limiters, on `clock`. An adaptive limit times work, and wants [`Clock::precise`]. What is kept in a store
-    /// goes by the clock of the store.
-    ///
-    /// Where memory or processor time is limited, a thread measures it as long as the limits live. Stores are not connected
-    /// to before a limiter in them is asked.
-    ///
-    /// # Errors
-    ///
-    /// If memory or processor time is to be limited and cannot be measured here.
-    pub fn build(&self, clock: &Clock) -> Result<Limits, ConfigError> {
-        let empty = LimitSet {
-            config: self.clone(),
-            running: Running::new(),
-            stores: Stores::default(),
-            providers: HashMap::new(),
-            routes: Vec::new(),
-        };
-        let limits = Limits {
-            clock: clock.clone(),
-            sampler: Sampler::new(clock.clone()),
-            sampling: Mutex::default(),
-            removed: Mutex::default(),
-            now: RwLock::new(Arc::new(empty)),
-        };
-        limits.replace(self)?;
-        Ok(limits)
-    }
 }
 
 impl Limits {
@@ -316,7 +289,8 @@ impl Limits {
         let ambient =
             |it: &&Definition| matches!(it.limiter.kind, Kind::Memory { .. } | Kind::Cpu { .. });
         let mut sampling = self.sampling.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(first) = config.plan.definitions.iter().find(ambient) else {
+        let mut ambient = config.plan.definitions.iter().filter(ambient);
+        let Some(first) = ambient.next().filter(|_| self.drives) else {
             *sampling = None;
             return Ok(());
         };
@@ -360,11 +334,14 @@ fn same_all(live: &Live, to: &Definition, members: &[Member]) -> bool {
 }
 
 /// The definition from which a limiter in the place of another is built: an algorithm goes on from the limit that was
-/// found.
+/// found. That of a key begins as the file says.
 fn starting(live: &Live, to: &Definition) -> Definition {
     let mut definition = to.clone();
+    let from = &live.definition;
     if let (Kind::Adaptive(_), Kind::Adaptive(algorithm)) =
-        (&live.definition.limiter.kind, &mut definition.limiter.kind)
+        (&from.limiter.kind, &mut definition.limiter.kind)
+        && !from.is_keyed()
+        && !to.is_keyed()
     {
         let limit = live.binding.latest().one.snapshot().limit();
         let [min, initial, max] = algorithm.bounds();

@@ -1,6 +1,7 @@
 //! Limits that were built from a file: the same as those of the rules, in memory and in Redis, and what a new file changes.
 
 mod held;
+mod kinds;
 mod live_change;
 mod reload_random;
 mod same_as_rules;

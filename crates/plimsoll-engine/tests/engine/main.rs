@@ -1,6 +1,7 @@
 //! Limits from a file, as one thing that decides.
 
 mod decisions;
+mod kinds;
 mod layer;
 mod model;
 #[cfg(feature = "redis")]

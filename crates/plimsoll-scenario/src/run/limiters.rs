@@ -68,9 +68,6 @@ impl From<InvalidSpec> for Unbuilt {
 
 /// Builds the limiter a scenario describes, on the clock of the scenario.
 pub(crate) fn build(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subject, Unbuilt> {
-    if spec.common.keyed && matches!(spec.kind, Kind::Adaptive(_)) {
-        return Err(Unbuilt::NotYet("keyed"));
-    }
     match spec.kind.with_rule(Build { spec, clock })? {
         Some(subject) => Ok(subject),
         None => all(spec, clock),
@@ -147,7 +144,8 @@ impl WithRule for Build<'_> {
     }
 
     fn adaptive(self, rule: AdaptiveRule) -> Subject {
-        self.subject(rule, None, |_, _, _| Ok(()))
+        let keys = self.keys(&rule);
+        self.subject(rule, keys, |_, _, _| Ok(()))
     }
 }
 

@@ -198,10 +198,10 @@ fn the_limiter_is_built_at_the_start_and_time_never_steps_back() {
 fn what_no_limiter_can_do_yet_is_counted_by_kind() {
     let text = "
 - { name: a, limiter: { kind: adaptive, algorithm: verdict }, steps: [{ try: 1, expect: granted, limit: 20 }] }
-- { name: b, limiter: { kind: adaptive, algorithm: verdict, keyed: true }, steps: [{ try: 1, key: k }] }
+- { name: b, limiter: { kind: all, keyed: true, of: [{ kind: concurrency, limit: 1 }] }, steps: [{ try: 1, key: k }] }
 - { name: c, limiter: { kind: concurrency, limit: 1, keyed: true }, steps: [{ forget: k }] }
 - { name: d, limiter: { kind: all, of: [{ kind: concurrency, limit: 1 }], queue: { bound: 1 } }, steps: [{ try: 1 }] }
-- { name: e, limiter: { kind: all, of: [{ kind: adaptive, algorithm: aimd, keyed: true }] }, steps: [{ try: 1 }] }
+- { name: e, limiter: { kind: adaptive, algorithm: aimd, keyed: true }, steps: [{ reserve: 1, key: k }] }
 - { name: f, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: granted }] }
 - { name: g, limit: { algorithm: verdict }, columns: [start_ns, rtt_ns, in_flight, dropped, limit_after], samples: [[0, 1, 2, 0, 20]] }
 - { name: h, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: denied }] }
@@ -259,7 +259,7 @@ fn assert_file_panics_with_the_report() {
 #[test]
 #[should_panic(expected = "1 not supported yet: keyed 1\n0 passed, 0 failed")]
 fn assert_file_does_not_take_unsupported_for_passed() {
-    let text = "- { name: n, limiter: { kind: adaptive, algorithm: verdict, keyed: true }, steps: [{ try: 1, key: k }] }";
+    let text = "- { name: n, limiter: { kind: adaptive, algorithm: verdict, keyed: true }, steps: [{ reserve: 1, key: k }] }";
     assert_text("unsupported", text);
 }
 

@@ -1,0 +1,217 @@
+//! Kinds of limits that only a file puts together: adaptive limits by key, queues for memory and processor time.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use plimsoll::{ManualClock, Outcome, Reason};
+use plimsoll_ambient::{CpuReading, MemoryReading, Sampler};
+use plimsoll_config::{Changes, Config, Format, KeyedLimiter, Limits};
+
+fn config(text: &str) -> Config {
+    Config::from_str("limits.yaml", text, Format::Yaml).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn build(text: &str, time: &ManualClock) -> Limits {
+    config(text).build(&time.clock()).expect("builds")
+}
+
+fn replace(limits: &Limits, text: &str) -> Changes {
+    limits.replace(&config(text)).expect("builds")
+}
+
+fn now<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn limit_of(keys: &KeyedLimiter, key: &str) -> u64 {
+    plimsoll::PerKey::standing(keys, key).limit
+}
+
+fn finish(keys: &KeyedLimiter, key: &str, outcome: Outcome) {
+    keys.try_acquire(key, 1).expect("granted").finish(outcome);
+}
+
+const PER_BACKEND: &str = "kind: adaptive, algorithm: aimd, min: 1, initial: 10, keyed: true";
+
+#[test]
+fn each_key_of_an_adaptive_limit_learns_for_itself() {
+    let time = ManualClock::new();
+    let limits = build(
+        &format!("limits: {{ backend: {{ {PER_BACKEND}, max_keys: 2 }} }}"),
+        &time,
+    );
+    let backend = limits.keyed("backend").expect("there");
+    finish(&backend, "slow", Outcome::Overload);
+    assert_eq!(limit_of(&backend, "slow"), 9);
+    assert_eq!(limit_of(&backend, "fast"), 10);
+
+    // The number of keys is bounded: what a key has learned is not forgotten for another.
+    let _held = backend.try_acquire("fast", 1).expect("granted");
+    let denied = backend.try_acquire("third", 1).expect_err("no room");
+    assert_eq!(denied.reason(), Reason::KeysFull);
+}
+
+#[test]
+fn what_keys_have_learned_outlives_a_change_of_their_queue_and_number() {
+    let time = ManualClock::new();
+    let file = |more: &str| format!("limits: {{ backend: {{ {PER_BACKEND}{more} }} }}");
+    let limits = build(&file(", max_keys: 1"), &time);
+    let backend = limits.keyed("backend").expect("there");
+    finish(&backend, "slow", Outcome::Overload);
+
+    let changes = replace(&limits, &file(", max_keys: 5, queue: { bound: 3 }"));
+    assert_eq!(changes.changed, ["backend"]);
+    assert_eq!(limit_of(&backend, "slow"), 9);
+    assert!(backend.try_acquire("other", 1).is_ok());
+    let held = backend.try_acquire("slow", 9).expect("granted");
+    let mut waiting = pin!(backend.acquire("slow", 1));
+    assert!(now(waiting.as_mut()).is_pending());
+    drop(held);
+    assert!(matches!(now(waiting.as_mut()), Poll::Ready(Ok(_))));
+
+    // Another algorithm begins as the file says.
+    let other =
+        "limits: { backend: { kind: adaptive, algorithm: vegas, initial: 4, keyed: true } }";
+    let changes = replace(&limits, other);
+    assert_eq!(changes.replaced, ["backend"]);
+    assert_eq!(limit_of(&backend, "slow"), 4);
+    time.advance(Duration::from_secs(1));
+    assert!(backend.try_acquire("slow", 4).is_ok());
+}
+
+#[test]
+fn every_algorithm_can_be_had_by_key() {
+    for algorithm in [
+        "aimd",
+        "vegas",
+        "gradient2",
+        "latency_gradient",
+        "verdict",
+        "windowed, delegate: { algorithm: vegas }",
+    ] {
+        let time = ManualClock::new();
+        let text =
+            format!("limits: {{ a: {{ kind: adaptive, algorithm: {algorithm}, key: client }} }}");
+        let limits = build(&text, &time);
+        let keys = limits.keyed("a").expect("there");
+        let first = limit_of(&keys, "one");
+        for _ in 0..100 {
+            let permit = keys.try_acquire("one", 1).expect("granted");
+            time.advance(Duration::from_millis(10));
+            permit.finish(Outcome::Overload);
+        }
+        assert_eq!(limit_of(&keys, "other"), first, "{algorithm}");
+    }
+}
+
+/// A sampler that says of memory, and of processor time in milliseconds, what it is told.
+fn fed(time: &ManualClock) -> (Sampler, Arc<AtomicU64>) {
+    let sampler = Sampler::new(time.clock());
+    let said = Arc::new(AtomicU64::new(0));
+    let used = Arc::clone(&said);
+    sampler.memory_source(move || {
+        Ok(MemoryReading {
+            used: used.load(Ordering::Relaxed),
+            total: Some(1000),
+        })
+    });
+    let used = Arc::clone(&said);
+    sampler.cpu_source(move || {
+        Ok(CpuReading {
+            used: Duration::from_millis(used.load(Ordering::Relaxed)),
+            cores: 1.0,
+        })
+    });
+    (sampler, said)
+}
+
+#[test]
+fn memory_of_a_file_is_waited_for_and_a_change_of_the_file_keeps_who_waits() {
+    let time = ManualClock::new();
+    let (sampler, used) = fed(&time);
+    let file = |limit: &str| {
+        config(&format!(
+            "limits: {{ heap: {{ kind: memory, hard_limit: {limit}, spike: 200B, queue: {{ bound: 2 }} }} }}"
+        ))
+    };
+    used.store(900, Ordering::Relaxed);
+    let limits = file("1000B").build_sampled(&sampler).expect("builds");
+    let heap = limits.limiter("heap").expect("there");
+    assert_eq!(heap.kind(), plimsoll_kinds::LimiterKind::Basic);
+    let denied = heap.try_acquire(1.into()).expect_err("saturated");
+    assert_eq!(denied.reason(), Reason::Saturated);
+    let mut first = pin!(heap.acquire(1.into()));
+    let mut second = pin!(heap.acquire_owned(1.into()));
+    assert!(now(first.as_mut()).is_pending() && now(second.as_mut()).is_pending());
+    let full = heap.acquire(1.into());
+    let mut full = pin!(full);
+    let Poll::Ready(Err(denied)) = now(full.as_mut()) else {
+        panic!("the bound holds");
+    };
+    assert_eq!(denied.reason(), Reason::QueueFull);
+
+    // Another limit that is saturated too: who waits goes on waiting, in its queue.
+    let changes = limits.replace(&file("900B")).expect("builds");
+    assert_eq!(changes.replaced, ["heap"]);
+    assert!(now(first.as_mut()).is_pending() && now(second.as_mut()).is_pending());
+    assert_eq!(heap.snapshot().waiters(), 2);
+
+    time.advance(Duration::from_secs(1));
+    used.store(100, Ordering::Relaxed);
+    sampler.sample().expect("measured");
+    assert!(matches!(now(first.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(now(second.as_mut()), Poll::Ready(Ok(_))));
+}
+
+#[test]
+fn processor_time_of_a_file_is_waited_for_alone_and_among_others() {
+    let time = ManualClock::new();
+    let (sampler, used) = fed(&time);
+    let limits = config(
+        "limits:
+  busy: { kind: cpu, threshold: 80%, smoothing: 0s, queue: { bound: 9, timeout: 5s } }
+  slots: { concurrency: 1, queue: { bound: 9 } }
+  both: { kind: all, of: [busy, slots] }
+  either: { kind: all, of: [busy] }
+",
+    )
+    .build_sampled(&sampler)
+    .expect("builds");
+    let sample = |busy: u64| {
+        time.advance(Duration::from_secs(1));
+        used.fetch_add(busy, Ordering::Relaxed);
+        sampler.sample().expect("measured");
+    };
+    sample(900);
+    let all = limits.limiter("both").expect("there");
+    let mut both = pin!(all.acquire(1.into()));
+    let (alone, same) = (
+        limits.limiter("busy").expect("there"),
+        limits.limiter("either").expect("there"),
+    );
+    let mut busy = pin!(alone.acquire(1.into()));
+    let mut basic = pin!(same.acquire(1.into()));
+    assert!(now(both.as_mut()).is_pending());
+    assert!(now(busy.as_mut()).is_pending() && now(basic.as_mut()).is_pending());
+    sample(900);
+    assert!(now(both.as_mut()).is_pending());
+    sample(100);
+    assert!(matches!(now(both.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(now(busy.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(now(basic.as_mut()), Poll::Ready(Ok(_))));
+
+    // The time-out of the queue ends a wait that no sample does.
+    sample(900);
+    let mut late = pin!(alone.acquire(1.into()));
+    assert!(now(late.as_mut()).is_pending());
+    time.advance(Duration::from_secs(5) + Duration::from_nanos(1));
+    let polled = now(late.as_mut());
+    let Poll::Ready(Err(denied)) = polled else {
+        panic!("it has waited long enough: {polled:?}");
+    };
+    assert_eq!(denied.reason(), Reason::TimedOut);
+}

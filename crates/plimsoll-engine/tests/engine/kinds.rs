@@ -1,0 +1,80 @@
+//! Kinds of limits that only a file puts together, asked by the engine.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+
+use plimsoll::{Demand, ManualClock, Outcome, Reason};
+use plimsoll_ambient::{MemoryReading, Sampler};
+use plimsoll_config::{Config, Format};
+use plimsoll_engine::{Ask, Limits};
+use plimsoll_kinds::LimiterKind;
+
+use crate::limits;
+
+#[test]
+fn an_adaptive_limit_by_key_learns_from_decisions_and_is_seen() {
+    let (limits, _time) = limits(
+        "limits: { backend: { kind: adaptive, algorithm: aimd, min: 1, initial: 2, key: header:x-backend } }",
+    );
+    let ask = |key| [Ask::new("backend").key(key)];
+    let limit = |key| {
+        let peeked = limits.peek(&ask(key)).expect("there is room");
+        let standing = peeked.answers().next().and_then(|answer| answer.standing);
+        standing.expect("it stands").limit
+    };
+    let (first, second) = (
+        limits.try_decide(&ask("a")).expect("granted"),
+        limits.try_decide(&ask("a")).expect("granted"),
+    );
+    assert!(limits.try_decide(&ask("a")).is_err());
+    assert!(limits.try_decide(&ask("b")).is_ok());
+    second.finish(Outcome::Overload);
+    assert_eq!(
+        (limit("b"), limits.kind("backend")),
+        (2, Some(LimiterKind::Resource))
+    );
+    drop(first);
+    assert_eq!(limit("a"), 1);
+    let seen = &limits.snapshot()[0];
+    assert_eq!(seen.snapshot.granted_total(), 3);
+}
+
+#[test]
+fn a_decision_waits_for_memory_and_for_slots_at_once() {
+    let time = ManualClock::new();
+    let sampler = Sampler::new(time.clock());
+    let used = Arc::new(AtomicU64::new(900));
+    let said = Arc::clone(&used);
+    sampler.memory_source(move || {
+        Ok(MemoryReading {
+            used: said.load(Ordering::Relaxed),
+            total: None,
+        })
+    });
+    let text = "limits:
+  heap: { kind: memory, hard_limit: 1000B, queue: { bound: 5 } }
+  slots: { concurrency: 1, queue: { bound: 5 } }
+";
+    let config = Config::from_str("limits.yaml", text, Format::Yaml).expect("right");
+    let limits = Limits::of(config.build_sampled(&sampler).expect("builds"));
+    let asks = [Ask::new("heap"), Ask::new("slots")];
+    let refusal = limits.try_decide(&asks).expect_err("saturated");
+    assert_eq!(refusal.denied().reason(), Reason::Saturated);
+    assert_eq!(limits.snapshot()[0].refused, [(Reason::Saturated, 1)]);
+
+    let slot = limits.try_decide(&asks[1..]).expect("granted");
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut decide = pin!(limits.decide(&asks, Demand::ONE));
+    assert!(decide.as_mut().poll(&mut cx).is_pending());
+    used.store(0, Ordering::Relaxed);
+    sampler.sample().expect("measured");
+    assert!(
+        decide.as_mut().poll(&mut cx).is_pending(),
+        "no slot is free"
+    );
+    drop(slot);
+    assert!(decide.as_mut().poll(&mut cx).is_ready());
+}

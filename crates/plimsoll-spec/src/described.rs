@@ -1,0 +1,78 @@
+//! An algorithm that knows its description, so that it can be built again.
+
+use std::time::Duration;
+
+use plimsoll::adaptive::{Insight, Limit, Load, Sample};
+
+use crate::algorithm::Algorithm;
+use crate::invalid::InvalidSpec;
+
+/// A limit algorithm with the description it was built from.
+///
+/// A clone is built again from the description: it has learned nothing, and learns for itself. So an adaptive limit of a
+/// file can have a state for each key, whatever its algorithm.
+///
+/// ```
+/// use plimsoll::adaptive::Limit;
+/// use plimsoll_spec::{Algorithm, DescribedLimit, Units, document, read_one};
+///
+/// let root = document("{ algorithm: aimd, min: 1, initial: 10 }", "an algorithm")?;
+/// let algorithm: Algorithm = read_one(&root, Units::Required)?;
+/// let limit = DescribedLimit::new(&algorithm).unwrap();
+/// assert_eq!(limit.clone().limit(), 10);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
+#[derive(Debug)]
+pub struct DescribedLimit {
+    description: Algorithm,
+    limit: Box<dyn Limit>,
+}
+
+impl DescribedLimit {
+    /// Builds an algorithm.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is not what the algorithm allows.
+    pub fn new(description: &Algorithm) -> Result<Self, InvalidSpec> {
+        Ok(Self {
+            limit: description.build()?,
+            description: description.clone(),
+        })
+    }
+}
+
+impl Clone for DescribedLimit {
+    fn clone(&self) -> Self {
+        match Self::new(&self.description) {
+            Ok(another) => another,
+            Err(_) => unreachable!("it was built from this description before"),
+        }
+    }
+}
+
+impl Limit for DescribedLimit {
+    fn limit(&self) -> u64 {
+        self.limit.limit()
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        self.limit.sample(sample);
+    }
+
+    fn tick_every(&self) -> Option<Duration> {
+        self.limit.tick_every()
+    }
+
+    fn tick(&mut self, load: Load) {
+        self.limit.tick(load);
+    }
+
+    fn queue_bound(&self) -> Option<u64> {
+        self.limit.queue_bound()
+    }
+
+    fn insight(&self) -> Insight {
+        self.limit.insight()
+    }
+}
