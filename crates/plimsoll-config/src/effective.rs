@@ -1,17 +1,21 @@
 //! A configuration with every default filled in: as YAML that reads as the same configuration, and as JSON.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
-use plimsoll_spec::{Entry, Node, Value, parse};
+use plimsoll_spec::{Entry, Limiter, Node, Value, parse};
+use serde::Serialize;
 
 use crate::check::Plan;
-use crate::spec::{File, SECTIONS};
+use crate::spec::{File, Limit, SECTIONS};
+use crate::uses::Use;
+
+/// The field that stands for those of a greedy token bucket, as in short forms.
+pub(crate) const RATE: &str = "rate";
 
 /// Writes the limits that are in effect.
 pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    // JSON keeps the order of fields, and the reader gives it back as a tree.
-    let json = serde_json::to_string(file).map_err(|_| fmt::Error)?;
-    let Ok(Some(root)) = parse(&json) else {
+    let Some(root) = tree(file) else {
         return f.write_str("{}\n");
     };
     for section in entries(&root) {
@@ -33,7 +37,7 @@ pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt
 /// `asks`: limits and providers, with those of lists in their place.
 pub(crate) fn json(file: &File, plan: &Plan) -> serde_json::Value {
     let mut json = serde_json::Map::new();
-    let Ok(Some(root)) = serde_json::to_string(file).map_or(Ok(None), |text| parse(&text)) else {
+    let Some(root) = tree(file) else {
         return json.into();
     };
     let mut limits = serde_json::Map::new();
@@ -60,6 +64,96 @@ pub(crate) fn json(file: &File, plan: &Plan) -> serde_json::Value {
         route["asks"] = spec.limits.clone().into();
     }
     json.into()
+}
+
+/// The fields of a limiter and of how it is used, each with its value on one line. Tiers that are limiters themselves are
+/// left out.
+pub(crate) fn fields(limiter: &Limiter, uses: Option<&Use>) -> Vec<(String, String)> {
+    let limit_of = Limit {
+        uses: uses.cloned().unwrap_or_default(),
+        limiter: limiter.clone(),
+    };
+    let mut fields = Vec::new();
+    for field in tree(&limit_of).map_or_else(Vec::new, |node| limit(&node)) {
+        match (field.key.as_str(), &field.value.value) {
+            ("tiers" | "overrides", Value::Map(tiers)) => {
+                let words = tiers.iter();
+                let words = words.filter(|it| matches!(it.value.value, Value::Scalar { .. }));
+                fields
+                    .extend(words.map(|it| (format!("{}.{}", field.key, it.key), flow(&it.value))));
+            }
+            _ => fields.push((field.key, flow(&field.value))),
+        }
+    }
+    fields
+}
+
+/// Puts the fields of a greedy token bucket into the short form: `100/s`, with a burst if it is not the same.
+pub(crate) fn as_rate(fields: &mut Vec<(String, String)>) {
+    let value = |name: &str| {
+        let found = fields.iter().find(|(field, _)| field == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    let (Some(refill), Some(every)) = (value("refill"), value("every")) else {
+        return;
+    };
+    let unit = every.strip_prefix('1');
+    let unit = unit.filter(|unit| unit.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let rate = format!("{refill}/{}", unit.unwrap_or(every));
+    let burst = value("burst").map(str::to_owned);
+    let implied = burst.as_deref() == Some(refill);
+    fields.retain(|(field, value)| match field.as_str() {
+        "kind" | "refill" | "every" | "style" => false,
+        "burst" => !implied,
+        "initial" => Some(value) != burst.as_ref(),
+        _ => true,
+    });
+    fields.insert(0, (RATE.to_owned(), rate));
+}
+
+/// What a file says beside its limiters, one line for each store, provider, list and route.
+pub(crate) fn settings(file: &File) -> Vec<(String, String)> {
+    let root = tree(file);
+    let mut settings = Vec::new();
+    for section in root.as_ref().map_or(&[][..], entries) {
+        let name = section.key.as_str();
+        match &section.value.value {
+            _ if SECTIONS.contains(&name) => {}
+            Value::List(routes) if name == "routes" => {
+                for (route, spec) in routes.iter().zip(&file.routes) {
+                    let first = || spec.paths.as_slice().first().map_or("", String::as_str);
+                    let label = spec.name.as_ref().map_or_else(first, |name| &name.0);
+                    settings.push((format!("route {label}"), flow(route)));
+                }
+            }
+            Value::Map(named) if ["stores", "providers", "middleware"].contains(&name) => {
+                let named = named.iter();
+                settings.extend(named.map(|it| (format!("{name}.{}", it.key), flow(&it.value))));
+            }
+            _ => settings.push((name.to_owned(), flow(&section.value))),
+        }
+    }
+    number_alike(&mut settings);
+    settings
+}
+
+/// Numbers names that come again: routes may have the same path.
+fn number_alike(settings: &mut [(String, String)]) {
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    for (name, _) in settings {
+        let times = seen.entry(name.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            *name = format!("{name} ({times})");
+        }
+    }
+}
+
+/// What serde makes of something, as a tree.
+fn tree(of: &impl Serialize) -> Option<Node> {
+    // JSON keeps the order of fields, and the reader gives it back as a tree.
+    let json = serde_json::to_string(of).ok()?;
+    parse(&json).ok().flatten()
 }
 
 /// A value as JSON.

@@ -19,7 +19,10 @@ pub mod uses;
 
 pub use client::{ClientSpec, Network};
 pub use config::Config;
-pub use live::{Changes, FileWatch, FileWatcher, LimitSet, Limits, Part, Route};
+pub use live::{
+    Change, Changes, FieldChange, FileWatch, FileWatcher, Fresh, LimitSet, Limits, Part, Route,
+    StateKept, What,
+};
 #[doc(inline)]
 pub use plimsoll_kinds::KeyedLimiter;
 pub use plimsoll_spec::{FileError as ConfigError, Format};

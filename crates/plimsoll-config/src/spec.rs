@@ -82,6 +82,24 @@ impl File {
         self.limiters.get(name).or_else(|| self.limits.get(name))
     }
 
+    /// Everything but its limiters.
+    pub(crate) fn without_limiters(&self) -> Self {
+        Self {
+            include: None,
+            weights: self.weights.clone(),
+            stores: self.stores.clone(),
+            limiters: Named::default(),
+            limits: Named::default(),
+            providers: self.providers.clone(),
+            middleware: self.middleware.clone(),
+            routes: self.routes.clone(),
+            proxies: self.proxies.clone(),
+            ipv6_prefix: self.ipv6_prefix,
+            client: self.client.clone(),
+            answer: self.answer.clone(),
+        }
+    }
+
     /// Fills in the defaults that depend on other fields.
     pub(crate) fn fill(&mut self) {
         let limits = self.limiters.values_mut().chain(self.limits.values_mut());

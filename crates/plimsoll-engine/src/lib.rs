@@ -29,7 +29,10 @@ pub use decision::{Answer, Hold, Refusal};
 pub use layer::FileLimits;
 pub use limits::Limits;
 pub use parametric::{Parametric, Terms};
-pub use plimsoll_config::{Changes, Config, ConfigError, FileWatch};
+pub use plimsoll_config::{
+    Change, Changes, Config, ConfigError, FieldChange, FileWatch, FileWatcher, Fresh, StateKept,
+    What,
+};
 pub use plimsoll_kinds::LimiterKind;
 pub use request::{Claims, Descriptors};
 pub use top::{TopKey, mask};

@@ -143,6 +143,7 @@ impl Server {
             parametric: Parametric::new(clock, KEYS),
             leases: Leases::new(LEASES),
             connections: Places::new(CONNECTIONS),
+            reloads: Arc::default(),
             token: settings.token,
         };
         let (begin, drain) = drain::new();
@@ -221,7 +222,10 @@ impl Server {
         }
         let leases = Arc::clone(&state);
         let expiry = tokio::spawn(async move { leases.leases.expire().await });
-        let reload = file.map(|file| tokio::spawn(reload::watch(state.limits.clone(), file)));
+        let reload = file.map(|file| {
+            let (limits, reloads) = (state.limits.clone(), Arc::clone(&state.reloads));
+            tokio::spawn(reload::watch(limits, reloads, file))
+        });
         stop.await;
         begin.begin();
         while ports.join_next().await.is_some() {}

@@ -1,16 +1,59 @@
 //! The file of limits, read again when it changes or the process receives a signal.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use plimsoll_engine::{FileWatch, Limits};
+use plimsoll_engine::{Changes, ConfigError, FileWatch, Limits};
+use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 /// How often the file is looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// What came of reading the file again.
+#[derive(Debug, Default)]
+pub(crate) struct Reloads(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    done: u64,
+    refused: u64,
+    /// The last time, as JSON.
+    last: Option<Value>,
+}
+
+impl Reloads {
+    fn note(&self, result: &Result<Changes, ConfigError>) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let at = now.map_or(0, |now| now.as_secs());
+        let mut counted = self.lock();
+        counted.last = Some(match result {
+            Ok(changes) => {
+                counted.done += 1;
+                json!({ "at": at, "changes": changes.details, "settings": changes.settings, "text": changes.to_string() })
+            }
+            Err(error) => {
+                counted.refused += 1;
+                let errors: Vec<String> = error.lines().collect();
+                json!({ "at": at, "errors": errors })
+            }
+        });
+    }
+
+    /// How often the file was put in place and refused, and what came of the last time.
+    pub(crate) fn seen(&self) -> (u64, u64, Option<Value>) {
+        let counted = self.lock();
+        (counted.done, counted.refused, counted.last.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Looks at the file for ever, and reads it at once when the process gets SIGHUP. A bad file changes nothing.
-pub(crate) async fn watch(limits: Limits, file: PathBuf) {
+pub(crate) async fn watch(limits: Limits, reloads: Arc<Reloads>, file: PathBuf) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut watched = FileWatch::new(&file);
@@ -20,11 +63,21 @@ pub(crate) async fn watch(limits: Limits, file: PathBuf) {
             _ = ticks.tick() => limits.look(&mut watched),
             () = hangup.next() => Some(limits.replace_file(&file)),
         };
+        let Some(changed) = changed else {
+            continue;
+        };
+        reloads.note(&changed);
         match changed {
-            None => {}
-            Some(Ok(changes)) => tracing::info!(?changes, "limits read again"),
-            Some(Err(error)) => {
-                tracing::error!(%error, "the file of limits is wrong: the old limits stay")
+            Ok(changes) if changes.is_empty() => {
+                tracing::info!("limits read again: nothing changed");
+            }
+            Ok(changes) => {
+                for line in changes.to_string().lines() {
+                    tracing::info!("limits read again: {line}");
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the file of limits is wrong: the old limits stay");
             }
         }
     }

@@ -1,9 +1,12 @@
 //! What all ports share.
 
+use std::sync::Arc;
+
 use plimsoll_engine::{Ask, Limits, Parametric};
 
 use crate::drain::Places;
 use crate::leases::Leases;
+use crate::reload::Reloads;
 
 /// What all ports share.
 #[derive(Debug)]
@@ -12,6 +15,7 @@ pub(crate) struct State {
     pub(crate) parametric: Parametric,
     pub(crate) leases: Leases,
     pub(crate) connections: Places,
+    pub(crate) reloads: Arc<Reloads>,
     /// What clients must say to be answered, if anything.
     pub(crate) token: Option<String>,
 }

@@ -6,6 +6,8 @@ mod binding;
 mod build;
 mod carry;
 mod change;
+mod changes;
+mod compare;
 mod gates;
 mod handle;
 mod keyed;
@@ -31,31 +33,15 @@ use plimsoll_spec::{Kind, Positive, Problem, Store};
 
 use self::apply::Work;
 use self::build::Running;
+use self::compare::{Compared, Outcome};
 use self::gates::{Live, Member};
 use self::stores::Stores;
 use crate::check::Definition;
 use crate::{Config, ConfigError};
 
+pub use changes::{Change, Changes, FieldChange, Fresh, StateKept, What};
 pub use set::{LimitSet, Part, Route};
 pub use watch::{FileWatch, FileWatcher};
-
-/// What [`Limits::replace`] did, by the names of limiters. A limiter that is described inside of another is called by
-/// its path, as `both.of[1]`.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-#[non_exhaustive]
-pub struct Changes {
-    /// The same limiters, with their state and who waits: their descriptions are the same.
-    pub unchanged: Vec<String>,
-    /// The same limiters with other limits: what was used of them stays used, and who waits still does.
-    pub changed: Vec<String>,
-    /// Of another kind, with or without keys, or moved to or from a store. Whoever holds one holds its name, and goes on with
-    /// what stands behind it now.
-    pub replaced: Vec<String>,
-    /// New ones, or back again.
-    pub added: Vec<String>,
-    /// No longer in the file. Whoever asks one is refused as closed, until the file knows it again.
-    pub removed: Vec<String>,
-}
 
 /// The limits of a configuration, by name, and the way to change them while they are used.
 ///
@@ -165,7 +151,8 @@ impl Limits {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         removed.retain(|_, live| Arc::strong_count(live) > 1 || live.matters());
         let old = self.current();
-        let mut changes = Changes::default();
+        let compared = Compared::new(&old.config, config);
+        let mut outcomes = Vec::with_capacity(config.plan.definitions.len());
         let mut running = Running::new();
         let mut work = Work::default();
         let stores = Stores::of(config, &old.config, &old.stores)?;
@@ -178,7 +165,8 @@ impl Limits {
                 running: &running,
                 stores: &stores,
             };
-            let live = self.live(&building, definition, &mut changes, &mut work)?;
+            let (live, what, state) = self.live(&building, definition, &mut work)?;
+            outcomes.push(compared.outcome(old.running.get(id), &live, what, state));
             running.insert(id.to_owned(), live);
         }
         let providers = build::providers(config, &running)?;
@@ -196,6 +184,8 @@ impl Limits {
         work.run();
         let set = Arc::new(set);
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&set);
+        let mut changes = Changes::default();
+        outcomes.into_iter().for_each(|it| changes.note(it));
         for definition in &old.config.plan.definitions {
             let id = &definition.id;
             if let Some(gone) = old
@@ -203,22 +193,23 @@ impl Limits {
                 .get(id)
                 .filter(|_| !set.running.contains_key(id))
             {
+                changes.note(Outcome::removed(gone));
                 gone.binding.remove();
-                changes.removed.push(id.clone());
                 removed.insert(id.clone(), Arc::clone(gone));
             }
         }
+        changes.settings = compared.settings();
         Ok(changes)
     }
 
-    /// The limiter of a definition: the one that is there, as it is or changed, or another behind the same name.
+    /// The limiter of a definition: the one that is there, as it is or changed, or another behind the same name. Also says
+    /// what becomes of it, `None` if nothing, and of its state.
     fn live(
         &self,
         building: &Building<'_>,
         to: &Definition,
-        changes: &mut Changes,
         work: &mut Work,
-    ) -> Result<Arc<Live>, ConfigError> {
+    ) -> Result<(Arc<Live>, Option<What>, StateKept), ConfigError> {
         let Building {
             config,
             before,
@@ -232,17 +223,14 @@ impl Limits {
             let built = build::build(config, to, running, stores, (&self.clock, &self.sampler))?;
             let mut new = Live::new(built, to, store, &self.clock);
             new.members = members();
-            changes.added.push(to.id.clone());
-            return Ok(Arc::new(new));
+            let fresh = StateKept::Fresh(Fresh::New);
+            return Ok((Arc::new(new), Some(What::Added), fresh));
         };
         let from = &live.definition;
         if is_new {
             work.restored.push(Arc::clone(&live.binding));
         }
-        let report = |changes: &mut Changes, what: fn(&mut Changes) -> &mut Vec<String>| {
-            let what = if is_new { added } else { what };
-            what(changes).push(to.id.clone());
-        };
+        let what = |what: What| if is_new { What::Added } else { what };
         let is_all = matches!(to.limiter.kind, Kind::All { .. });
         let same = if is_all {
             same_all(live, to, &members())
@@ -250,28 +238,27 @@ impl Limits {
             from.limiter == to.limiter && live.store.as_ref() == store
         };
         if same {
-            report(changes, |changes| &mut changes.unchanged);
-            return Ok(Arc::clone(live));
+            let back = is_new.then_some(What::Added);
+            return Ok((Arc::clone(live), back, StateKept::Kept));
         }
         let same_place = live.store.as_ref().map(Store::place) == store.map(Store::place);
         if same_place && live.change.is_possible(to) {
             let prepared = live.prepare(to, stores);
             let prepared = prepared.map_err(|message| build::wrong(config, to, message))?;
             work.changed.push(prepared);
-            if from.limiter.kind.word() == to.limiter.kind.word() {
-                report(changes, |changes| &mut changes.changed);
-            } else {
-                report(changes, |changes| &mut changes.replaced);
-            }
-            return Ok(Arc::new(live.described(to, store)));
+            let changed = Arc::new(live.described(to, store));
+            return Ok(match from.limiter.kind.word() == to.limiter.kind.word() {
+                true => (changed, Some(what(What::Changed)), StateKept::Kept),
+                false => (changed, Some(what(What::Replaced)), StateKept::CarriedOver),
+            });
         }
+        let replaced = Some(what(What::Replaced));
         if let Some(past) = live.binding.past(to) {
             // It stood here before, and what is in it still matters.
             work.changed.push(past.prepare(to));
             let new = Live::behind(Arc::clone(&live.binding), past.change, to, store);
             work.replace(live, &new, past.version);
-            report(changes, |changes| &mut changes.replaced);
-            return Ok(Arc::new(new));
+            return Ok((Arc::new(new), replaced, StateKept::CarriedOver));
         }
         let definition = starting(live, to);
         let time = (&self.clock, &self.sampler);
@@ -280,8 +267,8 @@ impl Limits {
         let mut new = Live::behind(Arc::clone(&live.binding), built.change, to, store);
         new.members = members();
         work.replace(live, &new, next);
-        report(changes, |changes| &mut changes.replaced);
-        Ok(Arc::new(new))
+        let state = StateKept::behind_another(from, to, same_place);
+        Ok((Arc::new(new), replaced, state))
     }
 
     /// Has somebody measure, if there is anything to be measured.
@@ -304,10 +291,6 @@ impl Limits {
         }
         Ok(())
     }
-}
-
-const fn added(changes: &mut Changes) -> &mut Vec<String> {
-    &mut changes.added
 }
 
 /// What a limiter is built from.

@@ -148,6 +148,14 @@ impl Version {
         }
     }
 
+    /// How many wait, for all keys together.
+    pub(super) fn waiters(&self) -> u64 {
+        match self.keyed {
+            true => self.keys.snapshot().waiters(),
+            false => self.one.snapshot().waiters(),
+        }
+    }
+
     /// From now on another stands in its place. Whoever asks it all the same is sent on.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);

@@ -107,13 +107,7 @@ impl FileWatch {
         let changes = config.and_then(|config| replace(&config));
         let first = self.done.replace(all).is_none();
         // At first it says what the limits were built from.
-        let same = |changes: &Changes| {
-            Changes {
-                unchanged: Vec::new(),
-                ..changes.clone()
-            } == Changes::default()
-        };
-        if first && changes.as_ref().is_ok_and(same) {
+        if first && changes.as_ref().is_ok_and(Changes::is_empty) {
             return None;
         }
         Some(changes)
@@ -143,14 +137,28 @@ impl Limits {
         self: &Arc<Self>,
         path: impl AsRef<Path>,
         every: Duration,
+        report: impl FnMut(Result<Changes, ConfigError>) + Send + 'static,
+    ) -> io::Result<FileWatcher> {
+        let limits = Arc::clone(self);
+        let replace = move |config: &Config| limits.replace(config);
+        FileWatch::new(path).spawn(every, replace, report)
+    }
+}
+
+impl FileWatch {
+    /// Looks every so often in a thread of its own, for limits that `replace` changes.
+    #[doc(hidden)]
+    pub fn spawn(
+        mut self,
+        every: Duration,
+        mut replace: impl FnMut(&Config) -> Result<Changes, ConfigError> + Send + 'static,
         mut report: impl FnMut(Result<Changes, ConfigError>) + Send + 'static,
     ) -> io::Result<FileWatcher> {
         let (stop, stopped) = mpsc::channel::<()>();
-        let (limits, mut file) = (Arc::clone(self), FileWatch::new(path));
         let thread = std::thread::Builder::new().name("plimsoll-config".to_owned());
         let thread = thread.spawn(move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                if let Some(result) = file.look(&limits) {
+                if let Some(result) = self.look_with(&mut replace) {
                     report(result);
                 }
             }

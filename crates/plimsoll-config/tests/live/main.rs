@@ -1,5 +1,6 @@
 //! Limits that were built from a file: the same as those of the rules, in memory and in Redis, and what a new file changes.
 
+mod changes;
 mod held;
 mod kinds;
 mod live_change;

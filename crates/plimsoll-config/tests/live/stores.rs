@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use plimsoll::{Clock, Denied, Reason};
-use plimsoll_config::{Changes, Config, Format, Limits};
+use plimsoll_config::{Changes, Config, Format, Fresh, Limits, StateKept, What};
 use plimsoll_kinds::{AnyLimiter, LimiterKind};
 use server::Server;
 
@@ -446,4 +446,48 @@ limiters: {{ a: {{ kind: concurrency, limit: 1, store: main }} }}
     assert!(one(&limits, "a").try_acquire(1.into()).is_err());
     let nobody = listener.accept().expect_err("nobody comes");
     assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[tokio::test]
+async fn a_change_in_a_store_is_told_with_what_is_kept() {
+    let server = Server::start();
+    for (at, kind) in KINDS.into_iter().enumerate() {
+        let text = |limit, more: &str| {
+            format!(
+                "stores: {{ main: {{ {}, namespace: m{at} }} }}\nlimiters:\n  one: {}\n  keys: {}\n",
+                described(&server),
+                limiter(kind, limit, &format!("store: main{more}")),
+                limiter(kind, limit, &format!("store: main, keyed: true{more}")),
+            )
+        };
+        let limits = build(&text(10, ""));
+        let (limiter, keyed) = (one(&limits, "one"), limits.keyed("keys").expect("there"));
+        let held = limiter.acquire(9.into()).await.expect("granted");
+        let anna = keyed.acquire("anna", 9).await.expect("granted");
+        for (limit, more) in [(11, ""), (11, ", outage: admit")] {
+            let changes = replace(&limits, &text(limit, more));
+            for change in &changes.details {
+                assert_eq!(
+                    (change.what, change.state, change.in_use),
+                    (What::Changed, StateKept::Kept, None),
+                    "{change}"
+                );
+            }
+            assert_eq!(changes.details.len(), 2, "{changes}");
+        }
+        assert!(limiter.acquire(3.into()).await.is_err(), "{kind}");
+        assert!(keyed.acquire("anna", 3).await.is_err(), "{kind}");
+        // Into the memory of this process: what the store knows stays there.
+        let moved = text(11, "").replace("store: main", "name: other");
+        let moved = moved
+            .replace("name: other, keyed", "keyed")
+            .replace("name: other", "");
+        let changes = replace(&limits, &moved);
+        let fresh = StateKept::Fresh(Fresh::OtherPlace);
+        assert!(
+            changes.details.iter().all(|it| it.state == fresh),
+            "{changes}"
+        );
+        drop((held, anna));
+    }
 }

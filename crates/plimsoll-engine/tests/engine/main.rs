@@ -9,6 +9,8 @@ mod redis;
 mod requests;
 mod shadow;
 mod tiers;
+#[cfg(unix)]
+mod watched;
 
 use plimsoll::ManualClock;
 use plimsoll_config::{Config, Format};

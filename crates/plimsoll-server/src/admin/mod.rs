@@ -31,6 +31,7 @@ pub(crate) fn router(admin: Admin) -> Router {
     let guarded = axum::middleware::from_fn_with_state(admin.clone(), guard);
     Router::new()
         .route("/limits", get(limits))
+        .route("/reload", get(reload))
         .route("/metrics", get(metrics::metrics))
         .layer(guarded)
         .route("/healthz", get(|| async { "ok\n" }))
@@ -59,6 +60,12 @@ async fn limits(Extract(admin): Extract<Admin>) -> Json<Value> {
         "leases": admin.state.leases.len(),
         "connections": admin.state.connections.taken(),
     }))
+}
+
+/// What came of reading the file again: how often, and what changed the last time or was wrong with it.
+async fn reload(Extract(admin): Extract<Admin>) -> Json<Value> {
+    let (done, refused, last) = admin.state.reloads.seen();
+    Json(json!({ "done": done, "refused": refused, "last": last }))
 }
 
 /// Refuses names that a page of somebody else could have pointed at this machine, and who does not know the token.

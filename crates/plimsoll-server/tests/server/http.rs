@@ -11,14 +11,14 @@ use crate::Running;
 
 /// An answer, as it came.
 #[derive(Debug)]
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
     head: String,
     body: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
@@ -28,7 +28,7 @@ impl Answer {
     }
 }
 
-async fn send(
+pub(crate) async fn send(
     to: SocketAddr,
     method: &str,
     path: &str,

@@ -2,6 +2,7 @@
 
 mod grpc;
 mod http;
+mod reload;
 mod resp;
 
 use std::net::SocketAddr;
