@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use plimsoll_engine::{Changes, ConfigError, FileWatch, Limits};
 use serde_json::{Value, json};
@@ -25,18 +25,16 @@ struct Counted {
 
 impl Reloads {
     fn note(&self, result: &Result<Changes, ConfigError>) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let at = now.map_or(0, |now| now.as_secs());
         let mut counted = self.lock();
         counted.last = Some(match result {
             Ok(changes) => {
                 counted.done += 1;
-                json!({ "at": at, "changes": changes.details, "settings": changes.settings, "text": changes.to_string() })
+                json!({ "changes": changes.details, "settings": changes.settings, "text": changes.to_string() })
             }
             Err(error) => {
                 counted.refused += 1;
                 let errors: Vec<String> = error.lines().collect();
-                json!({ "at": at, "errors": errors })
+                json!({ "errors": errors })
             }
         });
     }
