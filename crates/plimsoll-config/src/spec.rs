@@ -85,18 +85,9 @@ impl File {
     /// Everything but its limiters.
     pub(crate) fn without_limiters(&self) -> Self {
         Self {
-            include: None,
-            weights: self.weights.clone(),
-            stores: self.stores.clone(),
             limiters: Named::default(),
             limits: Named::default(),
-            providers: self.providers.clone(),
-            middleware: self.middleware.clone(),
-            routes: self.routes.clone(),
-            proxies: self.proxies.clone(),
-            ipv6_prefix: self.ipv6_prefix,
-            client: self.client.clone(),
-            answer: self.answer.clone(),
+            ..self.clone()
         }
     }
 
