@@ -1,0 +1,258 @@
+//! A limit, divided.
+
+use std::time::Duration;
+
+use plimsoll::{Moment, Quota};
+
+use crate::book::Book;
+use crate::demand::Usage;
+use crate::ledger::Ledger;
+use crate::member::{Member, State};
+use crate::share::{NANO, Share};
+use crate::timing::Timing;
+use crate::view::{DivisionView, MemberView};
+
+/// How often all is divided anew at most: reports of many members come together.
+const PACE: Duration = Duration::from_millis(250);
+
+/// What is sent to a member: its share, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Push {
+    /// To whom.
+    pub member: Member,
+    /// What it may spend from now on.
+    pub share: Share,
+    /// Another number for every share that a member is given, below 10^9. Envoy tells two assignments apart by the nanoseconds
+    /// of their interval, not by its seconds, and cuts them off: this is what to put there.
+    pub version: u32,
+    /// How long the share lasts unless it is sent again.
+    pub ttl: Duration,
+}
+
+/// One limit, divided among members by demand.
+///
+/// Members come ([`join`](Self::join)), tell what they let through and refused ([`report`](Self::report)), and go
+/// ([`leave`](Self::leave)). After each of these, and at the time that [`next`](Self::next) names, [`pushes`](Self::pushes) says what to send
+/// to whom. It reads no clock and does no input or output. [The crate](crate) says what is admitted in all at most.
+///
+/// ```
+/// use plimsoll::{Moment, Quota};
+/// use plimsoll_quota::{Division, Timing, Usage};
+/// use std::time::Duration;
+///
+/// let at = |seconds| Moment::ORIGIN.plus(Duration::from_secs(seconds));
+/// let mut division = Division::new(Quota::per_second(100), 50, Timing::ENVOY, at(0));
+/// let busy = division.join(at(0));
+/// // Half, since others may come in the same moment; and what is left a second later.
+/// assert_eq!(division.pushes(at(0))[0].share.tokens(), 50);
+/// assert_eq!(division.pushes(at(1))[0].share.tokens(), 100);
+///
+/// // There is nothing for the next, until the first has been heard to have less.
+/// let idle = division.join(at(2));
+/// let pushes = division.pushes(at(2));
+/// assert_eq!(pushes[0].member, busy);
+/// assert!(pushes[0].share.rate() < 100_000_000_000 && pushes[1].share.is_none());
+///
+/// for second in [5, 10, 15, 20, 25, 30] {
+///     division.report(busy, Usage::new(400, 50, Duration::from_secs(5)), at(second));
+///     division.report(idle, Usage::new(10, 0, Duration::from_secs(5)), at(second));
+///     division.pushes(at(second));
+///     division.pushes(at(second + 1));
+/// }
+/// let has = |member| division.member(member).unwrap().share.rate() / 1_000_000_000;
+/// assert!(has(busy) > 80 && has(idle) < 20);
+/// ```
+#[derive(Debug)]
+pub struct Division {
+    book: Book,
+    joined: u64,
+    /// Who came, and who reported, since pushes were asked for.
+    newcomers: Vec<u64>,
+    reported: Vec<u64>,
+    divided: Option<Moment>,
+    /// When to divide again.
+    wake: Option<Moment>,
+    /// Until when nobody is told anything.
+    learning: Option<Moment>,
+}
+
+impl Division {
+    /// Divides `quota`, with a burst of `burst` in all, where nobody has had a share before.
+    #[must_use]
+    pub fn new(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
+        let burst = burst.max(1);
+        Self {
+            book: Book::new(Ledger::new(rate(quota), burst, timing, burst, now)),
+            joined: 0,
+            newcomers: Vec::new(),
+            reported: Vec::new(),
+            divided: None,
+            wake: None,
+            learning: None,
+        }
+    }
+
+    /// Goes on where a server was stopped, whose members may still spend what it gave them: there is no burst to give, and nobody is told
+    /// anything until all have had the time to report. Their shares go on meanwhile. Then they get shares by what they
+    /// let through, without a burst, which comes back with time.
+    #[must_use]
+    pub fn restarted(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
+        let learnt = now.plus(timing.report()).plus(timing.settle());
+        Self {
+            book: Book::new(Ledger::new(rate(quota), burst.max(1), timing, 0, now)),
+            learning: Some(learnt),
+            wake: Some(learnt),
+            ..Self::new(quota, burst, timing, now)
+        }
+    }
+
+    /// Another rate and burst. Who has more than its part of them is told so at once.
+    pub fn change(&mut self, quota: Quota, burst: u64, now: Moment) {
+        self.book.ledger.advance(now);
+        self.book.ledger.terms(rate(quota), burst.max(1));
+        self.wake = Some(now);
+        self.divided = None;
+    }
+
+    /// A member comes.
+    pub fn join(&mut self, now: Moment) -> Member {
+        let id = self.joined;
+        self.joined += 1;
+        self.book.members.insert(id, State::new(now));
+        self.newcomers.push(id);
+        self.wake_at(Some(now));
+        Member(id)
+    }
+
+    /// How much a member counts beside the others: 1 unless said otherwise.
+    pub fn weight(&mut self, member: Member, weight: u32) {
+        if let Some(state) = self.book.members.get_mut(&member.0) {
+            state.weight = weight.max(1);
+        }
+    }
+
+    /// A member says what it let through and refused since its report before. Unknown ones are not heard.
+    pub fn report(&mut self, member: Member, usage: Usage, now: Moment) {
+        self.book.ledger.advance(now);
+        let fair = self.book.ledger.rate / (self.book.members.len() as u64).max(1);
+        let Some(state) = self.book.members.get_mut(&member.0) else {
+            return;
+        };
+        self.book.ledger.expire(&mut state.holding, now);
+        self.book.ledger.confirm(&mut state.holding, now);
+        state.known_before |= !usage.elapsed.is_zero() && self.learning.is_some();
+        state.report(usage, fair, now);
+        self.reported.push(member.0);
+        self.wake_at(Some(now));
+    }
+
+    /// A member has gone, or cannot be reached. It may spend its share until that has run out, so nobody else gets it before.
+    pub fn leave(&mut self, member: Member) {
+        if let Some(state) = self.book.members.get_mut(&member.0) {
+            state.left = true;
+            let until = state.holding.until(self.book.ledger.timing);
+            self.wake_at(until);
+        }
+    }
+
+    /// When [`pushes`](Self::pushes) may have something to say although nothing has happened.
+    #[must_use]
+    pub fn next(&self) -> Option<Moment> {
+        let paced = self.divided.map(|at| at.plus(PACE));
+        let wake = self
+            .wake
+            .map(|wake| paced.map_or(wake, |paced| wake.max(paced)));
+        self.learning.or(wake)
+    }
+
+    /// What is to be sent now: shares that changed, and those of members that reported, so that they go on.
+    pub fn pushes(&mut self, now: Moment) -> Vec<Push> {
+        self.book.ledger.advance(now);
+        if self.learning.is_some_and(|until| now < until) {
+            return Vec::new();
+        }
+        let newcomers = std::mem::take(&mut self.newcomers);
+        let mut given = match self.learning.take() {
+            // They are among those that are divided among. What was refilled meanwhile was lent by the server before.
+            Some(_) => {
+                self.book.ledger.forget();
+                Vec::new()
+            }
+            None => self.book.greet(&newcomers, now),
+        };
+        if self.next().is_some_and(|next| next <= now) {
+            self.divided = Some(now);
+            let (moved, short) = self.book.divide(now);
+            given.extend(moved);
+            self.wake = self.book.first_gone();
+            if short {
+                self.wake_at(Some(now));
+            }
+        }
+        for id in std::mem::take(&mut self.reported) {
+            if self.book.refresh(id, now) {
+                given.push(id);
+            }
+        }
+        given.sort_unstable();
+        given.dedup();
+        let ttl = self.book.ledger.timing.ttl();
+        let push = |id| {
+            let state: &State = self.book.members.get(&id)?;
+            Some(Push {
+                member: Member(id),
+                share: state.holding.share(),
+                version: state.holding.version(),
+                ttl,
+            })
+        };
+        given.into_iter().filter_map(push).collect()
+    }
+
+    /// What a member has and wants.
+    #[must_use]
+    pub fn member(&self, member: Member) -> Option<MemberView> {
+        let state = self.book.members.get(&member.0)?;
+        Some(MemberView::of(member, state, self.book.ledger.timing))
+    }
+
+    /// What all have and want.
+    #[must_use]
+    pub fn view(&self) -> DivisionView {
+        let timing = self.book.ledger.timing;
+        let members = self.book.members.iter();
+        let (held_rate, held_burst) = self.book.ledger.held();
+        DivisionView {
+            rate: self.book.ledger.rate,
+            burst: self.book.ledger.burst,
+            held_rate,
+            held_burst,
+            tokens: self.book.ledger.free_burst(),
+            learning: self.learning,
+            members: members
+                .map(|(&id, state)| MemberView::of(Member(id), state, timing))
+                .collect(),
+        }
+    }
+
+    /// Whether there are no members, and nothing is lent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.book.members.is_empty()
+    }
+
+    fn wake_at(&mut self, moment: Option<Moment>) {
+        self.wake = match (self.wake, moment) {
+            (Some(wake), Some(moment)) => Some(wake.min(moment)),
+            (wake, moment) => wake.or(moment),
+        };
+    }
+}
+
+/// Nanotokens per second, rounded up: so one in a minute is one in a minute.
+fn rate(quota: Quota) -> u64 {
+    let nanos = quota.period().as_nanos().max(1);
+    let nano = u128::from(NANO);
+    u64::try_from((u128::from(quota.units()) * nano * nano).div_ceil(nanos)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,266 @@
+//! What is lent to whom. Nothing is handed out but by this, so the bound holds whoever decides how to divide.
+
+use plimsoll::Moment;
+
+use crate::share::Share;
+use crate::timing::Timing;
+
+/// Parts of a token in which the ledger counts: a nanotoken per second, for a nanosecond.
+const ATTO: u128 = 1_000_000_000_000_000_000;
+
+/// A token bucket whose refill and whose room are lent out.
+///
+/// `held_rate` and `held_burst` are sums of what may be in force at members, of each the most; `tokens` are those that nobody
+/// has been given. At all times `held_rate <= rate` and `held_burst + tokens <= burst`, as long as the terms stay what they are.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Nanotokens per second.
+    pub(crate) rate: u64,
+    pub(crate) burst: u64,
+    pub(crate) timing: Timing,
+    tokens: u128,
+    held_rate: u128,
+    held_burst: u128,
+    at: Moment,
+}
+
+/// What one member was given.
+#[derive(Debug, Default)]
+pub(crate) struct Holding {
+    given: Option<Given>,
+    /// What may be in force in the place of what was given, because nobody has said that it arrived.
+    before: Option<Before>,
+    version: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    share: Share,
+    /// When it was sent first, and last.
+    pushed: Moment,
+    sent: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    rate: u64,
+    burst: u32,
+    until: Moment,
+}
+
+impl Ledger {
+    pub(crate) fn new(rate: u64, burst: u64, timing: Timing, tokens: u64, now: Moment) -> Self {
+        Self {
+            rate,
+            burst,
+            timing,
+            tokens: u128::from(tokens) * ATTO,
+            held_rate: 0,
+            held_burst: 0,
+            at: now,
+        }
+    }
+
+    /// Refills by what is lent to nobody.
+    pub(crate) fn advance(&mut self, now: Moment) {
+        let time = u128::from(now.nanos_since(self.at));
+        self.at = self.at.max(now);
+        self.tokens += u128::from(self.free_rate()) * time;
+        self.fit();
+    }
+
+    /// There are no tokens to give.
+    pub(crate) const fn forget(&mut self) {
+        self.tokens = 0;
+    }
+
+    /// Tokens and what members may hold never exceed the burst.
+    fn fit(&mut self) {
+        let room = u128::from(self.burst).saturating_sub(self.held_burst);
+        self.tokens = self.tokens.min(room * ATTO);
+    }
+
+    pub(crate) fn terms(&mut self, rate: u64, burst: u64) {
+        self.rate = rate;
+        self.burst = burst;
+        self.fit();
+    }
+
+    /// Nanotokens per second that nobody holds.
+    pub(crate) fn free_rate(&self) -> u64 {
+        narrow(u128::from(self.rate).saturating_sub(self.held_rate))
+    }
+
+    /// Whole tokens that can be given away.
+    pub(crate) fn free_burst(&self) -> u64 {
+        narrow(self.tokens / ATTO)
+    }
+
+    /// What all members may hold.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        (narrow(self.held_rate), narrow(self.held_burst))
+    }
+
+    /// Gives a member a share of at most this, in the place of the one it has; less if less is free. Returns whether
+    /// anything was given. A member whose share may or may not have run out is given nothing until it has.
+    pub(crate) fn give(
+        &mut self,
+        holding: &mut Holding,
+        rate: u64,
+        burst: u64,
+        now: Moment,
+    ) -> bool {
+        let had = holding.share();
+        if holding.in_doubt(self.timing, now) {
+            return false;
+        }
+        let (mut most_rate, mut most_burst) = (had.rate(), u64::from(had.burst()));
+        // After a smaller share comes a larger one only if the smaller has arrived: tokens that are refilled meanwhile
+        // would grow with the second.
+        if holding.before.is_none() {
+            most_rate = most_rate.saturating_add(self.free_rate());
+            most_burst = most_burst.saturating_add(self.free_burst());
+        }
+        let share = Share::at_most(rate.min(most_rate), burst.min(most_burst));
+        if holding.given.is_some() && share == had {
+            return false;
+        }
+        let paid = u128::from(share.burst().saturating_sub(had.burst()));
+        self.tokens -= paid * ATTO;
+        self.put(holding, share, now);
+        true
+    }
+
+    /// Gives a share with a burst of 1 to a member that has one from a server whose ledger is lost. A bucket keeps its ratio
+    /// when it is replaced, so this makes no token unless it had no bucket.
+    pub(crate) fn adopt(&mut self, holding: &mut Holding, rate: u64, now: Moment) {
+        let room = u128::from(self.burst).saturating_sub(self.held_burst);
+        let share = Share::at_most(rate.min(self.free_rate()), narrow(room.min(1)));
+        self.put(holding, share, now);
+        self.fit();
+    }
+
+    fn put(&mut self, holding: &mut Holding, share: Share, now: Moment) {
+        let gone = self.gone_after();
+        self.update(holding, |holding| {
+            if let Some(Given {
+                share: had, sent, ..
+            }) = holding.given
+                && (had.rate() > share.rate() || had.burst() > share.burst())
+            {
+                let before = holding.before.get_or_insert(Before {
+                    rate: 0,
+                    burst: 0,
+                    until: sent,
+                });
+                before.rate = before.rate.max(had.rate());
+                before.burst = before.burst.max(had.burst());
+                before.until = before.until.max(sent.plus_nanos(gone));
+            }
+            holding.version = (holding.version + 1) % 1_000_000_000;
+            holding.given = Some(Given {
+                share,
+                pushed: now,
+                sent: now,
+            });
+        });
+    }
+
+    /// A report came: what was sent long enough ago has arrived.
+    pub(crate) fn confirm(&mut self, holding: &mut Holding, now: Moment) {
+        let settle = self.timing.settle();
+        if let Some(given) = holding.given
+            && given.pushed.plus(settle) <= now
+        {
+            self.update(holding, |holding| holding.before = None);
+        }
+    }
+
+    /// Takes back what has run out at the member.
+    pub(crate) fn expire(&mut self, holding: &mut Holding, now: Moment) {
+        let gone = self.gone_after();
+        self.update(holding, |holding| {
+            holding.before = holding.before.filter(|before| now <= before.until);
+            holding.given = holding
+                .given
+                .filter(|given| now <= given.sent.plus_nanos(gone));
+        });
+    }
+
+    /// Sends a share again, so that it goes on. Returns whether there is one.
+    pub(crate) fn refresh(&self, holding: &mut Holding, now: Moment) -> bool {
+        let doubt = holding.in_doubt(self.timing, now);
+        match &mut holding.given {
+            Some(given) if !doubt => {
+                given.sent = now;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn update(&mut self, holding: &mut Holding, change: impl FnOnce(&mut Holding)) {
+        let (rate, burst) = holding.held();
+        self.held_rate -= u128::from(rate);
+        self.held_burst -= u128::from(burst);
+        change(holding);
+        let (rate, burst) = holding.held();
+        self.held_rate += u128::from(rate);
+        self.held_burst += u128::from(burst);
+    }
+
+    /// After this time nothing of what was sent is in force.
+    fn gone_after(&self) -> u64 {
+        narrow((self.timing.ttl() + self.timing.settle()).as_nanos())
+    }
+}
+
+impl Holding {
+    /// What was given last, and has not run out.
+    pub(crate) fn share(&self) -> Share {
+        self.given.map_or(Share::NONE, |given| given.share)
+    }
+
+    pub(crate) const fn is_given(&self) -> bool {
+        self.given.is_some()
+    }
+
+    /// Whether a smaller share is on its way.
+    pub(crate) const fn is_shrinking(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The most that may be in force: a rate and a burst.
+    pub(crate) fn held(&self) -> (u64, u32) {
+        let share = self.share();
+        let before = self.before.map_or((0, 0), |it| (it.rate, it.burst));
+        (share.rate().max(before.0), share.burst().max(before.1))
+    }
+
+    /// When what was given was sent first.
+    pub(crate) fn pushed(&self) -> Option<Moment> {
+        self.given.map(|given| given.pushed)
+    }
+
+    pub(crate) const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// When nothing of it is in force any more, unless it is sent again.
+    pub(crate) fn until(&self, timing: Timing) -> Option<Moment> {
+        let given = self
+            .given
+            .map(|it| it.sent.plus(timing.ttl()).plus(timing.settle()));
+        given.max(self.before.map(|before| before.until))
+    }
+
+    /// Whether what was given may have run out at the member, or may not: it was sent too long ago to be sent again in time.
+    fn in_doubt(&self, timing: Timing, now: Moment) -> bool {
+        let safe = timing.ttl() - timing.settle();
+        self.given.is_some_and(|given| given.sent.plus(safe) < now)
+    }
+}
+
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}

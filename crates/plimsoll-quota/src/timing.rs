@@ -1,0 +1,130 @@
+//! When members report, and how long an assignment lasts.
+
+use std::fmt;
+use std::time::Duration;
+
+/// When members report, how long a message may take, and how long an assignment lasts without being sent again.
+///
+/// [`Timing::ENVOY`] is what Envoy does: reports every 5 s, whatever it is asked for; assignments of 15 s, three reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Timing {
+    report: u64,
+    settle: u64,
+    ttl: u64,
+}
+
+impl Timing {
+    /// Reports every 5 s, messages within 1 s, assignments for 15 s.
+    pub const ENVOY: Self = Self {
+        report: 5_000_000_000,
+        settle: 1_000_000_000,
+        ttl: 15_000_000_000,
+    };
+
+    /// `report`: how often members report. `settle`: within what time a message arrives, and an assignment is dropped whose
+    /// time is over. `ttl`: how long an assignment lasts, in whole seconds, since that is what Envoy reads.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) returns an error.
+    #[track_caller]
+    pub fn new(report: Duration, settle: Duration, ttl: Duration) -> Self {
+        match Self::try_new(report, settle, ttl) {
+            Ok(timing) => timing,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// [`new`](Self::new), for times that come from outside.
+    ///
+    /// # Errors
+    ///
+    /// If `report` or `settle` is zero, `ttl` is not of whole seconds, longer than a day, or too short for a member that
+    /// reports in time to keep its assignment: it must be longer than `report` and three times `settle`.
+    pub fn try_new(
+        report: Duration,
+        settle: Duration,
+        ttl: Duration,
+    ) -> Result<Self, InvalidTiming> {
+        let fault = if report.is_zero() || settle.is_zero() {
+            Some("expected reports and messages that take some time")
+        } else if ttl.subsec_nanos() != 0 || ttl > Duration::from_secs(86_400) {
+            Some("expected assignments that last whole seconds, and at most a day")
+        } else if ttl <= report.saturating_add(settle.saturating_mul(3)) {
+            Some(
+                "expected assignments that last longer than from report to report, and three times what a message may take",
+            )
+        } else {
+            None
+        };
+        match fault {
+            Some(rule) => Err(InvalidTiming {
+                rule,
+                report,
+                settle,
+                ttl,
+            }),
+            None => Ok(Self {
+                report: nanos(report),
+                settle: nanos(settle),
+                ttl: nanos(ttl),
+            }),
+        }
+    }
+
+    /// How often members report.
+    #[must_use]
+    pub const fn report(self) -> Duration {
+        Duration::from_nanos(self.report)
+    }
+
+    /// Within what time a message arrives.
+    #[must_use]
+    pub const fn settle(self) -> Duration {
+        Duration::from_nanos(self.settle)
+    }
+
+    /// How long an assignment lasts.
+    #[must_use]
+    pub const fn ttl(self) -> Duration {
+        Duration::from_nanos(self.ttl)
+    }
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self::ENVOY
+    }
+}
+
+/// All times that are allowed fit: they are shorter than the `ttl`, which is at most a day.
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Times that do not go together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidTiming {
+    rule: &'static str,
+    report: Duration,
+    settle: Duration,
+    ttl: Duration,
+}
+
+impl fmt::Display for InvalidTiming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            rule,
+            report,
+            settle,
+            ttl,
+        } = self;
+        write!(
+            f,
+            "reports every {report:?}, messages within {settle:?}, assignments for {ttl:?}: {rule}"
+        )
+    }
+}
+
+impl std::error::Error for InvalidTiming {}

@@ -1,0 +1,5 @@
+//! Limits that are divided: what each gets, and what all get.
+
+mod division;
+mod fairness;
+mod fleet;
