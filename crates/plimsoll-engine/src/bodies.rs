@@ -15,8 +15,8 @@ use crate::request::BodyValues;
 const BOUND: usize = 64 * 1024;
 
 impl Limits {
-    /// A layer that reads the bodies of requests whose limits need it (`form:NAME`, `json:/POINTER`), to be put around
-    /// [`layer`](Self::layer). The handler gets the same body.
+    /// A layer that reads the bodies of requests whose limits need it (`form:NAME`, `json:/POINTER`), and counts those of
+    /// requests that are charged by `request_bytes`, to be put around [`layer`](Self::layer). The handler gets the same body.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -32,7 +32,8 @@ impl Limits {
     /// ```
     ///
     /// At most 64 KiB are read; of a longer body nothing is known. Requests of other routes are not looked into. Where such a limit
-    /// is asked without this layer, the answer is 500, and the log says what is missing.
+    /// is asked without this layer, the answer is 500, and the log says what is missing; `request_bytes` is then what
+    /// `Content-Length` says, and a body in chunks is such a request.
     pub fn body_layer(&self) -> BodyLayer {
         BodyLayer(Arc::new(Bodies(self.clone())))
     }
@@ -60,6 +61,12 @@ impl BodyReader for Bodies {
         let plan = self.0.plan();
         let route = &plan.routes[plan.route(head)?];
         route.reads_body.then_some(BOUND)
+    }
+
+    fn counts(&self, head: &Head<'_>) -> bool {
+        let plan = self.0.plan();
+        let route = plan.route(head).map(|route| &plan.routes[route]);
+        route.is_some_and(|route| route.counts_body)
     }
 
     fn read(&self, text: &[u8], parts: &mut Parts) {

@@ -10,14 +10,15 @@ use plimsoll_tower::answer::{Class, LimitStatus};
 use plimsoll_tower::internals::{
     Ask, Asked, Done, Finding, How, Note, OneLimit, Sealed, add_leases,
 };
-use plimsoll_tower::{Head, HttpLimitLayer, ResponseHead, Usage};
+use plimsoll_tower::{Head, HttpLimitLayer};
 
 use crate::decide::Decide;
 use crate::decision::{Hold, Refusal};
 use crate::limits::Limits;
 use crate::members::Member;
 use crate::plan::Limit;
-use crate::resolve::{lacks_body, number, resolve};
+use crate::resolve::{lacks_body, resolve};
+use crate::settle::{Passed, cost_after, late, reads_body};
 
 impl Limits {
     /// A layer that asks the limits of a request's route, for axum, tonic and every service that speaks HTTP.
@@ -55,6 +56,8 @@ pub struct Held {
     hold: Option<Hold>,
     /// What the decision came to, when it had to wait.
     waited: Option<Arc<OnceLock<Waited>>>,
+    /// What passes with bodies, where limits count it.
+    passed: Option<Box<Passed>>,
 }
 
 /// A decision that is taken out once.
@@ -111,6 +114,11 @@ impl plimsoll_tower::Limits for FileLimits {
         };
         match decided {
             Ok(hold) => {
+                let members = hold.members();
+                let route = members.route.map(|route| &members.plan.routes[route]);
+                if route.is_some_and(|route| route.watches_bodies) {
+                    held.passed = Some(Passed::of(head));
+                }
                 held.hold = Some(hold);
                 Ask::Pass
             }
@@ -141,8 +149,15 @@ impl plimsoll_tower::Limits for FileLimits {
         let Some(hold) = &mut held.hold else {
             return;
         };
+        if let Some(passed) = &mut held.passed {
+            passed.note(done);
+        }
+        let passed = held.passed.as_deref();
         let settled: smallvec::SmallVec<[(usize, u64); 4]> = Held::each(hold)
-            .filter_map(|(index, cost)| Some((index, cost_after(cost, done, hold.cost_at(index))?)))
+            .filter_map(|(index, cost)| {
+                let cost = cost_after(cost, done, passed, hold.cost_at(index))?;
+                Some((index, cost))
+            })
             .collect();
         for (index, cost) in settled {
             hold.settle_at(index, cost);
@@ -165,6 +180,14 @@ impl plimsoll_tower::Limits for FileLimits {
         }
         hold.give_back(outcome);
         false
+    }
+
+    const READS_BODIES: bool = true;
+
+    fn see_body(&self, held: &mut Held, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
+        if let Some(passed) = &mut held.passed {
+            passed.see(length, copy);
+        }
     }
 
     fn tell<'a>(&'a self, held: &'a Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
@@ -275,59 +298,6 @@ impl OneLimit for FileLimits {
         let limits = route.uses.iter().map(|by| &plan.limits[by.limit]);
         let mut parts = limits.flat_map(|limit| &limit.key);
         parts.find_map(|part| part.missing(head))
-    }
-}
-
-/// The part of a cost that is known only after the request was served.
-fn late(cost: &CostSpec) -> Option<&CostPart> {
-    match cost {
-        CostSpec::Measured(part) if part.is_late() => Some(part),
-        CostSpec::Estimated { actual, .. } => actual.as_ref(),
-        _ => None,
-    }
-}
-
-const fn reads_body(part: &CostPart) -> bool {
-    !matches!(part, CostPart::ResponseHeader(_))
-}
-
-/// What a request cost, if `done` tells. `taken` is what was taken for it.
-fn cost_after(cost: &CostSpec, done: &Done<'_>, taken: u64) -> Option<u64> {
-    if let CostSpec::Status(ranges) = cost {
-        let head = answered(done)?;
-        let status = head.status().as_u16();
-        return Some(ranges.iter().any(|range| range.contains(status)).into());
-    }
-    match (late(cost)?, done) {
-        (CostPart::ResponseHeader(name), _) => {
-            let value = answered(done)?.headers().get(name);
-            value.and_then(|value| number(value.as_bytes()))
-        }
-        (CostPart::ResponseBytes, Done::Sent { bytes, .. }) => Some(*bytes),
-        (
-            CostPart::Usage,
-            Done::Sent {
-                usage, complete, ..
-            },
-        ) => Some(used(*usage, *complete, taken)),
-        (CostPart::Usage, Done::RefusedInside { usage, .. }) => Some(used(*usage, false, taken)),
-        _ => None,
-    }
-}
-
-const fn answered<'d>(done: &Done<'d>) -> Option<ResponseHead<'d>> {
-    match done {
-        Done::Answered(head) | Done::RefusedInside { head, .. } => Some(*head),
-        Done::Sent { .. } => None,
-    }
-}
-
-/// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported.
-fn used(usage: Option<&Usage>, complete: bool, taken: u64) -> u64 {
-    let total = usage.map_or(0, Usage::total);
-    match complete || usage.is_some_and(Usage::is_final) {
-        true => total,
-        false => total.max(taken),
     }
 }
 

@@ -16,6 +16,7 @@ mod request;
 mod resolve;
 mod router;
 mod seen;
+mod settle;
 #[cfg(feature = "redis")]
 mod stores;
 mod terms;

@@ -245,6 +245,10 @@ pub(crate) struct Route {
     pub(crate) answer: Option<Arc<AnswerSpec>>,
     /// Whether the body has to be read before its limits can be asked.
     pub(crate) reads_body: bool,
+    /// Whether the bytes of the body are counted as they arrive.
+    pub(crate) counts_body: bool,
+    /// Whether anything is charged by what passes with bodies.
+    pub(crate) watches_bodies: bool,
 }
 
 /// A limit of a route, with what it costs there.
@@ -285,6 +289,10 @@ impl Route {
             hosts: spec.hosts.clone(),
             headers: headers.collect(),
             reads_body: uses.iter().any(reads_body),
+            counts_body: uses.iter().any(|by| counts_body(&by.cost)),
+            watches_bodies: uses
+                .iter()
+                .any(|by| counts_body(&by.cost) || reads_answer(&by.cost)),
             uses,
             to: spec.to.as_deref().map(Into::into),
             priority: spec.priority.clone(),
@@ -321,6 +329,26 @@ fn provided(name: &str, plan: &Plan, config: &Config) -> Vec<RouteUse> {
         Some(RouteUse { limit, cost })
     };
     config.provided(name).filter_map(by).collect()
+}
+
+fn counts_body(cost: &CostSpec) -> bool {
+    let counts = |part: &CostPart| *part == CostPart::RequestBytes;
+    match cost {
+        CostSpec::Measured(part) => counts(part),
+        CostSpec::Estimated {
+            estimate, actual, ..
+        } => counts(estimate) || actual.as_ref().is_some_and(counts),
+        _ => false,
+    }
+}
+
+fn reads_answer(cost: &CostSpec) -> bool {
+    let actual = match cost {
+        CostSpec::Measured(part) => Some(part),
+        CostSpec::Estimated { actual, .. } => actual.as_ref(),
+        _ => None,
+    };
+    actual.is_some_and(|part| matches!(part, CostPart::ResponseJson(_)))
 }
 
 fn cost_reads_body(cost: &CostSpec) -> bool {

@@ -80,16 +80,14 @@ pub(crate) struct BodyValues {
 impl BodyValues {
     /// What a body of this type says. Nothing if it is neither a form nor JSON, or not well-formed.
     pub(crate) fn read(content_type: &str, text: &[u8]) -> Self {
-        let kind = content_type.split(';').next().unwrap_or_default().trim();
-        let is_json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
-        if is_json {
+        if Self::is_json(content_type) {
             let json = serde_json::from_slice(text).ok().map(Arc::new);
             return Self {
                 json,
                 ..Self::default()
             };
         }
-        if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        if !essence(content_type).eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Self::default();
         }
         let mut form = HashMap::new();
@@ -99,6 +97,12 @@ impl BodyValues {
                 .or_insert_with(|| value.into_owned());
         }
         Self { form, json: None }
+    }
+
+    /// Whether a body of this type is JSON.
+    pub(crate) fn is_json(content_type: &str) -> bool {
+        let kind = essence(content_type);
+        kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json")
     }
 
     pub(crate) fn form(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -123,4 +127,9 @@ impl BodyValues {
             _ => None,
         }
     }
+}
+
+/// A content type without its parameters.
+fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
 }

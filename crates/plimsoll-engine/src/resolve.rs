@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use plimsoll::{Demand, Denied, Priority, Reason};
 use plimsoll_config::uses::{CostPart, CostSpec, PrioritySpec, WithoutKey};
+use plimsoll_tower::internals::BodyBytes;
 use plimsoll_tower::{Head, PriorityFrom, PriorityHeader};
 
 use crate::decision::Refusal;
@@ -77,7 +78,12 @@ pub(crate) fn resolve(
 
 /// Whether a limit needs the body of the request, and nobody has read it.
 pub(crate) fn lacks_body(route: &Route, head: &Head<'_>) -> bool {
-    route.reads_body && head.extensions().get::<BodyValues>().is_none()
+    let is_read = || head.extensions().get::<BodyValues>().is_some();
+    let is_counted = || {
+        !head.headers().contains_key(TRANSFER_ENCODING)
+            || head.extensions().get::<BodyBytes>().is_some()
+    };
+    (route.reads_body && !is_read()) || (route.counts_body && !is_counted())
 }
 
 /// The terms of a key: those of its tier, if there are tiers. The tier is written behind the keys, and taken back.

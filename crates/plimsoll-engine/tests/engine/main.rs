@@ -1,7 +1,9 @@
 //! Limits from a file, as one thing that decides.
 
+mod bodies;
 mod decisions;
 mod kinds;
+
 mod layer;
 mod model;
 #[cfg(feature = "redis")]

@@ -178,6 +178,11 @@ impl<L: Limits> Lasting<L> {
             self.outcome = self.outcome.or(Some(outcome_of_trailers(trailers)));
             return true;
         }
+        if L::READS_BODIES
+            && let Some(data) = frame.data_ref()
+        {
+            self.holding.see_body(data);
+        }
         let sent = frame.data_ref().map_or(0, |data| data.remaining() as u64);
         let complete = self.holding.sent(sent) >= self.length;
         if let (Some(web), Some(data)) = (&mut self.web, frame.data_ref()) {

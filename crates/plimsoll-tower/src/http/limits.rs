@@ -64,6 +64,16 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool;
 
+    /// Whether any of them looks at the bodies of responses.
+    #[doc(hidden)]
+    const READS_BODIES: bool = false;
+
+    /// So many bytes of the body of the response pass, and `copy` has them.
+    #[doc(hidden)]
+    fn see_body(&self, held: &mut Self::Held, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
+        let _ = (held, length, copy);
+    }
+
     /// What the answer says of each.
     #[doc(hidden)]
     fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
@@ -297,6 +307,13 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool {
         let left = self.1.finish(&mut held.1, outcome, all);
         self.0.finish(&mut held.0, outcome, all) || left
+    }
+
+    const READS_BODIES: bool = A::READS_BODIES || B::READS_BODIES;
+
+    fn see_body(&self, held: &mut Self::Held, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
+        self.0.see_body(&mut held.0, length, copy);
+        self.1.see_body(&mut held.1, length, copy);
     }
 
     const TELLS_SEVERAL: bool = true;

@@ -4,6 +4,7 @@ mod all;
 mod answering;
 mod body;
 mod by_key_later;
+mod copy;
 mod future;
 mod grpc_web;
 mod layer;
@@ -28,6 +29,8 @@ pub(crate) use answering::Answers;
 pub use answering::{Refused, SendFields};
 pub use body::LimitBody;
 pub use by_key_later::ByKeyLater;
+#[cfg(feature = "json")]
+pub(crate) use copy::copy;
 pub use future::ResponseFuture;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
@@ -45,6 +48,8 @@ pub use settle::ResponseHead;
 pub use stall::Stalled;
 pub use subject::{ByKey, Everyone, WithoutKey};
 pub(crate) use subject::{Subject, Take};
+#[cfg(feature = "json")]
+pub(crate) use usage::BodyBytes;
 pub use usage::{BodyCost, Usage};
 
 /// For other crates of this workspace that put limits of their own into an [`HttpLimitLayer`]. Not part of the stable
@@ -54,5 +59,6 @@ pub mod internals {
     pub use super::limits::sealed::Sealed;
     pub use super::limits::{Ask, Asked, Finding, How, Note, OneLimit};
     pub use super::settle::Done;
+    pub use super::usage::BodyBytes;
     pub use crate::leases::add_leases;
 }

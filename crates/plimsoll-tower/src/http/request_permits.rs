@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Buf;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response};
 use http_body::Body;
@@ -9,6 +10,7 @@ use plimsoll::{Denied, Outcome, Permit, Priority};
 
 use super::all::WaitForAll;
 use super::answering::Refused;
+use super::copy::copy;
 use super::grpc_web::Reader;
 use super::limits::{Admission, Limits, Note};
 use super::outcome::{Grpc, grpc_of};
@@ -104,6 +106,14 @@ impl<L: Limits> RequestPermits<L> {
     pub(super) const fn sent(&mut self, bytes: u64) -> u64 {
         self.bytes = self.bytes.saturating_add(bytes);
         self.bytes
+    }
+
+    /// A part of the body passes, for limits that [look at it](Limits::READS_BODIES).
+    pub(super) fn see_body(&mut self, data: &impl Buf) {
+        let copy = |into: &mut Vec<u8>| copy(data, into);
+        self.shared
+            .limits
+            .see_body(&mut self.held, data.remaining(), &copy);
     }
 
     /// The head of the response is there. If anything is to be held until the body ends, returns what is known of the

@@ -11,6 +11,24 @@ use http::Extensions;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BodyCost(pub u64);
 
+/// In the extensions of a request: how many bytes of its body have passed so far.
+#[doc(hidden)]
+#[derive(Clone, Default, Debug)]
+pub struct BodyBytes(Arc<AtomicU64>);
+
+impl BodyBytes {
+    #[cfg(feature = "json")]
+    pub(crate) fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// What a handler has used of a limit that [reads it](crate::RequestLimit::charge_usage): the tokens of a model, rows,
 /// whatever the limit counts.
 ///

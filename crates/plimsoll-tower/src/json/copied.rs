@@ -8,8 +8,8 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::measure::Measure;
-use super::replayed::copy;
 use crate::Usage;
+use crate::http::copy;
 
 pin_project! {
     /// The body of an answer that is read as it passes, for what the request has used.

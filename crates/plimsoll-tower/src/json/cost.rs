@@ -14,9 +14,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::measure::{Measure, Of};
-use super::replayed::{Part, Replayed, copy};
+use super::replayed::{Part, Replayed};
 use crate::Head;
-use crate::http::BodyCost;
+use crate::http::{BodyBytes, BodyCost, copy};
 
 /// Reads what a request will cost from its JSON body, before the limits further in. See the [module](super).
 ///
@@ -119,6 +119,12 @@ pub trait BodyReader: Send + Sync {
     /// How many bytes of the body of this request are to be read at most, if it is to be read at all.
     fn bound(&self, head: &Head<'_>) -> Option<usize>;
 
+    /// Whether the bytes of this body are to be counted as they pass, in [`BodyBytes`].
+    fn counts(&self, head: &Head<'_>) -> bool {
+        let _ = head;
+        false
+    }
+
     /// Leaves what the body says in the extensions of the request. The text is empty if the body is longer than the bound,
     /// or has failed.
     fn read(&self, text: &[u8], parts: &mut Parts);
@@ -172,9 +178,16 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Some(bound) = self.reader.bound(&Head::of(&request)) else {
-            let call = self.inner.call(request.map(Replayed::whole));
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let head = Head::of(&request);
+        let counted = self.reader.counts(&head).then(BodyBytes::default);
+        let bound = self.reader.bound(&head);
+        if let Some(counted) = &counted {
+            request.extensions_mut().insert(counted.clone());
+        }
+        let Some(bound) = bound else {
+            let whole = |body| Replayed::whole(body).counted(counted);
+            let call = self.inner.call(request.map(whole));
             return EstimatedFuture {
                 stage: Stage::Calling { call },
             };
@@ -188,6 +201,7 @@ where
             service: std::mem::replace(&mut self.inner, clone),
             reader: Arc::clone(&self.reader),
             bound,
+            counted,
             read: Vec::new(),
             text: Vec::new(),
         };
@@ -206,6 +220,7 @@ struct Reading<S, B: Body> {
     service: S,
     reader: Arc<dyn BodyReader>,
     bound: usize,
+    counted: Option<BodyBytes>,
     read: Vec<Part<B>>,
     text: Vec<u8>,
 }
@@ -237,7 +252,7 @@ impl<S, B: Body> Reading<S, B> {
     fn finish(mut self, has_rest: bool) -> (S, Request<Replayed<B>>) {
         self.reader.read(&self.text, &mut self.parts);
         let rest = has_rest.then_some(self.body);
-        let body = Replayed::after(self.read, rest);
+        let body = Replayed::after(self.read, rest).counted(self.counted);
         (self.service, Request::from_parts(self.parts, body))
     }
 }

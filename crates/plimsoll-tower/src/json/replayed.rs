@@ -1,9 +1,11 @@
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
+
+use crate::http::BodyBytes;
 
 /// A body of which a part was read already: that part first, then the rest.
 pub struct Replayed<B: Body> {
@@ -11,6 +13,8 @@ pub struct Replayed<B: Body> {
     read: Vec<Part<B>>,
     /// What is left, if there is more.
     rest: Option<Pin<Box<B>>>,
+    /// Where its bytes are counted, if they are.
+    counted: Option<BodyBytes>,
 }
 
 /// What a body gave when it was asked.
@@ -25,7 +29,27 @@ impl<B: Body> Replayed<B> {
     /// What was read, in the order in which it came, and the rest, if there is more.
     pub(super) fn after(mut read: Vec<Part<B>>, rest: Option<Pin<Box<B>>>) -> Self {
         read.reverse();
-        Self { read, rest }
+        Self {
+            read,
+            rest,
+            counted: None,
+        }
+    }
+
+    /// The same body, whose bytes are counted as they pass.
+    pub(super) fn counted(mut self, counted: Option<BodyBytes>) -> Self {
+        self.counted = counted;
+        self
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Part<B>>> {
+        if let Some(part) = self.read.pop() {
+            return Poll::Ready(Some(part));
+        }
+        match &mut self.rest {
+            Some(rest) => rest.as_mut().poll_frame(cx),
+            None => Poll::Ready(None),
+        }
     }
 }
 
@@ -40,13 +64,11 @@ impl<B: Body> Body for Replayed<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        if let Some(part) = self.read.pop() {
-            return Poll::Ready(Some(part));
+        let part = ready!(self.poll_part(cx));
+        if let (Some(counted), Some(Ok(frame))) = (&self.counted, &part) {
+            counted.add(frame.data_ref().map_or(0, Buf::remaining) as u64);
         }
-        match &mut self.rest {
-            Some(rest) => rest.as_mut().poll_frame(cx),
-            None => Poll::Ready(None),
-        }
+        Poll::Ready(part)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -69,20 +91,6 @@ impl<B: Body> Body for Replayed<B> {
         }
         hint.set_lower(rest.lower().saturating_add(read));
         hint
-    }
-}
-
-/// The bytes of a part, without taking them.
-pub(super) fn copy(data: &impl Buf, into: &mut Vec<u8>) {
-    // A part is mostly in one piece.
-    if data.chunk().len() == data.remaining() {
-        into.extend_from_slice(data.chunk());
-        return;
-    }
-    let mut parts = [std::io::IoSlice::new(&[]); 64];
-    let count = data.chunks_vectored(&mut parts);
-    for part in &parts[..count] {
-        into.extend_from_slice(part);
     }
 }
 

@@ -1,0 +1,126 @@
+//! What a request cost, when it has been served.
+
+use plimsoll_config::uses::{CostPart, CostSpec};
+use plimsoll_tower::internals::{BodyBytes, Done};
+use plimsoll_tower::{Head, ResponseHead, Usage};
+
+use crate::request::BodyValues;
+use crate::resolve::number;
+
+/// How many bytes of an answer are kept.
+const BOUND: usize = 64 * 1024;
+
+/// What passes with the bodies of a request and of its answer, for limits that count it.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// The bytes of the request, where they are counted.
+    request: Option<BodyBytes>,
+    /// The answer as far as it has come; `None` if it is too long, or no JSON.
+    text: Option<Vec<u8>>,
+    /// What the answer says, when it is there.
+    answer: Option<BodyValues>,
+}
+
+impl Passed {
+    /// Nothing has passed of this request yet.
+    pub(crate) fn of(head: &Head<'_>) -> Box<Self> {
+        let request = head.extensions().get::<BodyBytes>().cloned();
+        Box::new(Self {
+            request,
+            ..Self::default()
+        })
+    }
+
+    /// Notes what is known of an answer before it is charged.
+    pub(crate) fn note(&mut self, done: &Done<'_>) {
+        match done {
+            Done::Answered(head) => self.text = is_json(*head).then(Vec::new),
+            Done::Sent { complete: true, .. } => {
+                let text = self.text.take();
+                self.answer = text.map(|text| BodyValues::read(JSON, &text));
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps a part of an answer.
+    pub(crate) fn see(&mut self, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
+        if let Some(text) = &mut self.text {
+            match text.len().saturating_add(length) <= BOUND {
+                true => copy(text),
+                false => self.text = None,
+            }
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+
+fn is_json(head: ResponseHead<'_>) -> bool {
+    let kind = head.headers().get(http::header::CONTENT_TYPE);
+    kind.and_then(|kind| kind.to_str().ok())
+        .is_some_and(BodyValues::is_json)
+}
+
+/// The part of a cost that is known only after the request was served.
+pub(crate) fn late(cost: &CostSpec) -> Option<&CostPart> {
+    match cost {
+        CostSpec::Measured(part) if part.is_late() => Some(part),
+        CostSpec::Estimated { actual, .. } => actual.as_ref(),
+        _ => None,
+    }
+}
+
+pub(crate) const fn reads_body(part: &CostPart) -> bool {
+    !matches!(part, CostPart::ResponseHeader(_))
+}
+
+/// What a request cost, if `done` tells. `taken` is what was taken for it.
+pub(crate) fn cost_after(
+    cost: &CostSpec,
+    done: &Done<'_>,
+    passed: Option<&Passed>,
+    taken: u64,
+) -> Option<u64> {
+    if let CostSpec::Status(ranges) = cost {
+        let head = answered(done)?;
+        let status = head.status().as_u16();
+        return Some(ranges.iter().any(|range| range.contains(status)).into());
+    }
+    match (late(cost)?, done) {
+        (CostPart::ResponseHeader(name), _) => {
+            let value = answered(done)?.headers().get(name);
+            value.and_then(|value| number(value.as_bytes()))
+        }
+        (CostPart::RequestBytes, Done::Sent { .. }) => Some(passed?.request.as_ref()?.total()),
+        (CostPart::ResponseBytes, Done::Sent { bytes, .. }) => Some(*bytes),
+        // Where the answer does not say, or is cut short, what was taken stays.
+        (CostPart::ResponseJson(pointer), Done::Sent { complete: true, .. }) => {
+            passed?.answer.as_ref()?.number(pointer)
+        }
+        (
+            CostPart::Usage,
+            Done::Sent {
+                usage, complete, ..
+            },
+        ) => Some(used(*usage, *complete, taken)),
+        (CostPart::Usage, Done::RefusedInside { usage, .. }) => Some(used(*usage, false, taken)),
+        _ => None,
+    }
+}
+
+const fn answered<'d>(done: &Done<'d>) -> Option<ResponseHead<'d>> {
+    match done {
+        Done::Answered(head) | Done::RefusedInside { head, .. } => Some(*head),
+        Done::Sent { .. } => None,
+    }
+}
+
+/// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported.
+fn used(usage: Option<&Usage>, complete: bool, taken: u64) -> u64 {
+    let total = usage.map_or(0, Usage::total);
+    match complete || usage.is_some_and(Usage::is_final) {
+        true => total,
+        false => total.max(taken),
+    }
+}
