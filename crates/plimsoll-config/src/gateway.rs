@@ -114,7 +114,7 @@ pub struct TlsSpec {
 )]
 #[non_exhaustive]
 pub struct UpstreamSpec {
-    /// Where they are, one or several, such as http://10.0.0.1:9000 or https://api.example.com. The one with the fewest requests in
+    /// Where they are, one or several, such as `http://10.0.0.1:9000` or `https://api.example.com`. The one with the fewest requests in
     /// flight is asked.
     pub to: Origins,
     /// What is spoken with them: http1 or http2 (without TLS: with prior knowledge). Upgraded connections speak http1.
@@ -403,7 +403,7 @@ spelled_as_text! {
         "type": "string", "pattern": "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[0-9]{1,5}$"
     }
     Origin => {
-        "description": "A server such as http://10.0.0.1:9000 or https://api.example.com.",
+        "description": "A server such as `http://10.0.0.1:9000` or `https://api.example.com`.",
         "type": "string", "pattern": "^https?://[^/?#@]+/?$"
     }
     Bytes => {

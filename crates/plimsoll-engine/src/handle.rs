@@ -72,6 +72,10 @@ impl Handle {
         }
     }
 
+    pub(crate) const fn is_keyed(&self) -> bool {
+        matches!(self, Self::Keyed(_))
+    }
+
     /// What an adaptive limiter without keys has learned.
     pub(crate) fn insight(&self) -> Option<Insight> {
         match self {

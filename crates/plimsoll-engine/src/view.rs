@@ -19,6 +19,8 @@ pub struct LimitView {
     pub kind: Option<LimiterKind>,
     /// Whether it is enforced.
     pub mode: Mode,
+    /// Whether each key has a limit of its own. The snapshot then sums up what all of them use.
+    pub is_keyed: bool,
     /// Its limiter: what is in use, who waits, what was granted and refused.
     pub snapshot: Snapshot,
     /// The limiters of its tiers and of keys with limits of their own, by the tier or the key.
@@ -86,6 +88,7 @@ fn view(limit: &Limit) -> LimitView {
             true => Mode::Shadow,
             false => Mode::Enforce,
         },
+        is_keyed: limit.terms(0).is_keyed(),
         snapshot: own.unwrap_or_else(|| Snapshot::of(0, 0)),
         tiers: tiers.collect(),
         insight: limit.terms(0).insight(),

@@ -6,6 +6,7 @@ mod api;
 mod drain;
 mod grpc;
 mod leases;
+mod page;
 mod reload;
 mod resp;
 mod state;
@@ -211,6 +212,8 @@ impl Server {
                 state: Arc::clone(&state),
                 drain: drain.clone(),
                 token: admin_token.map(Into::into),
+                streams: page::Streams::default(),
+                started: tokio::time::Instant::now(),
             });
             operators.spawn(accept::serve(
                 listener,

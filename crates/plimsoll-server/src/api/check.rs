@@ -1,6 +1,7 @@
 //! Checks: whether something may be done now.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State as Extract;
@@ -129,9 +130,14 @@ pub(crate) fn view(view: &LimitView) -> Value {
         .iter()
         .map(|(reason, count)| (reason.as_str().to_owned(), (*count).into()))
         .collect();
+    let tiers = view.tiers.iter();
+    let tiers: serde_json::Map<String, Value> = tiers
+        .map(|(tier, it)| (tier.clone(), json!({ "limit": it.limit(), "in_use": it.in_use(), "granted_total": it.granted_total(), "denied_total": it.denied_total() })))
+        .collect();
     json!({
         "name": view.name,
         "kind": view.kind.map(|kind| kind.as_str()),
+        "keyed": view.is_keyed,
         "mode": view.mode,
         "limit": snapshot.limit(),
         "in_use": snapshot.in_use(),
@@ -144,7 +150,18 @@ pub(crate) fn view(view: &LimitView) -> Value {
         "refused": refused,
         "would_refuse": view.would_refuse,
         "beyond": view.beyond,
+        "tiers": tiers,
+        "learned": view.insight.map(|it| json!({
+            "decision": it.decision,
+            "baseline_ms": it.baseline.map(fraction),
+            "latency_ms": it.signal.map(fraction),
+        })),
     })
+}
+
+/// Milliseconds, to the microsecond.
+fn fraction(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e6).round() / 1e3
 }
 
 /// A request that no route is for.

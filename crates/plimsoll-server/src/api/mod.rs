@@ -16,7 +16,7 @@ use axum::routing::{get, post};
 use http::header::AUTHORIZATION;
 
 use crate::state::State;
-pub(crate) use check::view;
+pub(crate) use check::{peek, view};
 use problem::Problem;
 
 /// How long a body is at most.

@@ -12,9 +12,9 @@ use crate::Running;
 /// An answer, as it came.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
@@ -22,7 +22,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines();
         lines.find_map(|line| line.strip_prefix(&format!("{name}: ")))
     }
@@ -66,7 +66,7 @@ pub(crate) async fn send(
     }
 }
 
-async fn post(server: &Running, path: &str, body: Value) -> Answer {
+pub(crate) async fn post(server: &Running, path: &str, body: Value) -> Answer {
     send(server.http, "POST", path, Some(&body), "").await
 }
 

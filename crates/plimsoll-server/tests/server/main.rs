@@ -1,7 +1,9 @@
 //! `plimsoll serve`, over real sockets.
 
+mod browser;
 mod grpc;
 mod http;
+mod page;
 mod reload;
 mod resp;
 
