@@ -1,6 +1,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use plimsoll_policy::PoliciesBuilder;
 use plimsoll_spec::{Place, Places, Problem, Store, Units, text_of};
 
 use crate::check::{Context, Definition, Plan, plan};
@@ -190,6 +191,33 @@ impl Config {
     #[must_use]
     pub const fn gateway(&self) -> Option<&GatewaySpec> {
         self.spec.gateway.as_ref()
+    }
+
+    /// Policies of handlers in the program, with the settings of the section `policies` as defaults and the `ipv6_prefix` of the
+    /// file: what the builder is told afterwards counts.
+    ///
+    /// ```
+    /// use plimsoll_config::{Config, Format};
+    /// use plimsoll_policy::Policy;
+    ///
+    /// let text = "policies: { max_soft_violations: 1, lockout: 60s, fallback: none }";
+    /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+    /// let policies = config.policies().handler(1_u32, Policy::per_second(1.0)).build()?;
+    /// let peer = std::net::Ipv4Addr::LOCALHOST;
+    /// assert!(policies.evaluate(1_u32, peer)?.is_allowed());
+    /// assert!(policies.evaluate(1_u32, peer)?.retry_after_ms() > 59_000);
+    /// assert!(policies.evaluate(2_u32, peer)?.is_allowed()); // without a limit
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policies(&self) -> PoliciesBuilder {
+        let settings = self.spec.policies.clone().unwrap_or_default();
+        let Ok(builder) = settings.builder() else {
+            unreachable!("it was checked")
+        };
+        match self.spec.ipv6_prefix {
+            Some(prefix) => builder.ipv6_prefix(u8::try_from(prefix).unwrap_or(128)),
+            None => builder,
+        }
     }
 
     /// How many routes there are.

@@ -273,7 +273,7 @@ fn tagged(tag: &str, node: &Node) -> Vec<Entry> {
 fn inside(field: &Entry) -> Entry {
     let place = field.value.place;
     let value = match (field.key.as_str(), &field.value.value) {
-        ("delegate", _) => Value::Map(tagged("algorithm", &field.value)),
+        ("delegate" | "adaptive", _) => Value::Map(tagged("algorithm", &field.value)),
         ("of", Value::List(members)) => Value::List(members.iter().map(member).collect()),
         (_, value) => value.clone(),
     };

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use plimsoll_spec::{Limiter, Name, Named, Store};
+use plimsoll_spec::{Kind, Limiter, Name, Named, PolicySettings, Store};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -36,6 +36,9 @@ pub(crate) struct File {
     /// More limiters, by name: another word for `limiters`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) limits: Named<Limit>,
+    /// What all policies have in common that do not say otherwise: those of limits, and of handlers in the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies: Option<PolicySettings>,
     /// Limiters by what they count, for places that count several things.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) providers: Named<Provider>,
@@ -93,8 +96,16 @@ impl File {
 
     /// Fills in the defaults that depend on other fields.
     pub(crate) fn fill(&mut self) {
+        let all = self.policies.clone().unwrap_or_default();
         let limits = self.limiters.values_mut().chain(self.limits.values_mut());
-        limits.for_each(Limit::fill);
+        for limit in limits {
+            if let Kind::Policies(policies) = &mut limit.limiter.kind {
+                policies.fill_from(&all);
+                let most = &mut limit.limiter.common.max_keys;
+                *most = most.or(all.max_subjects);
+            }
+            limit.fill();
+        }
     }
 }
 

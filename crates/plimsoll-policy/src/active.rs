@@ -27,6 +27,11 @@ pub(crate) struct SubjectLimits<K> {
 }
 
 impl<K: Hash + Eq + Clone> SubjectLimits<K> {
+    /// The states, to be asked as any limit by key.
+    pub(crate) const fn states(&self) -> &Keyed<K, RetainedBucket> {
+        &self.states
+    }
+
     pub(crate) fn new(bucket: PenaltyBucket, settings: &Settings) -> Self {
         let bucket = bucket
             .lockout(settings.max_soft_violations, settings.lockout)
@@ -37,8 +42,13 @@ impl<K: Hash + Eq + Clone> SubjectLimits<K> {
         let states = Keyed::<K, _>::builder(rule)
             .clock(settings.clock.clone())
             .max_keys(settings.max_subjects)
-            .totals(false)
-            .build();
+            .totals(settings.totals);
+        let about = settings.about.iter();
+        let states = about.fold(states, |states, (name, metadata)| match metadata {
+            Some(metadata) => states.name(name).metadata(metadata.clone()),
+            None => states.name(name),
+        });
+        let states = states.build();
         Self {
             states,
             initial,

@@ -156,14 +156,20 @@ impl PoliciesBuilder {
     /// # Errors
     ///
     /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
-    pub fn build(self) -> Result<Policies, InvalidLimit> {
-        self.settings.check()?;
-        let mut handlers = HashMap::new();
-        for (op, policy) in self.handlers {
+    pub fn build(mut self) -> Result<Policies, InvalidLimit> {
+        let (mut handlers, declared) = (HashMap::new(), std::mem::take(&mut self.handlers));
+        let (fallback, settings) = self.into_parts()?;
+        for (op, policy) in declared {
             if handlers.insert(op, policy.effective()?).is_some() {
                 return Err(InvalidLimit::new("handler", op, "one policy for each"));
             }
         }
-        Ok(Policies::new(handlers, self.fallback, self.settings))
+        Ok(Policies::new(handlers, fallback, settings))
+    }
+
+    /// The fallback and the settings, if they are in their ranges.
+    pub(crate) fn into_parts(self) -> Result<(Option<TokenBucket>, Settings), InvalidLimit> {
+        self.settings.check()?;
+        Ok((self.fallback, self.settings))
     }
 }

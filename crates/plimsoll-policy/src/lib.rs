@@ -2,6 +2,7 @@
 
 mod active;
 mod builder;
+mod by_key;
 mod decision;
 mod log;
 mod policies;
@@ -12,6 +13,7 @@ mod subject;
 mod tiers;
 
 pub use builder::PoliciesBuilder;
+pub use by_key::PolicyKeys;
 pub use decision::{Closed, Decision};
 pub use policies::Policies;
 pub use report::{Report, Row};

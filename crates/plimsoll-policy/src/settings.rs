@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use plimsoll::{Clock, InvalidLimit};
+use plimsoll::{Clock, InvalidLimit, Metadata};
 
 use crate::decision::LONGEST_MS;
 
@@ -18,6 +18,10 @@ pub(crate) struct Settings {
     pub(crate) lockout: Duration,
     pub(crate) initial_tokens: Option<u64>,
     pub(crate) ipv6_prefix: u8,
+    /// The name and the metadata that refusals carry.
+    pub(crate) about: Option<(String, Option<Metadata>)>,
+    /// Whether what is granted and refused is counted.
+    pub(crate) totals: bool,
 }
 
 impl Default for Settings {
@@ -34,6 +38,8 @@ impl Default for Settings {
             lockout: Duration::ZERO,
             initial_tokens: None,
             ipv6_prefix: 128,
+            about: None,
+            totals: false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll::adaptive::{Insight, Limit, Load, Sample};
+use plimsoll::adaptive::{Adaptive, Insight, Limit, Load, Sample};
 
 use crate::algorithm::Algorithm;
 use crate::invalid::InvalidSpec;
@@ -27,6 +27,9 @@ pub struct DescribedLimit {
     description: Algorithm,
     limit: Box<dyn Limit>,
 }
+
+/// A limit on work in progress that an algorithm finds.
+pub type AdaptiveRule = Adaptive<DescribedLimit>;
 
 impl DescribedLimit {
     /// Builds an algorithm.

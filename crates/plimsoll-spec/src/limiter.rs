@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::algorithm::Algorithm;
 use crate::any_rate::{AnyRate, RateRule};
 use crate::buckets::{Bandwidths, PenaltyBucket, TokenBucket};
-use crate::described::DescribedLimit;
+use crate::described::{AdaptiveRule, DescribedLimit};
 use crate::invalid::InvalidSpec;
+use crate::partitions::Partitions;
+use crate::policies::Policies;
 use crate::queue::Queue;
 use crate::rates::{
     Align, FixedWindow, Rate, Refresh, SlidingCounter, SlidingLog, SlidingWindow, SmoothBursty,
@@ -40,7 +42,7 @@ pub struct Common {
     /// One state for each key, such as a tenant or an address.
     #[serde(default)]
     pub keyed: bool,
-    /// Keeps at most so many keys: a million, or 10000 for `penalty_bucket` and `adaptive`, unless set.
+    /// Keeps at most so many keys: a million, or 10000 for `penalty_bucket`, `adaptive` and `policies`, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_keys: Option<Positive>,
     /// The name that refusals and metrics carry, and by which a store knows it; the name of its entry unless set.
@@ -84,8 +86,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// Builds the rule and does something with it, whatever type it has. `None` for `all`, `memory` and `cpu`,
-            /// which have no rule.
+            /// Builds the rule and does something with it, whatever type it has. `None` for `all`, `memory`, `cpu`,
+            /// `partitions` and `policies`, which have no rule of their own.
             ///
             /// # Errors
             ///
@@ -100,6 +102,7 @@ macro_rules! kinds {
                         with.adaptive(Adaptive::new(DescribedLimit::new(algorithm)?))
                     }
                     Self::All { .. } | Self::Memory { .. } | Self::Cpu { .. } => return Ok(None),
+                    Self::Partitions(_) | Self::Policies(_) => return Ok(None),
                 }))
             }
 
@@ -168,6 +171,11 @@ kinds! {
         } = "concurrency",
         /// As many at the same time as an algorithm finds right.
         Adaptive(Algorithm) = "adaptive",
+        /// Shares of one limit, by weight. The key of a request is the name of its share.
+        Partitions(Partitions) = "partitions",
+        /// Requests a second and a burst for each operation, and for each who calls it. The key of a request is an operation and
+        /// who calls it.
+        Policies(Policies) = "policies",
         /// Several limiters that must all grant: all or none. Those in memory are asked first, then each of those in stores.
         All {
             /// The limiters, by name or described here.
@@ -209,9 +217,6 @@ pub enum Member {
     Inline(Box<Limiter>),
 }
 
-/// A limit on work in progress that an algorithm finds.
-pub type AdaptiveRule = Adaptive<DescribedLimit>;
-
 /// Does something with the rule of a kind, whatever type it has: see [`Kind::with_rule`].
 pub trait WithRule {
     /// What comes of it.
@@ -249,9 +254,11 @@ impl Limiter {
     pub fn fill(&mut self) {
         let penalty = matches!(self.kind, Kind::PenaltyBucket(_));
         let common = &mut self.common;
+        common.keyed |= self.kind.is_by_key();
         let stored = common.store.is_some();
-        if (common.keyed || penalty) && !stored {
-            let fewer = penalty || matches!(self.kind, Kind::Adaptive(_));
+        let shares = matches!(self.kind, Kind::Partitions(_));
+        if (common.keyed || penalty) && !stored && !shares {
+            let fewer = penalty || matches!(self.kind, Kind::Adaptive(_) | Kind::Policies(_));
             let most = if fewer { FEWER_KEYS } else { KEYS };
             common.max_keys.get_or_insert(Positive(most));
         }
@@ -282,6 +289,11 @@ impl Limiter {
                 }
             }
             Kind::Adaptive(algorithm) => algorithm.fill([None; 3]),
+            Kind::Partitions(partitions) => {
+                if let Some(algorithm) = &mut partitions.adaptive {
+                    algorithm.fill([None; 3]);
+                }
+            }
             Kind::All { of } => {
                 for member in of {
                     if let Member::Inline(limiter) = member {
@@ -301,13 +313,23 @@ impl Kind {
         self.with_rule(Most).ok().flatten()
     }
 
+    /// Whether it cannot be asked without a key.
+    #[must_use]
+    pub const fn is_by_key(&self) -> bool {
+        matches!(self, Self::Partitions(_) | Self::Policies(_))
+    }
+
     /// Checks that there is a rule, if the kind has one.
     ///
     /// # Errors
     ///
     /// If the rule does not accept its numbers.
     pub fn check(&self) -> Result<(), InvalidSpec> {
-        self.with_rule(Most).map(drop)
+        match self {
+            Self::Partitions(partitions) => partitions.rule().map(drop),
+            Self::Policies(policies) => policies.by_key("", |builder| builder).map(drop),
+            _ => self.with_rule(Most).map(drop),
+        }
     }
 }
 

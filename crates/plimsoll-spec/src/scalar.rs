@@ -273,6 +273,18 @@ pub fn fraction(node: &Node) -> Read<f64> {
         .ok_or_else(|| expected("a number, 0 or more", node))
 }
 
+/// A finite number, also one below 0.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn signed(node: &Node) -> Read<f64> {
+    let number = plain(node).and_then(|text| text.parse::<f64>().ok());
+    number
+        .filter(|number| number.is_finite())
+        .ok_or_else(|| expected("a number", node))
+}
+
 /// A finite number above 0.
 ///
 /// # Errors

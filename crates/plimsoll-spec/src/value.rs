@@ -19,6 +19,10 @@ pub struct Count(pub u32);
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Number(pub f64);
 
+/// Any number, also one below 0.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Signed(pub f64);
+
 /// A duration, 0 allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub struct Span(pub u64);
@@ -191,6 +195,10 @@ described! {
     Number => "Number" {
         "description": "A number above 0.",
         "type": "number", "exclusiveMinimum": 0
+    }
+    Signed => "Signed" {
+        "description": "A number.",
+        "type": "number"
     }
     Span => "Duration" {
         "description": "A duration with its unit such as 250ms, 1s, 5m, 1h or 1d; also us and ns. 0 needs no unit.",

@@ -162,6 +162,15 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         }
         _ => {}
     }
+    let bound = matches!(limiter.kind, Kind::Partitions(_)) && common.max_keys.is_some();
+    if bound && places.has(&field("max_keys")) {
+        let message = "the keys of `partitions` are its shares: expected no bound";
+        context.note(places.name(&field("max_keys"), message));
+    }
+    if common.queue.is_some() && matches!(limiter.kind, Kind::Policies(_)) {
+        let message = "`policies` has no queue: a refusal counts towards a lockout";
+        context.note(places.name(&field("queue"), message));
+    }
     let fits = limiter.kind.check();
     let fits = fits.and_then(|()| if kept { in_store(limiter) } else { Ok(()) });
     if let Err(invalid) = fits {
@@ -191,6 +200,7 @@ const fn class(kind: &Kind) -> Option<Class> {
     Some(match kind {
         Kind::All { .. } => return None,
         Kind::Memory { .. } | Kind::Cpu { .. } => Class::Basic,
+        Kind::Policies(_) => Class::Rate,
         kind if kind.is_rate() => Class::Rate,
         _ => Class::Resource,
     })

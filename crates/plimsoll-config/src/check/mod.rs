@@ -67,6 +67,11 @@ pub(crate) fn plan(context: &Context<'_>) -> Plan {
     warnings::unused(&routes, context);
     routes::client(context);
     gateway::gateway(&routes, context);
+    if let Some(settings) = &context.file.policies
+        && let Err(invalid) = settings.check()
+    {
+        context.note(invalid.problem(&keys(&["policies"]), context.places));
+    }
     if let Some(answer) = &context.file.answer {
         uses::answer(answer, &keys(&["answer"]), context);
     }

@@ -51,10 +51,11 @@ fn tiers(uses: &Use, limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>
     let (places, word) = (context.places, limiter.kind.word());
     for (field, name, tier) in uses.tiers() {
         let path: Path<'_> = [path, &[Step::Key(field), Step::Key(name)]].concat();
-        if matches!(
+        let whole = matches!(
             limiter.kind,
             Kind::All { .. } | Kind::Memory { .. } | Kind::Cpu { .. }
-        ) {
+        );
+        if whole || limiter.kind.is_by_key() {
             let message = format!("`{word}` has no tiers: expected a limit of another kind");
             return context.note(places.name(&path[..path.len() - 1], message));
         }
@@ -104,7 +105,8 @@ fn no_cost(cost: &CostSpec, limiter: &Limiter) -> Option<String> {
             "`{word}` says yes or no, and has no cost: expected none"
         ));
     }
-    (late && !limiter.kind.is_rate()).then(|| {
+    let rate = limiter.kind.is_rate() || matches!(limiter.kind, Kind::Policies(_));
+    (late && !rate).then(|| {
         format!("what is known only afterwards can be charged to a rate: `{word}` is none")
     })
 }

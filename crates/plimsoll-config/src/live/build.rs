@@ -63,6 +63,14 @@ pub(super) fn build(
             let cpu = cpu.build(sampler).map_err(|error| error.to_string());
             cpu.map(|cpu| Built::fixed(Inner::One(Arc::new(cpu))))
         }
+        Kind::Partitions(spec) => {
+            let built = Build { definition, clock }.partitions(spec);
+            built.map_err(|invalid| invalid.to_string())
+        }
+        Kind::Policies(spec) => {
+            let built = Build { definition, clock }.policies(spec);
+            built.map_err(|invalid| invalid.to_string())
+        }
         kind => {
             let build = Build { definition, clock };
             let built = kind.with_rule(build);

@@ -57,7 +57,7 @@ pub(super) struct Fixed;
 impl Change for Fixed {}
 
 /// Whether `to` is in memory, and has keys or not.
-fn in_memory(to: &Definition, keyed: bool) -> bool {
+pub(super) fn in_memory(to: &Definition, keyed: bool) -> bool {
     to.is_keyed() == keyed && to.limiter.common.store.is_none()
 }
 

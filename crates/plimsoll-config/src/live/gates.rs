@@ -168,7 +168,7 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
-    fn gate<R: Rule>(&self, rule: R) -> Gate<R> {
+    pub(super) fn gate<R: Rule>(&self, rule: R) -> Gate<R> {
         let builder = Gate::builder(rule).clock(self.clock.clone());
         let builder = builder.name(self.definition.name());
         let queue = self.definition.limiter.common.queue.as_ref();

@@ -4,6 +4,7 @@ mod adapters;
 mod apply;
 mod binding;
 mod build;
+mod by_key;
 mod carry;
 mod change;
 mod changes;

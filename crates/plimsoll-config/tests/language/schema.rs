@@ -119,7 +119,7 @@ fn every_field_says_what_it_is_for() {
     let branches = limiter.as_array().expect("kinds");
     assert_eq!(
         branches.len(),
-        14 + 6 + 3,
+        16 + 6 + 3,
         "kinds, algorithms, and short forms"
     );
     for branch in branches {

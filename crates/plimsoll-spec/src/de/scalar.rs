@@ -30,6 +30,7 @@ pub(super) fn reader(of: &str) -> Option<Reader> {
         "Span" => Reader::Nanos(Units::duration),
         "Period" => Reader::Nanos(Units::period),
         "Number" => Reader::Number(scalar::rate),
+        "Signed" => Reader::Number(scalar::signed),
         "Name" => Reader::Text(name),
         "Memory" => Reader::Text(memory),
         "Percent" => Reader::Whole(percent),

@@ -1,5 +1,6 @@
 //! Shares of one limit.
 
+mod per_key;
 mod shares;
 
 use std::fmt;
@@ -43,8 +44,16 @@ use crate::{
 /// lent waits for that work, in the queue of the gate if it has one.
 ///
 /// Shares follow the limit when it moves, as that of an [`Adaptive`](crate::adaptive::Adaptive) rule does.
+///
+/// # By key
+///
+/// They are also a [limit by key](crate::PerKey): the key is the name of a partition, such as a header of a request says
+/// it.
 pub struct Partitions<R: Rule> {
     shared: Arc<Shared<R>>,
+    parts: Arc<[Partition<R>]>,
+    /// The partition of keys that name none.
+    others: Option<usize>,
 }
 
 struct Shared<R: Rule> {
@@ -105,12 +114,23 @@ impl<R: Rule> Partitions<R> {
             ));
         }
         let shares = Shares::new(parts, 1_000_000_000, gate.now());
+        let shared = Arc::new(Shared {
+            gate,
+            names: names.into(),
+            shares: Mutex::new(shares),
+        });
+        let part = |index| {
+            let part = Arc::new_cyclic(|me| Part {
+                shared: Arc::clone(&shared),
+                index,
+                me: Weak::clone(me),
+            });
+            Partition { part }
+        };
         Ok(Self {
-            shared: Arc::new(Shared {
-                gate,
-                names: names.into(),
-                shares: Mutex::new(shares),
-            }),
+            parts: (0..shared.names.len()).map(part).collect(),
+            shared,
+            others: None,
         })
     }
 
@@ -123,17 +143,12 @@ impl<R: Rule> Partitions<R> {
     /// The partition of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Partition<R>> {
-        let index = self
-            .shared
-            .names
-            .iter()
-            .position(|known| known.as_str() == Some(name))?;
-        let part = Arc::new_cyclic(|me| Part {
-            shared: Arc::clone(&self.shared),
-            index,
-            me: Weak::clone(me),
-        });
-        Some(Partition { part })
+        self.parts.get(self.position(name)?).cloned()
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        let mut names = self.shared.names.iter();
+        names.position(|known| known.as_str() == Some(name))
     }
 
     /// The limit that is shared.
@@ -343,6 +358,8 @@ impl<R: Rule> Clone for Partitions<R> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            parts: Arc::clone(&self.parts),
+            others: self.others,
         }
     }
 }

@@ -44,6 +44,15 @@ impl Shares {
         }
     }
 
+    /// Changes the weights of some partitions, by their positions.
+    pub(super) fn set_weights(&mut self, weights: &[(usize, u32)]) {
+        for (index, weight) in weights {
+            self.parts[*index].weight = *weight;
+        }
+        let weights = self.parts.iter().map(|part| u64::from(part.weight));
+        self.weights = weights.sum();
+    }
+
     /// What a partition has a right to: its part of the limit, rounded down, and at least 1.
     pub(super) fn share(&self, index: usize, limit: u64) -> u64 {
         let share = u128::from(limit) * u128::from(self.parts[index].weight);

@@ -1,0 +1,186 @@
+//! Limits that cannot be asked without a key: shares of one limit, and policies of operations.
+
+use std::sync::Arc;
+
+use plimsoll::{
+    Clock, Concurrency, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, LimiterExt, Outcome,
+    Partitions, PerKey, Queue, Rule, Snapshot,
+};
+use plimsoll_policy::PolicyKeys;
+use plimsoll_spec::{AdaptiveRule, InvalidSpec, Kind, Partitions as Spec, Policies, Shared};
+
+use super::change::{Change, in_memory};
+use super::gates::{Build, Built};
+use super::keyed::Keys;
+use super::version::Inner;
+use crate::check::Definition;
+
+impl Build<'_> {
+    /// Shares of one limit.
+    pub(super) fn partitions(&self, spec: &Spec) -> Result<Built, InvalidLimit> {
+        match spec.rule().map_err(InvalidSpec::into_invalid)? {
+            Shared::Concurrency(rule) => shares(self.gate(rule), spec),
+            Shared::Adaptive(rule) => shares(self.gate(*rule), spec),
+            _ => Err(InvalidLimit::new("limit", "unknown", "a limit")),
+        }
+    }
+
+    /// Policies of operations.
+    pub(super) fn policies(&self, spec: &Policies) -> Result<Built, InvalidLimit> {
+        let most = self.definition.limiter.common.max_keys;
+        let keys = spec.by_key(self.definition.name(), |builder| {
+            let builder = builder.clock(self.clock.clone());
+            match most {
+                Some(most) => builder.max_subjects(usize::try_from(most.0).unwrap_or(usize::MAX)),
+                None => builder,
+            }
+        });
+        let keys = Arc::new(keys.map_err(InvalidSpec::into_invalid)?);
+        Ok(Built {
+            change: Arc::new(OfPolicies(Arc::clone(&keys))),
+            inner: Inner::Keys(keys),
+        })
+    }
+}
+
+fn shares<R: Resize>(gate: Gate<R>, spec: &Spec) -> Result<Built, InvalidLimit> {
+    let shares = Partitions::try_new(gate, spec.weights())?;
+    shares.lend_after(spec.lend_after.into());
+    let shares = match &spec.others {
+        Some(others) => shares.others(&others.0)?,
+        None => shares,
+    };
+    Ok(Built {
+        inner: Inner::Keys(Arc::new(shares.clone())),
+        change: Arc::new(Shares(shares, spec.clone())),
+    })
+}
+
+/// A limit that can be shared, and perhaps changed.
+trait Resize: Rule + Sized {
+    fn resize(gate: &Gate<Self>, to: &Spec);
+}
+
+impl Resize for Concurrency {
+    fn resize(gate: &Gate<Self>, to: &Spec) {
+        if let Some(limit) = to.limit {
+            // It was checked that it is not 0.
+            let _ = gate.resize(limit.0);
+        }
+    }
+}
+
+impl Resize for AdaptiveRule {
+    fn resize(_gate: &Gate<Self>, _to: &Spec) {}
+}
+
+/// Other numbers, weights and queues of the same shares need no other gate; another algorithm or other shares do.
+struct Shares<R: Rule>(Partitions<R>, Spec);
+
+impl<R: Resize> Change for Shares<R> {
+    fn is_possible(&self, to: &Definition) -> bool {
+        let Kind::Partitions(to_spec) = &to.limiter.kind else {
+            return false;
+        };
+        let from = &self.1;
+        let names = from.weights().map(|(name, _)| name);
+        in_memory(to, true)
+            && names.eq(to_spec.weights().map(|(name, _)| name))
+            && (&from.others, &from.adaptive) == (&to_spec.others, &to_spec.adaptive)
+            && from.limit.is_some() == to_spec.limit.is_some()
+    }
+
+    fn change(&self, _from: &Definition, to: &Definition) {
+        if let Kind::Partitions(to) = &to.limiter.kind {
+            R::resize(self.0.gate(), to);
+            // The names are the same, and no weight is 0.
+            let _ = self.0.set_weights(to.weights());
+            self.0.lend_after(to.lend_after.into());
+        }
+    }
+
+    fn set_queue(&self, queue: Option<Queue>) {
+        self.0.gate().set_queue(queue);
+    }
+
+    fn pause(&self) {
+        self.0.gate().pause();
+    }
+
+    fn resume(&self) {
+        self.0.gate().resume();
+    }
+}
+
+impl<R: Rule> Keys for Partitions<R> {
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
+        self.of_key(key)?.estimate(demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.gate().snapshot()
+    }
+
+    fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        Self::snapshot_of(self, key)
+    }
+
+    fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {
+        for name in self.names() {
+            see(name, self.snapshot_of(name).map_or(0, |seen| seen.in_use()));
+        }
+    }
+
+    fn give_back(&self, key: &str, grant: Grant, outcome: Outcome) {
+        if let Ok(part) = self.of_key(key)
+            && let Some(source) = part.source()
+        {
+            source.give_back(grant, outcome);
+        }
+    }
+
+    fn its_clock(&self) -> &Clock {
+        Limiter::clock(self.gate())
+    }
+}
+
+/// What was used of one is charged to the next; lockouts end.
+struct OfPolicies(Arc<PolicyKeys>);
+
+impl Change for OfPolicies {
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn resume(&self) {
+        self.0.resume();
+    }
+}
+
+impl Keys for PolicyKeys {
+    fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
+        Self::estimate(self, key, demand)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+
+    fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        Self::snapshot_of(self, key)
+    }
+
+    fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {
+        Self::each_used(self, see);
+    }
+
+    /// Nothing is returned to a rate.
+    fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}
+
+    fn its_clock(&self) -> &Clock {
+        match PerKey::<str>::clock(self) {
+            Some(clock) => clock,
+            None => unreachable!("policies have a clock"),
+        }
+    }
+}

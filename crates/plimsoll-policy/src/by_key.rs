@@ -1,0 +1,306 @@
+//! Policies of operations that have names, as one limit with keys.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use plimsoll::together::Target;
+use plimsoll::{
+    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Keyed, Metadata, PenaltyBucket, PerKey,
+    Permit, Reason, Snapshot, Standing,
+};
+
+use crate::active::SubjectLimits;
+use crate::builder::PoliciesBuilder;
+use crate::retained::RetainedBucket;
+use crate::settings::Settings;
+use crate::tiers::{Effective, Policy, TIERS};
+
+/// Policies of operations that have names, as one limit by key: what files call `kind: policies`.
+///
+/// A key is an operation and who calls it, with [`|`](Self::SEPARATOR) between them. Who calls is any text: an address, a
+/// user. Operations of one tier share a table of states, as in [`Policies`](crate::Policies), and each of them has a state
+/// for each who calls it; operations without a policy share the fallback.
+///
+/// ```
+/// use plimsoll::{ManualClock, PerKey, Reason};
+/// use plimsoll_policy::{Policies, Policy};
+///
+/// let handlers = [("login", Policy::per_second(1.0)), ("ban", Policy::per_second(1.0).burst(0.0))];
+/// let builder = Policies::builder().clock(ManualClock::new().clock());
+/// let policies = builder.by_key("packets", None, handlers)?;
+/// let ask = |key| policies.try_acquire(key, 1.into()).map_err(|denied| denied.reason());
+/// assert!(ask("login|192.0.2.1").is_ok() && ask("login|192.0.2.2").is_ok());
+/// assert_eq!(ask("login|192.0.2.1").unwrap_err(), Reason::SoftThrottle);
+/// assert_eq!(ask("ban|192.0.2.1").unwrap_err(), Reason::LockedOut);
+/// assert!(ask("move|192.0.2.1").is_ok()); // it has no policy
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
+pub struct PolicyKeys {
+    name: String,
+    metadata: Option<Metadata>,
+    clock: Clock,
+    handlers: HashMap<String, Effective>,
+    /// The tables of tiers that a handler declares.
+    tiers: [Option<Arc<Table>>; TIERS],
+    fallback: Option<Arc<Table>>,
+}
+
+type Table = SubjectLimits<String>;
+
+/// What decides about a key.
+enum By<'a, 'k> {
+    /// A state, by its own key.
+    State(&'a Keyed<String, RetainedBucket>, &'k str),
+    Unlimited,
+    Refused,
+}
+
+impl PoliciesBuilder {
+    /// Builds one limit by key from handlers that have names, with the settings and the fallback of this builder, its name
+    /// for refusals, and what they say besides. Handlers that were declared by number are left out.
+    ///
+    /// Nothing is swept, as a table without states costs next to nothing, and addresses are texts: `max_policies`,
+    /// `policy_idle`, `cleanup_interval` and `ipv6_prefix` have no meaning here.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
+    pub fn by_key<'a>(
+        self,
+        name: &str,
+        metadata: Option<Metadata>,
+        handlers: impl IntoIterator<Item = (&'a str, Policy)>,
+    ) -> Result<PolicyKeys, InvalidLimit> {
+        let (fallback, mut settings) = self.into_parts()?;
+        settings.about = Some((name.to_owned(), metadata.clone()));
+        settings.totals = true;
+        let mut keys = PolicyKeys {
+            name: name.to_owned(),
+            metadata,
+            clock: settings.clock.clone(),
+            handlers: HashMap::new(),
+            tiers: [const { None }; TIERS],
+            fallback: fallback
+                .map(|bucket| Arc::new(Table::new(PenaltyBucket::new(bucket), &settings))),
+        };
+        for (op, policy) in handlers {
+            let effective = policy.effective()?;
+            keys.activate(effective, &settings);
+            if keys.handlers.insert(op.to_owned(), effective).is_some() {
+                return Err(InvalidLimit::new("handler", op, "one policy for each"));
+            }
+        }
+        Ok(keys)
+    }
+}
+
+impl PolicyKeys {
+    /// Stands between an operation and who calls it.
+    pub const SEPARATOR: char = '|';
+
+    fn activate(&mut self, effective: Effective, settings: &Settings) {
+        if let Effective::Limited(tier) = effective {
+            let initial = settings.initial_tokens.unwrap_or(u64::MAX);
+            self.tiers[tier.index()]
+                .get_or_insert_with(|| Arc::new(Table::new(tier.bucket(initial), settings)));
+        }
+    }
+
+    fn by<'k>(&self, key: &'k str) -> By<'_, 'k> {
+        let (op, who) = key.split_once(Self::SEPARATOR).unwrap_or((key, ""));
+        match self.handlers.get(op) {
+            Some(Effective::Unlimited) => By::Unlimited,
+            Some(Effective::Refused) => By::Refused,
+            Some(Effective::Limited(tier)) => match &self.tiers[tier.index()] {
+                Some(table) => By::State(table.states(), key),
+                None => By::Unlimited,
+            },
+            None => match &self.fallback {
+                Some(table) => By::State(table.states(), who),
+                None => By::Unlimited,
+            },
+        }
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        let tiers = self.tiers.iter().flatten();
+        tiers.chain(&self.fallback).map(|table| &**table)
+    }
+
+    /// An operation with a burst of 0: nobody is ever admitted.
+    fn locked_out(&self) -> Denied {
+        let denied = Denied::new(Reason::LockedOut).with_limiter(&self.name);
+        match &self.metadata {
+            Some(metadata) => denied.with_metadata(metadata),
+            None => denied,
+        }
+    }
+
+    /// What [`try_acquire`](PerKey::try_acquire) would answer. Takes nothing, counts nothing and leaves no key behind.
+    ///
+    /// # Errors
+    ///
+    /// The refusal it would answer.
+    pub fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
+        match self.by(key) {
+            By::State(states, key) => states.estimate(key, demand),
+            By::Unlimited => Ok(()),
+            By::Refused => Err(self.locked_out()),
+        }
+    }
+
+    /// All keys together. The limit is that of the largest tier.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let seen = self.tables().map(|table| table.states().snapshot());
+        let largest = seen.reduce(|all, one| {
+            let (granted, denied) = (
+                all.granted_total().wrapping_add(one.granted_total()),
+                all.denied_total().wrapping_add(one.denied_total()),
+            );
+            let larger = if one.limit() > all.limit() { one } else { all };
+            larger.with_totals(granted, denied)
+        });
+        largest.unwrap_or_else(|| Snapshot::of(u64::MAX, u64::MAX))
+    }
+
+    /// One key; `None` if it is not known, and so as good as new.
+    #[must_use]
+    pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        match self.by(key) {
+            By::State(states, key) => states.snapshot_of(key),
+            By::Unlimited => None,
+            By::Refused => Some(Snapshot::of(0, 0)),
+        }
+    }
+
+    /// Every key of which something is in use, and how much. A key of the fallback has no operation.
+    pub fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {
+        for table in self.tiers.iter().flatten() {
+            for (key, seen) in table.states().top(usize::MAX) {
+                see(&key, seen.in_use());
+            }
+        }
+        if let Some(table) = &self.fallback {
+            for (who, seen) in table.states().top(usize::MAX) {
+                see(&format!("{}{who}", Self::SEPARATOR), seen.in_use());
+            }
+        }
+    }
+
+    /// Refuses every demand until [`resume`](Self::resume).
+    #[doc(hidden)]
+    pub fn pause(&self) {
+        self.tables().for_each(|table| table.states().pause());
+    }
+
+    /// Ends a pause.
+    #[doc(hidden)]
+    pub fn resume(&self) {
+        self.tables().for_each(|table| table.states().resume());
+    }
+
+    /// How many keys are kept in all tables.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tables().map(SubjectLimits::len).sum()
+    }
+
+    /// Whether no key is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn free(&self, demand: Demand) -> Permit<'static> {
+        Permit::spent(Grant::of(demand).taken(self.clock.now()))
+    }
+}
+
+impl PerKey<str> for PolicyKeys {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        match self.by(key) {
+            By::State(states, key) => states.try_acquire(key, demand),
+            By::Unlimited => Ok(self.free(demand)),
+            By::Refused => Err(self.locked_out()),
+        }
+    }
+
+    fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        match self.by(key) {
+            By::State(states, key) => PerKey::attempt(states, key, demand),
+            _ => self.try_acquire(key, demand),
+        }
+    }
+
+    /// Nobody waits: a refusal counts towards a lockout.
+    fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
+        Acquire::ready(self.try_acquire(key, demand).map(Permit::into_owned))
+    }
+
+    fn undo(&self, key: &str, permit: Permit<'_>) {
+        if let By::State(states, key) = self.by(key) {
+            PerKey::undo(states, key, permit);
+        }
+    }
+
+    fn charge(&self, key: &str, cost: u64) {
+        if let By::State(states, key) = self.by(key) {
+            PerKey::charge(states, key, cost);
+        }
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        Some(&self.clock)
+    }
+
+    fn standing(&self, key: &str) -> Standing {
+        match self.by(key) {
+            By::State(states, key) => PerKey::standing(states, key),
+            By::Unlimited => Standing::new(u64::MAX, u64::MAX),
+            By::Refused => Standing::new(0, 0),
+        }
+    }
+
+    /// That of the largest tier.
+    fn promise(&self) -> Standing {
+        let promises = self
+            .tables()
+            .map(|table| PerKey::<str>::promise(table.states()));
+        let largest = promises.max_by_key(|promise| promise.limit);
+        largest.unwrap_or_else(|| Standing::new(u64::MAX, u64::MAX))
+    }
+
+    fn undoes_exactly(&self) -> bool {
+        false
+    }
+
+    fn has_queue(&self) -> bool {
+        false
+    }
+
+    fn target(&self, key: &str) -> Option<Result<Target, Denied>> {
+        match self.by(key) {
+            By::State(states, key) => PerKey::target(states, key),
+            _ => None,
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+}
+
+impl std::fmt::Debug for PolicyKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicyKeys")
+            .field("name", &self.name)
+            .field("handlers", &self.handlers.len())
+            .field("keys", &self.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! Shares of one limit.
+
+use plimsoll::adaptive::Adaptive;
+use plimsoll::{Concurrency, InvalidLimit};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::Algorithm;
+use crate::described::{AdaptiveRule, DescribedLimit};
+use crate::invalid::InvalidSpec;
+use crate::named::Named;
+use crate::path::Step;
+use crate::value::{Count, Name, Period, Positive, millis};
+
+/// One limit for several kinds of work, of which each has a share by weight.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct Partitions {
+    /// How many at the same time, of all shares together; or `adaptive`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Positive>,
+    /// The algorithm that finds how many, in place of `limit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<Algorithm>,
+    /// The weight of each share, by its name, which is the key of those who have it.
+    pub shares: Named<Count>,
+    /// The share of those whose key names none. They are refused unless it is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<Name>,
+    /// A share is not lent to others for so long after it was last asked for.
+    #[serde(default = "millis::<1000>")]
+    pub lend_after: Period,
+}
+
+/// The limit that is shared.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Shared {
+    /// A number.
+    Concurrency(Concurrency),
+    /// A number that an algorithm finds.
+    Adaptive(Box<AdaptiveRule>),
+}
+
+impl Partitions {
+    /// The limit that is shared.
+    ///
+    /// # Errors
+    ///
+    /// If it is not said once, there are no shares, or `others` is none of them.
+    pub fn rule(&self) -> Result<Shared, InvalidSpec> {
+        if self.shares.is_empty() {
+            let rule = "at least one share such as { live: 7, batch: 3 }";
+            return Err(InvalidLimit::new("shares", "none", rule).into());
+        }
+        if let Some(others) = &self.others
+            && self.shares.get(&others.0).is_none()
+        {
+            let rule = "the name of a share";
+            return Err(InvalidLimit::new("others", &others.0, rule).into());
+        }
+        match (self.limit, &self.adaptive) {
+            (Some(limit), None) => Ok(Shared::Concurrency(Concurrency::try_new(limit.0)?)),
+            (None, Some(algorithm)) => {
+                let limit = DescribedLimit::new(algorithm);
+                let limit = limit.map_err(|invalid| invalid.under(Step::Key("adaptive")))?;
+                Ok(Shared::Adaptive(Box::new(Adaptive::new(limit))))
+            }
+            (Some(_), Some(_)) => {
+                let rule = "`limit` or `adaptive`, not both";
+                Err(InvalidLimit::new("adaptive", "both", rule).into())
+            }
+            (None, None) => {
+                let rule = "`limit` or `adaptive`";
+                Err(InvalidLimit::new("limit", "nothing", rule).into())
+            }
+        }
+    }
+
+    /// The weights, by the names of the shares.
+    pub fn weights(&self) -> impl Iterator<Item = (&str, u32)> {
+        let shares = self.shares.iter();
+        shares.map(|(name, weight)| (name, weight.0))
+    }
+}

@@ -1,0 +1,274 @@
+//! Policies that handlers declare, and what all of them have in common.
+
+use std::time::Duration;
+
+use plimsoll::{InvalidLimit, Quota, TokenBucket};
+use plimsoll_policy::{PoliciesBuilder, PolicyKeys};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::invalid::InvalidSpec;
+use crate::named::Named;
+use crate::path::Step;
+use crate::value::{Count, Period, Positive, Signed, Span};
+
+/// What each operation may do, for each of those who call it. The key is an operation and who calls it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+#[non_exhaustive]
+pub struct Policies {
+    /// The policy of each operation, by its name.
+    pub handlers: Named<Policy>,
+    /// What all operations without a policy may do together, for each who calls them, or `none`. As in the section
+    /// `policies` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+    /// A lockout begins at so many refusals in a row. As in the section `policies` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_soft_violations: Option<Count>,
+    /// Refusals are in a row if each comes so soon after the one before. As in the section `policies` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_window: Option<Period>,
+    /// How long a lockout lasts; 0 for none. As in the section `policies` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockout: Option<Span>,
+    /// With how many tokens each who calls begins, at most 64. As in the section `policies` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_tokens: Option<u64>,
+    /// How long one who does not begin with all tokens is remembered. As in the section `policies` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject_idle: Option<Period>,
+}
+
+/// What a handler declares. Both numbers are rounded up to a power of two, to 128 and to 64 at most.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a policy such as { rps: 5, burst: 10 }"
+)]
+#[non_exhaustive]
+pub struct Policy {
+    /// Requests a second. At or below 0: unlimited.
+    pub rps: Signed,
+    /// How many at once after a pause. At or below 0: everything is refused.
+    #[serde(default = "one")]
+    pub burst: Signed,
+}
+
+const fn one() -> Signed {
+    Signed(1.0)
+}
+
+/// What operations without a policy may do.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "either", rename_all = "snake_case")]
+#[schemars(rename = "Fallback", untagged)]
+pub enum Fallback {
+    /// They are not limited.
+    Word(NoFallback),
+    /// So much together.
+    Rate(FallbackRate),
+}
+
+/// Operations without a policy are not limited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoFallback {
+    /// Not limited.
+    None,
+}
+
+/// What operations without a policy may do together. These numbers are not rounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "`none`, or a limit such as { rps: 6, burst: 12 }"
+)]
+#[non_exhaustive]
+pub struct FallbackRate {
+    /// Requests a second.
+    pub rps: Positive,
+    /// How many at once after a pause.
+    pub burst: Positive,
+}
+
+impl FallbackRate {
+    /// The bucket of each who calls.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be so large.
+    pub fn bucket(&self) -> Result<TokenBucket, InvalidSpec> {
+        let quota = Quota::try_new(self.rps.0, Duration::from_secs(1));
+        let quota = quota.map_err(|invalid| InvalidSpec::of("rps", invalid));
+        let bucket = quota.and_then(|quota| {
+            let bucket = TokenBucket::greedy(quota).try_burst(self.burst.0);
+            bucket.map_err(|invalid| InvalidSpec::of("burst", invalid))
+        });
+        bucket.map_err(|invalid| invalid.under(Step::Key("fallback")))
+    }
+}
+
+impl Serialize for Fallback {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Word(word) => word.serialize(serializer),
+            Self::Rate(rate) => rate.serialize(serializer),
+        }
+    }
+}
+
+/// What all policies have in common, for those that say nothing else: limits of `kind: policies`, and handlers that declare
+/// their policies in the program.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "settings of policies such as { lockout: 60s }"
+)]
+#[non_exhaustive]
+pub struct PolicySettings {
+    /// What all operations without a policy may do together, for each address; { rps: 6, burst: 12 } unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+    /// A lockout begins at so many refusals in a row; 3 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_soft_violations: Option<Count>,
+    /// Refusals are in a row if each comes so soon after the one before; 5 seconds unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_window: Option<Period>,
+    /// How long a lockout lasts; 0, for none, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockout: Option<Span>,
+    /// With how many tokens each subject begins, at most 64; with all of them unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_tokens: Option<u64>,
+    /// How long a subject that does not begin with all tokens is remembered; 5 minutes unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject_idle: Option<Period>,
+    /// The most subjects of each policy; 10000 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_subjects: Option<Positive>,
+    /// The most active policies of handlers in the program, at most 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_policies: Option<Count>,
+    /// A policy of handlers in the program is swept after so long without use; 30 minutes unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_idle: Option<Period>,
+    /// How often such policies are looked for; each minute unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleanup_interval: Option<Period>,
+}
+
+impl PolicySettings {
+    /// Policies with these settings, and the defaults of the others.
+    ///
+    /// # Errors
+    ///
+    /// If the fallback cannot be so large. Building them finds what else is wrong.
+    pub fn builder(&self) -> Result<PoliciesBuilder, InvalidSpec> {
+        let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
+        let builder = plimsoll_policy::Policies::builder();
+        let builder = match self.fallback {
+            None => builder,
+            Some(Fallback::Word(_)) => builder.without_fallback(),
+            Some(Fallback::Rate(rate)) => builder.fallback(rate.bucket()?),
+        };
+        let builder = set(builder, self.max_soft_violations, |it, most| {
+            it.max_soft_violations(most.0)
+        });
+        let builder = set(builder, self.soft_window, |it, window| {
+            it.soft_window(window.into())
+        });
+        let builder = set(builder, self.lockout, |it, lockout| {
+            it.lockout(lockout.into())
+        });
+        let builder = set(builder, self.initial_tokens, |it, tokens| {
+            it.initial_tokens(tokens)
+        });
+        let builder = set(builder, self.subject_idle, |it, idle| {
+            it.subject_idle(idle.into())
+        });
+        let builder = set(builder, self.max_subjects, |it, most| {
+            it.max_subjects(count(most.0))
+        });
+        let builder = set(builder, self.max_policies, |it, most| {
+            it.max_policies(count(most.0.into()))
+        });
+        let builder = set(builder, self.policy_idle, |it, idle| {
+            it.policy_idle(idle.into())
+        });
+        Ok(set(builder, self.cleanup_interval, |it, interval| {
+            it.cleanup_interval(interval.into())
+        }))
+    }
+
+    /// Checks that policies can have these settings.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot.
+    pub fn check(&self) -> Result<(), InvalidSpec> {
+        Ok(self.builder()?.build().map(drop)?)
+    }
+}
+
+/// Does something with a setting that is set.
+fn set<T>(
+    builder: PoliciesBuilder,
+    setting: Option<T>,
+    to: impl FnOnce(PoliciesBuilder, T) -> PoliciesBuilder,
+) -> PoliciesBuilder {
+    match setting {
+        Some(setting) => to(builder, setting),
+        None => builder,
+    }
+}
+
+impl Policies {
+    /// Takes what it does not say from the settings of all.
+    pub fn fill_from(&mut self, all: &PolicySettings) {
+        self.fallback = self.fallback.or(all.fallback);
+        self.max_soft_violations = self.max_soft_violations.or(all.max_soft_violations);
+        self.soft_window = self.soft_window.or(all.soft_window);
+        self.lockout = self.lockout.or(all.lockout);
+        self.initial_tokens = self.initial_tokens.or(all.initial_tokens);
+        self.subject_idle = self.subject_idle.or(all.subject_idle);
+    }
+
+    /// What it says, as settings.
+    #[must_use]
+    pub fn settings(&self) -> PolicySettings {
+        PolicySettings {
+            fallback: self.fallback,
+            max_soft_violations: self.max_soft_violations,
+            soft_window: self.soft_window,
+            lockout: self.lockout,
+            initial_tokens: self.initial_tokens,
+            subject_idle: self.subject_idle,
+            ..PolicySettings::default()
+        }
+    }
+
+    /// The limit by key that it describes; `with` adds what it does not say.
+    ///
+    /// # Errors
+    ///
+    /// If there are no handlers, or a setting is out of its range.
+    pub fn by_key(
+        &self,
+        name: &str,
+        with: impl FnOnce(PoliciesBuilder) -> PoliciesBuilder,
+    ) -> Result<PolicyKeys, InvalidSpec> {
+        if self.handlers.is_empty() {
+            let rule = "at least one handler such as { login: { rps: 5, burst: 10 } }";
+            return Err(InvalidLimit::new("handlers", "none", rule).into());
+        }
+        let handlers = self.handlers.iter().map(|(op, policy)| {
+            let declared = plimsoll_policy::Policy::per_second(policy.rps.0);
+            (op, declared.burst(policy.burst.0))
+        });
+        let builder = with(self.settings().builder()?);
+        Ok(builder.by_key(name, None, handlers)?)
+    }
+}

@@ -1,0 +1,148 @@
+//! Partitions as a limit with keys: the key is the name of a partition.
+
+use std::sync::Arc;
+
+use super::{Partition, Partitions, lock};
+use crate::limiter::Target;
+use crate::together::may_wait;
+use crate::{
+    Acquire, Clock, Demand, Denied, InvalidLimit, Limiter, LimiterExt, Metadata, PerKey, Permit,
+    Reason, Rule, Snapshot, Standing,
+};
+
+impl<R: Rule> Partitions<R> {
+    /// Counts keys that name no partition among the partition `name`, where the partitions are asked
+    /// [by key](PerKey). Without it such keys are refused with [`Reason::NoKey`].
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Partitions, PerKey, Reason};
+    ///
+    /// let gate = Gate::new(Concurrency::new(10));
+    /// let shares = Partitions::try_new(gate, [("live", 7), ("batch", 3)])?;
+    /// let denied = shares.try_acquire("reports", 1.into()).unwrap_err();
+    /// assert_eq!(denied.reason(), Reason::NoKey);
+    ///
+    /// let shares = shares.others("batch")?;
+    /// let _permit = shares.try_acquire("reports", 2.into())?;
+    /// assert_eq!(shares.snapshot_of("batch").unwrap().in_use(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no such partition.
+    pub fn others(mut self, name: &str) -> Result<Self, InvalidLimit> {
+        let known = self.position(name);
+        let unknown = || InvalidLimit::new("others", name, "the name of a partition");
+        self.others = Some(known.ok_or_else(unknown)?);
+        Ok(self)
+    }
+
+    /// Changes the weights, while the partitions are in use. Those that are not named keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such partition, or a weight is 0. Then nothing has changed.
+    pub fn set_weights<'a>(
+        &self,
+        weights: impl IntoIterator<Item = (&'a str, u32)>,
+    ) -> Result<(), InvalidLimit> {
+        let weight = |(name, weight): (&str, u32)| match self.position(name) {
+            None => Err(InvalidLimit::new("name", name, "the name of a partition")),
+            Some(_) if weight == 0 => Err(InvalidLimit::new("weight", weight, "at least 1")),
+            Some(index) => Ok((index, weight)),
+        };
+        let weights = weights
+            .into_iter()
+            .map(weight)
+            .collect::<Result<Vec<_>, _>>()?;
+        lock(&self.shared.shares).set_weights(&weights);
+        Ok(())
+    }
+
+    /// What a partition has, by its name or by a key that is counted among it.
+    #[must_use]
+    pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
+        self.of_key(key).ok().map(Limiter::snapshot)
+    }
+
+    /// The names of the partitions.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let names = self.shared.names.iter();
+        names.filter_map(|name| name.as_str())
+    }
+
+    /// The partition of a key.
+    ///
+    /// # Errors
+    ///
+    /// If it names none, and keys that name none are not counted among [one](Self::others).
+    pub fn of_key(&self, key: &str) -> Result<&Partition<R>, Denied> {
+        let index = self.position(key).or(self.others);
+        let part = index.and_then(|index| self.parts.get(index));
+        part.ok_or_else(|| {
+            let denied = Denied::new(Reason::NoKey);
+            match self.shared.gate.name() {
+                Some(name) => denied.with_limiter(name),
+                None => denied,
+            }
+        })
+    }
+}
+
+impl<R: Rule> PerKey<str> for Partitions<R> {
+    fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
+        self.of_key(key)?.try_acquire(demand)
+    }
+
+    fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
+        match self.of_key(key) {
+            Ok(part) => part.acquire_owned(demand),
+            Err(denied) => Acquire::ready(Err(denied)),
+        }
+    }
+
+    fn undo(&self, key: &str, permit: Permit<'_>) {
+        if let Ok(part) = self.of_key(key) {
+            part.undo(permit);
+        }
+    }
+
+    fn charge(&self, key: &str, cost: u64) {
+        if let Ok(part) = self.of_key(key) {
+            part.charge(cost);
+        }
+    }
+
+    fn clock(&self) -> Option<&Clock> {
+        Some(Limiter::clock(&self.shared.gate))
+    }
+
+    fn standing(&self, key: &str) -> Standing {
+        match self.of_key(key) {
+            Ok(part) => part.standing(),
+            Err(_) => Standing::new(0, 0).returns(true),
+        }
+    }
+
+    fn promise(&self) -> Standing {
+        self.shared.gate.standing()
+    }
+
+    fn has_queue(&self) -> bool {
+        may_wait(&self.shared.gate)
+    }
+
+    fn target(&self, key: &str) -> Option<Result<Target, Denied>> {
+        let part = self.of_key(key).cloned();
+        Some(part.map(|part| Target::limiter(Arc::new(part))))
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.shared.gate.name()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Limiter::metadata(&self.shared.gate)
+    }
+}
