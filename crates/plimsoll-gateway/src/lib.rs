@@ -1,0 +1,215 @@
+#![doc = include_str!("../README.md")]
+
+mod accept;
+mod budget;
+mod connection;
+mod counts;
+mod fault;
+mod headers;
+mod health;
+mod outgoing;
+mod patience;
+mod pool;
+mod proxy;
+mod reload;
+mod request_body;
+mod response_body;
+mod scan;
+mod start;
+mod table;
+mod tls;
+mod tokens;
+mod tunnel;
+mod wire;
+mod worker;
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use plimsoll::Clock;
+use plimsoll_config::Config;
+use plimsoll_config::gateway::GatewaySpec;
+use plimsoll_engine::Limits;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+pub use counts::Counts;
+pub use start::{Settings, StartError};
+pub use tls::TlsError;
+
+use crate::connection::Idle;
+use crate::reload::Reload;
+use crate::table::Table;
+use crate::worker::Worker;
+
+/// A gateway that listens.
+pub struct Gateway {
+    limits: Limits,
+    table: Arc<ArcSwap<Table>>,
+    counts: Arc<Counts>,
+    listeners: Vec<TcpListener>,
+    tls: Option<TlsAcceptor>,
+    workers: usize,
+    file: Option<PathBuf>,
+    follows_file: bool,
+    drain: Duration,
+}
+
+impl Gateway {
+    /// Reads the file and listens.
+    ///
+    /// # Errors
+    ///
+    /// If something is wrong with the file or a certificate, or an address cannot be listened on.
+    pub fn start(settings: &Settings) -> Result<Self, StartError> {
+        let (config, spec) = settings.read()?;
+        let mut gateway = Self::new(&config, &spec, settings)?;
+        gateway.follows_file = settings.to.is_none();
+        gateway.file.clone_from(&settings.file);
+        Ok(gateway)
+    }
+
+    /// Listens, with limits and pools that were read already. Of `settings` only the rest counts.
+    ///
+    /// ```
+    /// use plimsoll_config::{Config, Format};
+    /// use plimsoll_gateway::{Gateway, Settings};
+    ///
+    /// let text = "
+    /// gateway: { listen: 127.0.0.1:0, upstreams: { app: { to: http://127.0.0.1:9000 } } }
+    /// limits: { slots: { concurrency: 100 } }
+    /// routes: [{ match: /**, limits: [slots] }]
+    /// ";
+    /// let config = Config::from_str("gateway.yaml", text, Format::Yaml)?;
+    /// let gateway = Gateway::with_config(&config, &Settings::default())?;
+    /// assert_eq!(gateway.limits().names(), ["slots"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no `gateway` in it, a certificate cannot be used, or an address cannot be listened on.
+    pub fn with_config(config: &Config, settings: &Settings) -> Result<Self, StartError> {
+        let spec = config.gateway().ok_or(StartError::NoServer)?;
+        Self::new(config, spec, settings)
+    }
+
+    fn new(config: &Config, spec: &GatewaySpec, settings: &Settings) -> Result<Self, StartError> {
+        let tls = spec.tls.as_ref().map(tls::acceptor).transpose()?;
+        let table = Table::new(spec, config, None)?;
+        let limits = Limits::new(config, &Clock::system())?;
+        let addresses = match settings.listen {
+            Some(address) => vec![address],
+            None => spec
+                .listen
+                .as_slice()
+                .iter()
+                .map(|address| address.0)
+                .collect(),
+        };
+        let listeners = addresses
+            .into_iter()
+            .map(|address| listen(address).map_err(|error| StartError::Listen(address, error)));
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = spec.workers.and_then(|count| usize::try_from(count.0).ok());
+        Ok(Self {
+            limits,
+            table: Arc::new(ArcSwap::from_pointee(table)),
+            counts: Arc::default(),
+            listeners: listeners.collect::<Result<_, _>>()?,
+            tls: tls,
+            workers: workers.unwrap_or_else(processors),
+            follows_file: false,
+            file: None,
+            drain: settings.drain,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+    }
+
+    /// The limits before the servers.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub const fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+
+    /// Serves until `stop` is ready; then nothing new is accepted, and what is under way ends, in time or not.
+    ///
+    /// Connections are served by threads of their own, each with the connections to servers that it has made.
+    ///
+    /// # Errors
+    ///
+    /// If a thread cannot be started.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> io::Result<()> {
+        let (begin, stopping) = watch::channel(false);
+        let mut ended = Vec::new();
+        let mut idle = Vec::new();
+        for number in 0..self.workers {
+            let listeners = self.listeners.iter().map(TcpListener::try_clone);
+            let worker = Worker {
+                limits: self.limits.clone(),
+                table: Arc::clone(&self.table),
+                counts: Arc::clone(&self.counts),
+                idle: Arc::<Idle>::default(),
+                tls: self.tls.clone(),
+                listeners: listeners.collect::<io::Result<_>>()?,
+                stop: stopping.clone(),
+                drain: self.drain,
+            };
+            idle.push(Arc::clone(&worker.idle));
+            ended.push(worker.spawn(number)?);
+        }
+        // Only the workers hold them: what is not accepted when they stop is refused.
+        drop(self.listeners);
+        let reload = self.file.map(|file| {
+            let reload = Reload {
+                limits: self.limits,
+                table: self.table,
+                idle,
+                pools: self.follows_file,
+            };
+            tokio::spawn(reload.watch(file))
+        });
+        stop.await;
+        begin.send_replace(true);
+        for worker in ended {
+            let _ = worker.await;
+        }
+        if let Some(reload) = reload {
+            reload.abort();
+        }
+        Ok(())
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("limits", &self.limits)
+            .field("table", &self.table)
+            .field("listeners", &self.listeners)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,163 @@
+//! Pools of servers: which one is asked, and what is in flight there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::HeaderValue;
+use plimsoll_config::gateway::{HealthSpec, Origin, Protocol, UpstreamSpec};
+use tokio::time::Instant;
+
+use crate::budget::Budget;
+use crate::counts::Counts;
+use crate::health::Health;
+use crate::tls::{Client, TlsError};
+
+/// Servers that are alike.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) name: String,
+    pub(crate) endpoints: Vec<Arc<Endpoint>>,
+    pub(crate) protocol: Protocol,
+    pub(crate) host: Option<HeaderValue>,
+    pub(crate) keep: usize,
+    pub(crate) connect: Duration,
+    pub(crate) response: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) most_retries: u32,
+    pub(crate) budget: Budget,
+    health: HealthSpec,
+    pub(crate) tls: Option<Client>,
+    /// Where the next search begins, so that servers with as much to do take turns.
+    next: AtomicUsize,
+}
+
+/// One server.
+pub(crate) struct Endpoint {
+    /// Different for all that were ever made.
+    pub(crate) id: usize,
+    pub(crate) origin: Origin,
+    in_flight: AtomicUsize,
+    health: Health,
+}
+
+impl Endpoint {
+    fn new(origin: Origin, now: Instant) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            origin,
+            in_flight: AtomicUsize::new(0),
+            health: Health::new(now),
+        }
+    }
+}
+
+impl Pool {
+    /// A pool; servers that `before` has too are kept with what is known of them.
+    pub(crate) fn new(
+        name: &str,
+        spec: &UpstreamSpec,
+        before: Option<&Self>,
+    ) -> Result<Self, TlsError> {
+        let now = Instant::now();
+        let known = |origin: &Origin| {
+            let mut known = before.iter().flat_map(|pool| &pool.endpoints);
+            known.find(|it| it.origin == *origin).cloned()
+        };
+        let endpoint = |origin: &Origin| {
+            known(origin).unwrap_or_else(|| Arc::new(Endpoint::new(origin.clone(), now)))
+        };
+        let origins = spec.to.as_slice();
+        let tls = match origins.iter().any(|origin| origin.tls) {
+            true => Some(Client::new(spec.ca.as_deref(), spec.protocol)?),
+            false => None,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            endpoints: origins.iter().map(endpoint).collect(),
+            protocol: spec.protocol,
+            host: spec
+                .host
+                .as_deref()
+                .and_then(|host| HeaderValue::from_str(host).ok()),
+            keep: usize::try_from(spec.keep.0).unwrap_or(usize::MAX),
+            connect: spec.timeouts.connect.into(),
+            response: spec.timeouts.response.into(),
+            idle: spec.timeouts.idle.into(),
+            most_retries: spec.retries.most,
+            budget: Budget::new(spec.retries.percent.0, spec.retries.least, now),
+            health: spec.health.clone(),
+            tls,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The server with the fewest requests in flight, of those that are healthy and not `tried`; if there are none, the one that
+    /// is left alone for the shortest time, tried or not.
+    pub(crate) fn pick(self: &Arc<Self>, tried: &[usize], counts: &Arc<Counts>) -> Option<Lease> {
+        let one = match &self.endpoints[..] {
+            [] => return None,
+            [only] => only,
+            all => {
+                let now = Instant::now();
+                let start = self.next.fetch_add(1, Ordering::Relaxed);
+                let turned = (0..all.len()).map(|at| &all[start.wrapping_add(at) % all.len()]);
+                turned.min_by_key(|it| {
+                    let busy = it.in_flight.load(Ordering::Relaxed);
+                    (tried.contains(&it.id), it.health.ejected(now), busy)
+                })?
+            }
+        };
+        one.in_flight.fetch_add(1, Ordering::Relaxed);
+        counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        Some(Lease {
+            endpoint: Arc::clone(one),
+            pool: Arc::clone(self),
+            counts: Arc::clone(counts),
+        })
+    }
+}
+
+/// A server that has something in flight until this is dropped.
+pub(crate) struct Lease {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) pool: Arc<Pool>,
+    counts: Arc<Counts>,
+}
+
+impl Lease {
+    pub(crate) fn succeeded(&self) {
+        self.endpoint.health.succeeded();
+    }
+
+    pub(crate) fn failed(&self) {
+        let (endpoint, pool) = (&self.endpoint, &self.pool);
+        if endpoint.health.failed(&pool.health, Instant::now()) {
+            self.counts.ejections.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(pool = pool.name, server = %endpoint.origin, "a server fails and is left alone for a while");
+        }
+    }
+
+    /// An answer broke off.
+    pub(crate) fn aborted(&self, why: &dyn fmt::Display) {
+        self.counts.aborted.fetch_add(1, Ordering::Relaxed);
+        let (pool, server) = (&self.pool.name, &self.endpoint.origin);
+        tracing::warn!(%pool, %server, %why, "an answer broke off");
+        self.failed();
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.endpoint.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.origin)
+    }
+}

@@ -1,0 +1,386 @@
+//! The service behind the limits: passes requests on to servers.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use plimsoll_engine::Limits;
+use plimsoll_tower::{Head, Usage};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+use tower_service::Service;
+
+use crate::connection::{Connection, Idle, SendError};
+use crate::counts::Counts;
+use crate::fault::Fault;
+use crate::headers::{self, Peer};
+use crate::outgoing::{Outgoing, Upgrade};
+use crate::pool::{Lease, Pool};
+use crate::request_body::{FromClient, Progress, RequestBody};
+use crate::response_body::{ResponseBody, ServerBody};
+use crate::table::Table;
+use crate::tokens::Tokens;
+use crate::tunnel;
+use crate::wire::Wire;
+
+/// Connections that turned out to be closed are replaced so often, for one request.
+const MOST_CLOSED: u32 = 8;
+
+/// Passes requests on to servers. A clone is the same.
+#[derive(Clone)]
+pub(crate) struct Proxy(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    pub(crate) table: Arc<ArcSwap<Table>>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) idle: Arc<Idle>,
+    /// Upgraded connections hold a clone of it.
+    pub(crate) tunnels: mpsc::Sender<Infallible>,
+}
+
+impl Service<Request<FromClient>> for Proxy {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<FromClient>) -> Self::Future {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move { Ok(shared.serve(request).await) })
+    }
+}
+
+/// A request that is under way.
+struct Exchange {
+    pool: Arc<Pool>,
+    progress: Option<Arc<Progress>>,
+    wire: Option<Arc<Wire>>,
+    upgrade: Upgrade,
+}
+
+/// An answer whose head is there.
+struct Answer {
+    response: Response<Incoming>,
+    connection: Connection,
+    lease: Lease,
+}
+
+impl Shared {
+    async fn serve(self: Arc<Self>, request: Request<FromClient>) -> Response<ResponseBody> {
+        self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        match self.pass_on(request).await {
+            Ok(response) => response,
+            Err(fault) => {
+                self.counts.note(fault);
+                fault.response().map(ResponseBody::own)
+            }
+        }
+    }
+
+    async fn pass_on(
+        self: &Arc<Self>,
+        request: Request<FromClient>,
+    ) -> Result<Response<ResponseBody>, Fault> {
+        let (mut parts, body) = request.into_parts();
+        let (pool, is_trusted, max_body) = {
+            let table = self.table.load();
+            let name = self.limits.upstream_of(&Head::from(&parts));
+            let pool = table.pool(name.as_deref()).cloned().ok_or(Fault::NoPool)?;
+            let peer = parts.extensions.get::<Arc<Peer>>();
+            let is_trusted = peer.is_some_and(|peer| table.trusts(peer.address.ip()));
+            (pool, is_trusted, table.max_body)
+        };
+        let outgoing = Outgoing::new(&mut parts, is_trusted)?;
+        if outgoing.length().is_some_and(|length| length > max_body) {
+            return Err(Fault::BodyTooLarge);
+        }
+        let (body, progress) = match outgoing.upgrade {
+            // What follows is another protocol.
+            Upgrade::Connect => (RequestBody::Empty, None),
+            _ => RequestBody::new(body, max_body, pool.idle, outgoing.expects),
+        };
+        let exchange = Exchange {
+            upgrade: outgoing.upgrade,
+            wire: parts.extensions.remove::<Arc<Wire>>(),
+            pool,
+            progress,
+        };
+        let answer = self.ask(&exchange, outgoing, body).await?;
+        if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let client = parts.extensions.remove::<OnUpgrade>();
+            return self.switch(&exchange, answer, client);
+        }
+        let usage = parts.extensions.remove::<Usage>();
+        Ok(self.answered(answer, usage))
+    }
+
+    /// Asks servers of the pool until one answers.
+    async fn ask(
+        &self,
+        exchange: &Exchange,
+        outgoing: Outgoing,
+        body: RequestBody,
+    ) -> Result<Answer, Fault> {
+        let pool = &exchange.pool;
+        pool.budget.request();
+        let is_upgrade = exchange.upgrade != Upgrade::No;
+        // Once it is sent, only what changes nothing and can be told again is sent again.
+        let again = exchange.progress.is_none()
+            && pool.most_retries > 0
+            && outgoing.method().is_idempotent();
+        let (mut next, mut tried) = (Some((outgoing, body)), Vec::new());
+        let mut closed = 0;
+        loop {
+            let Some((outgoing, body)) = next.take() else {
+                return Err(Fault::BrokenAnswer);
+            };
+            let lease = pool.pick(&tried, &self.counts).ok_or(Fault::NoPool)?;
+            let kept = (!is_upgrade)
+                .then(|| self.idle.take(&lease.endpoint))
+                .flatten();
+            let dialled = match kept {
+                Some(connection) => Ok(connection),
+                None => dial(&lease, is_upgrade).await,
+            };
+            let mut connection = match dialled {
+                Ok(connection) => connection,
+                Err(fault) => {
+                    // Nothing was sent, so it can be sent elsewhere whatever it is.
+                    self.retry(&lease, fault, &mut tried)?;
+                    next = Some((outgoing, body));
+                    continue;
+                }
+            };
+            let spare = again.then(|| outgoing.clone());
+            let mut request = outgoing.request(&lease, body);
+            exchange.listen(&mut request);
+            let sent = within(
+                connection.send(request),
+                exchange.progress.as_deref(),
+                pool.response,
+            )
+            .await;
+            let failed = match sent {
+                Some(Ok(response)) => {
+                    if response.status().is_server_error() {
+                        lease.failed();
+                    } else {
+                        lease.succeeded();
+                    }
+                    return Ok(Answer {
+                        response,
+                        connection,
+                        lease,
+                    });
+                }
+                Some(Err(SendError::NotSent(request)))
+                    if closed < MOST_CLOSED && connection.is_used =>
+                {
+                    closed += 1;
+                    next = Some(Outgoing::back(*request, exchange.upgrade));
+                    continue;
+                }
+                Some(Err(SendError::NotSent(_))) => Fault::BrokenAnswer,
+                Some(Err(SendError::Failed(error))) => {
+                    // Whose fault it is: a body that fails ends the exchange too.
+                    if let Some(fault) = exchange.progress.as_ref().and_then(|it| it.fault()) {
+                        return Err(fault);
+                    }
+                    tracing::debug!(server = %lease.endpoint.origin, %error, "no answer");
+                    Fault::BrokenAnswer
+                }
+                None => Fault::SlowAnswer,
+            };
+            // A kept connection may have been closed just when the request was sent: that says nothing of the server.
+            if connection.is_used
+                && failed == Fault::BrokenAnswer
+                && spare.is_some()
+                && closed < MOST_CLOSED
+            {
+                closed += 1;
+            } else if spare.is_some() && failed == Fault::BrokenAnswer {
+                self.retry(&lease, failed, &mut tried)?;
+            } else {
+                return Err(self.fail(&lease, failed));
+            }
+            next = spare.map(|outgoing| (outgoing, RequestBody::Empty));
+        }
+    }
+
+    /// Notes that a server failed, and returns whether the request may go to another.
+    fn retry(&self, lease: &Lease, fault: Fault, tried: &mut Vec<usize>) -> Result<(), Fault> {
+        let (pool, so_far) = (&lease.pool, tried.len());
+        tried.push(lease.endpoint.id);
+        let may = u32::try_from(so_far).is_ok_and(|so_far| so_far < pool.most_retries);
+        if !may || !pool.budget.retry(Instant::now()) {
+            return Err(self.fail(lease, fault));
+        }
+        lease.failed();
+        self.counts.retries.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn fail(&self, lease: &Lease, fault: Fault) -> Fault {
+        lease.failed();
+        tracing::warn!(pool = lease.pool.name, server = %lease.endpoint.origin, fault = fault.word(), "a request failed");
+        fault
+    }
+
+    /// The answer of a server, as a client gets it.
+    fn answered(&self, answer: Answer, usage: Option<Usage>) -> Response<ResponseBody> {
+        let Answer {
+            response,
+            connection,
+            lease,
+        } = answer;
+        let (mut parts, body) = response.into_parts();
+        if parts.headers.contains_key(TRANSFER_ENCODING) {
+            // It says how long the answer is, and this does not (RFC 9112, 6.3).
+            parts.headers.remove(CONTENT_LENGTH);
+        }
+        headers::strip(&mut parts.headers);
+        headers::via(&mut parts.headers, parts.version);
+        let tokens = usage.and_then(|usage| Tokens::of(&parts.headers, usage));
+        let body = ServerBody::new(body, connection, lease, Arc::clone(&self.idle), tokens);
+        let mut response = Response::new(ResponseBody::server(body));
+        *response.status_mut() = parts.status;
+        *response.headers_mut() = parts.headers;
+        response
+    }
+
+    /// A server has agreed to another protocol.
+    fn switch(
+        &self,
+        exchange: &Exchange,
+        answer: Answer,
+        client: Option<OnUpgrade>,
+    ) -> Result<Response<ResponseBody>, Fault> {
+        let Answer {
+            mut response,
+            connection,
+            lease,
+        } = answer;
+        let Some(client) = client.filter(|_| exchange.upgrade != Upgrade::No) else {
+            return Err(self.fail(&lease, Fault::BrokenAnswer));
+        };
+        let server = hyper::upgrade::on(&mut response);
+        connection.detach();
+        let mut headers = std::mem::take(response.headers_mut());
+        let protocol = headers.get(UPGRADE).cloned();
+        headers::strip(&mut headers);
+        headers::via(&mut headers, response.version());
+        let mut response = Response::new(ResponseBody::own(bytes::Bytes::new()));
+        if exchange.upgrade == Upgrade::Connect {
+            headers.remove(SEC_WEBSOCKET_ACCEPT);
+        } else {
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            if let Some(protocol) = protocol {
+                headers.insert(UPGRADE, protocol);
+            }
+        }
+        *response.headers_mut() = headers;
+        let (counts, open, idle) = (
+            Arc::clone(&self.counts),
+            self.tunnels.clone(),
+            lease.pool.idle,
+        );
+        counts.tunnels.fetch_add(1, Ordering::Relaxed);
+        let gauge = Gauge(counts);
+        tokio::spawn(async move {
+            let _held = (gauge, lease, open);
+            if let Err(error) = tunnel::run(client, server, idle).await {
+                tracing::debug!(%error, "an upgraded connection failed");
+            }
+        });
+        Ok(response)
+    }
+}
+
+/// One upgraded connection.
+struct Gauge(Arc<Counts>);
+
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        self.0.tunnels.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Exchange {
+    /// Passes on what a server says before it answers.
+    fn listen(&self, request: &mut Request<RequestBody>) {
+        let (wire, progress) = (self.wire.clone(), self.progress.clone());
+        if wire.is_none() && progress.is_none() {
+            return;
+        }
+        hyper::ext::on_informational(request, move |response| {
+            if response.status() == StatusCode::CONTINUE {
+                // It is sent to the client when the body is asked for.
+                if let Some(progress) = &progress {
+                    progress.wanted.notify_one();
+                }
+            } else if let Some(wire) = &wire {
+                wire.inform(response.status(), response.headers());
+            }
+        });
+    }
+}
+
+async fn dial(lease: &Lease, is_upgrade: bool) -> Result<Connection, Fault> {
+    let dialled =
+        tokio::time::timeout(lease.pool.connect, Connection::dial(lease, is_upgrade)).await;
+    match dialled {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) => {
+            tracing::debug!(server = %lease.endpoint.origin, %error, "no connection");
+            Err(Fault::NoConnection)
+        }
+        Err(_) => Err(Fault::SlowConnection),
+    }
+}
+
+/// What is awaited, unless it takes longer than `longest` after the last part of the request was sent.
+async fn within<T>(
+    awaited: impl Future<Output = T>,
+    progress: Option<&Progress>,
+    longest: Duration,
+) -> Option<T> {
+    let mut awaited = pin!(awaited);
+    let mut patience = pin!(sleep(longest));
+    let mut seen = 0;
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut awaited => return Some(done),
+            () = &mut patience => {
+                let progress = progress?;
+                let now = Instant::now();
+                let (frames, waits) = progress.state();
+                let end = match progress.ended() {
+                    Some(ended) => ended + longest,
+                    // The client is waited for, which has its own limit; or the server has read on.
+                    None if waits || frames != seen => now + longest,
+                    None => return None,
+                };
+                if end <= now {
+                    return None;
+                }
+                seen = frames;
+                patience.as_mut().reset(end);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The body of an answer on its way to a client.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::connection::{Connection, Idle};
+use crate::patience::Patience;
+use crate::pool::Lease;
+use crate::tokens::Tokens;
+
+/// The body of an answer: of a server, or of the gateway itself.
+#[derive(Debug)]
+pub(crate) struct ResponseBody(Kind);
+
+enum Kind {
+    Own(Option<Bytes>),
+    Server(Box<ServerBody>),
+}
+
+/// What a server sends, with all that is held for it.
+pub(crate) struct ServerBody {
+    pub(crate) body: Incoming,
+    pub(crate) connection: Connection,
+    pub(crate) lease: Lease,
+    pub(crate) idle: Arc<Idle>,
+    pub(crate) tokens: Option<Tokens>,
+    patience: Patience,
+}
+
+impl ServerBody {
+    pub(crate) fn new(
+        body: Incoming,
+        connection: Connection,
+        lease: Lease,
+        idle: Arc<Idle>,
+        tokens: Option<Tokens>,
+    ) -> Self {
+        let patience = Patience::new(lease.pool.idle);
+        Self {
+            body,
+            connection,
+            lease,
+            idle,
+            tokens,
+            patience,
+        }
+    }
+
+    /// All of it was read: the connection can be used again.
+    fn end(self) {
+        if let Some(tokens) = self.tokens {
+            tokens.end();
+        }
+        self.idle.put(self.connection, &self.lease);
+    }
+}
+
+impl ResponseBody {
+    pub(crate) fn server(body: ServerBody) -> Self {
+        if body.body.is_end_stream() {
+            body.end();
+            return Self(Kind::Own(None));
+        }
+        Self(Kind::Server(Box::new(body)))
+    }
+
+    pub(crate) fn own(body: Bytes) -> Self {
+        Self(Kind::Own((!body.is_empty()).then_some(body)))
+    }
+
+    fn end(&mut self) {
+        if let Kind::Server(body) = std::mem::replace(&mut self.0, Kind::Own(None)) {
+            body.end();
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = AnswerError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+        let this = self.get_mut();
+        let body = match &mut this.0 {
+            Kind::Own(bytes) => {
+                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
+            }
+            Kind::Server(body) => body,
+        };
+        let frame = match Pin::new(&mut body.body).poll_frame(cx) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                ready!(body.patience.poll_over(cx));
+                body.lease.aborted(&AnswerError::Slow);
+                this.0 = Kind::Own(None);
+                return Poll::Ready(Some(Err(AnswerError::Slow)));
+            }
+        };
+        body.patience.came();
+        match frame {
+            None => {
+                this.end();
+                Poll::Ready(None)
+            }
+            Some(Err(error)) => {
+                body.lease.aborted(&error);
+                this.0 = Kind::Own(None);
+                Poll::Ready(Some(Err(AnswerError::Broken(error))))
+            }
+            Some(Ok(frame)) => {
+                if let (Some(tokens), Some(data)) = (&mut body.tokens, frame.data_ref()) {
+                    tokens.see(data);
+                }
+                // Who sends it on may not ask again.
+                if body.body.is_end_stream() {
+                    this.end();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Own(bytes) => bytes.is_none(),
+            Kind::Server(body) => body.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Own(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |it| it.len() as u64))
+            }
+            Kind::Server(body) => body.body.size_hint(),
+        }
+    }
+}
+
+/// Why an answer broke off.
+#[derive(Debug)]
+pub(crate) enum AnswerError {
+    Slow,
+    Broken(hyper::Error),
+}
+
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slow => f.write_str("the next part of the answer did not come in time"),
+            Self::Broken(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AnswerError {}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Own(_) => "Own",
+            Self::Server(_) => "Server",
+        })
+    }
+}

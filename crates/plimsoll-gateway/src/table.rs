@@ -1,0 +1,63 @@
+//! What the section `gateway` of a file comes to.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use plimsoll_config::gateway::GatewaySpec;
+use plimsoll_config::{Config, Network};
+
+use crate::pool::Pool;
+use crate::tls::TlsError;
+
+/// Pools by name, and what counts for all of them. It is replaced as a whole when the file changes.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pools: HashMap<String, Arc<Pool>>,
+    first: Option<Arc<Pool>>,
+    trusted: Vec<Network>,
+    pub(crate) max_body: u64,
+}
+
+impl Table {
+    /// What `config` says. Servers that `before` has too are kept with what is known of them.
+    pub(crate) fn new(
+        spec: &GatewaySpec,
+        config: &Config,
+        before: Option<&Self>,
+    ) -> Result<Self, TlsError> {
+        let mut pools = HashMap::new();
+        let mut first = None;
+        for (name, upstream) in spec.upstreams.iter() {
+            let known = before.and_then(|table| table.pools.get(name));
+            let pool = Arc::new(Pool::new(name, upstream, known.map(|pool| &**pool))?);
+            first.get_or_insert_with(|| Arc::clone(&pool));
+            pools.insert(name.to_owned(), pool);
+        }
+        Ok(Self {
+            pools,
+            first,
+            trusted: config.client().proxies,
+            max_body: spec.max_body.map_or(u64::MAX, |bytes| bytes.0),
+        })
+    }
+
+    /// The pool of this name; the first one if there is no name.
+    pub(crate) fn pool(&self, name: Option<&str>) -> Option<&Arc<Pool>> {
+        match name {
+            Some(name) => self.pools.get(name),
+            None => self.first.as_ref(),
+        }
+    }
+
+    /// Whether a peer is believed when it says for whom it forwards.
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+        self.trusted.iter().any(|network| network.contains(peer))
+    }
+
+    /// Whether the server of this id is in one of the pools.
+    pub(crate) fn knows(&self, id: usize) -> bool {
+        let mut endpoints = self.pools.values().flat_map(|pool| &pool.endpoints);
+        endpoints.any(|endpoint| endpoint.id == id)
+    }
+}

@@ -1,0 +1,194 @@
+//! What an answer says that it used: `usage` of OpenAI-shaped answers, whole or streamed.
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use memchr::{memchr, memmem};
+use plimsoll_tower::Usage;
+use serde_json::Value;
+
+/// So many bytes of an answer, or of a line of a streamed one, are kept at most. Usage stands at the end.
+const KEPT: usize = 64 * 1024;
+
+/// Reads an answer as it passes.
+pub(crate) struct Tokens {
+    usage: Usage,
+    is_stream: bool,
+    /// The end of the answer so far, or of the line.
+    tail: Vec<u8>,
+    told: Option<u64>,
+}
+
+impl Tokens {
+    /// Reads an answer with these header fields, if it is one that can say something.
+    pub(crate) fn of(headers: &HeaderMap, usage: Usage) -> Option<Self> {
+        let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+        let kind = kind.split(';').next()?.trim();
+        let is_stream = kind.eq_ignore_ascii_case("text/event-stream");
+        let is_json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
+        (is_stream || is_json).then(|| Self {
+            usage,
+            is_stream,
+            tail: Vec::new(),
+            told: None,
+        })
+    }
+
+    /// The next part of the answer.
+    pub(crate) fn see(&mut self, mut data: &[u8]) {
+        while self.is_stream
+            && let Some(end) = memchr(b'\n', data)
+        {
+            self.keep(&data[..end]);
+            data = &data[end + 1..];
+            if self.tail.starts_with(b"data:") {
+                self.tell();
+            }
+            self.tail.clear();
+        }
+        self.keep(data);
+    }
+
+    /// All of it has been seen.
+    pub(crate) fn end(mut self) {
+        self.tell();
+        if self.told.is_some() {
+            self.usage.finish();
+        }
+    }
+
+    fn keep(&mut self, data: &[u8]) {
+        let data = &data[data.len().saturating_sub(KEPT)..];
+        if self.tail.len() + data.len() > 2 * KEPT {
+            // Not at every part: what is kept is moved.
+            let start = self.tail.len().saturating_sub(KEPT);
+            self.tail.drain(..start);
+            if self.is_stream {
+                // It is still a line of data.
+                self.tail.splice(..5.min(start), *b"data:");
+            }
+        }
+        self.tail.extend_from_slice(data);
+    }
+
+    /// Adds what is said beyond what was said before: streams may say it again and again.
+    fn tell(&mut self) {
+        if let Some(total) = usage_in(&self.tail) {
+            let before = self.told.unwrap_or(0);
+            self.usage.add(total.saturating_sub(before));
+            self.told = Some(total.max(before));
+        }
+    }
+}
+
+/// The tokens of the last object `"usage": {…}` in a text. Inside of a JSON string its quotation marks would be escaped.
+fn usage_in(text: &[u8]) -> Option<u64> {
+    const NAME: &[u8] = b"\"usage\"";
+    let starts: Vec<usize> = memmem::find_iter(text, NAME).collect();
+    starts.into_iter().rev().find_map(|start| {
+        if start > 0 && text[start - 1] == b'\\' {
+            return None;
+        }
+        let after = text[start + NAME.len()..].trim_ascii_start();
+        let object = after.strip_prefix(b":")?;
+        let mut values = serde_json::Deserializer::from_slice(object).into_iter::<Value>();
+        total(&values.next()?.ok()?)
+    })
+}
+
+/// `total_tokens`, or what went in and what came out.
+fn total(usage: &Value) -> Option<u64> {
+    let number = |names: [&str; 2]| names.into_iter().find_map(|name| usage.get(name)?.as_u64());
+    let parts = || {
+        let (input, output) = (
+            number(["prompt_tokens", "input_tokens"]),
+            number(["completion_tokens", "output_tokens"]),
+        );
+        match (input, output) {
+            (None, None) => None,
+            (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
+        }
+    };
+    usage
+        .get("total_tokens")
+        .and_then(Value::as_u64)
+        .or_else(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: &str, parts: &[&[u8]]) -> (u64, bool, usize) {
+        let headers = [(CONTENT_TYPE, kind.parse().expect("a type"))];
+        let usage = Usage::default();
+        let mut tokens = Tokens::of(&headers.into_iter().collect(), usage.clone()).expect("read");
+        let mut kept = 0;
+        for part in parts {
+            tokens.see(part);
+            kept = kept.max(tokens.tail.len());
+        }
+        tokens.end();
+        (usage.total(), usage.is_final(), kept)
+    }
+
+    const STREAM: &str = "text/event-stream; charset=utf-8";
+
+    #[test]
+    fn whole_answers() {
+        let text = br#"{"choices":[{"message":{"content":"\"usage\": {\"total_tokens\": 9}"}}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}"#;
+        assert_eq!(read("application/json", &[text]).0, 7);
+        // In parts of any size.
+        for size in 1..text.len() {
+            let parts: Vec<&[u8]> = text.chunks(size).collect();
+            assert_eq!(read("application/json", &parts).0, 7, "{size}");
+        }
+        let long = [
+            br#"{"data":""#,
+            &[b'x'; 1 << 20][..],
+            br#"","usage":{"input_tokens":2,"output_tokens":3}}"#,
+        ]
+        .concat();
+        let (total, is_final, kept) = read("application/json", &[&long]);
+        assert_eq!((total, is_final), (5, true));
+        assert!(kept <= 2 * KEPT);
+    }
+
+    #[test]
+    fn streamed_answers() {
+        let text = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\n\
+            data: {\"usage\":{\"total_tokens\":5}}\r\n\r\ndata: {\"choices\":[],\"usage\":{\"total_tokens\":12}}\n\ndata: [DONE]\n\n";
+        for size in 1..text.len() {
+            let parts: Vec<&[u8]> = text.chunks(size).collect();
+            let (total, is_final, _) = read(STREAM, &parts);
+            assert_eq!((total, is_final), (12, true), "{size}");
+        }
+        // The other shape, in which the whole response stands in the last event.
+        let text =
+            b"event: response.completed\ndata: {\"response\":{\"usage\":{\"total_tokens\":8}}}\n\n";
+        assert_eq!(read(STREAM, &[text]).0, 8);
+        // A line that never ends is not kept.
+        let many = vec![&b"data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..]; 10_000];
+        let (total, is_final, kept) = read(STREAM, &many);
+        assert_eq!((total, is_final), (0, false));
+        assert!(kept <= 2 * KEPT);
+        let mut long = vec![&b"data: {\"x\":\""[..]];
+        long.extend(vec![&[b'x'; 10_000][..]; 100]);
+        long.push(b"\",\"usage\":{\"total_tokens\":4}}\n");
+        assert_eq!(read(STREAM, &long).0, 4);
+    }
+
+    #[test]
+    fn what_says_nothing() {
+        for text in [
+            &b"{\"usage\":null}"[..],
+            b"{\"usage\":",
+            b"\"usage\"",
+            b"{\"usage\":{\"total_tokens\":-1}}",
+            b"",
+        ] {
+            assert_eq!(read("application/json", &[text]).0, 0);
+        }
+        let headers = [(CONTENT_TYPE, "text/html".parse().expect("a type"))];
+        assert!(Tokens::of(&headers.into_iter().collect(), Usage::default()).is_none());
+    }
+}

@@ -1,0 +1,78 @@
+//! Connections that speak another protocol: bytes are passed on as they are.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
+
+/// Passes bytes on in both directions until both have ended, one has failed, or nothing was said for `idle`.
+pub(crate) async fn run(client: OnUpgrade, server: OnUpgrade, idle: Duration) -> io::Result<()> {
+    let both = async { tokio::try_join!(client, server) };
+    let both = tokio::time::timeout(idle, both).await;
+    let (client, server) = both.map_err(io::Error::other)?.map_err(io::Error::other)?;
+    let seen = Arc::new(AtomicU64::new(0));
+    let watch = |io| Watched {
+        io: TokioIo::new(io),
+        seen: Arc::clone(&seen),
+    };
+    let (mut client, mut server) = (watch(client), watch(server));
+    let mut copy = std::pin::pin!(copy_bidirectional(&mut client, &mut server));
+    let mut last = 0;
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut copy => return done.map(|_| ()),
+            () = tokio::time::sleep(idle) => {
+                let now = seen.load(Ordering::Relaxed);
+                if now == last {
+                    return Ok(());
+                }
+                last = now;
+            }
+        }
+    }
+}
+
+/// Counts how often something is read.
+struct Watched<T> {
+    io: T,
+    seen: Arc<AtomicU64>,
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if read.is_ready() {
+            self.seen.fetch_add(1, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

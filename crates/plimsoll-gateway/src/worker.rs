@@ -1,0 +1,89 @@
+//! A thread that serves connections, with everything it needs for itself.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use hyper_util::server::graceful::GracefulShutdown;
+use plimsoll_engine::Limits;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_rustls::TlsAcceptor;
+
+use crate::accept::Accept;
+use crate::connection::Idle;
+use crate::counts::Counts;
+use crate::proxy::{Proxy, Shared};
+use crate::table::Table;
+
+/// How many connections there are at most.
+const CONNECTIONS: usize = 20_000;
+
+pub(crate) struct Worker {
+    pub(crate) limits: Limits,
+    pub(crate) table: Arc<ArcSwap<Table>>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) idle: Arc<Idle>,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) drain: Duration,
+}
+
+impl Worker {
+    /// Starts the thread. What is returned is ready when it has ended.
+    pub(crate) fn spawn(self, number: usize) -> io::Result<oneshot::Receiver<Infallible>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(format!("gateway-{number}"));
+        thread.spawn(move || {
+            if let Err(error) = runtime.block_on(self.run()) {
+                tracing::error!(%error, "a worker cannot listen");
+            }
+            // What is left is dropped, with everything that it holds.
+            drop(runtime);
+            drop(end);
+        })?;
+        Ok(ended)
+    }
+
+    async fn run(self) -> io::Result<()> {
+        let (tunnels, mut all_closed) = mpsc::channel(1);
+        let proxy = Proxy(Arc::new(Shared {
+            limits: self.limits.clone(),
+            table: self.table,
+            counts: self.counts,
+            idle: self.idle,
+            tunnels,
+        }));
+        let accept = Accept::new(&self.limits, proxy, self.tls, CONNECTIONS);
+        let graceful = Arc::new(GracefulShutdown::new());
+        let mut accepting = tokio::task::JoinSet::new();
+        for listener in self.listeners {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            accepting.spawn(
+                accept
+                    .clone()
+                    .run(listener, Arc::clone(&graceful), self.stop.clone()),
+            );
+        }
+        drop(accept);
+        while accepting.join_next().await.is_some() {}
+        let Some(graceful) = Arc::into_inner(graceful) else {
+            return Ok(());
+        };
+        let drained = async {
+            graceful.shutdown().await;
+            // Until the last upgraded connection is closed, which nobody sends a word about.
+            let _ = all_closed.recv().await;
+        };
+        if tokio::time::timeout(self.drain, drained).await.is_err() {
+            tracing::warn!("some requests did not end in time");
+        }
+        Ok(())
+    }
+}
