@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use plimsoll_engine::Limits;
@@ -81,11 +81,18 @@ struct Answer {
 impl Shared {
     async fn serve(self: Arc<Self>, request: Request<FromClient>) -> Response<ResponseBody> {
         self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let is_http1 = request.version() < Version::HTTP_2;
         match self.pass_on(request).await {
             Ok(response) => response,
             Err(fault) => {
                 self.counts.note(fault);
-                fault.response().map(ResponseBody::own)
+                let mut response = fault.response().map(ResponseBody::own);
+                // Who sends what is malformed is not asked for more.
+                if is_http1 && response.status().is_client_error() {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                response
             }
         }
     }

@@ -5,7 +5,10 @@ use super::*;
 async fn gateway() -> Running {
     let server = server(|request| async move {
         let body = request.into_body().collect().await;
-        text(format!("{} bytes", body.map_or(0, |body| body.to_bytes().len())))
+        text(format!(
+            "{} bytes",
+            body.map_or(0, |body| body.to_bytes().len())
+        ))
     })
     .await;
     Running::start(&format!(
@@ -16,35 +19,165 @@ async fn gateway() -> Running {
 
 /// What is sent, and what is answered: a status with the word of a fault.
 const TABLE: &[(&str, &str, u16, &str)] = &[
-    ("both lengths", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400, "both_lengths"),
-    ("both lengths, the other way round", "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n", 400, "both_lengths"),
-    ("two lengths", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab", 400, "bad_head"),
-    ("a list of lengths", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1, 2\r\n\r\nab", 400, "bad_head"),
-    ("a negative length", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n", 400, "bad_head"),
-    ("a length with a sign", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: +1\r\n\r\na", 400, "bad_head"),
-    ("an encoding that does not end in chunks", "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n", 400, "bad_head"),
-    ("an encoding hidden by a space", "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding : chunked\r\n\r\n", 400, "bad_head"),
-    ("chunks in HTTP/1.0", "POST / HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400, "bad_head"),
-    ("a folded line", "GET / HTTP/1.1\r\nhost: a\r\nx: 1\r\n 2\r\n\r\n", 400, "bad_head"),
-    ("line feeds alone", "GET / HTTP/1.1\nhost: a\n\n", 400, "bare_line_feed"),
-    ("one line feed alone", "GET / HTTP/1.1\r\nhost: a\nx: 1\r\n\r\n", 400, "bare_line_feed"),
-    ("a carriage return in a value", "GET / HTTP/1.1\r\nhost: a\r\nx: 1\r2\r\n\r\n", 400, "bad_head"),
-    ("a zero in a value", "GET / HTTP/1.1\r\nhost: a\r\nx: 1\0\r\n\r\n", 400, "bad_head"),
-    ("no name", "GET / HTTP/1.1\r\nhost: a\r\n: 1\r\n\r\n", 400, "bad_head"),
-    ("a space in a name", "GET / HTTP/1.1\r\nhost: a\r\nx y: 1\r\n\r\n", 400, "bad_head"),
+    (
+        "both lengths",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+        "both_lengths",
+    ),
+    (
+        "both lengths, the other way round",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n",
+        400,
+        "both_lengths",
+    ),
+    (
+        "two lengths",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        400,
+        "bad_head",
+    ),
+    (
+        "a list of lengths",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1, 2\r\n\r\nab",
+        400,
+        "bad_head",
+    ),
+    (
+        "a negative length",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "a length with a sign",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: +1\r\n\r\na",
+        400,
+        "bad_head",
+    ),
+    (
+        "an encoding that does not end in chunks",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "an encoding hidden by a space",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding : chunked\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "chunks in HTTP/1.0",
+        "POST / HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "a folded line",
+        "GET / HTTP/1.1\r\nhost: a\r\nx: 1\r\n 2\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "line feeds alone",
+        "GET / HTTP/1.1\nhost: a\n\n",
+        400,
+        "bare_line_feed",
+    ),
+    (
+        "one line feed alone",
+        "GET / HTTP/1.1\r\nhost: a\nx: 1\r\n\r\n",
+        400,
+        "bare_line_feed",
+    ),
+    (
+        "a carriage return in a value",
+        "GET / HTTP/1.1\r\nhost: a\r\nx: 1\r2\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "a zero in a value",
+        "GET / HTTP/1.1\r\nhost: a\r\nx: 1\0\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "no name",
+        "GET / HTTP/1.1\r\nhost: a\r\n: 1\r\n\r\n",
+        400,
+        "bad_head",
+    ),
+    (
+        "a space in a name",
+        "GET / HTTP/1.1\r\nhost: a\r\nx y: 1\r\n\r\n",
+        400,
+        "bad_head",
+    ),
     ("no host", "GET / HTTP/1.1\r\n\r\n", 400, "bad_host"),
-    ("two hosts", "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", 400, "bad_host"),
-    ("a host that is none", "GET / HTTP/1.1\r\nhost: a b\r\n\r\n", 400, "bad_host"),
-    ("a host with a user", "GET / HTTP/1.1\r\nhost: u@a\r\n\r\n", 400, "bad_host"),
+    (
+        "two hosts",
+        "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        400,
+        "bad_host",
+    ),
+    (
+        "a host that is none",
+        "GET / HTTP/1.1\r\nhost: a b\r\n\r\n",
+        400,
+        "bad_host",
+    ),
+    (
+        "a host with a user",
+        "GET / HTTP/1.1\r\nhost: u@a\r\n\r\n",
+        400,
+        "bad_host",
+    ),
     ("no version", "GET /\r\n\r\n", 400, "bad_head"),
-    ("another version", "GET / HTTP/3.0\r\nhost: a\r\n\r\n", 400, "bad_head"),
+    (
+        "another version",
+        "GET / HTTP/3.0\r\nhost: a\r\n\r\n",
+        400,
+        "bad_head",
+    ),
     ("garbage", "\x16\x03\x01\x02\r\n\r\n", 400, "bad_head"),
-    ("a tunnel", "CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n", 405, "connect"),
-    ("a length that is too large", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 65537\r\n\r\n", 413, "body_too_large"),
-    ("a chunk without a size", "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nx\r\n\r\n", 400, "bad_body"),
-    ("a chunk longer than its size", "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", 400, "bad_body"),
-    ("a chunk whose line ends in a line feed", "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\na\n0\n\n", 400, "bad_body"),
-    ("a size that overflows", "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400, "bad_body"),
+    (
+        "a tunnel",
+        "CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n",
+        405,
+        "connect",
+    ),
+    (
+        "a length that is too large",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 65537\r\n\r\n",
+        413,
+        "body_too_large",
+    ),
+    (
+        "a chunk without a size",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nx\r\n\r\n",
+        400,
+        "bad_body",
+    ),
+    (
+        "a chunk longer than its size",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+        400,
+        "bad_body",
+    ),
+    (
+        "a chunk whose line ends in a line feed",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\na\n0\n\n",
+        400,
+        "bad_body",
+    ),
+    (
+        "a size that overflows",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+        400,
+        "bad_body",
+    ),
 ];
 
 #[tokio::test]
@@ -53,7 +186,10 @@ async fn each_has_an_answer_and_is_counted_once() {
     for (what, request, status, fault) in TABLE {
         let before = gateway.counts.fault(fault);
         let answer = gateway.raw(request).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{what}: {answer:?}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{what}: {answer:?}"
+        );
         is_problem(&answer, *status, fault);
         assert_eq!(answer.matches("HTTP/1.").count(), 1, "{what}: {answer}");
         assert_eq!(gateway.counts.fault(fault), before + 1, "{what}");
@@ -62,19 +198,35 @@ async fn each_has_an_answer_and_is_counted_once() {
     assert!(gateway.get("/").await.ends_with("0 bytes"));
     let all: u64 = gateway.counts.faults().map(|(_, count)| count).sum();
     assert_eq!(all, TABLE.len() as u64);
-    assert!(gateway.counts.to_prometheus().contains("plimsoll_gateway_faults_total{fault=\"both_lengths\"} 2\n"));
+    assert!(
+        gateway
+            .counts
+            .to_prometheus()
+            .contains("plimsoll_gateway_faults_total{fault=\"both_lengths\"} 2\n")
+    );
 }
 
 #[tokio::test]
 async fn enormous_heads() {
     let gateway = gateway().await;
     let long = "x".repeat(100_000);
-    let fields = gateway.raw(format!("GET / HTTP/1.1\r\nhost: a\r\nx: {long}\r\n\r\n")).await;
+    let fields = gateway
+        .raw(format!("GET / HTTP/1.1\r\nhost: a\r\nx: {long}\r\n\r\n"))
+        .await;
     is_problem(&fields, 431, "head_too_large");
-    let many: String = (0..200).map(|number| format!("x-{number}: 1\r\n")).collect();
-    let many = gateway.raw(format!("GET / HTTP/1.1\r\nhost: a\r\n{many}\r\n")).await;
+    let many: String = (0..200)
+        .map(|number| format!("x-{number}: 1\r\n"))
+        .collect();
+    let many = gateway
+        .raw(format!("GET / HTTP/1.1\r\nhost: a\r\n{many}\r\n"))
+        .await;
     is_problem(&many, 431, "head_too_large");
-    let target = gateway.raw(format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "x".repeat(65_530))).await;
+    let target = gateway
+        .raw(format!(
+            "GET /{} HTTP/1.1\r\nhost: a\r\n\r\n",
+            "x".repeat(65_530)
+        ))
+        .await;
     assert!(target.starts_with("HTTP/1.1 4"), "{target}");
 }
 
@@ -82,10 +234,13 @@ async fn enormous_heads() {
 async fn a_body_that_turns_out_too_large() {
     let gateway = gateway().await;
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(65_536));
-    let head = "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head =
+        "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
     let fits = gateway.raw(format!("{head}{chunk}0\r\n\r\n")).await;
     assert!(fits.ends_with("65536 bytes"), "{fits}");
-    let answer = gateway.raw(format!("{head}{chunk}1\r\nx\r\n0\r\n\r\n")).await;
+    let answer = gateway
+        .raw(format!("{head}{chunk}1\r\nx\r\n0\r\n\r\n"))
+        .await;
     is_problem(&answer, 413, "body_too_large");
 }
 
@@ -103,6 +258,9 @@ async fn nothing_is_smuggled() {
     let answer = gateway
         .raw("GET / HTTP/1.1\r\nhost: a\r\n\r\nPOST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n")
         .await;
-    assert!(!answer.contains("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200"), "{answer}");
+    assert!(
+        !answer.contains("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200"),
+        "{answer}"
+    );
     assert_eq!(gateway.counts.fault("both_lengths"), 1);
 }

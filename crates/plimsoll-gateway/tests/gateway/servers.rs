@@ -34,10 +34,19 @@ async fn broken_answers() {
         ("garbage", "garbage\r\n\r\n"),
         ("another protocol", "SSH-2.0-x\r\n"),
         ("half a head", "HTTP/1.1 200 OK\r\ncontent-le"),
-        ("two lengths", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"),
-        ("a length that is none", "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"),
+        (
+            "two lengths",
+            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        ),
+        (
+            "a length that is none",
+            "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+        ),
         ("a bad name", "HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n"),
-        ("a protocol nobody asked for", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
+        (
+            "a protocol nobody asked for",
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+        ),
     ] {
         let gateway = pool(&[says(answer).await], "retries: { most: 0 }");
         let answer = gateway.get("/").await;
@@ -59,9 +68,18 @@ async fn heads_that_are_too_large() {
 #[tokio::test]
 async fn answers_that_break_off() {
     for (what, answer) in [
-        ("shorter than it says", "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"),
-        ("chunks without an end", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nshort\r\n"),
-        ("a malformed chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nshort\r\nx\r\n"),
+        (
+            "shorter than it says",
+            "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort",
+        ),
+        (
+            "chunks without an end",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nshort\r\n",
+        ),
+        (
+            "a malformed chunk",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nshort\r\nx\r\n",
+        ),
     ] {
         let gateway = Running::to(&[says(answer).await]);
         let seen = gateway.get("/").await;
@@ -84,7 +102,10 @@ async fn longer_than_it_says() {
     let both = "HTTP/1.1 200 OK\r\ncontent-length: 99\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
     let gateway = Running::to(&[says(both).await]);
     let answer = gateway.get("/").await;
-    assert!(!answer.contains("99") && answer.ends_with("2\r\nok\r\n0\r\n\r\n"), "{answer}");
+    assert!(
+        !answer.contains("99") && answer.ends_with("2\r\nok\r\n0\r\n\r\n"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -101,7 +122,9 @@ async fn servers_that_hang() {
     let stops = raw_server(|stream| async move {
         let mut stream = BufReader::new(stream);
         read_head(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf").await;
+        let _ = stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
+            .await;
         std::future::pending::<()>().await;
     })
     .await;
@@ -111,7 +134,9 @@ async fn servers_that_hang() {
     assert_eq!(gateway.counts.aborted(), 1);
     // A client that stops in the middle of its body.
     let gateway = pool(&[hangs], "timeouts: { idle: 30ms }");
-    let answer = gateway.raw("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf").await;
+    let answer = gateway
+        .raw("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf")
+        .await;
     is_problem(&answer, 408, "slow_body");
     gateway.at_rest().await;
 }
@@ -120,7 +145,8 @@ async fn servers_that_hang() {
 async fn servers_that_cannot_be_reached() {
     let gateway = pool(&[nobody().await], "retries: { most: 0 }");
     is_problem(&gateway.get("/").await, 502, "no_connection");
-    let gateway = Running::start("gateway:\n  upstreams: { app: { to: \"http://no-such-host.invalid\" } }\n");
+    let gateway =
+        Running::start("gateway:\n  upstreams: { app: { to: \"http://no-such-host.invalid\" } }\n");
     is_problem(&gateway.get("/").await, 502, "no_connection");
 }
 
@@ -136,31 +162,44 @@ async fn requests_go_where_the_fewest_are() {
     for _ in 0..30 {
         gateway.get("/").await;
     }
-    let each: Vec<usize> = counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    let each: Vec<usize> = counts
+        .iter()
+        .map(|count| count.load(Ordering::SeqCst))
+        .collect();
     assert_eq!(each, [10, 10, 10]);
-    // A server that keeps its requests gets no more of them than it must.
-    let slow = Arc::new(AtomicUsize::new(0));
-    let asked = Arc::clone(&slow);
+    // A server that keeps a request gets no more while another has none.
+    let (slow, asked) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(tokio::sync::Notify::new()),
+    );
+    let (count, ask) = (Arc::clone(&slow), Arc::clone(&asked));
     let hangs = server(move |_| {
-        asked.fetch_add(1, Ordering::SeqCst);
+        count.fetch_add(1, Ordering::SeqCst);
+        ask.notify_one();
         std::future::pending()
     })
     .await;
-    let fast = Arc::new(AtomicUsize::new(0));
-    let gateway = Running::to(&[hangs, counted("ok", &fast).await]);
-    let mut held = Vec::new();
-    while slow.load(Ordering::SeqCst) == 0 {
-        let mut stream = gateway.connect().await;
-        stream.write_all(get("/").as_bytes()).await.expect("written");
-        held.push(stream);
-        tokio::task::yield_now().await;
-    }
-    let before = fast.load(Ordering::SeqCst);
+    let gateway = Running::to(&[hangs, counted("ok", &counts[0]).await]);
+    let held = within(async {
+        loop {
+            let mut stream = gateway.connect().await;
+            stream
+                .write_all(get("/").as_bytes())
+                .await
+                .expect("written");
+            tokio::select! {
+                () = asked.notified() => return stream,
+                _ = stream.readable() => {}
+            }
+        }
+    })
+    .await;
     for _ in 0..20 {
         assert!(gateway.get("/").await.ends_with("ok"));
     }
-    assert!(fast.load(Ordering::SeqCst) >= before + 20);
-    assert!(slow.load(Ordering::SeqCst) <= held.len());
+    assert_eq!(slow.load(Ordering::SeqCst), 1);
+    drop(held);
+    gateway.at_rest().await;
 }
 
 #[tokio::test]
@@ -177,7 +216,10 @@ async fn a_server_that_fails_is_left_alone() {
     })
     .await;
     let good = Arc::new(AtomicUsize::new(0));
-    let gateway = pool(&[fails, counted("ok", &good).await], "health: { failures: 3, ejected: 1h, longest: 1h }");
+    let gateway = pool(
+        &[fails, counted("ok", &good).await],
+        "health: { failures: 3, ejected: 1h, longest: 1h }",
+    );
     for _ in 0..40 {
         gateway.get("/").await;
     }
@@ -185,7 +227,10 @@ async fn a_server_that_fails_is_left_alone() {
     assert_eq!(good.load(Ordering::SeqCst), 37);
     assert_eq!(gateway.counts.ejections(), 1);
     // If all fail, they are asked all the same: no answer is worse.
-    let gateway = pool(&[fails], "health: { failures: 1, ejected: 1h, longest: 1h }");
+    let gateway = pool(
+        &[fails],
+        "health: { failures: 1, ejected: 1h, longest: 1h }",
+    );
     for _ in 0..3 {
         assert!(gateway.get("/").await.starts_with("HTTP/1.1 500"));
     }
@@ -194,14 +239,20 @@ async fn a_server_that_fails_is_left_alone() {
 #[tokio::test]
 async fn requests_that_were_not_sent_go_to_another_server() {
     let good = Arc::new(AtomicUsize::new(0));
-    let gateway = pool(&[nobody().await, counted("ok", &good).await], "health: { failures: 2 }");
+    let gateway = pool(
+        &[nobody().await, counted("ok", &good).await],
+        "health: { failures: 2 }",
+    );
     for _ in 0..20 {
         // Whatever the method: nothing was sent.
         let post = get("/").replace("GET", "POST");
         assert!(gateway.raw(post).await.ends_with("ok"));
     }
     assert_eq!(good.load(Ordering::SeqCst), 20);
-    assert_eq!((gateway.counts.retries(), gateway.counts.ejections()), (2, 1));
+    assert_eq!(
+        (gateway.counts.retries(), gateway.counts.ejections()),
+        (2, 1)
+    );
 }
 
 #[tokio::test]
@@ -217,7 +268,10 @@ async fn only_what_may_be_repeated_is_sent_again() {
         }
     })
     .await;
-    let gateway = pool(&[breaks, counted("ok", &good).await], "health: { failures: 1000 }");
+    let gateway = pool(
+        &[breaks, counted("ok", &good).await],
+        "health: { failures: 1000 }",
+    );
     for _ in 0..10 {
         assert!(gateway.get("/").await.ends_with("ok"));
     }
@@ -239,7 +293,10 @@ async fn only_what_may_be_repeated_is_sent_again() {
 async fn retries_have_a_budget() {
     let breaks = says("").await;
     let also = says("").await;
-    let gateway = pool(&[breaks, also], "retries: { percent: 20%, least: 0 }, health: { failures: 1000000 }");
+    let gateway = pool(
+        &[breaks, also],
+        "retries: { percent: 20%, least: 0 }, health: { failures: 1000000 }",
+    );
     for _ in 0..200 {
         assert!(gateway.get("/").await.starts_with("HTTP/1.1 502"));
     }
