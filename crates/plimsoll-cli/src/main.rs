@@ -1,6 +1,7 @@
 //! The program `plimsoll`.
 
 mod check;
+mod gateway;
 mod serve;
 mod simulate;
 mod test;
@@ -25,6 +26,7 @@ enum Command {
     Test(test::Args),
     Simulate(simulate::Args),
     Serve(serve::Args),
+    Gateway(gateway::Args),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args, &mut out, &mut err),
         Command::Simulate(args) => simulate::run(&args, &mut out, &mut err),
         Command::Serve(args) => serve::run(args, &mut out, &mut err),
+        Command::Gateway(args) => gateway::run(&args, &mut out, &mut err),
     };
     status.unwrap_or_else(|error| {
         // Whoever reads our output may stop reading: nothing to complain about.

@@ -59,20 +59,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
+    log(args.json_logs);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve(args, out, err))
+}
+
+/// Logs to stderr, as much as the environment says.
+pub(crate) fn log(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);
-    if args.json_logs {
+    if json {
         logs.json().init();
     } else {
         logs.init();
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(serve(args, out, err))
 }
 
 async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
@@ -135,7 +140,7 @@ fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<
 }
 
 /// Returns when the process receives a signal to end.
-async fn stopped() {
+pub(crate) async fn stopped() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod accept;
+mod admin;
 mod budget;
 mod connection;
 mod counts;
@@ -42,6 +43,7 @@ pub use counts::Counts;
 pub use start::{Settings, StartError};
 pub use tls::TlsError;
 
+use crate::admin::Admin;
 use crate::connection::Idle;
 use crate::reload::Reload;
 use crate::table::Table;
@@ -53,6 +55,7 @@ pub struct Gateway {
     table: Arc<ArcSwap<Table>>,
     counts: Arc<Counts>,
     listeners: Vec<TcpListener>,
+    admin: Option<TcpListener>,
     tls: Option<TlsAcceptor>,
     workers: usize,
     file: Option<PathBuf>,
@@ -115,6 +118,14 @@ impl Gateway {
         let listeners = addresses
             .into_iter()
             .map(|address| listen(address).map_err(|error| StartError::Listen(address, error)));
+        let admin = match settings.admin {
+            Some(address) if !address.ip().is_loopback() => {
+                return Err(StartError::OpenAdmin(address));
+            }
+            address => address,
+        };
+        let admin = admin
+            .map(|address| listen(address).map_err(|error| StartError::Listen(address, error)));
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = spec.workers.and_then(|count| usize::try_from(count.0).ok());
         Ok(Self {
@@ -122,7 +133,8 @@ impl Gateway {
             table: Arc::new(ArcSwap::from_pointee(table)),
             counts: Arc::default(),
             listeners: listeners.collect::<Result<_, _>>()?,
-            tls: tls,
+            admin: admin.transpose()?,
+            tls,
             workers: workers.unwrap_or_else(processors),
             follows_file: false,
             file: None,
@@ -135,6 +147,12 @@ impl Gateway {
         self.listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
+    }
+
+    /// Where it listens for operators.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref()?.local_addr().ok()
     }
 
     /// The limits before the servers.
@@ -177,6 +195,18 @@ impl Gateway {
         }
         // Only the workers hold them: what is not accepted when they stop is refused.
         drop(self.listeners);
+        let admin = match self.admin {
+            Some(listener) => {
+                let admin = Admin {
+                    limits: self.limits.clone(),
+                    counts: self.counts,
+                    stop: stopping,
+                };
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                Some(tokio::spawn(admin.run(listener)))
+            }
+            None => None,
+        };
         let reload = self.file.map(|file| {
             let reload = Reload {
                 limits: self.limits,
@@ -191,8 +221,8 @@ impl Gateway {
         for worker in ended {
             let _ = worker.await;
         }
-        if let Some(reload) = reload {
-            reload.abort();
+        for task in reload.into_iter().chain(admin) {
+            task.abort();
         }
         Ok(())
     }

@@ -24,6 +24,8 @@ pub struct Settings {
     pub to: Option<Origin>,
     /// Where it listens, if not where the file says.
     pub listen: Option<SocketAddr>,
+    /// The port for operators, on this machine only; none unless set.
+    pub admin: Option<SocketAddr>,
     /// How long what is under way may take when the gateway stops: 10 seconds unless set.
     pub drain: Duration,
 }
@@ -34,6 +36,7 @@ impl Default for Settings {
             file: None,
             to: None,
             listen: None,
+            admin: None,
             drain: Duration::from_secs(10),
         }
     }
@@ -73,6 +76,8 @@ pub enum StartError {
     TwoGateways,
     /// A certificate cannot be used.
     Tls(TlsError),
+    /// The admin port would be open to others than this machine.
+    OpenAdmin(SocketAddr),
     /// An address cannot be listened on.
     Listen(SocketAddr, io::Error),
 }
@@ -86,6 +91,10 @@ impl fmt::Display for StartError {
             ),
             Self::TwoGateways => f.write_str("the file has a `gateway` of its own: leave out --to"),
             Self::Tls(error) => error.fmt(f),
+            Self::OpenAdmin(address) => write!(
+                f,
+                "the admin port {address} would be open to others than this machine: expected a loopback address"
+            ),
             Self::Listen(address, error) => {
                 write!(f, "cannot listen on {address}: {error}; choose another with --listen")
             }

@@ -1,6 +1,7 @@
 //! The program, command by command. One program: each file in `tests/` would be linked by itself.
 
 mod check_command;
+mod gateway_command;
 mod simulate_command;
 mod store_option;
 mod test_command;

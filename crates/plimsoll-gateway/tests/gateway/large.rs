@@ -18,7 +18,7 @@ fn peak() -> usize {
 
 #[tokio::test]
 async fn memory_stays_flat() {
-    const PART: [u8; 65_536] = [7; 65_536];
+    static PART: [u8; 65_536] = [7; 65_536];
     let total = megabytes() << 20;
     let server = raw_server(|stream| async move {
         let mut stream = BufReader::new(stream);

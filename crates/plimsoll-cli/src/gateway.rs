@@ -1,0 +1,94 @@
+//! `plimsoll gateway`: limits before other servers.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use plimsoll_config::gateway::Origin;
+use plimsoll_gateway::{Gateway, Settings, StartError};
+
+use crate::serve::{log, stopped};
+
+/// Passes requests on to other servers, behind limits
+///
+/// The file says in `gateway` where it listens and which servers are behind it, and in `routes` which limits a request is
+/// asked for. Without a file, `--to` names the server: then requests of each client are limited generously, and how many
+/// the server works on at once is found out; others wait, who matters more (X-Priority) first. A file is read again when it
+/// changes. SIGTERM ends it in order: nothing new is accepted, and what is under way ends.
+///
+/// It ends with 0 when it was stopped, with 1 if something is wrong with the file, and with 2 if it cannot start.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file of limits and of the gateway (YAML, TOML or JSON)
+    file: Option<PathBuf>,
+    /// The server behind it, such as http://127.0.0.1:9000
+    #[arg(long, value_name = "URL", value_parser = origin, env = "PLIMSOLL_GATEWAY_TO")]
+    to: Option<Origin>,
+    /// Where to listen: where the file says, or else 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_GATEWAY_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// Where to listen for operators: health, metrics. On this machine only
+    #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_GATEWAY_ADMIN")]
+    admin: Option<SocketAddr>,
+    /// How many seconds requests that are under way have when it is stopped
+    #[arg(long, value_name = "SECONDS", default_value = "10")]
+    drain: u64,
+    /// Log lines as JSON
+    #[arg(long)]
+    json_logs: bool,
+}
+
+fn origin(text: &str) -> Result<Origin, String> {
+    Origin::parse(text).map_err(|hint| format!("expected {}{hint}", Origin::WANTED))
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
+    log(args.json_logs);
+    let mut settings = Settings::default();
+    settings.file.clone_from(&args.file);
+    settings.to.clone_from(&args.to);
+    settings.listen = args.listen;
+    settings.admin = args.admin;
+    settings.drain = Duration::from_secs(args.drain);
+    let gateway = match Gateway::start(&settings) {
+        Ok(gateway) => gateway,
+        Err(StartError::Config(error)) => {
+            for line in error.lines() {
+                writeln!(err, "{line}")?;
+            }
+            return Ok(ExitCode::from(1));
+        }
+        Err(error) => {
+            writeln!(err, "plimsoll: {error}")?;
+            return Ok(ExitCode::from(2));
+        }
+    };
+    greet(&gateway, args, out)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(gateway.run(stopped()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what is served, where, and behind which limits.
+fn greet(gateway: &Gateway, args: &Args, out: &mut impl Write) -> io::Result<()> {
+    for address in gateway.addresses() {
+        writeln!(out, "gateway http://{address}")?;
+    }
+    if let Some(admin) = gateway.admin_address() {
+        writeln!(out, "admin   http://{admin}/metrics")?;
+    }
+    if args.file.is_some() {
+        writeln!(out, "limits  {}", gateway.limits().names().join(", "))?;
+    } else {
+        writeln!(
+            out,
+            "\nNo file was given. This is what it does, as a file says it:\n"
+        )?;
+        write!(out, "{}", gateway.limits().limiters().current().config())?;
+    }
+    out.flush()
+}

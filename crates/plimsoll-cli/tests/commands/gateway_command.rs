@@ -1,0 +1,126 @@
+//! `plimsoll gateway`, as it is started and stopped.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+fn plimsoll(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.arg("gateway").args(args);
+    command
+}
+
+/// The answer to a GET.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[cfg(unix)]
+#[test]
+fn without_a_file_it_says_what_it_does_and_does_it() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = format!("http://{}", server.local_addr().expect("an address"));
+    let answers = std::thread::spawn(move || {
+        let (stream, _) = server.accept().expect("a connection");
+        let mut stream = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            stream.read_line(&mut head).expect("a line");
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+        stream.get_mut().write_all(answer).expect("written");
+        head
+    });
+    let args = [
+        "--to",
+        &to,
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ];
+    let mut child = plimsoll(&args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut out = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut said = || out.next().expect("a line").expect("text");
+    let gateway = said();
+    let gateway = gateway
+        .strip_prefix("gateway http://")
+        .expect("where it listens");
+    let admin = said();
+    let admin = admin
+        .strip_prefix("admin   http://")
+        .and_then(|it| it.strip_suffix("/metrics"));
+    let admin = admin.expect("where it listens for operators").to_owned();
+    let mut limits = Vec::new();
+    while !limits.iter().any(|line: &String| line.contains("match:")) {
+        limits.push(said());
+    }
+    for limit in ["per_client:", "in_flight:"] {
+        assert!(limits.iter().any(|line| line.contains(limit)), "{limits:?}");
+    }
+    assert!(get(gateway, "/hello").ends_with("hello"));
+    assert!(
+        answers
+            .join()
+            .expect("a request")
+            .starts_with("GET /hello HTTP/1.1\r\n")
+    );
+    assert!(get(&admin, "/readyz").ends_with("ready\n"));
+    let metrics = get(&admin, "/metrics");
+    assert!(
+        metrics.contains("plimsoll_gateway_requests_total 1\n"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("plimsoll_granted_total{limit=\"per_client\"} 1\n"),
+        "{metrics}"
+    );
+    let pid = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &pid])
+            .status()
+            .expect("sent")
+            .success()
+    );
+    assert!(child.wait().expect("ended").success());
+}
+
+#[test]
+fn what_it_cannot_do_it_says_with_a_remedy() {
+    let run = |args: &[&str]| {
+        let output = plimsoll(args).output().expect("run");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (status, said) = run(&[]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("--to http://127.0.0.1:9000"), "{said}");
+    let (status, said) = run(&["--to", "127.0.0.1:9000"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("did you mean `http://127.0.0.1:9000`?"),
+        "{said}"
+    );
+    let (status, said) = run(&[
+        "--to",
+        "http://127.0.0.1:1",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "0.0.0.0:0",
+    ]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("expected a loopback address"), "{said}");
+    let (status, said) = run(&["/none.yaml"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("/none.yaml"), "{said}");
+}
