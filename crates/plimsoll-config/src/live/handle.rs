@@ -133,13 +133,10 @@ impl plimsoll::Internals for Handle {
 
     #[inline]
     fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
-        if let Some(version) = self.0.direct() {
-            let permit = version.one.attempt_owned(demand)?;
-            return Some(version.own_shared(permit));
+        match self.0.direct() {
+            Some(version) => version.attempt_owned(demand),
+            None => self.0.current().ok()?.attempt_owned(demand),
         }
-        let version = self.0.current().ok()?;
-        let permit = version.one.attempt_owned(demand)?;
-        Some(version.own_shared(permit))
     }
 
     /// A permit that does not know its limiter is one of a rate: which it was the moment tells.

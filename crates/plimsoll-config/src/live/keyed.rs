@@ -33,6 +33,15 @@ impl KeysOfName {
             Ok(version.own_shared(permit.into_owned()))
         })
     }
+
+    /// Looks at the limiter that stands there, whether it may be asked or not.
+    #[inline]
+    fn latest<T>(&self, with: impl FnOnce(&dyn Keys) -> T) -> T {
+        match self.0.direct() {
+            Some(version) => with(&*version.keys),
+            None => with(&*self.0.latest().keys),
+        }
+    }
 }
 
 impl PerKey<str> for KeysOfName {
@@ -45,13 +54,10 @@ impl PerKey<str> for KeysOfName {
     }
 
     fn attempt_owned(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
-        if let Some(version) = self.0.direct() {
-            let permit = version.keys.attempt_owned(key, demand)?;
-            return Some(version.own_shared(permit));
+        match self.0.direct() {
+            Some(version) => version.attempt_key(key, demand),
+            None => self.0.current().ok()?.attempt_key(key, demand),
         }
-        let version = self.0.current().ok()?;
-        let permit = version.keys.attempt_owned(key, demand)?;
-        Some(version.own_shared(permit))
     }
 
     fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
@@ -59,15 +65,15 @@ impl PerKey<str> for KeysOfName {
     }
 
     fn undo(&self, key: &str, permit: Permit<'_>) {
-        self.0.latest().keys.undo(key, permit);
+        self.latest(|keys| keys.undo(key, permit));
     }
 
     fn charge(&self, key: &str, cost: u64) {
-        self.0.latest().keys.charge(key, cost);
+        self.latest(|keys| keys.charge(key, cost));
     }
 
     fn settle(&self, key: &str, permit: &mut Permit<'_>, cost: u64) {
-        self.0.latest().keys.settle(key, permit, cost);
+        self.latest(|keys| keys.settle(key, permit, cost));
     }
 
     fn clock(&self) -> Option<&Clock> {
@@ -75,23 +81,23 @@ impl PerKey<str> for KeysOfName {
     }
 
     fn standing(&self, key: &str) -> Standing {
-        self.0.latest().keys.standing(key)
+        self.latest(|keys| keys.standing(key))
     }
 
     fn promise(&self) -> Standing {
-        self.0.latest().keys.promise()
+        self.latest(|keys| keys.promise())
     }
 
     fn is_remote(&self) -> bool {
-        self.0.latest().keys.is_remote()
+        self.latest(|keys| keys.is_remote())
     }
 
     fn undoes_exactly(&self) -> bool {
-        self.0.latest().keys.undoes_exactly()
+        self.latest(|keys| keys.undoes_exactly())
     }
 
     fn has_queue(&self) -> bool {
-        self.0.latest().keys.has_queue()
+        self.latest(|keys| keys.has_queue())
     }
 
     fn target(&self, key: &str) -> Option<Result<Target, Denied>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll::together::Target;
 use plimsoll::{
-    Denied, Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Reason, Shareable, Source,
+    Demand, Denied, Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Reason, Shareable, Source,
 };
 use plimsoll_kinds::LimiterKind as Class;
 
@@ -209,15 +209,28 @@ impl Version {
 
     /// The same, independent of the borrow.
     pub(super) fn own_shared(&self, permit: Permit<'static>) -> Permit<'static> {
-        match self.me.upgrade() {
-            Some(me) if self.counts_permits && permit.gives_back() => {
-                let grant = permit.grant();
-                permit.forget();
-                self.note(grant);
-                Permit::shared(me, grant, true)
-            }
-            _ => permit,
+        self.own(permit).into_owned()
+    }
+
+    /// Takes without a key if that is quickly done.
+    #[inline]
+    pub(super) fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
+        if self.counts_permits {
+            // Its own permit is one of the limiter that ends there: a share of the limiter would be taken for nothing.
+            let permit = self.one.attempt(demand).ok()?;
+            return Some(self.own(permit).into_owned());
         }
+        self.one.attempt_owned(demand)
+    }
+
+    /// The same for a key.
+    #[inline]
+    pub(super) fn attempt_key(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
+        let permit = self.keys.attempt_owned(key, demand);
+        if self.counts_permits {
+            return permit.map(|permit| self.own_shared(permit));
+        }
+        permit
     }
 
     /// What was granted has ended.
