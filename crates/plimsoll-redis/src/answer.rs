@@ -40,6 +40,17 @@ impl Answer {
         }
     }
 
+    /// The answer to one of several decisions, or what is wrong with one of its keys.
+    pub(crate) fn of_group(value: Value) -> Result<Self, StoreError> {
+        match value {
+            Value::Array(parts) if parts.first() == Some(&Value::Int(2)) => {
+                let problem = parts.get(1).and_then(text);
+                Err(StoreError::of_key(problem.unwrap_or_default()))
+            }
+            value => Self::new(value),
+        }
+    }
+
     /// The next number.
     pub(crate) fn number<N: TryFrom<i64>>(&mut self) -> Result<N, StoreError> {
         let part = self.part();

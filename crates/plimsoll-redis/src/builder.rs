@@ -5,8 +5,10 @@ use plimsoll::Clock;
 
 use crate::circuit::Circuit;
 use crate::error::StoreError;
+use crate::group::Groups;
 use crate::health::Health;
 use crate::key::Naming;
+use crate::lanes::Batcher;
 use crate::link::Link;
 use crate::nodes::Breakers;
 use crate::store::{Inner, Store};
@@ -167,6 +169,7 @@ impl StoreBuilder {
             clock: self.clock,
             breakers,
             health,
+            groups: Batcher::new(Groups),
         }))
     }
 }

@@ -158,7 +158,10 @@ impl RedisLimiter {
             id,
             lease,
         };
-        let (decided, lease) = terms.batcher.decide(demand).await?;
+        let store = self.store();
+        let (slot, breaker) = (store.slot(&demand.key), store.breaker(Some(&demand.key)));
+        let call = terms.batcher.decide(store, slot, demand);
+        let (decided, lease) = store.within_deadline(breaker, call).await?;
         Ok(match decided {
             Decided::Granted(standing, taken) => {
                 let leases = lease.into_iter().map(|lease| lease.granted(fence(taken)));

@@ -19,6 +19,7 @@ const TERMS: &str = include_str!("lua/terms.lua");
 const DECIDE: &str = include_str!("lua/decide.lua");
 const ASKED: &str = include_str!("lua/asked.lua");
 const MANY: &str = include_str!("lua/many.lua");
+const DECISIONS: &str = include_str!("lua/decisions.lua");
 const LIST: &str = include_str!("lua/list.lua");
 const BATCH: &str = include_str!("lua/batch.lua");
 const QUICK: &str = include_str!("lua/quick/quick.lua");
@@ -72,7 +73,7 @@ impl Script {
             } else {
                 String::new()
             };
-            Self::of(&[&quick, &deciding(kinds), MANY])
+            Self::of(&[DECISIONS, &quick, &deciding(kinds), MANY])
         })
     }
 

@@ -4,9 +4,12 @@ use std::time::Duration;
 use plimsoll::{Clock, Moment};
 use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 
+use crate::answer::Answer;
 use crate::circuit::Breaker;
+use crate::group::{Group, Groups};
 use crate::health::{Health, StoreEvents, StoreStats};
 use crate::key::Naming;
+use crate::lanes::{Batcher, Way};
 use crate::link::Link;
 use crate::nodes::Breakers;
 use crate::rule::moment;
@@ -47,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Option<Clock>,
     pub(crate) breakers: Breakers,
     pub(crate) health: Arc<Health>,
+    pub(crate) groups: Arc<Batcher<Groups>>,
 }
 
 impl Store {
@@ -219,6 +223,15 @@ impl Store {
         self.inner.deadline
     }
 
+    /// Decides about several limits whose keys are in one slot, within the deadline.
+    pub(crate) async fn decide_group(&self, group: Group) -> Result<Answer, StoreError> {
+        let first = group.keys.first().map(Vec::as_slice);
+        let breaker = self.breaker(first);
+        let slot = first.map_or(0, |key| self.slot(key));
+        let call = self.inner.groups.decide(self, slot, group);
+        self.within_deadline(breaker, call).await
+    }
+
     /// Makes a call, unless the circuit is open, and learns from its answer.
     pub(crate) async fn within_deadline<T>(
         &self,
@@ -261,6 +274,16 @@ impl Store {
             }
         }
         answer
+    }
+}
+
+impl Way for Store {
+    fn time(&self) -> Moment {
+        Self::time(self)
+    }
+
+    fn deadline(&self) -> Duration {
+        Self::deadline(self)
     }
 }
 

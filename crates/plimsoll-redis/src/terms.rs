@@ -3,7 +3,8 @@ use std::sync::Arc;
 use plimsoll::{InvalidLimit, Moment, Standing};
 
 use crate::RedisRule;
-use crate::batch::Batcher;
+use crate::batch::Lists;
+use crate::lanes::Batcher;
 use crate::lease::Leases;
 use crate::store::Store;
 
@@ -15,7 +16,7 @@ pub(crate) struct Terms {
     pub(crate) everyday: bool,
     /// The rule as arguments for scripts.
     pub(crate) words: Vec<String>,
-    pub(crate) batcher: Arc<Batcher>,
+    pub(crate) batcher: Arc<Batcher<Lists>>,
     pub(crate) leases: Option<Arc<Leases>>,
 }
 
@@ -39,7 +40,7 @@ impl Terms {
         });
         let words = rule.words(origin);
         Ok(Self {
-            batcher: Batcher::new(store.clone(), &rule, words.clone()),
+            batcher: Batcher::new(Lists::new(&rule, words.clone())),
             promise: rule.promise(),
             everyday: rule.is_everyday(),
             words,

@@ -1,14 +1,6 @@
 
 -- The lists that were not decided the quick way. See list.lua.
 
--- What is wrong with one key only: its demands fail, and no others.
-local function is_of_key(problem)
-  for _, text in ipairs({ 'WRONGTYPE', 'BADSTATE', 'not a valid float' }) do
-    if string.find(problem, text, 1, true) then return true end
-  end
-  return false
-end
-
 if asked == 'batch' then
   local kind = kinds[word()]
   local rule = kind.rule()

@@ -133,3 +133,12 @@ local function told(answer)
   if stepped then answer[#answer + 1] = 'stepped' end
   return answer
 end
+
+-- What is wrong with one key only: its demands fail, and no others.
+local function is_of_key(problem)
+  for _, text in ipairs({ 'WRONGTYPE', 'BADSTATE', 'not a valid float' }) do
+    if string.find(problem, text, 1, true) then return true end
+  end
+  return false
+end
+

@@ -1,6 +1,7 @@
 //! One decision about many subjects: all or none.
 
 mod answers;
+mod groups;
 mod permits;
 mod subject;
 mod subjects;

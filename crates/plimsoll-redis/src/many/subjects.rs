@@ -2,11 +2,10 @@
 
 use super::subject::{Subject, Verb};
 use crate::answer::Answer;
+use crate::group::Group;
+use crate::lanes::LARGEST;
 use crate::script::Script;
 use crate::{RedisLimiter, StoreError};
-
-/// So many subjects are decided by one script at most: a server does nothing else while a script runs.
-const LARGEST: usize = 128;
 
 /// What one decision is about: each subject once.
 pub(crate) struct Subjects {
@@ -184,16 +183,28 @@ impl Subjects {
         };
         let store = self.all[*first].limiter().store().clone();
         let mut keys = Vec::with_capacity(part.len());
-        let mut arguments = vec![verb.as_str().to_owned(), store.now(), String::new()];
+        let mut words = Vec::new();
         for &index in part {
             let subject = &mut self.all[index];
             keys.push(subject.key().to_vec());
-            subject.write(verb, &mut arguments);
+            subject.write(verb, &mut words);
         }
         let each = part.iter().map(|&index| &self.all[index]);
         let everyday = each.clone().all(Subject::is_everyday);
-        let script = Script::many(each.map(Subject::kind), everyday);
-        let mut answer = Answer::new(store.run(script, &keys, &arguments).await?)?;
+        let kinds = each.map(Subject::kind);
+        let mut answer = if verb == Verb::Take {
+            let group = Group {
+                keys,
+                words,
+                kinds: kinds.collect(),
+                everyday,
+            };
+            store.decide_group(group).await?
+        } else {
+            words.splice(..0, [verb.as_str().to_owned(), store.now(), String::new()]);
+            let script = Script::many(kinds, everyday);
+            Answer::new(store.run(script, &keys, &words).await?)?
+        };
         let admits = answer.number::<u8>()? == 1;
         for &index in part {
             self.all[index].read(verb, admits, &mut answer)?;

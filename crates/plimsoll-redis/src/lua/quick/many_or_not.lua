@@ -1,9 +1,10 @@
 
--- Decides, and answers whether all that are enforced grant; nil if one of them needs more than this.
-local function decide_all(looks)
-  local place, admits = 4, 1
+-- Decides about the keys from `first` to `last`, whose arguments begin at `place`, and answers whether all that are enforced
+-- grant; nil if one of them needs more than this.
+local function decide_all(looks, place, first, last)
+  local admits = 1
   queued, size = {}, 1
-  for i = 1, #KEYS do
+  for i = first, last do
     local cost, mode, letter = ARGV[place] + 0, ARGV[place + 1], ARGV[place + 2]
     if mode ~= '' and mode ~= 's' then return nil end
     local count = lengths[letter]
@@ -24,19 +25,40 @@ local function decide_all(looks)
   return admits
 end
 
--- All that follows is for the rest.
-if ARGV[1] == 'take' or ARGV[1] == 'peek' then
-  local looks = ARGV[1] == 'peek'
-  local well, admits = pcall(decide_all, looks)
+-- The same with its effect. False has no effect.
+local function quickly(looks, place, first, last)
+  local well, admits = pcall(decide_all, looks, place, first, last)
   if well and admits == 0 and not looks then
-    well, admits = pcall(decide_all, true)
+    well, admits = pcall(decide_all, true, place, first, last)
     -- What refused still does.
     if admits == 1 then admits = nil end
   end
-  if well and admits then
-    for _, write in ipairs(queued) do redis.call(unpack(write)) end
-    out[1] = admits
-    return out
+  if not well or not admits then return false end
+  for _, write in ipairs(queued) do
+    local name, key = write[1], write[2]
+    if name == 'SET' then
+      texts[key] = write
+    else
+      texts[key] = nil
+      redis.call(unpack(write))
+    end
   end
+  out[1] = admits
+  return true
+end
+
+-- All that follows is for the rest.
+if ARGV[1] == 'take' then
+  while begins <= #ARGV do
+    local last = first + ARGV[begins] - 1
+    out = {}
+    if not quickly(false, begins + 2, first, last) then break end
+    decisions[#decisions + 1] = out
+    begins, first = begins + 2 + ARGV[begins + 1], last + 1
+  end
+  for _, write in pairs(texts) do redis.call(unpack(write)) end
+  if begins > #ARGV then return decisions end
+elseif ARGV[1] == 'peek' and quickly(true, 4, 1, #KEYS) then
+  return out
 end
 
