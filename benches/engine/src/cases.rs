@@ -37,7 +37,11 @@ pub(crate) const NAMES: [&str; 12] = [
     "engine's layer, no route",
 ];
 
-type Ratio = (&'static str, &'static [&'static str], &'static [&'static str]);
+type Ratio = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
 
 /// What is compared, each less what it stands before.
 pub(crate) const RATIOS: [Ratio; 5] = [
@@ -130,7 +134,9 @@ pub(crate) fn case(name: &str) -> Case {
             let by_user = HeaderKey::named("x-user").expect("a name");
             let layer = HttpLimitLayer::new(RequestLimit::by_key(keyed::<Address>(), Peer::new()))
                 .and(RequestLimit::by_key(keyed::<String>(), by_user))
-                .and(RequestLimit::new(Gate::builder(bucket()).name("all").build()))
+                .and(RequestLimit::new(
+                    Gate::builder(bucket()).name("all").build(),
+                ))
                 .and(RequestLimit::new(
                     Gate::builder(Concurrency::new(1000)).name("slots").build(),
                 ));

@@ -86,7 +86,9 @@ fn instructions(name: &str) -> Option<u64> {
         .output()
         .ok()?;
     let said = String::from_utf8_lossy(&said.stderr);
-    let all = said.lines().find_map(|line| line.split("Collected : ").nth(1))?;
+    let all = said
+        .lines()
+        .find_map(|line| line.split("Collected : ").nth(1))?;
     let all: u64 = all.trim().parse().ok()?;
     Some(all / COUNTED)
 }

@@ -16,7 +16,7 @@ pub(crate) fn processor() -> f64 {
 
 /// The nanoseconds of a call of each case, in each round. In every round the cases take turns, beginning with another one.
 pub(crate) fn rounds(mut cases: Vec<Case>) -> Vec<Vec<f64>> {
-    let mut times = vec![vec![0.0; ROUNDS]; cases.len()];
+    let mut times = vec![Vec::with_capacity(ROUNDS); cases.len()];
     for case in &mut cases {
         case(CALLS);
     }
@@ -25,7 +25,7 @@ pub(crate) fn rounds(mut cases: Vec<Case>) -> Vec<Vec<f64>> {
             let index = (round + turn) % cases.len();
             let start = processor();
             cases[index](CALLS);
-            times[index][round] = (processor() - start) / CALLS as f64;
+            times[index].push((processor() - start) / CALLS as f64);
         }
     }
     times

@@ -7,48 +7,56 @@ use std::task::{Context, Poll, ready};
 
 use plimsoll::together::{Ask, Permits, Waiting};
 use plimsoll::{Denied, Permit};
-use smallvec::SmallVec;
 
-use crate::decision::{Denials, Hold, Refusal};
+#[cfg(feature = "redis")]
+use crate::admit::shadowed;
+use crate::admit::{admitted, attempt};
+use crate::decision::{Hold, Refusal};
 use crate::handle::{Handle, blocked};
-use crate::members::{FEW, Member, Members};
-use crate::seen::Beyond;
+use crate::members::Members;
+use crate::parts::{Denials, Member};
 #[cfg(feature = "redis")]
 use crate::stores::{self, AskStores, StoresSaid};
 
 /// Takes now, or refuses. Limits in stores answer what is known in this process.
+#[inline]
 pub(crate) fn try_decide(members: Members) -> Result<Hold, Refusal> {
-    if let Some(index) = blocked_at(&members) {
-        return Err(refuse(members, index, &blocked()));
-    }
-    let taken = take(
-        &members,
-        &|member| members.is_asked(member),
-        |asks, permits| {
-            Ask::try_all(asks, permits).map_err(|refused| (refused.index, refused.denied))
-        },
-    );
-    match taken {
-        Ok(permits) => Ok(admitted(members, permits)),
-        Err((index, denied)) => Err(refuse(members, index, &denied)),
-    }
+    attempt(members).or_else(|mut members| {
+        if let Some(index) = blocked_at(&members) {
+            return Err(refuse(members, index, &blocked()));
+        }
+        let all = |members: &Members, member: &Member| members.is_asked(member);
+        match take(&mut members, all) {
+            Ok(()) => Ok(admitted(members)),
+            Err((index, denied)) => Err(refuse(members, index, &denied)),
+        }
+    })
+}
+
+/// Takes for all selected members, in the way of [`Ask::try_all`].
+fn take(
+    members: &mut Members,
+    select: fn(&Members, &Member) -> bool,
+) -> Result<(), (usize, Denied)> {
+    let select = |member: &Member| select(members, member);
+    let taken: Taken = members.with_asks(select, |asks, positions| {
+        let mut permits = Permits::new();
+        Ask::try_all(asks, &mut permits)
+            .map_err(|refused| (positions[refused.index], refused.denied))?;
+        let permits = permits.into_each().map(Permit::into_owned);
+        Ok(positions.iter().copied().zip(permits).collect())
+    })?;
+    keep(members, taken);
+    Ok(())
 }
 
 /// The permits of members, by their positions.
-type Taken = SmallVec<[(usize, Permit<'static>); FEW]>;
+type Taken = Vec<(usize, Permit<'static>)>;
 
-/// Takes for all selected members in the way of `how`.
-fn take<E>(
-    members: &Members,
-    select: &dyn Fn(&Member) -> bool,
-    how: impl for<'a> FnOnce(&[Ask<'a>], &mut Permits<'a>) -> Result<(), (usize, E)>,
-) -> Result<Taken, (usize, E)> {
-    members.with_asks(select, |asks, positions| {
-        let mut permits = Permits::new();
-        how(asks, &mut permits).map_err(|(index, why)| (positions[index], why))?;
-        let permits = permits.into_each().map(Permit::into_owned);
-        Ok(positions.iter().copied().zip(permits).collect())
-    })
+fn keep(members: &mut Members, taken: Taken) {
+    for (index, permit) in taken {
+        members.keep_permit(index, permit);
+    }
 }
 
 fn blocked_at(members: &Members) -> Option<usize> {
@@ -56,44 +64,6 @@ fn blocked_at(members: &Members) -> Option<usize> {
         matches!(members.handle(member), Handle::Blocked) && members.is_asked(member)
     };
     members.list.iter().position(is_blocked)
-}
-
-/// What is held of an admitted decision. Limits in shadow mode are charged now, as if they were enforced.
-fn admitted(members: Members, taken: impl IntoIterator<Item = (usize, Permit<'static>)>) -> Hold {
-    let mut hold = Hold::new(members);
-    for (index, permit) in taken {
-        hold.keep_permit(index, Some(permit));
-    }
-    for index in 0..hold.members().len() {
-        let member = &hold.members().list[index];
-        let limit = hold.members().limit(member);
-        if !limit.shadow {
-            limit.seen.admitted(hold.members().key(member), member.cost);
-        } else if !hold.members().handle(member).is_remote() {
-            let subject = hold.members().subject(member);
-            let answer = subject.try_acquire(hold.members().demand(member).at_once());
-            shadowed(&mut hold, index, answer);
-        }
-    }
-    hold
-}
-
-/// Keeps what a limit in shadow mode said.
-fn shadowed(hold: &mut Hold, index: usize, answer: Result<Permit<'static>, Denied>) {
-    let member = &hold.members().list[index];
-    let limit = hold.members().limit(member);
-    match answer {
-        Ok(permit) => {
-            limit.seen.admitted(hold.members().key(member), member.cost);
-            hold.keep_permit(index, Some(permit));
-        }
-        Err(denied) => {
-            limit.seen.would_refuse(hold.members().key(member));
-            let returns = hold.members().standing(member).is_some_and(|it| it.returns);
-            let beyond = returns.then(|| Beyond::new(&limit.seen, member.cost));
-            hold.would_refuse(index, denied, beyond);
-        }
-    }
 }
 
 /// A refused decision, with what every other limit would say.
@@ -129,7 +99,8 @@ fn note_refused(refusal: &Refusal) {
 }
 
 /// What [`try_decide`] would answer. Takes nothing, counts nothing and leaves no key behind.
-pub(crate) fn peek(members: Members) -> Result<Hold, Refusal> {
+pub(crate) fn peek(mut members: Members) -> Result<Hold, Refusal> {
+    let mut denials = std::mem::take(&mut members.denials);
     let look = |member: &Member| {
         if members.handle(member).is_remote() {
             return None;
@@ -137,21 +108,14 @@ pub(crate) fn peek(members: Members) -> Result<Hold, Refusal> {
         let demand = members.like.cost(members.whole_cost(member));
         members.subject(member).estimate(demand.at_once()).err()
     };
-    let denials: Denials = members.list.iter().map(look).collect();
+    denials.extend(members.list.iter().map(look));
     let refuses =
         |(index, member): &(usize, &Member)| denials[*index].is_some() && members.is_asked(member);
-    match members.list.iter().enumerate().find(refuses) {
-        Some((first, _)) => Err(Refusal::new(members, denials, first)),
-        None => {
-            let mut hold = Hold::new(members);
-            for (index, denied) in denials.into_iter().enumerate() {
-                if let Some(denied) = denied {
-                    hold.would_refuse(index, denied, None);
-                }
-            }
-            Ok(hold)
-        }
+    if let Some((first, _)) = members.list.iter().enumerate().find(refuses) {
+        return Err(Refusal::new(members, denials, first));
     }
+    members.denials = denials;
+    Ok(Hold::new(members))
 }
 
 /// A decision that may wait: in queues of limits that have one, and for stores.
@@ -163,16 +127,12 @@ pub struct Decide {
     stage: Stage,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a decision that is made at once is not boxed: nothing is allocated while limits grant"
-)]
 enum Stage {
     Done(Option<Result<Hold, Refusal>>),
     Waiting(Box<(Members, Waiting)>),
     /// Everything in memory is granted, and stores are asked.
     #[cfg(feature = "redis")]
-    Stores(Members, Taken, AskStores),
+    Stores(Members, AskStores),
 }
 
 /// Whether a member is asked with the others, in memory.
@@ -181,36 +141,45 @@ fn is_local(members: &Members, member: &Member) -> bool {
 }
 
 impl Decide {
-    pub(crate) fn start(mut members: Members) -> Self {
+    #[inline]
+    pub(crate) fn start(members: Members) -> Self {
+        match attempt(members) {
+            Ok(hold) => Self::ready(Ok(hold)),
+            Err(members) => Self::open(members),
+        }
+    }
+
+    /// The same for one that could not be [attempted](attempt).
+    pub(crate) fn open(mut members: Members) -> Self {
         if let Some(index) = blocked_at(&members) {
             return Self::refused(members, index, &blocked());
         }
         members.fix_deadline();
         let local = |member: &Member| is_local(&members, member);
-        let attempted = take(&members, &local, |asks, permits| {
-            match Ask::attempt_all(asks, permits) {
-                true => Ok(()),
-                false => Err((0, ())),
-            }
-        });
-        if let Ok(taken) = attempted {
-            return Self::after_memory(members, taken);
-        }
         let may_wait = |member: &Member| local(member) && members.handle(member).has_queue();
         if !members.list.iter().any(may_wait) {
-            let taken = take(&members, &local, |asks, permits| {
-                Ask::try_all(asks, permits).map_err(|refused| (refused.index, refused.denied))
-            });
-            return match taken {
-                Ok(taken) => Self::after_memory(members, taken),
+            return match take(&mut members, is_local) {
+                Ok(()) => Self::after_memory(members),
                 Err((index, denied)) => Self::refused(members, index, &denied),
             };
         }
         let waiting = members.with_asks(local, |asks, positions| {
-            Waiting::start(asks).map_err(|refused| (positions[refused.index], refused.denied))
+            let mut permits = Permits::new();
+            if Ask::attempt_all(asks, &mut permits) {
+                let permits = permits.into_each().map(Permit::into_owned);
+                return Ok(Ok(positions.iter().copied().zip(permits).collect()));
+            }
+            let waiting = Waiting::start(asks);
+            waiting
+                .map(Err)
+                .map_err(|refused| (positions[refused.index], refused.denied))
         });
         match waiting {
-            Ok(waiting) => Self {
+            Ok(Ok(taken)) => {
+                keep(&mut members, taken);
+                Self::after_memory(members)
+            }
+            Ok(Err(waiting)) => Self {
                 stage: Stage::Waiting(Box::new((members, waiting))),
             },
             Err((index, denied)) => Self::refused(members, index, &denied),
@@ -228,15 +197,15 @@ impl Decide {
     }
 
     /// Everything in memory that is enforced is granted.
-    fn after_memory(members: Members, taken: Taken) -> Self {
+    fn after_memory(members: Members) -> Self {
         #[cfg(feature = "redis")]
         if stores::has_any(&members) {
             let asking = stores::ask(&members, members.like);
             return Self {
-                stage: Stage::Stores(members, taken, asking),
+                stage: Stage::Stores(members, asking),
             };
         }
-        Self::ready(Ok(admitted(members, taken)))
+        Self::ready(Ok(admitted(members)))
     }
 
     /// The decision, if it was made without waiting. After that it must not be polled.
@@ -251,21 +220,21 @@ impl Decide {
 
 /// The decision, when stores have answered.
 #[cfg(feature = "redis")]
-fn answered(members: Members, mut taken: Taken, mut said: StoresSaid) -> Result<Hold, Refusal> {
+fn answered(mut members: Members, mut said: StoresSaid) -> Result<Hold, Refusal> {
     let told = said.told();
-    let mut denials = said.denials(members.len());
+    let mut denials = said.denials(members.list.len());
     if let Some(permits) = said.permits.take() {
-        taken.extend(permits);
-        let mut hold = admitted(members, taken);
+        keep(&mut members, permits);
+        let mut hold = admitted(members);
         for (index, denied) in denials.into_iter().enumerate() {
             if let Some(denied) = denied {
                 shadowed(&mut hold, index, Err(denied));
             }
         }
-        hold.keep_told(told);
+        hold.members_mut().told = told;
         return Ok(hold);
     }
-    undo(&members, taken);
+    members.undo();
     for (index, member) in members.list.iter().enumerate() {
         if !members.handle(member).is_remote() {
             let demand = members.like.cost(members.whole_cost(member));
@@ -276,14 +245,6 @@ fn answered(members: Members, mut taken: Taken, mut said: StoresSaid) -> Result<
     let refusal = Refusal::new(members, denials, first).told(told, said.compensated);
     note_refused(&refusal);
     Err(refusal)
-}
-
-/// Undoes what was taken from limits in memory.
-#[cfg(feature = "redis")]
-fn undo(members: &Members, taken: Taken) {
-    for (index, permit) in taken.into_iter().rev() {
-        members.subject(&members.list[index]).undo(permit);
-    }
 }
 
 impl Future for Decide {
@@ -306,21 +267,24 @@ impl Future for Decide {
                     else {
                         unreachable!("it waits")
                     };
-                    let (members, _) = *here;
+                    let (mut members, _) = *here;
                     *self = match answer {
-                        Ok(taken) => Self::after_memory(members, taken),
+                        Ok(taken) => {
+                            keep(&mut members, taken);
+                            Self::after_memory(members)
+                        }
                         Err((index, denied)) => Self::refused(members, index, &denied),
                     };
                 }
                 #[cfg(feature = "redis")]
-                Stage::Stores(_, _, asking) => {
+                Stage::Stores(_, asking) => {
                     let said = ready!(asking.as_mut().poll(cx));
-                    let Stage::Stores(members, taken, _) =
+                    let Stage::Stores(members, _) =
                         std::mem::replace(&mut self.stage, Stage::Done(None))
                     else {
                         unreachable!("it asks")
                     };
-                    *self = Self::ready(answered(members, taken, said));
+                    *self = Self::ready(answered(members, said));
                 }
             }
         }
@@ -356,7 +320,7 @@ impl Drop for Decide {
             }
             // What stores grant after that is undone by itself.
             #[cfg(feature = "redis")]
-            Stage::Stores(members, taken, _) => undo(&members, taken),
+            Stage::Stores(mut members, _) => members.undo(),
             Stage::Done(done) => {
                 if let Some(Ok(hold)) = done {
                     hold.undo();

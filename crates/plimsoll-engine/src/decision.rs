@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use plimsoll::{Denied, Outcome, Permit, Reason, Standing};
-use smallvec::SmallVec;
 
-use crate::members::{FEW, Member, Members};
+use crate::members::Members;
+use crate::parts::{Denials, Member, Told};
 use crate::seen::Beyond;
 
 /// What one limit says in a decision. Each limit that was asked has one, also where another one refused.
@@ -39,9 +39,6 @@ impl Answer<'_> {
     }
 }
 
-/// What each member of a decision says against it.
-pub(crate) type Denials = SmallVec<[Option<Denied>; FEW]>;
-
 /// An admitted decision: what it holds, and what each limit answered.
 ///
 /// Dropping it returns slots, and keeps what rates have charged. [`settle`](Self::settle) corrects an estimate,
@@ -49,73 +46,47 @@ pub(crate) type Denials = SmallVec<[Option<Denied>; FEW]>;
 #[must_use = "what is held is returned when it is dropped"]
 pub struct Hold {
     members: Members,
-    /// One for each member, where something was taken.
-    permits: SmallVec<[Option<Permit<'static>>; FEW]>,
-    /// What limits in shadow mode would have said.
-    denials: Denials,
-    beyond: SmallVec<[Beyond; 1]>,
-    /// How limits in stores stood, by their positions.
-    told: Told,
 }
 
-/// How limits in stores stood, by their positions.
-pub(crate) type Told = SmallVec<[(usize, Standing); 0]>;
-
 impl Hold {
-    pub(crate) fn new(members: Members) -> Self {
-        Self {
-            members,
-            permits: SmallVec::new(),
-            denials: SmallVec::new(),
-            beyond: SmallVec::new(),
-            told: Told::new(),
-        }
+    pub(crate) const fn new(members: Members) -> Self {
+        Self { members }
     }
 
     pub(crate) const fn members(&self) -> &Members {
         &self.members
     }
 
-    /// Keeps the permit of a member.
-    pub(crate) fn keep_permit(&mut self, index: usize, permit: Option<Permit<'static>>) {
-        if self.permits.len() <= index {
-            self.permits.resize_with(index + 1, || None);
-        }
-        self.permits[index] = permit;
-    }
-
-    /// Keeps how limits in stores stood.
-    #[cfg(feature = "redis")]
-    pub(crate) fn keep_told(&mut self, told: Told) {
-        self.told = told;
+    pub(crate) const fn members_mut(&mut self) -> &mut Members {
+        &mut self.members
     }
 
     /// Notes that a member in shadow mode would have refused.
     pub(crate) fn would_refuse(&mut self, index: usize, denied: Denied, beyond: Option<Beyond>) {
-        if self.denials.len() <= index {
-            self.denials.resize_with(index + 1, || None);
+        let denials = &mut self.members.denials;
+        if denials.len() <= index {
+            denials.resize_with(index + 1, || None);
         }
-        self.denials[index] = Some(denied);
-        self.beyond.extend(beyond);
+        denials[index] = Some(denied);
+        self.members.beyond.extend(beyond);
     }
 
     /// What each limit says, in the order in which they were asked.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         let answer = |(index, member): (usize, &Member)| {
-            let denied = self.denials.get(index).and_then(Option::as_ref);
-            let permit = self.permits.get(index).and_then(Option::as_ref);
-            let standing = told(&self.told, index)
-                .or_else(|| permit.and_then(Permit::standing))
-                .or_else(|| self.members.standing(member));
             let of = &self.members;
-            answer(of, member, standing, denied)
+            let permit = of.permits.get(index).and_then(Option::as_ref);
+            let standing = told(&of.told, index)
+                .or_else(|| permit.and_then(Permit::standing))
+                .or_else(|| of.standing(member));
+            answer(of, (index, member), standing)
         };
         self.members.list.iter().enumerate().map(answer)
     }
 
     /// The permits of limits that were asked and have something to return, in the order of the decision.
     pub fn permits(&self) -> impl Iterator<Item = &Permit<'static>> {
-        self.permits.iter().flatten()
+        self.members.permits.iter().flatten()
     }
 
     /// Whether anything is returned when the work is done, as slots are and tokens are not.
@@ -133,12 +104,12 @@ impl Hold {
     ///
     /// More than was taken is charged in full, as a debt if it has to be.
     pub fn settle_at(&mut self, index: usize, cost: u64) {
-        let (Some(member), Some(Some(permit))) =
-            (self.members.list.get(index), self.permits.get_mut(index))
-        else {
+        let permit = self.members.permits.get_mut(index).and_then(Option::take);
+        let (Some(member), Some(mut permit)) = (self.members.list.get(index), permit) else {
             return;
         };
-        self.members.subject(member).settle(permit, cost);
+        self.members.subject(member).settle(&mut permit, cost);
+        self.members.keep_permit(index, permit);
     }
 
     /// Corrects what was taken from a limit by name. Of a limit that is not part of the decision nothing is taken.
@@ -157,10 +128,10 @@ impl Hold {
     /// [`finish`](Self::finish) in place.
     #[doc(hidden)]
     pub fn give_back(&mut self, outcome: Outcome) {
-        for permit in self.permits.iter_mut().flatten() {
+        for permit in self.members.permits.iter_mut().flatten() {
             permit.give_back(outcome);
         }
-        self.beyond.clear();
+        self.members.beyond.clear();
     }
 
     /// Takes the decision back, also from rates, as if it had not been made.
@@ -171,13 +142,7 @@ impl Hold {
     /// [`undo`](Self::undo) in place.
     #[doc(hidden)]
     pub fn undo_all(&mut self) {
-        let permits = std::mem::take(&mut self.permits);
-        for (member, permit) in self.members.list.iter().zip(permits).rev() {
-            if let Some(permit) = permit {
-                self.members.subject(member).undo(permit);
-            }
-        }
-        self.beyond.clear();
+        self.members.undo();
     }
 }
 
@@ -196,17 +161,15 @@ pub struct Refusal(Box<Refused>);
 #[derive(Clone)]
 struct Refused {
     members: Members,
-    denials: Denials,
     /// The position of the binding limit, if it was asked at all.
     binding: Option<usize>,
     denied: Denied,
-    told: Told,
     compensated: bool,
 }
 
 impl Refusal {
     /// Of members that refuse, finds the one that is binding.
-    pub(crate) fn new(members: Members, denials: Denials, first: usize) -> Self {
+    pub(crate) fn new(mut members: Members, denials: Denials, first: usize) -> Self {
         let enforced = |(index, _): &(usize, &Denied)| {
             let member = &members.list[*index];
             members.is_asked(member)
@@ -228,12 +191,11 @@ impl Refusal {
             Some(limiter) if limiter == &**name => denied,
             _ => denied.with_limiter(name),
         };
+        members.denials = denials;
         Self(Box::new(Refused {
-            denials,
             binding: Some(binding),
             denied,
             members,
-            told: Told::new(),
             compensated: false,
         }))
     }
@@ -242,10 +204,8 @@ impl Refusal {
     pub(crate) fn before(members: Members, limit: &str, denied: Denied) -> Self {
         Self(Box::new(Refused {
             members,
-            denials: Denials::new(),
             binding: None,
             denied: denied.with_limiter(limit),
-            told: Told::new(),
             compensated: false,
         }))
     }
@@ -253,7 +213,7 @@ impl Refusal {
     /// The same, as stores have told.
     #[cfg(feature = "redis")]
     pub(crate) fn told(mut self, told: Told, compensated: bool) -> Self {
-        self.0.told = told;
+        self.0.members.told = told;
         self.0.compensated = compensated;
         self
     }
@@ -268,13 +228,9 @@ impl Refusal {
     /// What each limit says, in the order in which they were asked.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         let answer = |(index, member): (usize, &Member)| {
-            let denied = self.0.denials.get(index).and_then(Option::as_ref);
-            answer(
-                &self.0.members,
-                member,
-                told(&self.0.told, index).or_else(|| self.0.members.standing(member)),
-                denied,
-            )
+            let of = &self.0.members;
+            let standing = told(&of.told, index).or_else(|| of.standing(member));
+            answer(of, (index, member), standing)
         };
         self.0.members.list.iter().enumerate().map(answer)
     }
@@ -329,9 +285,8 @@ impl std::error::Error for Refusal {}
 
 fn answer<'d>(
     members: &'d Members,
-    member: &Member,
+    (index, member): (usize, &Member),
     standing: Option<Standing>,
-    denied: Option<&'d Denied>,
 ) -> Answer<'d> {
     let limit = members.limit(member);
     Answer {
@@ -339,7 +294,7 @@ fn answer<'d>(
         cost: member.cost,
         shadow: limit.shadow,
         standing,
-        denied,
+        denied: members.denials.get(index).and_then(Option::as_ref),
     }
 }
 

@@ -3,11 +3,10 @@
 use plimsoll::adaptive::Insight;
 use plimsoll::together::{self, Key};
 use plimsoll::{
-    Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, PerKey, Permit, Reason, Snapshot,
-    Standing,
+    Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, Permit, Reason, Snapshot, Standing,
 };
 use plimsoll_config::KeyedLimiter;
-use plimsoll_kinds::{AnyLimiter, LimiterKind};
+use plimsoll_kinds::{AnyLimiter, LimiterKind, TextKeys};
 
 /// Something that can be asked.
 #[derive(Clone, Debug)]
@@ -23,16 +22,17 @@ pub(crate) enum Handle {
 /// A handle with the key that it is asked for.
 pub(crate) enum Subject<'a> {
     One(&'a dyn Limiter),
-    Keyed(&'a KeyedLimiter, &'a str),
+    Keyed(&'a (dyn TextKeys + 'static), &'a str),
     Unlimited,
     Blocked,
 }
 
 impl Handle {
+    #[inline]
     pub(crate) fn of<'a>(&'a self, key: &'a str) -> Subject<'a> {
         match self {
             Self::One(limiter) => Subject::One(&**limiter.shared()),
-            Self::Keyed(limiter) => Subject::Keyed(limiter, key),
+            Self::Keyed(limiter) => Subject::Keyed(&**limiter.shared(), key),
             Self::Unlimited => Subject::Unlimited,
             Self::Blocked => Subject::Blocked,
         }
@@ -41,16 +41,48 @@ impl Handle {
     pub(crate) fn is_remote(&self) -> bool {
         match self {
             Self::One(limiter) => limiter.shared().is_remote(),
-            Self::Keyed(limiter) => PerKey::<str>::is_remote(limiter),
+            Self::Keyed(limiter) => limiter.shared().is_remote(),
             Self::Unlimited | Self::Blocked => false,
         }
+    }
+
+    /// Whether it can be asked beside others: it is in memory, and what it grants can be undone exactly.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        match self {
+            Self::One(limiter) => !limiter.shared().is_remote(),
+            Self::Keyed(limiter) => limiter.shared().undoes_exactly() && !self.is_remote(),
+            Self::Unlimited => true,
+            Self::Blocked => false,
+        }
+    }
+
+    /// Takes now, in memory, by a caller that asks in another way if it is refused: a refusal is not counted.
+    #[inline]
+    pub(crate) fn attempt(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
+        let permit = match self {
+            Self::One(limiter) => limiter.shared().attempt_owned(demand),
+            Self::Keyed(limiter) => limiter.shared().attempt_owned(key, demand),
+            Self::Unlimited | Self::Blocked => None,
+        };
+        permit.or_else(|| self.attempt_slowly(key, demand))
+    }
+
+    fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
+        let permit = match self {
+            _ if self.is_remote() => return None,
+            Self::One(limiter) => limiter.shared().attempt(demand),
+            Self::Keyed(limiter) => limiter.shared().attempt(key, demand),
+            Self::Unlimited | Self::Blocked => return None,
+        };
+        permit.ok().map(Permit::into_owned)
     }
 
     /// Whether callers may wait for it.
     pub(crate) fn has_queue(&self) -> bool {
         match self {
             Self::One(limiter) => together::may_wait(&**limiter.shared()),
-            Self::Keyed(limiter) => PerKey::<str>::has_queue(limiter),
+            Self::Keyed(limiter) => limiter.shared().has_queue(),
             Self::Unlimited | Self::Blocked => false,
         }
     }
@@ -67,7 +99,7 @@ impl Handle {
     pub(crate) fn now(&self) -> Option<Moment> {
         match self {
             Self::One(limiter) => Some(limiter.shared().clock().precise_now()),
-            Self::Keyed(limiter) => Some(PerKey::<str>::clock(limiter)?.precise_now()),
+            Self::Keyed(limiter) => Some(limiter.shared().clock()?.precise_now()),
             Self::Unlimited | Self::Blocked => None,
         }
     }
@@ -96,7 +128,7 @@ impl Handle {
 
 impl<'a> Subject<'a> {
     /// The subject as a key for [`together::Ask::key`], if it is one.
-    pub(crate) fn key(&self) -> Option<Key<'a, KeyedLimiter, str>> {
+    pub(crate) fn key(&self) -> Option<Key<'a, dyn TextKeys, str>> {
         match *self {
             Self::Keyed(limiter, key) => Some(Key::new(limiter, key)),
             _ => None,
@@ -127,7 +159,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn undo(&self, permit: Permit<'static>) {
         match *self {
             Self::One(limiter) => limiter.undo(permit),
-            Self::Keyed(limiter, key) => PerKey::undo(limiter, key, permit),
+            Self::Keyed(limiter, key) => limiter.undo(key, permit),
             Self::Unlimited | Self::Blocked => {}
         }
     }
@@ -136,7 +168,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn refund(&self, demand: Demand) {
         let clock = match *self {
             Self::One(limiter) => Some(limiter.clock()),
-            Self::Keyed(limiter, _) => PerKey::<str>::clock(limiter),
+            Self::Keyed(limiter, _) => limiter.clock(),
             Self::Unlimited | Self::Blocked => None,
         };
         let Some(now) = clock.map(Clock::precise_now) else {
@@ -150,7 +182,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn settle(&self, permit: &mut Permit<'static>, cost: u64) {
         match *self {
             Self::One(limiter) => limiter.settle(permit, cost),
-            Self::Keyed(limiter, key) => PerKey::settle(limiter, key, permit, cost),
+            Self::Keyed(limiter, key) => limiter.settle(key, permit, cost),
             Self::Unlimited | Self::Blocked => {}
         }
     }
@@ -158,7 +190,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn charge(&self, cost: u64) {
         match *self {
             Self::One(limiter) => limiter.charge(cost),
-            Self::Keyed(limiter, key) => PerKey::charge(limiter, key, cost),
+            Self::Keyed(limiter, key) => limiter.charge(key, cost),
             Self::Unlimited | Self::Blocked => {}
         }
     }
@@ -166,7 +198,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn standing(&self) -> Option<Standing> {
         match *self {
             Self::One(limiter) => Some(limiter.standing()),
-            Self::Keyed(limiter, key) => Some(PerKey::standing(limiter, key)),
+            Self::Keyed(limiter, key) => Some(limiter.standing(key)),
             Self::Unlimited => None,
             Self::Blocked => Some(Standing::new(0, 0)),
         }

@@ -1,8 +1,10 @@
 //! Keys of requests: what a part of a key is read from.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 
 use http::HeaderName;
+use plimsoll::Address;
 use plimsoll_config::ClientSpec;
 use plimsoll_config::uses::{KeyPart, KeySpec};
 use plimsoll_tower::keys::{
@@ -11,7 +13,6 @@ use plimsoll_tower::keys::{
 };
 use plimsoll_tower::{Head, KeyFrom};
 
-use crate::key_buffer::KeyBuffer;
 use crate::request::{BodyValues, Claims, Descriptors};
 
 /// How the address of a client is found.
@@ -113,15 +114,16 @@ impl Source {
     }
 
     /// Writes the part of this request into `to`. False if the request has none.
-    pub(crate) fn write(&self, head: &Head<'_>, route: &str, to: &mut dyn Write) -> bool {
+    #[inline]
+    pub(crate) fn write(&self, head: &Head<'_>, route: &str, to: &mut impl Write) -> bool {
         let text = match self {
             Self::Client(Client::Peer(peer)) | Self::Peer(peer) => {
                 let address = peer.key(head);
-                return address.is_some_and(|address| write!(to, "{address}").is_ok());
+                return address.is_some_and(|address| write_address(&address, to).is_ok());
             }
             Self::Client(Client::Forwarded(forwarded)) => {
                 let address = forwarded.key(head);
-                return address.is_some_and(|address| write!(to, "{address}").is_ok());
+                return address.is_some_and(|address| write_address(&address, to).is_ok());
             }
             Self::Header(key) => key.key(head),
             Self::Cookie(key) => key.key(head),
@@ -157,6 +159,50 @@ impl Source {
     }
 }
 
+/// Each octet with a dot behind it, and how long that is.
+static OCTETS: [([u8; 4], usize); 256] = {
+    let mut all = [([0; 4], 0); 256];
+    let mut octet = 0_u8;
+    loop {
+        let (text, length) = &mut all[octet as usize];
+        if octet >= 100 {
+            text[*length] = b'0' + octet / 100;
+            *length += 1;
+        }
+        if octet >= 10 {
+            text[*length] = b'0' + octet / 10 % 10;
+            *length += 1;
+        }
+        text[*length] = b'0' + octet % 10;
+        text[*length + 1] = b'.';
+        *length += 2;
+        if octet == u8::MAX {
+            break all;
+        }
+        octet += 1;
+    }
+};
+
+/// Writes an address as it displays itself. An IPv4 address, which most are, is written without the machinery for that.
+fn write_address(address: &Address, to: &mut impl Write) -> std::fmt::Result {
+    let IpAddr::V4(ip) = address.ip() else {
+        return write!(to, "{address}");
+    };
+    if address.prefix() != 32 {
+        return write!(to, "{address}");
+    }
+    let mut text = [0; 16];
+    let mut end = 0;
+    for octet in ip.octets() {
+        let (digits, length) = OCTETS[usize::from(octet)];
+        text[end..end + 4].copy_from_slice(&digits);
+        end += length;
+    }
+    // Without the last dot.
+    end -= 1;
+    to.write_str(std::str::from_utf8(&text[..end]).unwrap_or_default())
+}
+
 /// The host that is asked for, without its port.
 pub(crate) fn host<'r>(head: &Head<'r>) -> Option<&'r str> {
     let authority = head.uri().authority().map(http::uri::Authority::as_str);
@@ -169,13 +215,8 @@ pub(crate) fn host<'r>(head: &Head<'r>) -> Option<&'r str> {
 }
 
 /// Writes the key of a request from its parts. False if one of them is missing; then nothing was written.
-pub(crate) fn write_key(
-    parts: &[Source],
-    head: &Head<'_>,
-    route: &str,
-    keys: &mut KeyBuffer,
-) -> bool {
-    let start = keys.end();
+pub(crate) fn write_key(parts: &[Source], head: &Head<'_>, route: &str, keys: &mut String) -> bool {
+    let start = keys.len();
     let written = match parts {
         [part] => part.write(head, route, keys),
         parts => parts.iter().enumerate().all(|(index, part)| {
@@ -184,14 +225,14 @@ pub(crate) fn write_key(
         }),
     };
     if !written {
-        keys.cut(start);
+        keys.truncate(start);
     }
     written
 }
 
 /// Writes a part of a key of several, so that no two keys are written the same: `|` stands between the parts, and where a
 /// part contains it, it is written as `\|`.
-struct Escaped<'a>(&'a mut KeyBuffer);
+struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
@@ -206,5 +247,25 @@ impl Write for Escaped<'_> {
             self.0.write_char(letter)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_they_display_themselves() {
+        let octets = [0, 1, 9, 10, 19, 99, 100, 101, 199, 200, 255];
+        let four = octets.map(|octet| IpAddr::from([octet, 7, 255 - octet, octet]));
+        let six = ["::1", "2001:db8::7", "::ffff:192.0.2.1"].map(|it| it.parse().unwrap());
+        for ip in four.into_iter().chain(six) {
+            for prefix in [0, 24, 31, 32, 64, 128] {
+                let address = Address::network(ip, prefix, prefix);
+                let mut text = String::new();
+                write_address(&address, &mut text).unwrap();
+                assert_eq!(text, address.to_string());
+            }
+        }
     }
 }

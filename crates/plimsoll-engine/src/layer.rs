@@ -12,10 +12,11 @@ use plimsoll_tower::internals::{
 };
 use plimsoll_tower::{Head, HttpLimitLayer};
 
+use crate::admit::attempt;
 use crate::decide::Decide;
 use crate::decision::{Hold, Refusal};
 use crate::limits::Limits;
-use crate::members::Member;
+use crate::parts::Member;
 use crate::plan::Limit;
 use crate::resolve::{lacks_body, resolve};
 use crate::settle::{Passed, cost_after, late, reads_body};
@@ -54,6 +55,10 @@ pub struct FileLimits {
 #[derive(Debug, Default)]
 pub struct Held {
     hold: Option<Hold>,
+    /// Whether anything is returned when the work is done.
+    returns: bool,
+    /// Whether what it costs is known only when it was answered.
+    settles: bool,
     /// What the decision came to, when it had to wait.
     waited: Option<Arc<OnceLock<Waited>>>,
     /// What passes with bodies, where limits count it.
@@ -64,6 +69,24 @@ pub struct Held {
 type Waited = std::sync::Mutex<Option<Result<Hold, Refusal>>>;
 
 impl Held {
+    #[inline]
+    fn keep(&mut self, hold: Hold, head: &Head<'_>) {
+        let members = hold.members();
+        if let Some(route) = members.route.map(|route| &members.plan.routes[route]) {
+            self.settles = route.settles;
+            if route.watches_bodies {
+                self.passed = Some(Passed::of(head));
+            }
+        }
+        self.returns = hold.gives_back();
+        self.hold = Some(hold);
+    }
+
+    /// The decision, if what it costs is known only when it was answered.
+    fn to_settle(&self) -> Option<&Hold> {
+        self.hold.as_ref().filter(|_| self.settles)
+    }
+
     /// The decision that was waited for, if it is there.
     fn take_waited(&mut self) -> Option<Result<Hold, Refusal>> {
         let waited = self.waited.as_ref()?.get()?;
@@ -103,23 +126,21 @@ impl plimsoll_tower::Limits for FileLimits {
             None => match resolve(&self.limits.plan(), head, Demand::ONE.priority(priority)) {
                 Ok(None) => return Ask::Pass,
                 Err(refusal) => Err(refusal),
-                Ok(Some(members)) => {
-                    let mut decide = Decide::start(members);
-                    match decide.now() {
-                        Some(decided) => decided,
-                        None => return Ask::FindKey(wait(decide, held)),
+                Ok(Some(members)) => match attempt(members) {
+                    Ok(hold) => Ok(hold),
+                    Err(members) => {
+                        let mut decide = Decide::open(members);
+                        match decide.now() {
+                            Some(decided) => decided,
+                            None => return Ask::FindKey(wait(decide, held)),
+                        }
                     }
-                }
+                },
             },
         };
         match decided {
             Ok(hold) => {
-                let members = hold.members();
-                let route = members.route.map(|route| &members.plan.routes[route]);
-                if route.is_some_and(|route| route.watches_bodies) {
-                    held.passed = Some(Passed::of(head));
-                }
-                held.hold = Some(hold);
+                held.keep(hold, head);
                 Ask::Pass
             }
             Err(refusal) => Ask::Refused(refusal.denied().clone()),
@@ -145,7 +166,11 @@ impl plimsoll_tower::Limits for FileLimits {
         }
     }
 
+    #[inline]
     fn settle(&self, done: &Done<'_>, held: &mut Held) {
+        if !held.settles {
+            return;
+        }
         let Some(hold) = &mut held.hold else {
             return;
         };
@@ -164,21 +189,28 @@ impl plimsoll_tower::Limits for FileLimits {
         }
     }
 
+    #[inline]
     fn outlasts_head(&self, held: &Held) -> bool {
-        let Some(hold) = &held.hold else {
-            return false;
-        };
-        hold.gives_back() || Held::each(hold).any(|(_, cost)| late(cost).is_some())
+        let late = |(_, cost): (usize, &CostSpec)| late(cost).is_some();
+        held.returns
+            || held
+                .to_settle()
+                .is_some_and(|hold| Held::each(hold).any(late))
     }
 
+    #[inline]
     fn finish(&self, held: &mut Held, outcome: Outcome, all: bool) -> bool {
-        let Some(hold) = &mut held.hold else {
-            return false;
-        };
-        if !all && Held::each(hold).any(|(_, cost)| late(cost).is_some_and(reads_body)) {
+        let late = |(_, cost): (usize, &CostSpec)| late(cost).is_some_and(reads_body);
+        if !all
+            && held
+                .to_settle()
+                .is_some_and(|hold| Held::each(hold).any(late))
+        {
             return true;
         }
-        hold.give_back(outcome);
+        if let Some(hold) = &mut held.hold {
+            hold.give_back(outcome);
+        }
         false
     }
 
@@ -230,14 +262,18 @@ impl plimsoll_tower::Limits for FileLimits {
         Some(respond(&answer, denied))
     }
 
+    #[inline]
     fn prepare(&self, held: &Held, extensions: &mut Extensions) -> bool {
-        let Some(hold) = &held.hold else {
-            return false;
-        };
-        for permit in hold.permits() {
-            add_leases(permit, extensions);
+        if held.returns
+            && let Some(hold) = &held.hold
+        {
+            for permit in hold.permits() {
+                add_leases(permit, extensions);
+            }
         }
-        Held::each(hold).any(|(_, cost)| late(cost) == Some(&CostPart::Usage))
+        let usage = |(_, cost): (usize, &CostSpec)| late(cost) == Some(&CostPart::Usage);
+        held.to_settle()
+            .is_some_and(|hold| Held::each(hold).any(usage))
     }
 
     fn note(&self, _note: &Note<'_>, _held: &mut Held) {}

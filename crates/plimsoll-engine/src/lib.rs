@@ -1,17 +1,20 @@
 #![doc = include_str!("../README.md")]
 
+mod admit;
 mod ask;
 mod bodies;
+mod costs;
 mod decide;
 mod decision;
 mod handle;
-mod key_buffer;
 mod keys;
 mod layer;
 mod limits;
 mod members;
 mod parametric;
+mod parts;
 mod plan;
+mod pool;
 mod request;
 mod resolve;
 mod router;

@@ -1,7 +1,7 @@
 //! Limits from a file, as one thing that decides.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,8 @@ use plimsoll_tower::Head;
 use crate::ask::Ask;
 use crate::decide::{self, Decide};
 use crate::decision::{Hold, Refusal};
-use crate::members::{Member, Members};
+use crate::members::Members;
+use crate::parts::Member;
 use crate::plan::Plan;
 use crate::resolve::resolve;
 use crate::seen::Seen;
@@ -274,14 +275,15 @@ impl Limits {
                 let denied = Denied::new(Reason::Closed);
                 return Err(Refusal::before(members, ask.limit, denied));
             };
-            let start = members.keys.end();
+            let start = members.keys.len();
             let key = ask.key.unwrap_or_default();
-            let _ = members.keys.write_str(key);
+            members.keys.push_str(key);
             let terms = members.plan.limits[limit].terms_of(key, ask.tier);
+            let key = start..members.keys.len();
             members.list.push(Member {
                 limit,
                 terms,
-                key: start..members.keys.end(),
+                key,
                 cost: ask.cost,
                 used: 0,
             });

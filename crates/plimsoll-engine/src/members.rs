@@ -1,78 +1,70 @@
-//! What one decision asks: limits, keys and costs, resolved against one plan.
+//! What one decision asks, resolved against one plan.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plimsoll::together::{Ask, Key};
-use plimsoll::{Demand, Standing};
-use plimsoll_config::KeyedLimiter;
+use plimsoll::{Demand, Permit, Standing};
+use plimsoll_kinds::TextKeys;
 use smallvec::SmallVec;
 
 use crate::handle::{Handle, Subject};
-use crate::key_buffer::KeyBuffer;
+use crate::parts::{Member, Parts};
 use crate::plan::{Limit, Plan};
+use crate::pool;
 
-/// How many members a decision has without an allocation. A request seldom has more limits.
-pub(crate) const FEW: usize = 4;
+/// How many limits are asked together without an allocation where they cannot be asked one by one.
+const FEW: usize = 4;
 
-/// One limit of a decision.
-#[derive(Clone, Debug)]
-pub(crate) struct Member {
-    /// Which limit of the plan.
-    pub(crate) limit: usize,
-    /// Which of its terms: 0 for its own, others for those of a tier.
-    pub(crate) terms: usize,
-    /// Where its key stands, if it has one.
-    pub(crate) key: Range<usize>,
-    pub(crate) cost: u64,
-    /// Which limit of its route it is.
-    pub(crate) used: usize,
-}
-
-/// The limits of a decision, in the order in which they are asked. It owns the keys, so that it can wait.
-#[derive(Clone)]
+/// The limits of a decision, with everything that is theirs. It owns the keys, so that it can wait.
 pub(crate) struct Members {
     pub(crate) plan: Arc<Plan>,
-    /// The route that names them, if one does.
-    pub(crate) route: Option<usize>,
-    pub(crate) list: SmallVec<[Member; FEW]>,
-    pub(crate) keys: KeyBuffer,
-    /// The priority and the deadline of the decision.
-    pub(crate) like: Demand,
+    /// `None` only while it is dropped.
+    parts: Option<Box<Parts>>,
 }
 
 impl Members {
+    #[inline]
     pub(crate) fn new(plan: Arc<Plan>, like: Demand) -> Self {
+        let mut parts = pool::take();
+        parts.like = like;
         Self {
             plan,
-            route: None,
-            list: SmallVec::new(),
-            keys: KeyBuffer::default(),
-            like,
+            parts: Some(parts),
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.list.len()
+    /// What it was resolved against, and the rest.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (&Plan, &mut Parts) {
+        match &mut self.parts {
+            Some(parts) => (&self.plan, parts),
+            None => unreachable!("it is not dropped yet"),
+        }
     }
 
+    #[inline]
     pub(crate) fn limit(&self, member: &Member) -> &Limit {
         &self.plan.limits[member.limit]
     }
 
+    #[inline]
     pub(crate) fn handle(&self, member: &Member) -> &Handle {
         self.limit(member).terms(member.terms)
     }
 
+    #[inline]
     pub(crate) fn key(&self, member: &Member) -> &str {
-        self.keys.text(member.key.clone())
+        &self.keys[member.key.clone()]
     }
 
+    #[inline]
     pub(crate) fn subject(&self, member: &Member) -> Subject<'_> {
         self.handle(member).of(self.key(member))
     }
 
+    #[inline]
     pub(crate) fn demand(&self, member: &Member) -> Demand {
         self.like.cost(member.cost)
     }
@@ -110,13 +102,35 @@ impl Members {
         !self.limit(member).shadow && !matches!(self.handle(member), Handle::Unlimited)
     }
 
+    /// Keeps the permit of a member.
+    pub(crate) fn keep_permit(&mut self, index: usize, permit: Permit<'static>) {
+        let permits = &mut self.permits;
+        if permits.len() <= index {
+            permits.resize_with(index + 1, || None);
+        }
+        permits[index] = Some(permit);
+    }
+
+    /// Undoes what was taken, also from rates, in the opposite order.
+    pub(crate) fn undo(&mut self) {
+        let mut permits = std::mem::take(&mut self.permits);
+        for (member, permit) in self.list.iter().zip(&mut permits).rev() {
+            if let Some(permit) = permit.take() {
+                self.subject(member).undo(permit);
+            }
+        }
+        permits.clear();
+        self.permits = permits;
+        self.beyond.clear();
+    }
+
     /// Calls `with` with what is asked of which limiters and keys, and for each its position in the list.
     pub(crate) fn with_asks<T>(
         &self,
         select: impl Fn(&Member) -> bool,
         with: impl FnOnce(&[Ask<'_>], &[usize]) -> T,
     ) -> T {
-        let mut keys: SmallVec<[Key<'_, KeyedLimiter, str>; FEW]> = SmallVec::new();
+        let mut keys: SmallVec<[Key<'_, dyn TextKeys, str>; FEW]> = SmallVec::new();
         let mut selected: SmallVec<[usize; FEW]> = SmallVec::new();
         for (index, member) in self.list.iter().enumerate() {
             if select(member) {
@@ -140,6 +154,50 @@ impl Members {
             positions.push(index);
         }
         with(&asks, &positions)
+    }
+}
+
+impl Deref for Members {
+    type Target = Parts;
+
+    #[inline]
+    fn deref(&self) -> &Parts {
+        match &self.parts {
+            Some(parts) => parts,
+            None => unreachable!("it is not dropped yet"),
+        }
+    }
+}
+
+impl DerefMut for Members {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Parts {
+        match &mut self.parts {
+            Some(parts) => parts,
+            None => unreachable!("it is not dropped yet"),
+        }
+    }
+}
+
+impl Drop for Members {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take() {
+            pool::give_back(parts);
+        }
+    }
+}
+
+/// A clone holds nothing.
+impl Clone for Members {
+    fn clone(&self) -> Self {
+        let mut clone = Self::new(Arc::clone(&self.plan), self.like);
+        clone.route = self.route;
+        clone.list.clone_from(&self.list);
+        clone.keys.clone_from(&self.keys);
+        clone.denials.clone_from(&self.denials);
+        clone.told.clone_from(&self.told);
+        clone
     }
 }
 

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::{HeaderName, Method};
-use plimsoll::Standing;
+use plimsoll::{KeyHash, Standing};
 use plimsoll_config::uses::{
     AnswerSpec, CostPart, CostSpec, KeyPart, Mode, PrioritySpec, Tier, Use, WithoutKey,
 };
 use plimsoll_config::{Config, HeaderMatch, HostPattern, LimitSet, Part, RouteSpec};
 use plimsoll_tower::Head;
 
+use crate::costs::{cost_reads_body, counts_body, is_known_before, reads_answer};
 use crate::handle::Handle;
 use crate::keys::{Client, Source};
 use crate::router::Router;
@@ -21,7 +22,7 @@ use crate::terms::LastTerms;
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) limits: Vec<Limit>,
-    by_name: HashMap<Arc<str>, usize>,
+    by_name: HashMap<Arc<str>, usize, KeyHash>,
     pub(crate) routes: Vec<Route>,
     pub(crate) router: Router,
     /// What it was made of.
@@ -46,7 +47,8 @@ pub(crate) struct Limit {
     others: Vec<Other>,
     tiers: Option<Tiers>,
     overrides: HashMap<Box<str>, usize>,
-    last: LastTerms,
+    /// By which terms keys were asked last, where there are tiers.
+    last: Option<Box<LastTerms>>,
     /// What its key is made of; nothing for a limit without keys.
     pub(crate) key: Vec<Source>,
     pub(crate) cost: CostSpec,
@@ -90,7 +92,10 @@ impl Limit {
             others: Vec::new(),
             tiers: None,
             overrides: HashMap::new(),
-            last: LastTerms::new(MOST_TERMS),
+            last: by
+                .tiers
+                .is_some()
+                .then(|| Box::new(LastTerms::new(MOST_TERMS))),
             key: sources(by.key.as_ref().map_or(&[], |key| &key.0), client),
             cost: by.cost.clone(),
             shadow: by.mode == Mode::Shadow,
@@ -139,6 +144,7 @@ impl Limit {
     }
 
     /// The terms of this number: 0 are its own.
+    #[inline]
     pub(crate) fn terms(&self, number: usize) -> &Handle {
         match number.checked_sub(1) {
             None => &self.own,
@@ -164,19 +170,24 @@ impl Limit {
     }
 
     /// The terms of a key in this tier.
+    #[inline]
     pub(crate) fn terms_of(&self, key: &str, tier: Option<&str>) -> usize {
         if self.others.is_empty() {
             return 0;
         }
+        self.other_terms_of(key, tier)
+    }
+
+    fn other_terms_of(&self, key: &str, tier: Option<&str>) -> usize {
         if let Some(terms) = self.overrides.get(key) {
             return *terms;
         }
-        let Some(tiers) = &self.tiers else {
+        let (Some(tiers), Some(last)) = (&self.tiers, &self.last) else {
             return 0;
         };
         let terms = tier.and_then(|tier| tiers.of.get(tier).copied());
         let terms = terms.unwrap_or(tiers.default);
-        if let Some(before) = self.last.note(key, terms) {
+        if let Some(before) = last.note(key, terms) {
             self.carry(key, before, terms);
         }
         terms
@@ -200,7 +211,7 @@ impl Limit {
     pub(crate) fn promise(&self) -> Option<Standing> {
         match &self.own {
             Handle::One(limiter) => Some(limiter.shared().standing()),
-            Handle::Keyed(limiter) => Some(plimsoll::PerKey::<str>::promise(limiter)),
+            Handle::Keyed(limiter) => Some(limiter.shared().promise()),
             Handle::Unlimited | Handle::Blocked => None,
         }
     }
@@ -235,6 +246,8 @@ fn handle(set: &LimitSet, id: &str) -> Option<Handle> {
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
+    /// Whether it is for every request with such a path.
+    any: bool,
     methods: Vec<Method>,
     hosts: Vec<HostPattern>,
     headers: Vec<(HeaderName, HeaderMatch)>,
@@ -249,6 +262,8 @@ pub(crate) struct Route {
     pub(crate) counts_body: bool,
     /// Whether anything is charged by what passes with bodies.
     pub(crate) watches_bodies: bool,
+    /// Whether what a request costs is known only when it was answered.
+    pub(crate) settles: bool,
 }
 
 /// A limit of a route, with what it costs there.
@@ -285,6 +300,7 @@ impl Route {
         let methods = methods.filter_map(|method| Method::from_bytes(method.as_bytes()).ok());
         Self {
             name: spec.label().into(),
+            any: spec.methods.is_empty() && spec.hosts.is_empty() && spec.headers.is_empty(),
             methods: methods.collect(),
             hosts: spec.hosts.clone(),
             headers: headers.collect(),
@@ -293,6 +309,7 @@ impl Route {
             watches_bodies: uses
                 .iter()
                 .any(|by| counts_body(&by.cost) || reads_answer(&by.cost)),
+            settles: uses.iter().any(|by| !is_known_before(&by.cost)),
             uses,
             to: spec.to.as_deref().map(Into::into),
             priority: spec.priority.clone(),
@@ -301,12 +318,16 @@ impl Route {
     }
 
     /// Whether it is for a request whose path its pattern matches.
+    #[inline]
     pub(crate) fn fits(&self, head: &Head<'_>) -> bool {
+        self.any || self.fits_all(head)
+    }
+
+    fn fits_all(&self, head: &Head<'_>) -> bool {
         let methods = self.methods.is_empty() || self.methods.contains(head.method());
         let hosts = || {
-            let host = crate::keys::host(head);
-            self.hosts.is_empty()
-                || host.is_some_and(|host| self.hosts.iter().any(|it| it.matches(host)))
+            let is = |host| self.hosts.iter().any(|it| it.matches(host));
+            self.hosts.is_empty() || crate::keys::host(head).is_some_and(is)
         };
         let headers = || {
             self.headers.iter().all(|(name, is)| {
@@ -329,35 +350,6 @@ fn provided(name: &str, plan: &Plan, config: &Config) -> Vec<RouteUse> {
         Some(RouteUse { limit, cost })
     };
     config.provided(name).filter_map(by).collect()
-}
-
-fn counts_body(cost: &CostSpec) -> bool {
-    let counts = |part: &CostPart| *part == CostPart::RequestBytes;
-    match cost {
-        CostSpec::Measured(part) => counts(part),
-        CostSpec::Estimated {
-            estimate, actual, ..
-        } => counts(estimate) || actual.as_ref().is_some_and(counts),
-        _ => false,
-    }
-}
-
-fn reads_answer(cost: &CostSpec) -> bool {
-    let actual = match cost {
-        CostSpec::Measured(part) => Some(part),
-        CostSpec::Estimated { actual, .. } => actual.as_ref(),
-        _ => None,
-    };
-    actual.is_some_and(|part| matches!(part, CostPart::ResponseJson(_)))
-}
-
-fn cost_reads_body(cost: &CostSpec) -> bool {
-    let is = |part: &CostPart| matches!(part, CostPart::Json(_));
-    match cost {
-        CostSpec::Measured(part) => is(part),
-        CostSpec::Estimated { estimate, .. } => is(estimate),
-        _ => false,
-    }
 }
 
 impl Plan {

@@ -10,17 +10,18 @@ use plimsoll_tower::internals::BodyBytes;
 use plimsoll_tower::{Head, PriorityFrom, PriorityHeader};
 
 use crate::decision::Refusal;
-use crate::key_buffer::KeyBuffer;
 use crate::keys::write_key;
-use crate::members::{Member, Members};
+use crate::members::Members;
+use crate::parts::Member;
 use crate::plan::{Limit, Plan, Route};
 use crate::request::BodyValues;
 
 impl Plan {
     /// The first route of the file that is for this request.
+    #[inline]
     pub(crate) fn route(&self, head: &Head<'_>) -> Option<usize> {
         let fits = |route: usize| self.routes[route].fits(head);
-        self.router.find(head.uri().path(), &fits)
+        self.router.find(head.uri().path(), fits)
     }
 }
 
@@ -46,7 +47,7 @@ pub(crate) fn resolve(
     let mut priority = route.priority.as_ref();
     for (used, by) in route.uses.iter().enumerate() {
         let limit = &plan.limits[by.limit];
-        let start = members.keys.end();
+        let start = members.keys.len();
         if !limit.key.is_empty() && !write_key(&limit.key, head, &route.name, &mut members.keys) {
             match limit.without_key {
                 WithoutKey::Skip => continue,
@@ -59,7 +60,7 @@ pub(crate) fn resolve(
             }
         }
         priority = priority.or(limit.priority.as_ref());
-        let key = start..members.keys.end();
+        let key = start..members.keys.len();
         let terms = terms(limit, key.clone(), head, &route.name, &mut members.keys);
         let cost = cost_before(&by.cost, head);
         members.list.push(Member {
@@ -92,16 +93,15 @@ fn terms(
     key: Range<usize>,
     head: &Head<'_>,
     route: &str,
-    keys: &mut KeyBuffer,
+    keys: &mut String,
 ) -> usize {
     let Some(by) = limit.tier_source() else {
-        return limit.terms_of(keys.text(key), None);
+        return limit.terms_of(&keys[key], None);
     };
-    let start = keys.end();
+    let start = keys.len();
     let written = by.write(head, route, keys);
-    let tier = keys.text(start..keys.end());
-    let terms = limit.terms_of(keys.text(key), written.then_some(tier));
-    keys.cut(start);
+    let terms = limit.terms_of(&keys[key], written.then_some(&keys[start..]));
+    keys.truncate(start);
     terms
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use plimsoll::KeyHash;
 use plimsoll_config::{Pattern, Segment};
 
 /// A tree of the segments of path patterns. Where several match, the first of the file counts.
@@ -12,7 +13,8 @@ pub(crate) struct Router {
 
 #[derive(Debug, Default)]
 struct Node {
-    literal: HashMap<Box<str>, Self>,
+    /// By the bytes of the segment.
+    literal: HashMap<Box<[u8]>, Self, KeyHash>,
     /// `*`: one segment that is not empty.
     any: Option<Box<Self>>,
     /// Routes that end here, in the order of the file.
@@ -28,7 +30,7 @@ impl Router {
         for segment in pattern.segments() {
             node = match segment {
                 Segment::Any => node.any.get_or_insert_default(),
-                Segment::Is(literal) => node.literal.entry(literal.as_str().into()).or_default(),
+                Segment::Is(literal) => node.literal.entry(literal.as_bytes().into()).or_default(),
             };
         }
         match pattern.is_open() {
@@ -38,39 +40,53 @@ impl Router {
     }
 
     /// The first route whose pattern matches `path` and that `fits` in everything else.
-    pub(crate) fn find(&self, path: &str, fits: &dyn Fn(usize) -> bool) -> Option<usize> {
-        let path = path.strip_prefix('/')?;
+    #[inline]
+    pub(crate) fn find(&self, path: &str, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let mut best = None;
-        self.root.find(Some(path), fits, &mut best);
+        let path = path.as_bytes().strip_prefix(b"/")?;
+        self.root.find(Some(path), &fits, &mut best);
         best
     }
 }
 
 impl Node {
     /// `rest` is `None` when the path has ended.
-    fn find(&self, rest: Option<&str>, fits: &dyn Fn(usize) -> bool, best: &mut Option<usize>) {
-        first(&self.open, fits, best);
-        let Some(rest) = rest else {
-            first(&self.ends, fits, best);
-            return;
-        };
-        let (segment, rest) = match rest.split_once('/') {
-            Some((segment, rest)) => (segment, Some(rest)),
-            None => (rest, None),
-        };
-        if let Some(node) = self.literal.get(segment) {
-            node.find(rest, fits, best);
-        }
-        if let Some(node) = &self.any
-            && !segment.is_empty()
-        {
-            node.find(rest, fits, best);
+    fn find(
+        &self,
+        mut rest: Option<&[u8]>,
+        fits: &impl Fn(usize) -> bool,
+        best: &mut Option<usize>,
+    ) {
+        let mut node = self;
+        loop {
+            first(&node.open, fits, best);
+            let Some(path) = rest else {
+                first(&node.ends, fits, best);
+                return;
+            };
+            let end = path.iter().position(|byte| *byte == b'/');
+            let segment = &path[..end.unwrap_or(path.len())];
+            rest = end.map(|end| &path[end + 1..]);
+            let any = node.any.as_deref().filter(|_| !segment.is_empty());
+            let literal = match node.literal.is_empty() {
+                true => None,
+                false => node.literal.get(segment),
+            };
+            node = match (literal, any) {
+                (Some(literal), Some(any)) => {
+                    literal.find(rest, fits, best);
+                    any
+                }
+                (Some(next), None) | (None, Some(next)) => next,
+                (None, None) => return,
+            };
         }
     }
 }
 
 /// The first of `routes` that is before the best so far and fits.
-fn first(routes: &[usize], fits: &dyn Fn(usize) -> bool, best: &mut Option<usize>) {
+#[inline]
+fn first(routes: &[usize], fits: &impl Fn(usize) -> bool, best: &mut Option<usize>) {
     let before = |route: &usize| best.is_none_or(|best| *route < best);
     let found = routes
         .iter()
@@ -129,7 +145,7 @@ mod tests {
             }
             let mut all = patterns.iter().enumerate();
             let listed = all.find(|(route, pattern)| fits(*route) && pattern.matches(&path));
-            prop_assert_eq!(router.find(&path, &fits), listed.map(|(route, _)| route), "{}", path);
+            prop_assert_eq!(router.find(&path, fits), listed.map(|(route, _)| route), "{}", path);
         }
     }
 }

@@ -25,8 +25,8 @@ const REASONS: [Reason; 14] = [
     Reason::Unavailable,
 ];
 
-/// Of every so many admitted decisions one is noted among the top keys, for all of them.
-const SAMPLED: u64 = 16;
+/// Of every so many decisions of a thread one is noted among the top keys, for all of them.
+pub(crate) const SAMPLED: u32 = 16;
 
 /// The counts of one limit. They stay when the file changes.
 #[derive(Debug, Default)]
@@ -35,7 +35,6 @@ pub(crate) struct Seen {
     would_refuse: AtomicU64,
     /// What is in flight beyond a limit in shadow mode.
     beyond: AtomicU64,
-    asked: AtomicU64,
     top: Mutex<Top>,
 }
 
@@ -58,20 +57,14 @@ impl Seen {
         }
     }
 
-    /// A decision was admitted, and took `cost` for `key`. Only some are noted: this is on the fast path.
-    #[inline]
-    pub(crate) fn admitted(&self, key: &str, cost: u64) {
-        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
-        if !key.is_empty() && asked.is_multiple_of(SAMPLED) {
-            self.sample(key, cost);
-        }
-    }
-
+    /// One of [`SAMPLED`] decisions was admitted, and took `cost` for `key`. Only these are noted: this is on the fast path.
     #[cold]
-    fn sample(&self, key: &str, cost: u64) {
+    pub(crate) fn sample(&self, key: &str, cost: u64) {
         // Somebody else notes a key: this one is left out, rather than waited for.
-        if let Ok(mut top) = self.top.try_lock() {
-            top.used.add(key, cost.saturating_mul(SAMPLED));
+        if !key.is_empty()
+            && let Ok(mut top) = self.top.try_lock()
+        {
+            top.used.add(key, cost.saturating_mul(SAMPLED.into()));
         }
     }
 

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use plimsoll::{Demand, Permit};
 use plimsoll_redis::{FleetAsk, FleetKey, StoreAnswers};
 
-use crate::decision::{Denials, Told};
-use crate::members::{Member, Members};
+use crate::members::Members;
+use crate::parts::{Denials, Member, Told};
 
 /// What stores answer.
 pub(crate) struct StoresSaid {

@@ -1,6 +1,9 @@
 //! Limits from a file, as one thing that decides.
 
+mod allocations;
 mod bodies;
+#[path = "../../../plimsoll/tests/counting/mod.rs"]
+mod counting;
 mod decisions;
 mod kinds;
 

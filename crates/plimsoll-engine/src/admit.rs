@@ -1,0 +1,91 @@
+//! Decisions that are granted, as most are.
+
+use plimsoll::{Denied, Permit};
+
+use crate::decision::Hold;
+use crate::handle::Handle;
+use crate::members::Members;
+use crate::parts::Member;
+use crate::seen::Beyond;
+
+/// Decides if that is quickly done: all members are in memory, each grants when it is asked by itself, and each could be
+/// undone exactly. Otherwise nothing is decided and nothing taken.
+#[inline]
+pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
+    match attempt_each(&mut members) {
+        Some(shadow) if shadow || members.sampled => Ok(admitted(members)),
+        Some(_) => Ok(Hold::new(members)),
+        None => Err(members),
+    }
+}
+
+/// Takes for each member that is enforced, and says whether there are others.
+fn attempt_each(members: &mut Members) -> Option<bool> {
+    let (plan, parts) = members.split();
+    let limit = |member: &Member| &plan.limits[member.limit];
+    let handle = |member: &Member| limit(member).terms(member.terms);
+    let plain = match &parts.list[..] {
+        [one] => !handle(one).is_remote(),
+        all => all.iter().all(|member| handle(member).is_plain()),
+    };
+    if !plain {
+        return None;
+    }
+    let mut shadow = false;
+    for member in &parts.list {
+        let handle = handle(member);
+        if limit(member).shadow || matches!(handle, Handle::Unlimited) {
+            shadow |= limit(member).shadow;
+            parts.permits.push(None);
+            continue;
+        }
+        let key = &parts.keys[member.key.clone()];
+        let permit = handle.attempt(key, parts.like.cost(member.cost));
+        if permit.is_none() {
+            members.undo();
+            return None;
+        }
+        parts.permits.push(permit);
+    }
+    Some(shadow)
+}
+
+/// An admitted decision. Limits in shadow mode are charged now, as if they were enforced.
+pub(crate) fn admitted(members: Members) -> Hold {
+    let mut hold = Hold::new(members);
+    for index in 0..hold.members().list.len() {
+        let members = hold.members();
+        let member = &members.list[index];
+        let limit = members.limit(member);
+        if !limit.shadow {
+            if members.sampled {
+                limit.seen.sample(members.key(member), member.cost);
+            }
+        } else if !members.handle(member).is_remote() {
+            let subject = members.subject(member);
+            let answer = subject.try_acquire(members.demand(member).at_once());
+            shadowed(&mut hold, index, answer);
+        }
+    }
+    hold
+}
+
+/// Keeps what a limit in shadow mode said.
+pub(crate) fn shadowed(hold: &mut Hold, index: usize, answer: Result<Permit<'static>, Denied>) {
+    let member = &hold.members().list[index];
+    let limit = hold.members().limit(member);
+    match answer {
+        Ok(permit) => {
+            if hold.members().sampled {
+                limit.seen.sample(hold.members().key(member), member.cost);
+            }
+            hold.members_mut().keep_permit(index, permit);
+        }
+        Err(denied) => {
+            limit.seen.would_refuse(hold.members().key(member));
+            let returns = hold.members().standing(member).is_some_and(|it| it.returns);
+            let beyond = returns.then(|| Beyond::new(&limit.seen, member.cost));
+            hold.would_refuse(index, denied, beyond);
+        }
+    }
+}
