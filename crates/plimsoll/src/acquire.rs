@@ -31,9 +31,9 @@ use crate::stamp::Stamp;
 /// # let _ = (refused, later);
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Acquire<'a>(Stage<'a>);
+pub struct Acquire<'a>(pub(crate) Stage<'a>);
 
-enum Stage<'a> {
+pub(crate) enum Stage<'a> {
     /// A limiter with a queue of its own, which has not been asked yet.
     Asking(Owner<'a>, Demand),
     /// A place in that queue.
@@ -60,16 +60,6 @@ impl<'a> Acquire<'a> {
         future: impl Future<Output = Result<Permit<'a>, Denied>> + Send + 'a,
     ) -> Self {
         Self(Stage::Other(Box::pin(future)))
-    }
-
-    /// Asks a limiter with a queue, and waits there.
-    pub(crate) fn queued(owner: Owner<'a>, demand: Demand) -> Self {
-        Self(Stage::Asking(owner, demand))
-    }
-
-    /// Asks a limiter that allocates only if it has to wait.
-    pub(crate) fn starting(limiter: &'a dyn Start<'a>, demand: Demand) -> Self {
-        Self(Stage::Start(limiter, demand))
     }
 }
 
@@ -105,8 +95,13 @@ impl<'a> Future for Acquire<'a> {
                         Ok(owner.clone().permit(grant, taken.era))
                     }
                     Ok(Asked::Queued(ticket)) => {
-                        let place = Place::new(owner.clone(), ticket, demand, false);
-                        *stage = Stage::Queued(place);
+                        *stage = Stage::Queued(Place {
+                            owner: owner.clone(),
+                            ticket,
+                            demand,
+                            reserved: false,
+                            settled: false,
+                        });
                         return Poll::Pending;
                     }
                     Err(denied) => Err(denied),
@@ -205,33 +200,21 @@ impl<'a> Owner<'a> {
 
 /// A place in the queue of a limiter. Dropping it leaves the queue.
 pub(crate) struct Place<'a> {
-    owner: Owner<'a>,
-    ticket: Ticket,
-    cost: u64,
-    priority: Priority,
+    pub(crate) owner: Owner<'a>,
+    pub(crate) ticket: Ticket,
+    pub(crate) demand: Demand,
     pub(crate) reserved: bool,
     /// Whether the answer has been read: then the place has another owner by now.
-    settled: bool,
+    pub(crate) settled: bool,
 }
 
 impl<'a> Place<'a> {
-    pub(crate) fn new(owner: Owner<'a>, ticket: Ticket, demand: Demand, reserved: bool) -> Self {
-        Self {
-            owner,
-            ticket,
-            cost: demand.cost,
-            priority: demand.priority,
-            reserved,
-            settled: false,
-        }
-    }
-
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
         let answer = self.owner.get().poll(self.ticket, waker);
         self.settled = answer.is_ready();
         answer.map_ok(|taken| {
-            let demand = Demand::of(self.cost).priority(self.priority);
-            self.owner.clone().permit(taken.grant(demand), taken.era)
+            let grant = taken.grant(self.demand);
+            self.owner.clone().permit(grant, taken.era)
         })
     }
 }
@@ -239,9 +222,8 @@ impl<'a> Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.owner
-                .get()
-                .leave(self.ticket, self.cost, self.reserved);
+            let owner = self.owner.get();
+            owner.leave(self.ticket, self.demand.cost, self.reserved);
         }
     }
 }

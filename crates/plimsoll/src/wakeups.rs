@@ -21,10 +21,12 @@ thread_local! {
     static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
-impl Wakeups {
-    /// So many waiters are served in one turn; then other threads may take the lock.
-    const ENOUGH: usize = 32;
+/// So many waiters are served in one turn; then other threads may take the lock.
+pub(crate) const BATCH: usize = 32;
+/// However many there are.
+pub(crate) const ALL: usize = usize::MAX;
 
+impl Wakeups {
     pub(crate) fn push(&mut self, waker: Option<Waker>) {
         let Some(waker) = waker else { return };
         if self.first.is_none() {
@@ -37,8 +39,9 @@ impl Wakeups {
         self.more.push(waker);
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.more.len() >= Self::ENOUGH
+    /// Whether there are `most` tasks to wake beside the first.
+    pub(crate) fn has(&self, most: usize) -> bool {
+        self.more.len() >= most
     }
 
     /// Whether nothing is left to do.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use self::events::Queued;
-use crate::acquire::{BoxAcquire, Start};
+use crate::acquire::{BoxAcquire, Stage, Start};
 use crate::limiter::{Part, Several};
 use crate::name::Name;
 use crate::together::{
@@ -133,7 +133,7 @@ impl All {
 
     /// Takes from all members, and waits in the queue of a member that refuses. See [`Limiter::acquire`].
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
-        Acquire::starting(&*self.members, demand.into())
+        Acquire(Stage::Start(&*self.members, demand.into()))
     }
 }
 

@@ -4,7 +4,7 @@ use super::changing::WideStamp;
 use super::locked::{Inside, Turn};
 use super::word::{ByWord, Core, Open};
 use crate::events::EventKind;
-use crate::queue::{Evicted, Order};
+use crate::queue::{Order, Ticket};
 use crate::stamp::Stamp;
 use crate::sync::lock;
 use crate::{Demand, Denied, Moment, Permit, Priority, Reason, Refusal, Rule};
@@ -63,10 +63,7 @@ impl<R: Rule> Core<R> {
     #[inline(never)]
     fn take_in_turn(&self, now: Moment, demand: Demand) -> Result<WideStamp, Denied> {
         self.enter(now, |turn| match turn.take(demand) {
-            Ok(()) => {
-                turn.inside.counts.granted += 1;
-                Ok(turn.stamp().widen())
-            }
+            Ok(()) => Ok(turn.stamp().widen()),
             Err(refusal) => Err(self.refused(turn, demand, refusal)),
         })
     }
@@ -79,7 +76,8 @@ impl<R: Rule> Core<R> {
         if cost == 0 || busy || inside.resets.are_over(now) {
             return None;
         }
-        let mut now = inside.not_before(now);
+        inside.latest = inside.latest.max(now);
+        let mut now = inside.latest;
         let Inside {
             state,
             changed,
@@ -130,10 +128,7 @@ impl<R: Rule> Core<R> {
     #[inline(never)]
     fn attempt_inside(&self, now: Moment, demand: Demand) -> Result<Permit<'_>, Denied> {
         let taken = self.enter(now, |turn| match turn.take(demand) {
-            Ok(()) => {
-                turn.inside.counts.granted += 1;
-                Ok(turn.stamp())
-            }
+            Ok(()) => Ok(turn.stamp()),
             Err(refusal) => Err(self.denied(turn.rule, refusal, turn.state, turn.now)),
         })?;
         Ok(Permit::new(self, taken.grant(demand), R::RETURNS_PERMITS).in_era(taken.era))
@@ -165,6 +160,14 @@ impl<R: Rule> Core<R> {
         self.denied(turn.rule, refusal, turn.state, turn.now)
     }
 
+    /// The error of a waiter that lost its place.
+    pub(super) fn lost(&self, reason: Reason) -> Denied {
+        self.look(|rule, _, state, now| {
+            let refusal = Refusal::until_returned().because(reason);
+            self.denied(rule, refusal, state, now)
+        })
+    }
+
     /// The error of a refusal.
     pub(super) fn denied(
         &self,
@@ -182,31 +185,33 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// Whether a new demand may be served before the waiters.
-    pub(super) fn may_pass(&self, demand: Demand) -> bool {
-        self.inside.waiters.is_empty()
-            || self.order() == Order::Lifo
-            || !self.inside.waiters.any_at_least(demand.priority.class())
-    }
-
-    /// Whether the demand can be granted now or ever.
-    pub(super) fn admissible(&self, demand: Demand) -> Result<(), Refusal> {
+    /// What has to stay free for waiters if the owner of a place, or a newcomer without one, takes before them; a refusal
+    /// if it may not, whatever the rule says.
+    fn admit(&self, demand: Demand, place: Option<Ticket>) -> Result<u64, Refusal> {
         if self.inside.closed {
             return Err(Refusal::until_returned().because(Reason::Closed));
         }
         if demand.cost > self.rule.limit() {
             return Err(Refusal::until_returned().because(Reason::TooLarge));
         }
-        Ok(())
+        let (waiters, class) = (&self.inside.waiters, demand.priority.class());
+        let reserved = match place {
+            Some(ticket) => waiters.kept_before(ticket, self.order()),
+            None if !waiters.any_at_least(class) || self.order() == Order::Lifo => Some(0),
+            None if waiters.any_for_several() => waiters.kept_at_least(class),
+            None => None,
+        };
+        reserved.ok_or_else(|| self.behind_waiters(demand))
     }
 
     /// Takes now, or says why not.
     pub(super) fn take(&mut self, demand: Demand) -> Result<(), Refusal> {
-        self.admissible(demand)?;
-        if !self.may_pass(demand) {
-            self.fits_beside(demand)?;
+        let reserved = self.admit(demand, None)?;
+        if reserved > 0 {
+            self.fits(demand.cost, reserved)?;
         }
         take(self.rule, self.state, self.now, demand.cost)?;
+        self.inside.counts.granted += 1;
         self.inside.forecast.forget();
         self.emit(EventKind::Processing {
             priority: demand.priority,
@@ -214,18 +219,25 @@ impl<R: Rule> Turn<'_, R> {
         Ok(())
     }
 
-    /// What [`take`](Self::take) would answer.
-    pub(super) fn peek(&self, demand: Demand) -> Result<(), Refusal> {
-        self.admissible(demand)?;
-        if !self.may_pass(demand) {
-            return self.fits_beside(demand);
+    /// What [`take`](Self::take) would answer, from the place of one that waits or without one.
+    pub(super) fn peek(&self, demand: Demand, place: Option<Ticket>) -> Result<(), Refusal> {
+        let reserved = self.admit(demand, place)?;
+        self.fits(demand.cost, reserved)
+    }
+
+    /// Whether `cost` could be taken now if `reserved` had been taken before.
+    pub(super) fn fits(&self, cost: u64, reserved: u64) -> Result<(), Refusal> {
+        if reserved == 0 {
+            return peek(self.rule, self.state, self.now, cost);
         }
-        peek(self.rule, self.state, self.now, demand.cost)
+        let mut state = self.state.clone();
+        take(self.rule, &mut state, self.now, reserved)?;
+        peek(self.rule, &state, self.now, cost)
     }
 
     /// The refusal of a demand that may not pass the waiters: with the reason of the rule, if it has one. The queue adds
     /// when it would be granted.
-    pub(super) fn behind_waiters(&self, demand: Demand) -> Refusal {
+    fn behind_waiters(&self, demand: Demand) -> Refusal {
         let refusal = peek(self.rule, self.state, self.now, demand.cost).err();
         let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
         Refusal::until(Moment::NEVER).because(reason)
@@ -238,23 +250,6 @@ impl<R: Rule> Turn<'_, R> {
             refusal.ready_at = self.hint(demand);
         }
         refusal
-    }
-
-    /// When a refused `demand` would be granted if no other demand came after the waiters. Behind waiters in
-    /// another than a fifo queue that is not known.
-    fn hint(&mut self, demand: Demand) -> Moment {
-        let order = self.order();
-        if R::RETURNS_PERMITS || order != Order::Fifo {
-            return Moment::NEVER;
-        }
-        let Inside {
-            waiters, forecast, ..
-        } = &mut *self.inside;
-        let class = demand.priority.class();
-        let before = || waiters.costs_before(class, order, Evicted::NOBODY);
-        let below = || waiters.costs_below(class);
-        let asked = (class, demand.cost);
-        forecast.return_of(self.rule, self.state, self.now, asked, (before, below))
     }
 }
 

@@ -16,7 +16,8 @@ use super::word::Core;
 use crate::grant::Era;
 use crate::stamp::Stamp;
 use crate::sync::Ordering;
-use crate::{Carry, Concurrency, InvalidLimit, Moment, Queue, Rule};
+use crate::wakeups::BATCH;
+use crate::{Carry, Clock, Concurrency, InvalidLimit, Moment, Queue, Rule};
 
 impl<R: Rule> Gate<R> {
     /// Replaces the rule, and serves the waiters that fit the new limit. [`Carry`] says what becomes of the state.
@@ -44,7 +45,7 @@ impl<R: Rule> Gate<R> {
     ) {
         self.change_at(now, |turn| {
             if !rule.keeps_grants(carry) {
-                turn.now = turn.inside.not_before(self.core.clock.precise_now());
+                turn.read_again(&self.core.clock);
                 let late = self.core.clock.late();
                 turn.inside.resets.reset(turn.now, late, start);
             }
@@ -62,7 +63,7 @@ impl<R: Rule> Gate<R> {
     pub fn recheck(&self) {
         self.core.enter(self.core.clock.precise_now(), |turn| {
             turn.inside.forecast.forget();
-            turn.serve();
+            turn.serve(BATCH);
         });
     }
 
@@ -88,8 +89,7 @@ impl<R: Rule> Gate<R> {
     /// ```
     pub fn reset(&self) {
         self.change(|turn| {
-            // Read again: whatever was granted on the fast path until now was granted at an earlier reading.
-            turn.now = turn.inside.not_before(self.core.clock.precise_now());
+            turn.read_again(&self.core.clock);
             *turn.state = turn.rule.fresh(turn.now);
             turn.reset(self.core.clock.late());
         });
@@ -111,7 +111,7 @@ impl<R: Rule> Gate<R> {
             turn.inside.queue = queue;
             turn.inside.forecast.forget();
             self.core.patient.store(patient, Ordering::Relaxed);
-            turn.serve();
+            turn.serve(BATCH);
         });
     }
 
@@ -138,7 +138,7 @@ impl<R: Rule> Gate<R> {
         core.enter(core.clock.precise_now(), |turn| {
             turn.inside.paused = false;
             turn.inside.closed = core.closed.load(Ordering::Relaxed);
-            turn.serve();
+            turn.serve(BATCH);
         });
     }
 
@@ -159,7 +159,7 @@ impl<R: Rule> Gate<R> {
             turn.inside.forecast.forget();
         });
         // In a turn of its own, by the rule that holds then.
-        self.core.enter(now, |turn| turn.serve());
+        self.core.enter(now, |turn| turn.serve(BATCH));
     }
 }
 
@@ -173,7 +173,7 @@ impl Gate<Concurrency> {
         let _valid = Concurrency::try_new(limit)?;
         self.core.enter(self.core.clock.precise_now(), |turn| {
             turn.rule.resize(turn.state, limit);
-            turn.serve();
+            turn.serve(BATCH);
         });
         Ok(())
     }
@@ -184,12 +184,18 @@ impl<R: Rule> Core<R> {
         self.enter(self.clock.precise_now(), |turn| {
             (turn.inside.closed, turn.inside.paused) = (true, false);
             self.closed.store(true, Ordering::Relaxed);
-            turn.serve();
+            turn.serve(BATCH);
         });
     }
 }
 
 impl<R: Rule> Turn<'_, R> {
+    /// Reads the clock again: whatever was granted on the fast path until now was granted at an earlier reading.
+    fn read_again(&mut self, clock: &Clock) {
+        self.now = self.inside.latest.max(clock.precise_now());
+        self.inside.latest = self.now;
+    }
+
     /// Forgets what was taken so far, on a clock that may be late by `late`.
     pub(super) fn reset(&mut self, late: Duration) {
         self.inside.bookings.clear();

@@ -4,14 +4,14 @@
 //! path does not need to know that there are subscribers.
 
 use std::io;
+use std::mem::replace;
 
 use super::Gate;
 use super::locked::{Inside, Turn};
-use super::word::Core;
 use crate::events::{Event, EventKind, Events, Listener, Sink, Writer};
 use crate::queue::{Status, Ticket};
 use crate::wakeups::Wakeups;
-use crate::{Grant, Moment, Outcome, Reason, Rule};
+use crate::{Grant, Moment, Outcome, Rule};
 
 impl<R: Rule> Gate<R> {
     /// Subscribes to the events of the gate from now on. At most `capacity` events are stored until they are read; more
@@ -63,22 +63,13 @@ impl<R: Rule> Gate<R> {
     }
 }
 
-/// The numbers whose changes are events.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
+/// The numbers whose changes are events, as subscribers know them.
+#[derive(Default)]
+pub(super) struct Reported {
     limit: u64,
-    queue: Option<u64>,
-}
-
-impl<R: Rule> Core<R> {
-    /// The bounds before an operation, if there are subscribers.
-    #[inline]
-    pub(super) fn bounds_before(&self, inside: &Inside<R>, rule: &R) -> Option<Bounds> {
-        (!inside.listeners.is_empty()).then(|| Bounds {
-            limit: rule.limit(),
-            queue: inside.queue.map(|queue| queue.bound),
-        })
-    }
+    queue_bound: Option<u64>,
+    in_use: u64,
+    queued: u64,
 }
 
 impl<R: Rule> Inside<R> {
@@ -86,20 +77,21 @@ impl<R: Rule> Inside<R> {
     #[cold]
     pub(super) fn emit_changes(
         &mut self,
-        before: Bounds,
-        (rule, state, now): (&R, &R::State, Moment),
+        rule: &R,
+        state: &R::State,
+        now: Moment,
         wakeups: &mut Wakeups,
     ) {
-        if before.limit != rule.limit() {
-            let event = self.event(EventKind::LimitChanged, rule, state, now);
-            self.tell(event, wakeups);
+        let event = self.event(EventKind::LimitChanged, rule, state, now);
+        if replace(&mut self.reported.limit, event.limit) != event.limit {
+            self.notify(event, wakeups);
         }
-        if before.queue != self.queue.map(|queue| queue.bound) {
-            let event = self.event(EventKind::QueueBoundChanged, rule, state, now);
-            self.tell(event, wakeups);
+        let bound = self.queue.map(|queue| queue.bound);
+        if replace(&mut self.reported.queue_bound, bound) != bound {
+            let kind = EventKind::QueueBoundChanged;
+            self.notify(Event { kind, ..event }, wakeups);
         }
-        let event = self.event(EventKind::InUseChanged, rule, state, now);
-        self.tell_counts(event, wakeups);
+        self.notify_counts(event, wakeups);
     }
 
     fn event(&self, kind: EventKind, rule: &R, state: &R::State, now: Moment) -> Event {
@@ -113,21 +105,20 @@ impl<R: Rule> Inside<R> {
         }
     }
 
-    fn tell(&mut self, event: Event, wakeups: &mut Wakeups) {
+    fn notify(&mut self, event: Event, wakeups: &mut Wakeups) {
         let wake = &mut |reader| wakeups.push(Some(reader));
         self.listeners.retain(|sink| sink.emit(event, wake));
     }
 
-    /// Reports the counts that differ from those of the last event.
-    fn tell_counts(&mut self, event: Event, wakeups: &mut Wakeups) {
-        let told = std::mem::replace(&mut self.told, (event.in_use, event.queued));
-        if told.1 != event.queued {
+    /// Emits the counts that differ from those of the last event.
+    fn notify_counts(&mut self, event: Event, wakeups: &mut Wakeups) {
+        if replace(&mut self.reported.queued, event.queued) != event.queued {
             let kind = EventKind::QueuedChanged;
-            self.tell(Event { kind, ..event }, wakeups);
+            self.notify(Event { kind, ..event }, wakeups);
         }
-        if told.0 != event.in_use {
+        if replace(&mut self.reported.in_use, event.in_use) != event.in_use {
             let kind = EventKind::InUseChanged;
-            self.tell(Event { kind, ..event }, wakeups);
+            self.notify(Event { kind, ..event }, wakeups);
         }
     }
 }
@@ -143,13 +134,17 @@ impl<R: Rule> Turn<'_, R> {
     #[cold]
     fn emit_to_listeners(&mut self, kind: EventKind) {
         let event = self.inside.event(kind, self.rule, self.state, self.now);
-        self.inside.tell(event, self.wakeups);
-        self.inside.tell_counts(event, self.wakeups);
+        self.inside.notify(event, self.wakeups);
+        self.inside.notify_counts(event, self.wakeups);
     }
 
     fn add_sink(&mut self, sink: Box<dyn Sink>) {
-        let queued = self.inside.waiters.queued();
-        self.inside.told = (self.rule.in_use(self.state, self.now), queued);
+        self.inside.reported = Reported {
+            limit: self.rule.limit(),
+            queue_bound: self.inside.queue.map(|queue| queue.bound),
+            in_use: self.rule.in_use(self.state, self.now),
+            queued: self.inside.waiters.queued(),
+        };
         self.inside.listeners.push(sink);
     }
 
@@ -176,43 +171,25 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// Emits that a waiter has left the queue, and why.
+    /// Emits that a waiter has left the queue: by itself if it was still waiting.
     #[inline]
-    pub(super) fn emit_left(&mut self, ticket: Ticket, left: Left) {
+    pub(super) fn emit_left(&mut self, ticket: Ticket, status: Status) {
         if !self.inside.listeners.is_empty() {
-            self.emit_left_to_listeners(ticket, left);
+            self.emit_left_to_listeners(ticket, status);
         }
     }
 
     #[cold]
-    fn emit_left_to_listeners(&mut self, ticket: Ticket, left: Left) {
+    fn emit_left_to_listeners(&mut self, ticket: Ticket, status: Status) {
         let Some((priority, joined)) = self.inside.waiters.joined(ticket) else {
             return;
         };
         let waited = self.now.since(joined);
         self.emit(EventKind::Dequeued { priority, waited });
-        match left {
-            Left::Served => self.emit(EventKind::Processing { priority }),
-            Left::Refused(reason) => self.emit(EventKind::Rejected { priority, reason }),
-            Left::ByItself => {}
-        }
-    }
-}
-
-impl From<Status> for Left {
-    fn from(status: Status) -> Self {
         match status {
-            Status::Granted(_) => Self::Served,
-            Status::Refused(reason) => Self::Refused(reason),
-            Status::Waiting => Self::ByItself,
+            Status::Granted(_) => self.emit(EventKind::Processing { priority }),
+            Status::Refused(reason) => self.emit(EventKind::Rejected { priority, reason }),
+            Status::Waiting => {}
         }
     }
-}
-
-/// How a waiter left the queue.
-#[derive(Clone, Copy)]
-pub(super) enum Left {
-    Served,
-    Refused(Reason),
-    ByItself,
 }

@@ -4,10 +4,10 @@
 //! before takes at the earliest moment, one after the other. The result is cached, so that each of many demands that are
 //! refused at a full queue costs one lookup and not one walk through the queue. Two copies are reused.
 
-use crate::queue::Order;
-use crate::{Moment, Rule};
-
 use super::asking::{peek, take};
+use super::locked::{Inside, Turn};
+use crate::queue::{Evicted, Order, Waiters};
+use crate::{Demand, Moment, Rule};
 
 /// So often a rule is asked when a cost fits. Twice is enough for one that keeps to what it says.
 const TRIES: usize = 4;
@@ -55,71 +55,6 @@ impl<S: Clone> Forecast<S> {
         self.hint = None;
     }
 
-    /// When the turn of a newcomer of `(class, cost)` comes behind `before`.
-    pub(super) fn turn_of<R: Rule<State = S>, I: Iterator<Item = u64>>(
-        &mut self,
-        rule: &R,
-        state: &S,
-        now: Moment,
-        (class, cost): (usize, u64),
-        before: impl FnOnce() -> I,
-    ) -> Moment {
-        let served = all_served(
-            (&mut self.served, &mut self.holds),
-            rule,
-            state,
-            (class, now),
-            before,
-        );
-        let at = served.at.max(now);
-        let newcomer = copy(&mut self.newcomer, &served.state, class, at);
-        newcomer.serve(rule, cost);
-        newcomer.at
-    }
-
-    /// When a demand of `(class, cost)` that is made again later would be granted at once, if no other demand comes.
-    ///
-    /// That is not its turn in the queue. There it would stand before those of the classes `below`; but while it is
-    /// away they are served as soon as they fit, and at the same moment before a newcomer.
-    pub(super) fn return_of<
-        R: Rule<State = S>,
-        B: Iterator<Item = u64>,
-        L: Iterator<Item = u64>,
-    >(
-        &mut self,
-        rule: &R,
-        state: &S,
-        now: Moment,
-        (class, cost): (usize, u64),
-        (before, below): (impl FnOnce() -> B, impl FnOnce() -> L),
-    ) -> Moment {
-        if let Some(hint) = &self.hint
-            && (hint.class, hint.cost) == (class, cost)
-        {
-            return hint.at.max(now);
-        }
-        let served = all_served(
-            (&mut self.served, &mut self.holds),
-            rule,
-            state,
-            (class, now),
-            before,
-        );
-        let at = served.at.max(now);
-        let reached = copy(&mut self.newcomer, &served.state, class, at);
-        let mut at = reached.ready_for(rule, cost);
-        for other in below().filter(|other| *other <= rule.limit()) {
-            let due = reached.ready_for(rule, other);
-            if due > at || !due.is_known() {
-                break;
-            }
-            reached.serve(rule, other);
-            at = reached.ready_for(rule, cost);
-        }
-        self.hint = Some(Hint { class, cost, at });
-        at
-    }
-
     /// A waiter of `class` has joined the end of its class.
     pub(super) fn joined<R: Rule<State = S>>(
         &mut self,
@@ -141,29 +76,90 @@ impl<S: Clone> Forecast<S> {
     }
 }
 
-/// The state when everybody `before` a newcomer of `class` has been served, worked out only if what is kept does not
-/// hold.
-fn all_served<'a, R: Rule, I: Iterator<Item = u64>>(
-    (kept, holds): (&'a mut Option<Served<R::State>>, &mut bool),
-    rule: &R,
-    state: &R::State,
-    (class, now): (usize, Moment),
-    before: impl FnOnce() -> I,
-) -> &'a Served<R::State> {
-    let still = *holds && kept.as_ref().is_some_and(|served| served.class == class);
-    let served = kept.get_or_insert_with(|| Served {
-        class,
-        state: state.clone(),
-        at: now,
-    });
-    if !still {
-        served.becomes(state, class, now);
-        for cost in before() {
-            served.serve(rule, cost);
+impl<R: Rule> Turn<'_, R> {
+    /// When `demand` would be served, behind the waiters that are served before it, if `evicted` make room for it.
+    pub(super) fn turn_of(&mut self, demand: Demand, evicted: Evicted) -> Moment {
+        if R::RETURNS_PERMITS {
+            return Moment::NEVER;
         }
-        *holds = true;
+        if self.inside.waiters.is_empty() {
+            let answer = peek(self.rule, self.state, self.now, demand.cost);
+            return answer.map_or_else(|refusal| refusal.ready_at, |()| self.now);
+        }
+        if evicted.anybody() {
+            // The forecast includes the waiters that are to be evicted.
+            self.inside.forecast.forget();
+        }
+        let rule = self.rule;
+        let (_, newcomer) = self.all_served(demand, evicted);
+        newcomer.serve(rule, demand.cost);
+        let turn = newcomer.at;
+        if evicted.anybody() {
+            self.inside.forecast.forget();
+        }
+        turn
     }
-    served
+
+    /// When a refused `demand` that is made again later would be granted at once, if no other demand comes. Behind waiters
+    /// in another than a fifo queue that is not known.
+    ///
+    /// That is not its turn in the queue. There it would stand before those of the classes below; but while it is
+    /// away they are served as soon as they fit, and at the same moment before a newcomer.
+    pub(super) fn hint(&mut self, demand: Demand) -> Moment {
+        if R::RETURNS_PERMITS || self.order() != Order::Fifo {
+            return Moment::NEVER;
+        }
+        let (class, cost) = (demand.priority.class(), demand.cost);
+        if let Some(hint) = &self.inside.forecast.hint
+            && (hint.class, hint.cost) == (class, cost)
+        {
+            return hint.at.max(self.now);
+        }
+        let rule = self.rule;
+        let (waiters, newcomer) = self.all_served(demand, Evicted::NOBODY);
+        let mut at = newcomer.ready_for(rule, cost);
+        for other in waiters
+            .costs_below(class)
+            .filter(|other| *other <= rule.limit())
+        {
+            let due = newcomer.ready_for(rule, other);
+            if due > at || !due.is_known() {
+                break;
+            }
+            newcomer.serve(rule, other);
+            at = newcomer.ready_for(rule, cost);
+        }
+        self.inside.forecast.hint = Some(Hint { class, cost, at });
+        at
+    }
+
+    /// A copy of the state when all waiters before a newcomer have been served, worked out only if the forecast does not
+    /// hold; and the waiters.
+    fn all_served(
+        &mut self,
+        demand: Demand,
+        evicted: Evicted,
+    ) -> (&Waiters, &mut Served<R::State>) {
+        let order = self.order();
+        let (rule, state, now) = (self.rule, &*self.state, self.now);
+        let Inside {
+            waiters, forecast, ..
+        } = &mut *self.inside;
+        let class = demand.priority.class();
+        let holds = forecast.holds && forecast.served.as_ref().is_some_and(|it| it.class == class);
+        if !holds {
+            let served = copy(&mut forecast.served, state, class, now);
+            for cost in waiters.costs_before(class, order, evicted) {
+                served.serve(rule, cost);
+            }
+            forecast.holds = true;
+        }
+        let (state, at) = match &forecast.served {
+            Some(served) => (&served.state, served.at.max(now)),
+            None => (state, now),
+        };
+        (waiters, copy(&mut forecast.newcomer, state, class, at))
+    }
 }
 
 /// Makes `place` a copy of `state`.
@@ -173,22 +169,18 @@ fn copy<'a, S: Clone>(
     class: usize,
     at: Moment,
 ) -> &'a mut Served<S> {
-    let served = place.get_or_insert_with(|| Served {
+    if let Some(served) = place {
+        served.state.clone_from(state);
+        (served.class, served.at) = (class, at);
+    }
+    place.get_or_insert_with(|| Served {
         class,
         state: state.clone(),
         at,
-    });
-    served.becomes(state, class, at);
-    served
+    })
 }
 
 impl<S: Clone> Served<S> {
-    fn becomes(&mut self, state: &S, class: usize, at: Moment) {
-        self.state.clone_from(state);
-        self.class = class;
-        self.at = at;
-    }
-
     /// From when on `cost` fits.
     fn ready_for<R: Rule<State = S>>(&self, rule: &R, cost: u64) -> Moment {
         match peek(rule, &self.state, self.at, cost) {

@@ -4,6 +4,7 @@ use super::Gate;
 use super::locked::Turn;
 use super::word::Core;
 use crate::learning::{Insight, Learning, Load, Sample};
+use crate::wakeups::BATCH;
 use crate::{Grant, Moment, Outcome, Packed, Rule};
 
 /// Work that has ended.
@@ -126,7 +127,7 @@ impl<R: Rule> Core<R> {
                 learning.adjust(turn.state, bound);
             }
             turn.inside.forecast.forget();
-            turn.serve();
+            turn.serve(BATCH);
         });
     }
 }

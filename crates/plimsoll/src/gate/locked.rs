@@ -4,6 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 
 use super::changing::Resets;
+use super::events::Reported;
 use super::forecast::Forecast;
 use super::reserving::Bookings;
 use super::serving::Alarm;
@@ -13,7 +14,7 @@ use crate::queue::{Order, Queue, Waiters};
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::unwind::{Payload, discard, isolated};
-use crate::wakeups::Wakeups;
+use crate::wakeups::{ALL, BATCH, Wakeups};
 use crate::{Moment, Packed, Rule};
 
 pub(super) struct Inside<R: Rule> {
@@ -39,11 +40,11 @@ pub(super) struct Inside<R: Rule> {
     /// When the head of the queue is served if nothing else happens.
     pub(super) due: Moment,
     pub(super) alarm: Alarm,
-    pub(super) counts: Tally,
+    pub(super) counts: Counted,
     /// The subscribers. While there are any, the state stays here.
     pub(super) listeners: Vec<Box<dyn Sink>>,
-    /// What was in use and what waited at the last event of them.
-    pub(super) told: (u64, u64),
+    /// The numbers that they know.
+    pub(super) reported: Reported,
 }
 
 impl<R: Rule> Inside<R> {
@@ -62,17 +63,10 @@ impl<R: Rule> Inside<R> {
             forecast: Forecast::nothing(),
             due: Moment::NEVER,
             alarm: Alarm::new(),
-            counts: Tally::default(),
+            counts: Counted::default(),
             listeners: Vec::new(),
-            told: (0, 0),
+            reported: Reported::default(),
         }
-    }
-
-    /// The moment of an operation behind the lock by a caller that read the clock at `now`.
-    #[inline]
-    pub(super) fn not_before(&mut self, now: Moment) -> Moment {
-        self.latest = self.latest.max(now);
-        self.latest
     }
 
     pub(super) fn order(&self) -> Order {
@@ -80,15 +74,25 @@ impl<R: Rule> Inside<R> {
     }
 }
 
-/// What is counted behind the lock.
-#[derive(Default)]
-pub(super) struct Tally {
-    pub(super) granted: u64,
+/// What a gate has counted by itself: behind its lock, and in counters that it does not share.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counted {
+    pub(crate) granted: u64,
     /// Grants that were taken back, wherever they had been counted.
-    pub(super) undone: u64,
-    pub(super) denied: u64,
-    pub(super) evicted: u64,
-    pub(super) cancelled: u64,
+    pub(crate) undone: u64,
+    pub(crate) denied: u64,
+    pub(crate) evicted: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl Counted {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.granted += other.granted;
+        self.undone += other.undone;
+        self.denied += other.denied;
+        self.evicted += other.evicted;
+        self.cancelled += other.cancelled;
+    }
 }
 
 /// The part of a gate that an operation behind the lock works on.
@@ -122,7 +126,7 @@ impl<R: Rule> Core<R> {
         let mut wakeups = Wakeups::default();
         let output = self.enter_once(now, &mut wakeups, |turn| {
             if turn.inside.due <= turn.now {
-                turn.serve_all();
+                turn.serve(ALL);
             }
             op(turn)
         });
@@ -134,7 +138,7 @@ impl<R: Rule> Core<R> {
     /// next waiter is due meanwhile.
     #[inline]
     pub(super) fn wake(&self, now: Moment, wakeups: &mut Wakeups) {
-        if wakeups.is_full() || wakeups.alarm.is_some() || wakeups.overdue {
+        if wakeups.has(BATCH) || wakeups.alarm.is_some() || wakeups.overdue {
             self.wake_many(now, wakeups);
         } else {
             wakeups.wake();
@@ -148,7 +152,7 @@ impl<R: Rule> Core<R> {
             if let Some(alarm) = wakeups.alarm.take() {
                 overdue |= self.clock.set(alarm);
             }
-            let more = wakeups.is_full() || overdue;
+            let more = wakeups.has(BATCH) || overdue;
             if overdue {
                 now = self.clock.precise_now();
             }
@@ -156,14 +160,17 @@ impl<R: Rule> Core<R> {
             if !more {
                 return;
             }
-            if let Err(panic) = self.enter_once(now, wakeups, |turn| turn.serve()) {
+            if let Err(panic) = self.enter_once(now, wakeups, |turn| turn.serve(BATCH)) {
                 // It happened while others were served: the operation of the caller is done.
                 discard(panic);
             }
         }
     }
 
-    /// A panic of `op` is returned: tasks that were settled before it must be woken first.
+    /// Runs `op` behind the lock, decides the alarm, and puts the state where it belongs. A panic of `op` is returned: tasks
+    /// that were settled before it must be woken first.
+    ///
+    /// If `op` or the rule panics, the state stays behind the lock as the panic left it: what was taken stays taken.
     pub(super) fn enter_once<T>(
         &self,
         now: Moment,
@@ -171,91 +178,63 @@ impl<R: Rule> Core<R> {
         op: impl FnOnce(&mut Turn<'_, R>) -> T,
     ) -> Result<T, Payload> {
         let mut inside = lock(&self.inside);
-        let now = inside.not_before(now);
-        let state = match inside.state.take() {
+        let inside = &mut *inside;
+        inside.latest = inside.latest.max(now);
+        let now = inside.latest;
+        let mut state = match inside.state.take() {
             Some(state) => state,
             None => self.park(now),
         };
-        self.run(&mut inside, state, now, wakeups, op)
-    }
-
-    /// Runs `op`, then puts the state where it belongs.
-    ///
-    /// If `op` or the rule panics, the state stays behind the lock as the panic left it: what was taken stays taken.
-    pub(super) fn run<T>(
-        &self,
-        inside: &mut Inside<R>,
-        mut state: R::State,
-        now: Moment,
-        wakeups: &mut Wakeups,
-        op: impl FnOnce(&mut Turn<'_, R>) -> T,
-    ) -> Result<T, Payload> {
         // Out of the way while it is used, and back unless another has taken its place.
         let mut changed = inside.changed.take();
         let done = isolated(|| {
-            let rule = changed.as_deref().unwrap_or(&self.rule);
-            let before = self.bounds_before(inside, rule);
             let output = op(&mut Turn {
-                rule,
+                rule: changed.as_deref().unwrap_or(&self.rule),
                 inside,
                 state: &mut state,
                 now,
-                wakeups: &mut *wakeups,
+                wakeups,
             });
-            if inside.changed.is_none() {
-                inside.changed = changed.take();
+            changed = inside.changed.take().or(changed.take());
+            let rule = changed.as_deref().unwrap_or(&self.rule);
+            if !inside.listeners.is_empty() {
+                inside.emit_changes(rule, &state, now, wakeups);
             }
-            if let Some(before) = before {
-                // Apart from what is inside while that is changed.
-                let rule = inside.changed.clone();
-                let rule = rule.as_deref().unwrap_or(&self.rule);
-                inside.emit_changes(before, (rule, &state, now), wakeups);
+            // If more is to be served, it is so at once, without the clock.
+            if !wakeups.has(BATCH) {
+                self.decide_alarm(inside, Some((rule, &state)), now, wakeups);
             }
-            let rule = inside.changed.as_deref().unwrap_or(&self.rule);
-            let at = self.ringing_at(inside, rule, &state, now);
             let free = inside.waiters.is_empty()
                 && inside.listeners.is_empty()
-                && inside.changed.is_none()
+                && changed.is_none()
                 && !inside.closed
                 && !inside.resets.hold(now);
-            let word = if free {
-                R::Fast::pack(&self.rule, &state, now)
-            } else {
-                None
-            };
-            (output, at, word)
+            let word = free.then(|| R::Fast::pack(&self.rule, &state, now));
+            (output, word.flatten())
         });
-        let (output, at, word) = match done {
-            Ok(done) => done,
-            Err(panic) => {
-                inside.changed = inside.changed.take().or(changed);
-                let waits = !inside.waiters.is_empty();
-                inside.state = Some(state);
-                // Waiters are served again later: the rule may have recovered by then.
-                let again = waits.then(|| now.plus_nanos(AGAIN_NANOS));
-                self.decide_alarm(inside, again.unwrap_or(Moment::NEVER), wakeups);
-                return Err(panic);
-            }
-        };
-        // If more is to be served, it is so at once, without the clock.
-        if !wakeups.is_full() {
-            self.decide_alarm(inside, at, wakeups);
-        }
-        match word {
-            // Swapped, not stored: additions to a parked word are exchanges too, and in one order with
-            // this one.
-            Some(word) => {
+        inside.changed = inside.changed.take().or(changed);
+        match done {
+            Ok((output, Some(word))) => {
                 // What is known of a state behind the lock says nothing about a state in the word.
                 inside.forecast.forget();
-                let epoch = self
-                    .epoch
-                    .load(Ordering::Relaxed)
-                    .max(now.as_nanos() >> self.epoch_bits);
+                let epoch = self.epoch.load(Ordering::Relaxed);
+                let epoch = epoch.max(now.as_nanos() >> self.epoch_bits);
                 self.epoch.store(epoch, Ordering::Release);
+                // Swapped, not stored: additions to a parked word are exchanges too, and in one order with this one.
                 self.word.swap(word, Ordering::AcqRel);
+                Ok(output)
             }
-            None => inside.state = Some(state),
+            Ok((output, None)) => {
+                inside.state = Some(state);
+                Ok(output)
+            }
+            Err(panic) => {
+                inside.state = Some(state);
+                // Waiters are served again later: the rule may have recovered by then.
+                inside.due = now.plus_nanos(AGAIN_NANOS);
+                self.decide_alarm(inside, None, now, wakeups);
+                Err(panic)
+            }
         }
-        Ok(output)
     }
 }

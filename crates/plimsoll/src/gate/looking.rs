@@ -2,7 +2,7 @@
 
 use super::Gate;
 use super::asking::charge;
-use super::locked::{Inside, Turn};
+use super::locked::{Counted, Inside, Turn};
 use super::word::{Core, PARKED};
 use crate::queue::Counts;
 use crate::sync::{Ordering, lock};
@@ -22,15 +22,16 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// What taking would answer. It takes nothing and does not park the word: other threads stay on the fast path.
-    pub(super) fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+    /// What taking would answer; if `charged`, with what the rule would remember of a refusal. It takes nothing and does not
+    /// park the word: other threads stay on the fast path.
+    pub(super) fn estimate(&self, demand: Demand, charged: bool) -> Result<(), Denied> {
         let now = self.clock.precise_now();
         if let Some(answer) = self.estimate_by_word(now, demand) {
             return answer;
         }
         self.enter(now, |turn| {
-            turn.peek(demand).map_err(|refusal| {
-                if !R::REMEMBERS_REFUSALS {
+            turn.peek(demand, None).map_err(|refusal| {
+                if !(charged && R::REMEMBERS_REFUSALS) {
                     let refusal = turn.explain(demand, refusal);
                     return self.denied(turn.rule, refusal, turn.state, turn.now);
                 }
@@ -172,7 +173,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// The refusal that `try_acquire` would return.
     pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
-        self.core.estimate(demand.into())
+        self.core.estimate(demand.into(), true)
     }
 
     /// Whether there is room for anything new. See [`LimiterExt::check_saturation`](crate::LimiterExt::check_saturation).
@@ -210,10 +211,8 @@ impl<R: Rule> Gate<R> {
         };
         self.core.look(|_, inside, _, _| Counted {
             granted: granted + inside.counts.granted,
-            undone: inside.counts.undone,
             denied: denied + inside.counts.denied,
-            evicted: inside.counts.evicted,
-            cancelled: inside.counts.cancelled,
+            ..inside.counts
         })
     }
 
@@ -234,27 +233,7 @@ impl<R: Rule> Gate<R> {
     }
 }
 
-fn counts_excess<R: Rule>(counts: Counts, rule: &R) -> bool {
+/// Whether what is in use counts against the bound of the queue, beside what waits.
+pub(super) fn counts_excess<R: Rule>(counts: Counts, rule: &R) -> bool {
     counts == Counts::Excess && rule.has_one_limit()
-}
-
-/// What a gate has counted by itself: behind its lock, and in counters that it does not share.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Counted {
-    pub(crate) granted: u64,
-    /// Grants that were taken back, wherever they had been counted.
-    pub(crate) undone: u64,
-    pub(crate) denied: u64,
-    pub(crate) evicted: u64,
-    pub(crate) cancelled: u64,
-}
-
-impl Counted {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.granted += other.granted;
-        self.undone += other.undone;
-        self.denied += other.denied;
-        self.evicted += other.evicted;
-        self.cancelled += other.cancelled;
-    }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use self::changing::Resets;
 use self::locked::Inside;
 use self::word::{ByWord, Core, Open};
-use crate::acquire::{Acquire, Owner};
+use crate::acquire::{Acquire, Owner, Stage};
 use crate::name::Name;
 use crate::reservation::Reservation;
 use crate::stamp::Stamp;
@@ -38,7 +38,7 @@ use crate::{
 pub(crate) use asking::take;
 
 pub use builder::GateBuilder;
-pub(crate) use looking::Counted;
+pub(crate) use locked::Counted;
 pub(crate) use weak::WeakGate;
 
 /// A limiter in memory: a [`Rule`] with a clock and, if it is built with one, a [`Queue`].
@@ -218,12 +218,12 @@ impl<R: Rule> Gate<R> {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
-        Acquire::queued(Owner::Borrowed(&*self.core), demand.into())
+        Acquire(Stage::Asking(Owner::Borrowed(&*self.core), demand.into()))
     }
 
     /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the gate.
     pub fn acquire_owned(&self, demand: impl Into<Demand>) -> Acquire<'static> {
-        Acquire::queued(self.shared(), demand.into())
+        Acquire(Stage::Asking(self.shared(), demand.into()))
     }
 
     /// [`acquire`](Self::acquire) that blocks the thread while it waits. For threads outside of async runtimes.
@@ -282,15 +282,11 @@ impl<R: Rule> Gate<R> {
     pub fn take_up_to(&self, most: u64) -> Permit<'_> {
         let core = &*self.core;
         let (cost, taken) = core.enter(core.clock.precise_now(), |turn| {
-            if turn.inside.closed || !turn.may_pass(Demand::ONE) {
-                return (0, turn.stamp());
+            let mut cost = turn.rule.available(turn.state, turn.now).min(most);
+            if cost > 0 && turn.take(Demand::of(cost)).is_err() {
+                cost = 0;
             }
-            let cost = turn.rule.available(turn.state, turn.now).min(most);
-            if cost > 0 && turn.take(Demand::of(cost)).is_ok() {
-                turn.inside.counts.granted += 1;
-                return (cost, turn.stamp());
-            }
-            (0, turn.stamp())
+            (cost, turn.stamp())
         });
         self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
     }

@@ -1,6 +1,5 @@
 //! Releasing: permits that are returned, undone or settled, and charges after the fact.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use super::Gate;
@@ -12,8 +11,8 @@ use crate::learning::Load;
 use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
-use crate::wakeups::Wakeups;
-use crate::{Grant, Metadata, Moment, Outcome, Packed, Rule, Shareable, Source};
+use crate::wakeups::BATCH;
+use crate::{Grant, Metadata, Moment, Outcome, Rule, Shareable, Source};
 
 impl<R: Rule> Source for Core<R> {
     #[inline]
@@ -69,49 +68,31 @@ impl<R: Rule> Core<R> {
             turn.inside.counts.undone += u64::from(whole);
             if turn.put_back(Stamp { at, era }, grant.cost) {
                 turn.emit_processed(grant, Outcome::Ignore);
-                turn.serve();
+                turn.serve(BATCH);
             }
         });
     }
 
+    /// Repeats behind the lock an addition that hit a parked `word`.
     #[cold]
     fn give_back_locked(&self, grant: Grant, outcome: Outcome, word: u64) {
-        let Grant { cost, taken, .. } = grant;
         // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
         let learns = self.rule.learning().is_some() && teaches(grant, outcome);
-        let ended = Ended::new(grant, outcome);
-        let mut wakeups = Wakeups::default();
-        let mut inside = lock(&self.inside);
-        let Some(state) = inside.state.take() else {
-            // The state went back into the word before this addition could be repeated.
-            let word = self.word.fetch_add(cost, Ordering::AcqRel);
-            if learns {
-                // Behind the lock the limit is that of the word.
-                let in_use = self
-                    .rule
-                    .in_use(&R::Fast::unpack(&self.rule, word, now), now);
-                drop(inside);
-                self.learn(ended, Load::of(now, in_use, 0));
-            }
-            return;
-        };
-        let load = self.run(&mut inside, state, now, &mut wakeups, |turn| {
+        let load = self.enter(now, |turn| {
             let load = learns.then(|| turn.load());
-            turn.rule.refund(turn.state, now, taken, cost);
-            turn.emit_processed(grant, outcome);
+            let Grant { taken, cost, .. } = grant;
+            turn.rule.refund(turn.state, turn.now, taken, cost);
             turn.inside.forecast.forget();
-            turn.serve();
+            turn.emit_processed(grant, outcome);
+            turn.serve(BATCH);
+            if word > MARK + STRAY {
+                self.word.swap(MARK, Ordering::AcqRel);
+            }
             load
         });
-        if inside.state.is_some() && word > MARK + STRAY {
-            self.word.swap(MARK, Ordering::AcqRel);
-        }
-        drop(inside);
-        self.wake(now, &mut wakeups);
-        let load = load.unwrap_or_else(|panic| resume_unwind(panic));
         if let Some(load) = load {
-            self.learn(ended, load);
+            self.learn(Ended::new(grant, outcome), Load { now, ..load });
         }
     }
 }
@@ -173,7 +154,7 @@ impl<R: Rule> Gate<R> {
             let costs = (grant.cost, actual);
             turn.rule.settle(turn.state, turn.now, grant.taken, costs);
             turn.inside.forecast.forget();
-            turn.serve();
+            turn.serve(BATCH);
         });
     }
 }

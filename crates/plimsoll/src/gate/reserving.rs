@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use super::asking::is_for_want_of_room;
 use super::locked::Turn;
 use super::word::Core;
 use crate::acquire::{Cancel, Owner, Place};
@@ -19,6 +20,7 @@ use crate::events::EventKind;
 use crate::queue::{Evicted, Since, Status};
 use crate::reservation::{Booked, Hold, Reservation};
 use crate::stamp::Stamp;
+use crate::wakeups::BATCH;
 use crate::{Demand, Denied, Moment, Outcome, Priority, Reason, Refusal, Rule};
 
 impl<R: Rule> Core<R> {
@@ -52,10 +54,10 @@ impl<R: Rule> Core<R> {
         demand: Demand,
         deadline: Moment,
     ) -> Result<(Hold<'a>, Moment), Refusal> {
-        turn.admissible(demand)?;
         let now = turn.now;
         // Ahead of those who wait nothing can be taken.
-        if demand.cost > 0
+        if !turn.inside.closed
+            && (1..=turn.rule.limit()).contains(&demand.cost)
             && turn.inside.waiters.is_empty()
             && let Some((ahead, ready_at)) = turn.rule.book(turn.state, now, demand.cost)
         {
@@ -78,29 +80,33 @@ impl<R: Rule> Core<R> {
             (Hold::Taken(owner, Some(permit)), taken.at)
         };
         let refusal = match turn.take(demand) {
-            Ok(()) => {
-                turn.inside.counts.granted += 1;
-                return Ok(taken(owner, turn.stamp()));
-            }
+            Ok(()) => return Ok(taken(owner, turn.stamp())),
+            Err(refusal) if !is_for_want_of_room(refusal.reason) => return Err(refusal),
             Err(refusal) => refusal,
         };
-        let ticket;
         let mut ready_at = Moment::NEVER;
-        if R::RETURNS_PERMITS {
-            ticket = turn.enqueue(demand, refusal, Since::of(demand, now))?;
-        } else {
+        let mut waiting = (demand, Since::of(demand, now));
+        if !R::RETURNS_PERMITS {
             ready_at = turn.turn_of(demand, Evicted::NOBODY);
             if ready_at > deadline {
                 return Err(Refusal::until(ready_at).because(refusal.reason));
             }
-            ticket = turn.join(demand, Moment::NEVER, Since::of(demand, now));
-            turn.serve();
+            // No bound refuses it, and it waits until its time.
+            waiting.0.patience = Patience::Unlimited;
+            waiting.1.room = Since::KEPT;
         }
+        let ticket = turn.enqueue(waiting.0, refusal, waiting.1)?;
         if let Some(Status::Granted(at)) = turn.inside.waiters.status(ticket) {
             turn.inside.waiters.free(ticket);
             return Ok(taken(owner, at));
         }
-        let place = Place::new(owner, ticket, demand, true);
+        let place = Place {
+            owner,
+            ticket,
+            demand,
+            reserved: true,
+            settled: false,
+        };
         Ok((Hold::Queued(place), ready_at))
     }
 }
@@ -122,7 +128,7 @@ impl<R: Rule> Turn<'_, R> {
         }
         if refunded > 0 {
             self.inside.forecast.forget();
-            self.serve();
+            self.serve(BATCH);
         }
     }
 }

@@ -6,44 +6,72 @@ use super::asking::{is_for_want_of_room, take};
 use super::locked::{Inside, Turn};
 use super::word::Core;
 use crate::clock::{AlarmId, Ring, Setting};
-use crate::queue::{Status, Ticket};
-use crate::wakeups::Wakeups;
+use crate::queue::{Order, Status, Ticket};
+use crate::wakeups::{BATCH, Wakeups};
 use crate::{Moment, Reason, Rule};
 
 impl<R: Rule> Turn<'_, R> {
-    /// Serves all waiters that fit now, then refuses those whose time is over. Many waiters are served in several turns.
-    pub(super) fn serve(&mut self) {
-        self.serve_until(Wakeups::is_full);
-    }
-
-    /// Serves all waiters that fit now, however many, before a new demand is decided.
-    pub(super) fn serve_all(&mut self) {
-        self.serve_until(|_| false);
-    }
-
-    fn serve_until(&mut self, enough: impl Fn(&Wakeups) -> bool) {
+    /// Serves waiters in the order of the queue while they fit, then refuses those whose time is over. After `most` of them
+    /// the rest is due in a turn of its own.
+    ///
+    /// A waiter for several limiters is not served here but notified, and takes from all of them when all have room. What the
+    /// first of these waiters needs stays free for it; others are served from what is left beside that.
+    pub(super) fn serve(&mut self, most: usize) {
+        let order = self.order();
         // Before the head was due no waiter could be served: those whose time was over by then are refused, however late
         // that is noticed.
         let due = self.inside.due.min(self.now);
         while let Some(ticket) = self.inside.waiters.expired(due) {
-            self.refuse(ticket, Reason::TimedOut);
+            self.settle(ticket, Status::Refused(Reason::TimedOut));
         }
         loop {
             self.inside.due = Moment::NEVER;
-            let all = if self.inside.waiters.any_for_several() {
-                self.serve_around(&enough)
-            } else {
-                self.serve_heads(&enough)
-            };
-            if !all {
-                // The rest is served when these are awake; until then it is simply due.
-                self.inside.due = self.now;
-                return;
+            let mut reserved = 0;
+            let mut next = self.inside.waiters.head(order);
+            while let Some((ticket, cost)) = next
+                && !self.inside.paused
+            {
+                if self.wakeups.has(most) {
+                    // The rest is served when these are awake; until then it is simply due.
+                    self.inside.due = self.now;
+                    return;
+                }
+                next = self.inside.waiters.after(ticket, order);
+                if self.inside.closed {
+                    self.settle(ticket, Status::Refused(Reason::Closed));
+                    continue;
+                }
+                // The limit has shrunk below what it asks for: it would block the queue for ever.
+                if cost > self.rule.limit() {
+                    self.settle(ticket, Status::Refused(Reason::TooLarge));
+                    continue;
+                }
+                let several = self.inside.waiters.waits_for_several(ticket);
+                let mut fits = Ok(());
+                if several || reserved > 0 {
+                    fits = self.fits(cost, reserved);
+                }
+                if !several && fits.is_ok() {
+                    fits = take(self.rule, self.state, self.now, cost);
+                }
+                if let Err(refusal) = fits {
+                    self.inside.due = refusal.ready_at;
+                    break;
+                }
+                if !several {
+                    self.settle(ticket, Status::Granted(self.stamp()));
+                    continue;
+                }
+                let waker = self.inside.waiters.offer(ticket);
+                self.wakeups.push(waker);
+                if reserved == 0 && order != Order::Lifo {
+                    reserved = cost;
+                }
             }
             // All at once: a waiter whose time is over gains nothing when another is refused.
             let mut expired = false;
             while let Some(ticket) = self.inside.waiters.expired(self.now) {
-                self.refuse(ticket, Reason::TimedOut);
+                self.settle(ticket, Status::Refused(Reason::TimedOut));
                 expired = true;
             }
             if !expired {
@@ -52,52 +80,24 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// Serves the head of the queue until it has to wait. Returns whether that was not too many for one turn.
-    fn serve_heads(&mut self, enough: &impl Fn(&Wakeups) -> bool) -> bool {
-        while let Some((ticket, cost)) = self.inside.waiters.head(self.order()) {
-            if enough(self.wakeups) {
-                return false;
-            }
-            if self.inside.paused {
-                break;
-            }
-            if self.inside.closed {
-                self.refuse(ticket, Reason::Closed);
-                continue;
-            }
-            match take(self.rule, self.state, self.now, cost) {
-                Ok(()) => self.grant(ticket),
-                // The limit has shrunk below what it asks for: it would block the queue for ever.
-                Err(_) if cost > self.rule.limit() => self.refuse(ticket, Reason::TooLarge),
-                Err(refusal) => {
-                    self.inside.due = refusal.ready_at;
-                    break;
+    /// Ends the wait of a demand, and counts how.
+    pub(super) fn settle(&mut self, ticket: Ticket, status: Status) {
+        match status {
+            Status::Granted(_) => self.inside.counts.granted += 1,
+            Status::Refused(reason) => {
+                self.inside.counts.denied += 1;
+                if let Some(learning) = self.rule.learning()
+                    && is_for_want_of_room(reason)
+                {
+                    learning.refused();
                 }
             }
+            Status::Waiting => {}
         }
-        true
-    }
-
-    pub(super) fn grant(&mut self, ticket: Ticket) {
-        self.inside.counts.granted += 1;
-        self.settle(ticket, Status::Granted(self.stamp()));
-    }
-
-    pub(super) fn refuse(&mut self, ticket: Ticket, reason: Reason) {
-        self.inside.counts.denied += 1;
-        if let Some(learning) = self.rule.learning()
-            && is_for_want_of_room(reason)
-        {
-            learning.refused();
-        }
-        self.settle(ticket, Status::Refused(reason));
-    }
-
-    pub(super) fn settle(&mut self, ticket: Ticket, status: Status) {
         self.inside.forecast.forget();
         let waker = self.inside.waiters.settle(ticket, status);
         self.wakeups.push(waker);
-        self.emit_left(ticket, status.into());
+        self.emit_left(ticket, status);
     }
 }
 
@@ -121,10 +121,34 @@ impl Alarm {
 }
 
 impl<R: Rule> Core<R> {
-    /// Decides that the clock is to ring at `at`, which is left to do once the lock is free.
-    ///
+    /// Decides when the clock is to ring: when the next waiter is served or gives up. The alarm is set once the lock is free.
     /// Only a manual clock is set at once: a caller that sees a waiter and then moves the clock finds the alarm there.
-    pub(super) fn decide_alarm(&self, inside: &mut Inside<R>, at: Moment, wakeups: &mut Wakeups) {
+    ///
+    /// On a clock that is driven, a waiter is served at the moment it is due. On the machine's, ringing for each
+    /// alone would cost more than serving it, so the alarm may wait for more to fall due: by a sixth of what the head of
+    /// the queue has waited, and never so long that anything is lost. That is asked of the `rule`, unless it has just
+    /// panicked.
+    pub(super) fn decide_alarm(
+        &self,
+        inside: &mut Inside<R>,
+        rule: Option<(&R, &R::State)>,
+        now: Moment,
+        wakeups: &mut Wakeups,
+    ) {
+        let mut at = Moment::NEVER;
+        if !inside.waiters.is_empty() {
+            at = inside.due;
+            let exact = R::RETURNS_PERMITS || !at.is_known() || at <= now || self.clock.is_driven();
+            if !exact
+                && let Some((rule, state)) = rule
+                && let Some(joined) = inside.waiters.head_joined(inside.order())
+            {
+                let late = at.plus_nanos(at.nanos_since(joined) / PATIENCE);
+                at = late.min(rule.overflows_from(state, now)).max(at);
+            }
+            // A deadline is met until it has passed.
+            at = at.min(inside.waiters.first_deadline().plus_nanos(1));
+        }
         let alarm = &mut inside.alarm;
         if at == alarm.at || (alarm.id.is_none() && !at.is_known()) {
             return;
@@ -146,35 +170,6 @@ impl<R: Rule> Core<R> {
             wakeups.alarm = Some(setting);
         }
     }
-
-    /// When the clock is to ring: when the next waiter is served or gives up.
-    ///
-    /// On a clock that is driven, a waiter is served to the moment it is due. On the machine's, ringing for each
-    /// alone would cost more than serving it, so the alarm may wait for more to fall due: by a sixth of what the head of
-    /// the queue has waited, and never so long that anything is lost.
-    pub(super) fn ringing_at(
-        &self,
-        inside: &Inside<R>,
-        rule: &R,
-        state: &R::State,
-        now: Moment,
-    ) -> Moment {
-        if inside.waiters.is_empty() {
-            return Moment::NEVER;
-        }
-        // A deadline is met until it has passed.
-        let deadline = inside.waiters.first_deadline().plus_nanos(1);
-        let due = inside.due;
-        let exact = R::RETURNS_PERMITS || !due.is_known() || self.clock.is_driven() || due <= now;
-        match inside.waiters.head_joined(inside.order()) {
-            Some(joined) if !exact => {
-                let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
-                let late = late.min(rule.overflows_from(state, now)).max(due);
-                late.min(deadline)
-            }
-            _ => due.min(deadline),
-        }
-    }
 }
 
 /// Of what it has waited, so much longer may a waiter have to wait for its company.
@@ -188,7 +183,7 @@ impl<R: Rule> Ring for Core<R> {
                 // It has rung: the same moment must be set anew.
                 alarm.at = Moment::NEVER;
             }
-            turn.serve();
+            turn.serve(BATCH);
         });
     }
 }

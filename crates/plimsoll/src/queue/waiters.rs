@@ -264,15 +264,16 @@ impl Waiters {
     }
 
     /// Who goes next to make room for a newcomer of `class`: the newest of the lowest class below
-    /// it, then its own class as `full` says.
-    pub(crate) fn next_to_evict(&self, class: usize, full: Full) -> Option<Ticket> {
+    /// it, then its own class as `full` says; and what it weighs.
+    pub(crate) fn next_to_evict(&self, class: usize, full: Full) -> Option<(Ticket, u128)> {
         let lower = self.lists[..class].iter().find_map(|list| list.newest);
         let own = || match full {
             Full::Incoming => None,
             Full::Oldest => self.lists[class].oldest,
             Full::Newest => self.lists[class].newest,
         };
-        lower.or_else(own).map(|index| self.ticket(index))
+        let index = lower.or_else(own)?;
+        Some((self.ticket(index), weight(self.nodes[index as usize].cost)))
     }
 
     /// When the first deadline passes: it is met until then. Possibly that of one who has left, which is

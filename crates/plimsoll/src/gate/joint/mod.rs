@@ -1,12 +1,11 @@
 //! A gate as one of several limiters that are asked together.
 
-mod several;
 mod word;
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::asking::{is_for_want_of_room, take};
 use super::locked::Turn;
 use super::word::Core;
 use crate::acquire::Queueing;
@@ -16,7 +15,7 @@ use crate::joint::{Decision, Exchange, Joint, Place, Step, Stepped, Word};
 use crate::queue::{Since, Status, Ticket};
 use crate::sync::lock;
 use crate::unwind::Payload;
-use crate::wakeups::Wakeups;
+use crate::wakeups::{ALL, BATCH, Wakeups};
 use crate::{Clock, Demand, Denied, Grant, Moment, Packed, Reason, Refusal, Rule, Source};
 
 impl<R: Rule> Joint for Core<R> {
@@ -71,7 +70,7 @@ impl<R: Rule> Joint for Core<R> {
     fn note(&self, demand: Demand) -> Result<(), Denied> {
         let now = self.clock.precise_now();
         let answer = self.enter(now, |turn| {
-            let peeked = turn.peek(demand);
+            let peeked = turn.peek(demand, None);
             peeked.map_err(|refusal| self.refused(turn, demand, refusal))
         });
         if answer.is_err() {
@@ -81,29 +80,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     fn hint(&self, demand: Demand) -> Result<(), Denied> {
-        let now = self.clock.precise_now();
-        let mut inside = lock(&self.inside);
-        let Some(state) = inside.state.take() else {
-            // With the state in the word nobody waits, and the rule is the first one.
-            let state = self.unparked(now);
-            let answer = if demand.cost > self.rule.limit() {
-                Err(Refusal::until_returned().because(Reason::TooLarge))
-            } else {
-                self.rule.peek(&state, now, demand.cost.max(1))
-            };
-            return answer.map_err(|refusal| self.denied(&self.rule, refusal, &state, now));
-        };
-        let now = inside.not_before(now);
-        let mut wakeups = Wakeups::default();
-        let answer = self.run(&mut inside, state, now, &mut wakeups, |turn| {
-            turn.peek(demand).map_err(|refusal| {
-                let refusal = turn.explain(demand, refusal);
-                self.denied(turn.rule, refusal, turn.state, turn.now)
-            })
-        });
-        drop(inside);
-        self.wake(now, &mut wakeups);
-        answer.unwrap_or_else(|panic| resume_unwind(panic))
+        self.estimate(demand, false)
     }
 
     fn step(
@@ -115,9 +92,9 @@ impl<R: Rule> Joint for Core<R> {
         let Step { now, demand, place } = step;
         self.enter_once(now, wakeups, |turn| {
             if turn.inside.due <= turn.now {
-                turn.serve_all();
+                turn.serve(ALL);
             }
-            let peeked = turn.peek_from(demand, place);
+            let peeked = turn.peek(demand, place);
             match (rest(peeked.is_ok()), peeked) {
                 (Decision::Take, _) => {
                     turn.take_from(demand, place);
@@ -152,16 +129,16 @@ impl<R: Rule> Joint for Core<R> {
         let patience = Patience::Until(deadline);
         let demand = Demand { patience, ..demand };
         let answer = self.enter(now, |turn| {
-            let refusal = match turn.peek(demand) {
+            let refusal = match turn.peek(demand, None) {
                 // Where nobody can wait there is no place for one who need not.
                 Ok(()) if turn.inside.queue.is_none() => return Ok(None),
                 Ok(()) => Refusal::until(now),
                 Err(refusal) => refusal,
             };
-            let joined = if matches!(refusal.reason, Reason::Closed | Reason::TooLarge) {
-                Err(refusal)
-            } else {
+            let joined = if is_for_want_of_room(refusal.reason) {
                 turn.enqueue(demand, refusal, since).map(Some)
+            } else {
+                Err(refusal)
             };
             joined.map_err(|refusal| self.refused(turn, demand, refusal))
         });
@@ -201,10 +178,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     fn lost(&self, reason: Reason) -> Denied {
-        self.look(|rule, _, state, now| {
-            let refusal = Refusal::until_returned().because(reason);
-            self.denied(rule, refusal, state, now)
-        })
+        self.lost(reason)
     }
 
     fn deadline_of(&self, ticket: Ticket) -> Option<Moment> {
@@ -217,16 +191,16 @@ impl<R: Rule> Joint for Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// Takes what [`peek_from`](Self::peek_from) said could be taken, and gives the place up.
+    /// Takes what [`peek`](Self::peek) said could be taken, and gives the place up.
     fn take_from(&mut self, demand: Demand, place: Option<Ticket>) {
         // It has been looked at in the same turn.
-        let _taken = super::asking::take(self.rule, self.state, self.now, demand.cost);
+        let _taken = take(self.rule, self.state, self.now, demand.cost);
         self.inside.forecast.forget();
         match place {
             Some(ticket) => {
-                self.grant(ticket);
+                self.settle(ticket, Status::Granted(self.stamp()));
                 self.inside.waiters.free(ticket);
-                self.serve();
+                self.serve(BATCH);
             }
             None => {
                 self.inside.counts.granted += 1;
@@ -241,7 +215,7 @@ impl<R: Rule> Turn<'_, R> {
     fn withdraw(&mut self, place: Option<Ticket>) {
         if let Some(ticket) = place {
             self.inside.waiters.withdraw(ticket);
-            self.serve();
+            self.serve(BATCH);
         }
     }
 }
