@@ -4,11 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{Extensions, HeaderName, HeaderValue, Response, StatusCode, header};
-use plimsoll::{Clock, Demand, Denied, Moment, Outcome, Permit, Priority, Reason, Standing};
+use plimsoll::{Clock, Demand, Denied, Moment, Permit, Priority, Reason, Standing};
 use plimsoll_config::uses::{AnswerSpec, CostPart, CostSpec};
 use plimsoll_tower::answer::{Class, LimitStatus};
 use plimsoll_tower::internals::{
-    Ask, Asked, Done, Finding, How, Note, OneLimit, Sealed, add_leases,
+    After, Ask, Asked, Done, Finding, How, Note, OneLimit, Sealed, add_leases,
 };
 use plimsoll_tower::{Head, HttpLimitLayer};
 
@@ -96,6 +96,26 @@ impl Held {
         waited.take()
     }
 
+    /// Charges what is known now.
+    fn settle(&mut self, done: &Done<'_>) {
+        let Some(hold) = &mut self.hold else {
+            return;
+        };
+        if let Some(passed) = &mut self.passed {
+            passed.note(done);
+        }
+        let passed = self.passed.as_deref();
+        let settled: smallvec::SmallVec<[(usize, u64); 4]> = Self::each(hold)
+            .filter_map(|(index, cost)| {
+                let cost = cost_after(cost, done, passed, hold.cost_at(index))?;
+                Some((index, cost))
+            })
+            .collect();
+        for (index, cost) in settled {
+            hold.settle_at(index, cost);
+        }
+    }
+
     /// The limits that were asked, each with its position and what it costs where the request went.
     fn each(hold: &Hold) -> impl Iterator<Item = (usize, &CostSpec)> {
         let members = hold.members();
@@ -167,51 +187,23 @@ impl plimsoll_tower::Limits for FileLimits {
     }
 
     #[inline]
-    fn settle(&self, done: &Done<'_>, held: &mut Held) {
-        if !held.settles {
-            return;
+    fn settle(&self, done: &Done<'_>, held: &mut Held) -> bool {
+        if held.settles {
+            held.settle(done);
         }
-        let Some(hold) = &mut held.hold else {
-            return;
+        let reads_body = |(_, cost): (usize, &CostSpec)| late(cost).is_some_and(reads_body);
+        let outcome = match done {
+            Done::UntilHead(outcome) => {
+                let held = held.to_settle();
+                let late = held.is_some_and(|hold| Held::each(hold).any(reads_body));
+                (!late).then_some(*outcome)
+            }
+            _ => done.outcome(),
         };
-        if let Some(passed) = &mut held.passed {
-            passed.note(done);
-        }
-        let passed = held.passed.as_deref();
-        let settled: smallvec::SmallVec<[(usize, u64); 4]> = Held::each(hold)
-            .filter_map(|(index, cost)| {
-                let cost = cost_after(cost, done, passed, hold.cost_at(index))?;
-                Some((index, cost))
-            })
-            .collect();
-        for (index, cost) in settled {
-            hold.settle_at(index, cost);
-        }
-    }
-
-    #[inline]
-    fn outlasts_head(&self, held: &Held) -> bool {
-        let late = |(_, cost): (usize, &CostSpec)| late(cost).is_some();
-        held.returns
-            || held
-                .to_settle()
-                .is_some_and(|hold| Held::each(hold).any(late))
-    }
-
-    #[inline]
-    fn finish(&self, held: &mut Held, outcome: Outcome, all: bool) -> bool {
-        let late = |(_, cost): (usize, &CostSpec)| late(cost).is_some_and(reads_body);
-        if !all
-            && held
-                .to_settle()
-                .is_some_and(|hold| Held::each(hold).any(late))
-        {
-            return true;
-        }
-        if let Some(hold) = &mut held.hold {
+        if let (Some(outcome), Some(hold)) = (outcome, &mut held.hold) {
             hold.give_back(outcome);
         }
-        false
+        outcome.is_none()
     }
 
     const READS_BODIES: bool = true;
@@ -263,7 +255,7 @@ impl plimsoll_tower::Limits for FileLimits {
     }
 
     #[inline]
-    fn prepare(&self, held: &Held, extensions: &mut Extensions) -> bool {
+    fn prepare(&self, held: &Held, extensions: &mut Extensions) -> After {
         if held.returns
             && let Some(hold) = &held.hold
         {
@@ -271,9 +263,17 @@ impl plimsoll_tower::Limits for FileLimits {
                 add_leases(permit, extensions);
             }
         }
-        let usage = |(_, cost): (usize, &CostSpec)| late(cost) == Some(&CostPart::Usage);
-        held.to_settle()
-            .is_some_and(|hold| Held::each(hold).any(usage))
+        let mut after = After {
+            reads_usage: false,
+            outlasts_head: held.returns,
+        };
+        if let Some(hold) = held.to_settle() {
+            for part in Held::each(hold).filter_map(|(_, cost)| late(cost)) {
+                after.outlasts_head = true;
+                after.reads_usage |= part == &CostPart::Usage;
+            }
+        }
+        after
     }
 
     fn note(&self, _note: &Note<'_>, _held: &mut Held) {}

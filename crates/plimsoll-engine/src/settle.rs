@@ -112,7 +112,7 @@ pub(crate) fn cost_after(
 const fn answered<'d>(done: &Done<'d>) -> Option<ResponseHead<'d>> {
     match done {
         Done::Answered(head) | Done::RefusedInside { head, .. } => Some(*head),
-        Done::Sent { .. } => None,
+        Done::Sent { .. } | Done::UntilHead(_) => None,
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use plimsoll::{Limiter, Outcome, Permit};
+use bytes::Bytes;
+use http::Response;
+use plimsoll::{Denied, Limiter, Permit, Standing};
 use plimsoll_observe::{InvalidMetrics, Metrics, Observer, Watch};
 
-use crate::answer::LimitStatus;
-use crate::http::{Ask, Asked, Done, How, Note, OneLimit, sealed};
+use crate::answer::{Class, LimitStatus};
+use crate::http::{After, Ask, Asked, Done, How, Note, OneLimit, sealed};
 use crate::refusals::RefusalLog;
 use crate::{Head, HttpLimitLayer, Limits};
 
@@ -91,6 +93,8 @@ impl<L: Limits> sealed::Sealed for MeteredLimits<L> {}
 impl<L: Limits> Limits for MeteredLimits<L> {
     type Held = Watched<L::Held>;
     const COUNT: usize = L::COUNT;
+    const TELLS_SEVERAL: bool = L::TELLS_SEVERAL;
+    const READS_BODIES: bool = L::READS_BODIES;
 
     fn ask(&self, index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
         let Watched { watch, held: inner } = held;
@@ -137,27 +141,41 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.undo(&mut held.held);
     }
 
-    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
-        self.limits.settle(done, &mut held.held);
-    }
-
-    fn outlasts_head(&self, _held: &Self::Held) -> bool {
-        // It is counted until the body has ended.
-        true
-    }
-
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool {
+    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) -> bool {
         // First: by the time the next one is let in, this one is no longer counted. What is only charged later is not
         // worked on any more.
-        drop(held.watch.take());
-        self.limits.finish(&mut held.held, outcome, all)
+        if !matches!(done, Done::Answered(_)) {
+            drop(held.watch.take());
+        }
+        self.limits.settle(done, &mut held.held)
+    }
+
+    fn see_body(&self, held: &mut Self::Held, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
+        self.limits.see_body(&mut held.held, length, copy);
     }
 
     fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         self.limits.tell(&held.held, see);
     }
 
-    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool {
-        self.limits.prepare(&held.held, extensions)
+    fn refused_status<'a>(
+        &'a self,
+        index: usize,
+        denied: &'a Denied,
+        standing: Standing,
+    ) -> LimitStatus<'a> {
+        self.limits.refused_status(index, denied, standing)
+    }
+
+    fn respond(&self, head: &Head<'_>, denied: &Denied, class: Class) -> Option<Response<Bytes>> {
+        self.limits.respond(head, denied, class)
+    }
+
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After {
+        After {
+            // It is counted until the body has ended.
+            outlasts_head: true,
+            ..self.limits.prepare(&held.held, extensions)
+        }
     }
 }

@@ -19,9 +19,9 @@ pin_project! {
     /// dropped.
     pub struct LimitBody<B, L: Limits> {
         #[pin]
-        body: Kind<B>,
+        pub(super) body: Kind<B>,
         // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
-        lasting: Option<Box<Hold<L>>>,
+        pub(super) lasting: Option<Box<Hold<L>>>,
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Lasting<L: Limits> {
 
 pin_project! {
     #[project = KindView]
-    enum Kind<B> {
+    pub(super) enum Kind<B> {
         Service { #[pin] body: B },
         Refusal { body: Option<Box<Bytes>> },
     }
@@ -60,15 +60,6 @@ impl<B, L: Limits> LimitBody<B, L> {
         Self {
             body: Kind::Refusal { body },
             lasting: None,
-        }
-    }
-
-    /// A body that holds what the request holds until it has ended, if anything is to be held.
-    #[inline(always)]
-    pub(super) const fn new(body: B, lasting: Option<Box<Hold<L>>>) -> Self {
-        Self {
-            body: Kind::Service { body },
-            lasting,
         }
     }
 }
@@ -109,7 +100,7 @@ where
         {
             // What failed is cut short: dropping it says so.
             if !matches!(frame, Some(Err(_))) {
-                holding.end(outcome.unwrap_or(Outcome::Ignore));
+                holding.end(outcome.unwrap_or(Outcome::Ignore), true);
             }
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
@@ -184,7 +175,8 @@ impl<L: Limits> Lasting<L> {
             self.holding.see_body(data);
         }
         let sent = frame.data_ref().map_or(0, |data| data.remaining() as u64);
-        let complete = self.holding.sent(sent) >= self.length;
+        self.holding.bytes = self.holding.bytes.saturating_add(sent);
+        let complete = self.holding.bytes >= self.length;
         if let (Some(web), Some(data)) = (&mut self.web, frame.data_ref()) {
             self.outcome = self.outcome.or(web.read(data));
         }
@@ -196,7 +188,10 @@ impl<L: Limits> Lasting<L> {
 /// Empty, for services whose bodies have to have one.
 impl<B: Default, L: Limits> Default for LimitBody<B, L> {
     fn default() -> Self {
-        Self::new(B::default(), None)
+        Self {
+            body: Kind::Service { body: B::default() },
+            lasting: None,
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use plimsoll::{Denied, Moment, Priority};
+use plimsoll::{Denied, Moment};
 use tower_service::Service;
 
-use super::body::{Hold, Lasting, LimitBody};
+use super::body::{Hold, Kind, Lasting, LimitBody};
 use super::limits::{Admission, Limits, Pending};
 use super::request_permits::{Ahead, RequestPermits};
 use super::shared::Shared;
@@ -29,20 +29,20 @@ pin_project! {
         L: Limits,
     {
         #[pin]
-        stage: Stage<S::Future, S, B, L>,
+        pub(super) stage: Stage<S::Future, S, B, L>,
     }
 }
 
 pin_project! {
     #[project = StageView]
-    enum Stage<F, S, B, L>
+    pub(super) enum Stage<F, S, B, L>
     where
         L: Limits,
     {
         Calling {
             #[pin]
             call: F,
-            holding: Option<RequestPermits<L>>,
+            permits: Option<RequestPermits<L>>,
         },
         Waiting {
             waiting: Option<Box<Waiting<S, B, L>>>,
@@ -55,74 +55,21 @@ pin_project! {
 }
 
 /// A request that is refused. Apart for the same reason as those that wait.
-struct Refusal<B, L> {
-    shared: Arc<Shared<L>>,
-    index: usize,
-    denied: Denied,
-    request: Request<B>,
+pub(super) struct Refusal<B, L> {
+    pub(super) shared: Arc<Shared<L>>,
+    pub(super) index: usize,
+    pub(super) denied: Denied,
+    pub(super) request: Request<B>,
 }
 
 /// A request whose turn has not come yet. Apart, because those that do not wait should be small.
-struct Waiting<S, B, L: Limits> {
+pub(super) struct Waiting<S, B, L: Limits> {
     /// For what, and since when by the clock of the limit; `None` when only the service is not ready yet.
     pending: Option<(Pending, Moment)>,
-    priority: Priority,
     /// Until it is called.
     holding: Option<RequestPermits<L>>,
     /// Until it is called.
     call: Option<(S, Request<B>)>,
-}
-
-impl<S, B, L> ResponseFuture<S, B, L>
-where
-    S: Service<Request<B>>,
-    L: Limits,
-{
-    #[inline]
-    pub(super) const fn calling(call: S::Future, holding: RequestPermits<L>) -> Self {
-        Self {
-            stage: Stage::Calling {
-                call,
-                holding: Some(holding),
-            },
-        }
-    }
-
-    pub(super) fn refused(
-        shared: Arc<Shared<L>>,
-        index: usize,
-        denied: Denied,
-        request: Request<B>,
-    ) -> Self {
-        Self {
-            stage: Stage::Refused {
-                refusal: Some(Box::new(Refusal {
-                    shared,
-                    index,
-                    denied,
-                    request,
-                })),
-            },
-        }
-    }
-
-    pub(super) fn waiting(
-        pending: Pending,
-        priority: Priority,
-        holding: RequestPermits<L>,
-        call: (S, Request<B>),
-    ) -> Self {
-        let since = since(&holding, &pending);
-        let waiting = Some(Box::new(Waiting {
-            pending: Some((pending, since)),
-            priority,
-            holding: Some(holding),
-            call: Some(call),
-        }));
-        Self {
-            stage: Stage::Waiting { waiting },
-        }
-    }
 }
 
 impl<S, B, R, L> Future for ResponseFuture<S, B, L>
@@ -136,11 +83,21 @@ where
     // Always, as the call.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let StageView::Calling { call, holding } = self.as_mut().project().stage.project() {
-            let result = ready!(call.poll(cx));
-            return Poll::Ready(called(result, holding));
+        loop {
+            if let StageView::Calling { call, permits } = self.as_mut().project().stage.project() {
+                let mut result = ready!(call.poll(cx));
+                let lasting = hold(&mut result, permits);
+                return Poll::Ready(result.map(|response| {
+                    response.map(|body| LimitBody {
+                        body: Kind::Service { body },
+                        lasting,
+                    })
+                }));
+            }
+            if let Some(answer) = ready!(self.as_mut().poll_admission(cx)) {
+                return Poll::Ready(answer);
+            }
         }
-        self.poll_long(cx)
     }
 }
 
@@ -150,48 +107,37 @@ where
     R: Body<Data: From<Bytes>>,
     L: Limits,
 {
-    /// A request that is refused, or has to wait.
+    /// A request that is refused, or has to wait: its answer, or `None` when the service is called.
     #[inline(never)]
-    fn poll_long(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
+    fn poll_admission(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<<Self as Future>::Output>> {
         let mut stage = self.project().stage;
-        loop {
-            let next = match stage.as_mut().project() {
-                StageView::Calling { call, holding } => {
-                    let result = ready!(call.poll(cx));
-                    return Poll::Ready(called(result, holding));
-                }
-                StageView::Waiting { waiting } => {
-                    let Some(here) = waiting.as_mut() else {
-                        unreachable!("a future is not polled after it is done")
-                    };
-                    if let Some(refusal) = ready!(here.poll(cx)) {
-                        stage.set(Stage::Done);
-                        return Poll::Ready(Ok(refusal));
+        let answer = match stage.as_mut().project() {
+            StageView::Waiting {
+                waiting: Some(here),
+            } => match ready!(here.poll(cx)) {
+                Some(refusal) => Ok(refusal),
+                None => match ready!(here.poll_call(cx)) {
+                    Ok((call, permits)) => {
+                        let permits = Some(permits);
+                        stage.set(Stage::Calling { call, permits });
+                        return Poll::Ready(None);
                     }
-                    match ready!(here.poll_call(cx)) {
-                        Ok((call, holding)) => Stage::Calling {
-                            call,
-                            holding: Some(holding),
-                        },
-                        Err(error) => {
-                            stage.set(Stage::Done);
-                            return Poll::Ready(Err(error));
-                        }
-                    }
-                }
-                StageView::Refused { refusal } => {
-                    let Some(refusal) = refusal.take() else {
-                        unreachable!("a future is not polled after it is done")
-                    };
-                    let head = Head::of(&refusal.request);
-                    let refused = &refusal.shared;
-                    let response = refused.refuse(refusal.index, &head, refusal.denied.clone());
-                    return Poll::Ready(Ok(response));
-                }
-                StageView::Done => unreachable!("a future is not polled after it is done"),
-            };
-            stage.set(next);
-        }
+                    Err(error) => Err(error),
+                },
+            },
+            StageView::Refused {
+                refusal: Some(here),
+            } => {
+                let head = Head::of(&here.request);
+                Ok(here.shared.refuse(here.index, &head, here.denied.clone()))
+            }
+            _ => unreachable!("a future is not polled after it is done"),
+        };
+        stage.set(Stage::Done);
+        Poll::Ready(Some(answer))
     }
 }
 
@@ -208,6 +154,15 @@ type Called<S, R, L> =
     Result<(<S as Service<R>>::Future, RequestPermits<L>), <S as Service<R>>::Error>;
 
 impl<S, B, L: Limits> Waiting<S, B, L> {
+    pub(super) fn new(pending: Pending, permits: RequestPermits<L>, call: (S, Request<B>)) -> Self {
+        let since = since(&permits, &pending);
+        Self {
+            pending: Some((pending, since)),
+            holding: Some(permits),
+            call: Some(call),
+        }
+    }
+
     /// Waits until all limits have granted, or one has refused: then this is the answer.
     fn poll<R>(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response<LimitBody<R, L>>>> {
         let (Some((_, request)), Some(holding)) = (&mut self.call, &mut self.holding) else {
@@ -244,8 +199,8 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
             waited::add(request.extensions_mut(), waited);
             let head = Head::of(request);
             let admission = match answer {
-                Ok(Some((index, permit))) => holding.granted(index, permit, &head, self.priority),
-                Ok(None) => holding.ask(&head, self.priority),
+                Ok(Some((index, permit))) => holding.granted(index, permit, &head),
+                Ok(None) => holding.ask(&head),
                 Err((index, denied)) => {
                     holding.refused(&denied);
                     Admission::Refused(index, denied)
@@ -295,49 +250,40 @@ impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
     }
 }
 
-/// Passes the result of a call on, with what its request holds if that is held until the body ends. Otherwise it
-/// stays where it is, and has been returned.
+/// What is held until the body of a response has ended, if anything is. Otherwise it stays where it is, and has been
+/// returned.
 #[inline(always)]
-fn called<R: Body, E, L: Limits>(
-    mut result: Result<Response<R>, E>,
-    holding: &mut Option<RequestPermits<L>>,
-) -> Result<Response<LimitBody<R, L>>, E> {
+fn hold<R: Body, E, L: Limits>(
+    result: &mut Result<Response<R>, E>,
+    permits: &mut Option<RequestPermits<L>>,
+) -> Option<Box<Hold<L>>> {
     // Looked at where it is, and moved once: it is large.
-    let ahead = match &mut result {
-        Ok(response) => {
-            let Some(here) = holding else {
-                unreachable!("a future is not polled after it is done")
-            };
-            here.answered(response)
-        }
+    let Ok(response) = result else {
         // It says nothing about the load: dropping what is held says so.
-        Err(_) => {
-            *holding = None;
+        *permits = None;
+        return None;
+    };
+    let Some(here) = permits else {
+        unreachable!("a future is not polled after it is done")
+    };
+    let ahead = here.answered(response)?;
+    let holding = permits.take()?;
+    match ahead {
+        Ahead::Body {
+            outcome,
+            length,
+            web,
+        } => Some(Box::new(Hold::new(Lasting {
+            holding,
+            outcome,
+            length,
+            web,
+        }))),
+        Ahead::Connection => {
+            holding.upgraded(response);
             None
         }
-    };
-    let lasting = ahead.and_then(|ahead| {
-        let holding = holding.take()?;
-        match ahead {
-            Ahead::Body {
-                outcome,
-                length,
-                web,
-            } => Some(Box::new(Hold::new(Lasting {
-                holding,
-                outcome,
-                length,
-                web,
-            }))),
-            Ahead::Connection => {
-                if let Ok(response) = &mut result {
-                    holding.upgraded(response);
-                }
-                None
-            }
-        }
-    });
-    result.map(|response| response.map(|body| LimitBody::new(body, lasting)))
+    }
 }
 
 impl<S: Service<Request<B>>, B, L: Limits> fmt::Debug for ResponseFuture<S, B, L> {

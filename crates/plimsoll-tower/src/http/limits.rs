@@ -7,9 +7,9 @@ use std::pin::Pin;
 use bytes::Bytes;
 use http::Response;
 use plimsoll::together::AskKey;
-use plimsoll::{Acquire, Demand, Denied, Limiter, Moment, Outcome, Permit, Priority, Standing};
+use plimsoll::{Acquire, Demand, Denied, Limiter, Moment, Permit, Priority, Standing};
 
-use super::all::{WaitForAll, refused_together};
+use super::all::WaitForAll;
 use super::settle::Done;
 use crate::Head;
 use crate::answer::{Class, LimitStatus};
@@ -52,17 +52,10 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn undo(&self, held: &mut Self::Held);
 
-    /// Charges what it came to; or nothing, of a request that a limit further in has refused, if that is refunded.
+    /// Charges what a request came to, or refunds it if a limit further in has refused it and that is set; and returns what
+    /// is not held any longer. Says whether anything is left.
     #[doc(hidden)]
-    fn settle(&self, done: &Done<'_>, held: &mut Self::Held);
-
-    /// Whether anything is left to do when the head of the response is there.
-    #[doc(hidden)]
-    fn outlasts_head(&self, held: &Self::Held) -> bool;
-
-    /// Returns everything; unless `all`, what does not depend on the body of the response. Says whether anything is left.
-    #[doc(hidden)]
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool;
+    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) -> bool;
 
     /// Whether any of them looks at the bodies of responses.
     #[doc(hidden)]
@@ -102,9 +95,19 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     }
 
     /// Writes into a request what its handler, and layers further in, are to know: which limits have charged it, and the
-    /// leases behind its permits. Says whether the handler can report usage.
+    /// leases behind its permits.
     #[doc(hidden)]
-    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool;
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After;
+}
+
+/// What is left to do for a request that was admitted.
+#[doc(hidden)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct After {
+    /// Its handler can report usage.
+    pub reads_usage: bool,
+    /// Something is held or charged after the head of the response is there.
+    pub outlasts_head: bool,
 }
 
 /// One limit, whatever its type.
@@ -212,42 +215,6 @@ pub(super) enum Pending {
     All(Box<WaitForAll>),
 }
 
-/// Asks all limits in order, but those that have granted already.
-///
-/// A request that is refused, or has to wait in a queue, holds nothing of the others. A store answers soon: meanwhile the
-/// others are held, or two stores would be asked again for each other for ever.
-#[inline(always)]
-pub(super) fn ask_all<L: Limits>(
-    limits: &L,
-    head: &Head<'_>,
-    priority: Priority,
-    held: &mut L::Held,
-) -> Admission {
-    let alone = L::COUNT == 1;
-    for index in 0..L::COUNT {
-        let answer = match limits.ask(index, head, How::Take { priority, alone }, held) {
-            Ask::Pass => continue,
-            Ask::Store(acquire) => return Admission::Wait(Pending::One(index, acquire)),
-            Ask::Refused(denied) => {
-                limits.undo(held);
-                return match alone {
-                    true => Admission::Refused(index, denied),
-                    false => refused_together(limits, head, priority, held, (index, denied)),
-                };
-            }
-            Ask::WaitAlone(acquire) => Admission::Wait(Pending::One(index, acquire)),
-            Ask::FindKey(finding) => Admission::Wait(Pending::Key(index, finding)),
-            Ask::Wait => {
-                limits.undo(held);
-                return WaitForAll::start(limits, head, priority, held);
-            }
-        };
-        limits.undo(held);
-        return answer;
-    }
-    Admission::Admitted
-}
-
 impl<A: Limits, B: Limits> Limits for (A, B) {
     type Held = (A::Held, B::Held);
     const COUNT: usize = A::COUNT + B::COUNT;
@@ -293,20 +260,9 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     }
 
     #[inline]
-    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
-        self.0.settle(done, &mut held.0);
-        self.1.settle(done, &mut held.1);
-    }
-
-    #[inline]
-    fn outlasts_head(&self, held: &Self::Held) -> bool {
-        self.0.outlasts_head(&held.0) || self.1.outlasts_head(&held.1)
-    }
-
-    #[inline]
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool {
-        let left = self.1.finish(&mut held.1, outcome, all);
-        self.0.finish(&mut held.0, outcome, all) || left
+    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) -> bool {
+        let left = self.1.settle(done, &mut held.1);
+        self.0.settle(done, &mut held.0) || left
     }
 
     const READS_BODIES: bool = A::READS_BODIES || B::READS_BODIES;
@@ -342,9 +298,15 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
     }
 
     #[inline]
-    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool {
-        let reads_usage = self.0.prepare(&held.0, extensions);
-        self.1.prepare(&held.1, extensions) || reads_usage
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After {
+        let (one, other) = (
+            self.0.prepare(&held.0, extensions),
+            self.1.prepare(&held.1, extensions),
+        );
+        After {
+            reads_usage: one.reads_usage || other.reads_usage,
+            outlasts_head: one.outlasts_head || other.outlasts_head,
+        }
     }
 }
 

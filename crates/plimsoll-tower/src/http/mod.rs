@@ -36,9 +36,9 @@ pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
 pub(crate) use limit::content_length;
 pub use limits::Limits;
-pub(crate) use limits::{Ask, Asked};
 #[cfg(feature = "metrics")]
-pub(crate) use limits::{How, Note, OneLimit, sealed};
+pub(crate) use limits::{After, How, Note, OneLimit, sealed};
+pub(crate) use limits::{Ask, Asked};
 pub(crate) use one_limit::Granted;
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
@@ -57,7 +57,7 @@ pub use usage::{BodyCost, Usage};
 #[doc(hidden)]
 pub mod internals {
     pub use super::limits::sealed::Sealed;
-    pub use super::limits::{Ask, Asked, Finding, How, Note, OneLimit};
+    pub use super::limits::{After, Ask, Asked, Finding, How, Note, OneLimit};
     pub use super::settle::Done;
     pub use super::usage::BodyBytes;
     pub use crate::leases::add_leases;

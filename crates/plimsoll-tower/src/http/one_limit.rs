@@ -1,9 +1,9 @@
 //! What is held of one limit, and what is done with it.
 
-use plimsoll::{Demand, Denied, Moment, Outcome, Permit, Priority, Standing};
+use plimsoll::{Demand, Denied, Moment, Permit, Priority, Standing};
 
 use super::limit::RequestLimit;
-use super::limits::{Ask, Asked, How, Limits, OneLimit, sealed};
+use super::limits::{After, Ask, Asked, How, Limits, OneLimit, sealed};
 use super::settle::{Done, Settle};
 use super::subject::{Subject, Take};
 use crate::answer::{Class, LimitStatus, Unit};
@@ -40,7 +40,8 @@ where
     // Always: what one layer of this makes, the next would copy.
     #[inline(always)]
     fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
-        if held.permit.is_some() || self.has_charged(head) {
+        let once = self.options.once.as_ref();
+        if held.permit.is_some() || once.is_some_and(|once| once.has_charged(head.extensions())) {
             return Ask::Pass;
         }
         let take = match how {
@@ -73,36 +74,28 @@ where
     }
 
     #[inline]
-    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) {
+    fn settle(&self, done: &Done<'_>, held: &mut Self::Held) -> bool {
+        let settle = &self.options.settle;
         if self.options.refunds_refused && matches!(done, Done::RefusedInside { .. }) {
-            return self.undo(held);
-        }
-        if matches!(self.options.settle, Settle::Never) {
-            return;
+            self.undo(held);
         }
         let Some(permit) = &mut held.permit else {
-            return;
+            return false;
         };
-        if let Some(cost) = self.options.settle.cost(done, permit.cost()) {
+        if !matches!(settle, Settle::Never)
+            && let Some(cost) = settle.cost(done, permit.cost())
+        {
             let key = held.key.as_ref();
             self.subject.settle(&self.limiter, key, permit, cost);
         }
-    }
-
-    #[inline]
-    fn outlasts_head(&self, held: &Self::Held) -> bool {
-        let permit = held.permit.as_ref();
-        permit.is_some_and(Permit::gives_back) || !matches!(self.options.settle, Settle::Never)
-    }
-
-    #[inline]
-    fn finish(&self, held: &mut Self::Held, outcome: Outcome, all: bool) -> bool {
-        if !all && self.options.settle.reads_body() {
-            return held.permit.is_some();
-        }
-        if let Some(permit) = &mut held.permit {
-            permit.give_back(outcome);
-        }
+        let outcome = match done {
+            Done::UntilHead(outcome) if !settle.reads_body() => Some(*outcome),
+            _ => done.outcome(),
+        };
+        let Some(outcome) = outcome else {
+            return true;
+        };
+        permit.give_back(outcome);
         false
     }
 
@@ -120,7 +113,7 @@ where
     }
 
     #[inline]
-    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> bool {
+    fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After {
         // Where it was skipped nothing was charged, and there may be a key further in.
         let skipped = |permit: &Permit<'_>| permit.is_spent() && permit.cost() == 0;
         if let Some(once) = &self.options.once
@@ -131,7 +124,11 @@ where
         if let Some(permit) = &held.permit {
             Leases::add(permit, extensions);
         }
-        matches!(self.options.settle, Settle::ByUsage)
+        let gives_back = held.permit.as_ref().is_some_and(Permit::gives_back);
+        After {
+            reads_usage: matches!(self.options.settle, Settle::ByUsage),
+            outlasts_head: gives_back || !matches!(self.options.settle, Settle::Never),
+        }
     }
 }
 
@@ -141,8 +138,9 @@ where
     W: Subject<L>,
 {
     fn demand(&self, head: &Head<'_>, priority: Priority) -> Option<Demand> {
-        let demand = || self.options.demand(head).priority(priority);
-        (!self.has_charged(head)).then(demand)
+        let once = self.options.once.as_ref();
+        let charged = once.is_some_and(|once| once.has_charged(head.extensions()));
+        (!charged).then(|| self.options.demand(head).priority(priority))
     }
 
     fn status(&self, standing: Standing) -> LimitStatus<'_> {
@@ -169,13 +167,6 @@ where
 }
 
 impl<L, W: Subject<L>> RequestLimit<L, W> {
-    /// Whether a clone of it has charged the request already, and that is enough.
-    #[inline]
-    fn has_charged(&self, head: &Head<'_>) -> bool {
-        let once = self.options.once.as_ref();
-        once.is_some_and(|once| once.has_charged(head.extensions()))
-    }
-
     fn status_with(&self, standing: Standing) -> LimitStatus<'_> {
         let name = self
             .subject

@@ -8,12 +8,12 @@ use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use plimsoll::{Denied, Outcome, Permit, Priority};
 
-use super::all::WaitForAll;
-use super::answering::Refused;
+use super::all::{WaitForAll, refused_together};
+use super::answering::{Refused, SendFields};
 use super::copy::copy;
 use super::grpc_web::Reader;
-use super::limits::{Admission, Limits, Note};
-use super::outcome::{Grpc, grpc_of};
+use super::limits::{Admission, Ask, How, Limits, Note, Pending};
+use super::outcome::{Grpc, grpc_of, outcome_of};
 use super::settle::{Done, ResponseHead};
 use super::shared::Shared;
 use super::upgrade::{self, Upgrade};
@@ -26,7 +26,10 @@ pub(super) struct RequestPermits<L: Limits> {
     held: L::Held,
     usage: Option<Usage>,
     /// How much of the body has been sent.
-    bytes: u64,
+    pub(super) bytes: u64,
+    priority: Priority,
+    /// Whether anything is left to do when the head of the response is there.
+    outlasts_head: bool,
     ended: bool,
     /// The upgrade that the request asks for, if it does and is to hold anything while that lasts.
     upgrade: Option<Upgrade<L>>,
@@ -34,12 +37,16 @@ pub(super) struct RequestPermits<L: Limits> {
 
 impl<L: Limits> RequestPermits<L> {
     #[inline]
-    pub(super) fn new(shared: Arc<Shared<L>>) -> Self {
+    pub(super) fn new(shared: Arc<Shared<L>>, head: &Head<'_>) -> Self {
+        let from = shared.settings.priority.as_ref();
+        let priority = from.map_or(Priority::Normal, |from| from.priority(head));
         Self {
             shared,
             held: L::Held::default(),
             usage: None,
             bytes: 0,
+            priority,
+            outlasts_head: false,
             ended: false,
             upgrade: None,
         }
@@ -49,10 +56,39 @@ impl<L: Limits> RequestPermits<L> {
         &self.shared
     }
 
-    /// Asks all limits.
+    /// Asks all limits in order, but those that have granted already.
+    ///
+    /// A request that is refused, or has to wait in a queue, holds nothing of the others. A store answers soon: meanwhile
+    /// the others are held, or two stores would be asked again for each other for ever.
     #[inline(always)]
-    pub(super) fn ask(&mut self, head: &Head<'_>, priority: Priority) -> Admission {
-        self.shared.ask(head, priority, &mut self.held)
+    pub(super) fn ask(&mut self, head: &Head<'_>) -> Admission {
+        let (limits, held, priority) = (&self.shared.limits, &mut self.held, self.priority);
+        let alone = L::COUNT == 1;
+        for index in 0..L::COUNT {
+            let answer = match limits.ask(index, head, How::Take { priority, alone }, held) {
+                Ask::Pass => continue,
+                Ask::Store(acquire) => return Admission::Wait(Pending::One(index, acquire)),
+                Ask::Refused(denied) => {
+                    limits.undo(held);
+                    return match alone {
+                        true => Admission::Refused(index, denied),
+                        false => refused_together(limits, head, priority, held, (index, denied)),
+                    };
+                }
+                Ask::WaitAlone(acquire) => Admission::Wait(Pending::One(index, acquire)),
+                Ask::FindKey(finding) => Admission::Wait(Pending::Key(index, finding)),
+                Ask::Wait => {
+                    limits.undo(held);
+                    return WaitForAll::start(limits, head, priority, held);
+                }
+            };
+            limits.undo(held);
+            return answer;
+        }
+        if let Some(hook) = &self.shared.answering.on_admitted {
+            hook(head);
+        }
+        Admission::Admitted
     }
 
     /// Polls a request that waits for all limits.
@@ -80,18 +116,23 @@ impl<L: Limits> RequestPermits<L> {
         index: usize,
         permit: Permit<'static>,
         head: &Head<'_>,
-        priority: Priority,
     ) -> Admission {
-        let Self { shared, held, .. } = self;
-        shared.limits.granted(index, permit, held);
-        shared.ask(head, priority, held)
+        self.shared.limits.granted(index, permit, &mut self.held);
+        self.ask(head)
     }
 
     /// Readies the request for where it is handled.
     #[inline]
     pub(super) fn prepare<B>(&mut self, request: &mut Request<B>) {
-        self.usage = self.shared.prepare(&self.held, request.extensions_mut());
-        if self.shared.limits.outlasts_head(&self.held) {
+        let extensions = request.extensions_mut();
+        let after = self.shared.limits.prepare(&self.held, extensions);
+        if after.reads_usage {
+            let usage = Usage::inside(extensions);
+            extensions.insert(usage.clone());
+            self.usage = Some(usage);
+        }
+        self.outlasts_head = after.outlasts_head;
+        if after.outlasts_head {
             self.upgrade = Upgrade::of(request);
         }
     }
@@ -100,12 +141,6 @@ impl<L: Limits> RequestPermits<L> {
     pub(super) fn refused(&mut self, denied: &Denied) {
         let note = Note::Refused(denied);
         self.shared.limits.note(&note, &mut self.held);
-    }
-
-    /// So much more of the body is sent. Returns how much it is now.
-    pub(super) const fn sent(&mut self, bytes: u64) -> u64 {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.bytes
     }
 
     /// A part of the body passes, for limits that [look at it](Limits::READS_BODIES).
@@ -124,25 +159,37 @@ impl<L: Limits> RequestPermits<L> {
             self.refused_inside(response);
             return None;
         }
-        let shared = &*self.shared;
+        let Shared {
+            limits,
+            answering,
+            settings,
+        } = &*self.shared;
         let head = ResponseHead::of(response);
-        shared.limits.settle(&Done::Answered(head), &mut self.held);
-        // A rate has nothing to learn, and nothing to give back.
-        let lasts = shared.limits.outlasts_head(&self.held);
-        let outcome = if lasts { shared.classify(head) } else { None };
-        if shared.tells_always() {
-            self.tell(response.headers_mut());
+        limits.settle(&Done::Answered(head), &mut self.held);
+        // A rate has nothing to learn, and nothing to return.
+        let outcome = match &settings.classify {
+            _ if !self.outlasts_head => None,
+            Some(classify) => Some(classify(head)),
+            None => outcome_of(head),
+        };
+        if answering.send_fields == SendFields::Always {
+            answering.tell(limits, &self.held, response.headers_mut());
         }
         let said = outcome.unwrap_or(Outcome::Ignore);
-        if lasts && self.is_upgraded(response) && !self.shared.settings.until_head {
-            return Some(Ahead::Connection);
+        if self.outlasts_head && !settings.until_head {
+            let upgraded = match &self.upgrade {
+                Some(upgrade) => upgrade.is_done(response.status()),
+                None => upgrade::comes_with(response.status(), response.extensions()),
+            };
+            if upgraded {
+                return Some(Ahead::Connection);
+            }
         }
-        if !lasts || response.body().is_end_stream() {
-            self.end(said);
+        if !self.outlasts_head || response.body().is_end_stream() {
+            self.end(said, true);
             return None;
         }
-        let until_head = self.shared.settings.until_head;
-        if until_head && !self.shared.limits.finish(&mut self.held, said, false) {
+        if settings.until_head && !limits.settle(&Done::UntilHead(said), &mut self.held) {
             self.ended = true;
             return None;
         }
@@ -155,14 +202,6 @@ impl<L: Limits> RequestPermits<L> {
             length: length(response),
             web,
         })
-    }
-
-    #[inline]
-    fn is_upgraded<R>(&self, response: &Response<R>) -> bool {
-        match &self.upgrade {
-            Some(upgrade) => upgrade.is_done(response.status()),
-            None => upgrade::comes_with(response.status(), response.extensions()),
-        }
     }
 
     /// Holds everything until the connection ends that this response leaves.
@@ -183,17 +222,7 @@ impl<L: Limits> RequestPermits<L> {
             head: ResponseHead::of(response),
             usage: self.usage.as_ref(),
         };
-        let limits = &self.shared.limits;
-        limits.settle(&done, &mut self.held);
-        limits.finish(&mut self.held, Outcome::Ignore, true);
-    }
-
-    /// Tells the caller what is left.
-    pub(super) fn tell(&self, headers: &mut HeaderMap) {
-        let Shared {
-            limits, answering, ..
-        } = &*self.shared;
-        answering.tell(limits, &self.held, headers);
+        self.shared.limits.settle(&done, &mut self.held);
     }
 
     /// As if it had never been admitted.
@@ -202,24 +231,19 @@ impl<L: Limits> RequestPermits<L> {
         self.shared.limits.undo(&mut self.held);
     }
 
-    /// The body has ended: gives everything back, and charges what is known only now.
+    /// The response has ended: returns everything, and charges what is known only now. If it is not `complete` the caller
+    /// has hung up, or something has failed.
     #[inline]
-    pub(super) fn end(&mut self, outcome: Outcome) {
-        self.give_back(outcome, true);
-    }
-
-    #[inline]
-    fn give_back(&mut self, outcome: Outcome, complete: bool) {
-        if std::mem::replace(&mut self.ended, true) {
-            return;
+    pub(super) fn end(&mut self, outcome: Outcome, complete: bool) {
+        if !std::mem::replace(&mut self.ended, true) {
+            let done = Done::Sent {
+                bytes: self.bytes,
+                usage: self.usage.as_ref(),
+                complete,
+                outcome,
+            };
+            self.shared.limits.settle(&done, &mut self.held);
         }
-        let done = Done::Sent {
-            bytes: self.bytes,
-            usage: self.usage.as_ref(),
-            complete,
-        };
-        self.shared.limits.settle(&done, &mut self.held);
-        self.shared.limits.finish(&mut self.held, outcome, true);
     }
 }
 
@@ -250,7 +274,7 @@ fn reader_of(headers: &HeaderMap) -> Option<Box<Reader>> {
 impl<L: Limits> Drop for RequestPermits<L> {
     #[inline]
     fn drop(&mut self) {
-        self.give_back(Outcome::Ignore, false);
+        self.end(Outcome::Ignore, false);
     }
 }
 

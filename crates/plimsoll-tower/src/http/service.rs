@@ -8,7 +8,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::body::LimitBody;
-use super::future::ResponseFuture;
+use super::future::{Refusal, ResponseFuture, Stage, Waiting};
 use super::limits::{Admission, Limits};
 use super::request_permits::RequestPermits;
 use super::shared::Shared;
@@ -66,24 +66,33 @@ where
     #[inline(always)]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let head = Head::of(&request);
-        let priority = self.shared.priority(&head);
-        let mut holding = RequestPermits::new(Arc::clone(&self.shared));
-        match holding.ask(&head, priority) {
+        let mut permits = RequestPermits::new(Arc::clone(&self.shared), &head);
+        let stage = match permits.ask(&head) {
             Admission::Admitted => {
-                holding.prepare(&mut request);
-                ResponseFuture::calling(self.inner.call(request), holding)
+                permits.prepare(&mut request);
+                Stage::Calling {
+                    call: self.inner.call(request),
+                    permits: Some(permits),
+                }
             }
-            Admission::Refused(index, denied) => {
-                ResponseFuture::refused(Arc::clone(&self.shared), index, denied, request)
-            }
+            Admission::Refused(index, denied) => Stage::Refused {
+                refusal: Some(Box::new(Refusal {
+                    shared: Arc::clone(&self.shared),
+                    index,
+                    denied,
+                    request,
+                })),
+            },
             Admission::Wait(pending) => {
                 // A clone is not ready. What this one has reserved is given up, or the request might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
-                let call = (service, request);
-                ResponseFuture::waiting(pending, priority, holding, call)
+                Stage::Waiting {
+                    waiting: Some(Box::new(Waiting::new(pending, permits, (service, request)))),
+                }
             }
-        }
+        };
+        ResponseFuture { stage }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{Extensions, HeaderMap, Response, StatusCode};
+use plimsoll::Outcome;
 
 use super::usage::Usage;
 
@@ -60,6 +61,8 @@ impl<'r> ResponseHead<'r> {
 pub enum Done<'a> {
     /// The head of the response is there.
     Answered(ResponseHead<'a>),
+    /// What does not depend on the body of the response goes back with its head.
+    UntilHead(Outcome),
     /// A limit further in has refused the request; this is its response.
     RefusedInside {
         head: ResponseHead<'a>,
@@ -70,7 +73,19 @@ pub enum Done<'a> {
         bytes: u64,
         usage: Option<&'a Usage>,
         complete: bool,
+        outcome: Outcome,
     },
+}
+
+impl Done<'_> {
+    /// What is learned from it when everything goes back; `None` before that.
+    pub const fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Answered(_) | Self::UntilHead(_) => None,
+            Self::RefusedInside { .. } => Some(Outcome::Ignore),
+            Self::Sent { outcome, .. } => Some(*outcome),
+        }
+    }
 }
 
 /// How the cost of a request is found out afterwards.
