@@ -254,6 +254,7 @@ impl<R: Rule> Turn<'_, R> {
 }
 
 /// Takes `cost`; a cost of 0 takes nothing, and fits when 1 would.
+#[inline]
 pub(crate) fn take<R: Rule>(
     rule: &R,
     state: &mut R::State,
