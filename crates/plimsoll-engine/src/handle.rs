@@ -116,6 +116,15 @@ impl Handle {
         }
     }
 
+    /// What every key is promised.
+    pub(crate) fn promise(&self) -> Option<Standing> {
+        match self {
+            Self::One(limiter) => Some(limiter.shared().standing()),
+            Self::Keyed(limiter) => Some(limiter.shared().promise()),
+            Self::Unlimited | Self::Blocked => None,
+        }
+    }
+
     /// All keys together.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         match self {

@@ -87,6 +87,14 @@ impl Source {
         })
     }
 
+    /// The entry of a descriptor that it reads, if it reads one.
+    pub(crate) fn descriptor(&self) -> Option<&str> {
+        match self {
+            Self::Descriptor(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether it is read from the body.
     pub(crate) const fn reads_body(&self) -> bool {
         matches!(self, Self::Form(_) | Self::Json(_))

@@ -3,6 +3,7 @@
 mod admit;
 mod ask;
 mod bodies;
+mod bucket;
 mod costs;
 mod decide;
 mod decision;
@@ -28,6 +29,7 @@ mod view;
 
 pub use ask::Ask;
 pub use bodies::BodyLayer;
+pub use bucket::{Allowance, Bucket};
 pub use decide::Decide;
 pub use decision::{Answer, Hold, Refusal};
 pub use layer::FileLimits;

@@ -209,11 +209,7 @@ impl Limit {
 
     /// What every key without other terms is promised.
     pub(crate) fn promise(&self) -> Option<Standing> {
-        match &self.own {
-            Handle::One(limiter) => Some(limiter.shared().standing()),
-            Handle::Keyed(limiter) => Some(limiter.shared().promise()),
-            Handle::Unlimited | Handle::Blocked => None,
-        }
+        self.own.promise()
     }
 
     /// Whether its key says who asks.

@@ -88,7 +88,7 @@ pub(crate) fn lacks_body(route: &Route, head: &Head<'_>) -> bool {
 }
 
 /// The terms of a key: those of its tier, if there are tiers. The tier is written behind the keys, and taken back.
-fn terms(
+pub(crate) fn terms(
     limit: &Limit,
     key: Range<usize>,
     head: &Head<'_>,

@@ -236,10 +236,17 @@ impl Division {
         }
     }
 
-    /// Whether there are no members, and nothing is lent.
+    /// What is divided, and what of it members may hold: nanotokens per second.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.book.members.is_empty()
+    pub fn lent(&self) -> (u64, u64) {
+        (self.book.ledger.rate, self.book.ledger.held().0)
+    }
+
+    /// Whether it is as if it were new: there are no members, nothing is lent, and the burst is whole. Only then can it be dropped
+    /// and made anew without giving anything away.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.book.members.is_empty() && self.book.ledger.free_burst() >= self.book.ledger.burst
     }
 
     fn wake_at(&mut self, moment: Option<Moment>) {

@@ -3,10 +3,12 @@
 mod accept;
 mod admin;
 mod api;
+mod call;
 mod drain;
 mod grpc;
 mod leases;
 mod page;
+mod quota;
 mod reload;
 mod resp;
 mod state;
@@ -26,6 +28,7 @@ use tokio::task::JoinSet;
 use crate::admin::Admin;
 use crate::drain::{Begin, Drain, Places};
 use crate::leases::Leases;
+use crate::quota::Quotas;
 use crate::state::State;
 
 /// What is served where no file says it.
@@ -139,8 +142,10 @@ impl Server {
             None => Config::from_str("the default limits", DEFAULT, Format::Yaml)?,
         };
         let clock = Clock::system();
+        let limits = Limits::new(&config, &clock)?;
         let state = State {
-            limits: Limits::new(&config, &clock)?,
+            quotas: Quotas::new(limits.clone(), clock.clone()),
+            limits,
             parametric: Parametric::new(clock, KEYS),
             leases: Leases::new(LEASES),
             connections: Places::new(CONNECTIONS),
@@ -225,6 +230,7 @@ impl Server {
         }
         let leases = Arc::clone(&state);
         let expiry = tokio::spawn(async move { leases.leases.expire().await });
+        let shares = tokio::spawn(Arc::clone(&state.quotas).tick());
         let reload = file.map(|file| {
             let (limits, reloads) = (state.limits.clone(), Arc::clone(&state.reloads));
             tokio::spawn(reload::watch(limits, reloads, file))
@@ -235,6 +241,7 @@ impl Server {
         end_admin.begin();
         while operators.join_next().await.is_some() {}
         expiry.abort();
+        shares.abort();
         if let Some(reload) = reload {
             reload.abort();
         }

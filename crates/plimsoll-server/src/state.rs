@@ -6,6 +6,7 @@ use plimsoll_engine::{Ask, Limits, Parametric};
 
 use crate::drain::Places;
 use crate::leases::Leases;
+use crate::quota::Quotas;
 use crate::reload::Reloads;
 
 /// What all ports share.
@@ -14,6 +15,7 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     pub(crate) parametric: Parametric,
     pub(crate) leases: Leases,
+    pub(crate) quotas: Arc<Quotas>,
     pub(crate) connections: Places,
     pub(crate) reloads: Arc<Reloads>,
     /// What clients must say to be answered, if anything.

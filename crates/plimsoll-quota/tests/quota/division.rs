@@ -139,6 +139,11 @@ fn what_one_had_that_is_gone_is_lent_until_it_has_run_out() {
     table.rounds(1, &[(stays, 100)]);
     assert!(table.has(stays).tokens() > 85);
     assert!(table.division.member(gone).is_none());
+    table.division.leave(stays);
+    table.after(16_001).pushes();
+    assert!(!table.division.is_fresh(), "the burst is not back");
+    table.after(1000).pushes();
+    assert!(table.division.is_fresh());
 }
 
 #[test]
@@ -240,7 +245,7 @@ fn what_is_unknown_is_not_heard() {
     table.report(unknown, 1, 1);
     table.division.leave(unknown);
     table.division.weight(unknown, 2);
-    assert!(table.pushes().is_empty() && table.division.is_empty());
+    assert!(table.pushes().is_empty() && table.division.is_fresh());
 }
 
 #[test]

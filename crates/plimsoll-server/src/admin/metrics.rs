@@ -7,6 +7,7 @@ use axum::response::Response;
 use plimsoll_engine::LimitView;
 
 use super::{Admin, text};
+use crate::quota;
 
 pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
     let mut out = String::new();
@@ -101,6 +102,7 @@ pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
         "plimsoll_connections {}",
         admin.state.connections.taken()
     );
+    quota::metrics(&admin.state.quotas, &mut out, escaped);
     text("text/plain; version=0.0.4; charset=utf-8", out)
 }
 

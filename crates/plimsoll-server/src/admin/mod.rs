@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::api;
 use crate::drain::Drain;
 use crate::page::{self, Streams};
+use crate::quota;
 use crate::state::State;
 
 /// How many keys of a limit are shown.
@@ -52,6 +53,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/events", get(events))
         .route("/top", get(top))
         .route("/peek", post(api::peek))
+        .route("/quotas", get(quotas))
         .route("/metrics", get(metrics::metrics))
         .layer(axum::middleware::from_fn(page::protect))
         .layer(guarded)
@@ -140,6 +142,10 @@ async fn top(
 async fn reload(Extract(admin): Extract<Admin>) -> Json<Value> {
     let (done, refused, last) = admin.state.reloads.seen();
     Json(json!({ "done": done, "refused": refused, "last": last }))
+}
+
+async fn quotas(Extract(admin): Extract<Admin>) -> Json<Value> {
+    Json(quota::page(&admin.state.quotas))
 }
 
 /// Refuses names that a page of somebody else could have pointed at this machine, and who does not know the token.

@@ -8,7 +8,7 @@ use futures_util::stream;
 use prost::{Enumeration, Message};
 use tonic::Status;
 
-use super::call;
+use crate::call;
 use crate::drain::Drain;
 
 /// What can be asked about: everything, or one of the services. `ratelimit` is the name of the reference server.
@@ -16,6 +16,7 @@ const KNOWN: &[&str] = &[
     "",
     "ratelimit",
     "envoy.service.ratelimit.v3.RateLimitService",
+    "envoy.service.rate_limit_quota.v3.RateLimitQuotaService",
 ];
 
 #[derive(Clone, PartialEq, Message)]

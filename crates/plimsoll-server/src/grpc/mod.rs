@@ -2,7 +2,6 @@
 //!
 //! Messages are written by hand, with the fields that are used: there is nothing to generate.
 
-pub(crate) mod call;
 mod health;
 
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use tonic::Status;
 
 use crate::accept::{self, Age};
 use crate::drain::Drain;
+use crate::quota;
 use crate::state::State;
 
 /// When a connection ends, so that proxies spread over servers that were added, as the reference server has it.
@@ -35,7 +35,7 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, drain: Drain
 /// All services of the port. Who asks for the health of the server needs no token.
 fn router(state: Arc<State>, drain: &Drain) -> Router {
     let authorized = axum::middleware::from_fn_with_state(Arc::clone(&state), authorize);
-    Router::new()
+    quota::router(&state.quotas, drain)
         .layer(authorized)
         .merge(health::router(drain.clone()))
         .fallback(unknown)

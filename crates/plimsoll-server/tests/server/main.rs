@@ -4,6 +4,7 @@ mod browser;
 mod grpc;
 mod http;
 mod page;
+mod quota;
 mod reload;
 mod resp;
 

@@ -13,6 +13,9 @@ use tower::service_fn;
 /// How long a message may be.
 pub(crate) const LONGEST_MESSAGE: usize = 256 * 1024;
 
+/// How long one of many messages may be: a proxy reports all of its buckets in one.
+const LONGEST_REPORT: usize = 4 * 1024 * 1024;
+
 fn grpc<Q, A>() -> Grpc<ProstCodec<A, Q>>
 where
     Q: Message + Default + 'static,
@@ -57,7 +60,6 @@ where
 }
 
 /// Many messages for many.
-#[expect(dead_code, reason = "what is watched over streams comes next")]
 pub(crate) async fn streaming<Q, A, S>(
     request: Request,
     answer: impl Fn(Streaming<Q>) -> Result<S, Status> + Sync,
@@ -71,5 +73,6 @@ where
         let answer = answer(request.into_inner());
         async { answer.map(tonic::Response::new) }
     });
-    response(grpc().streaming(service, request).await)
+    let mut grpc = grpc().max_decoding_message_size(LONGEST_REPORT);
+    response(grpc.streaming(service, request).await)
 }

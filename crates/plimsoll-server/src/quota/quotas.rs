@@ -1,0 +1,263 @@
+//! All buckets and streams.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use plimsoll::{Clock, Moment};
+use plimsoll_config::LimitSet;
+use plimsoll_engine::{Ask, Descriptors, Limits};
+use plimsoll_quota::{Timing, Usage};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use tonic::Status;
+
+use super::bucket::{Bucket, Letter};
+use super::proto::{Action, BucketId, BucketUsage, Response};
+
+/// How many buckets there are at most, of all limits together.
+const MOST_BUCKETS: usize = 100_000;
+/// How many buckets a stream has at most.
+const MOST_OF_A_STREAM: usize = 10_000;
+/// How often is looked at what time has changed.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A limit, and a key of it.
+pub(super) type Place = (String, String);
+/// Where messages to a stream go.
+pub(super) type Outbox = mpsc::Sender<Result<Response, Status>>;
+
+/// All buckets and streams.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    limits: Limits,
+    clock: Clock,
+    started: Moment,
+    desk: Mutex<Desk>,
+    /// Buckets that were reported and have no limit, or one too many.
+    pub(super) unknown: AtomicU64,
+    pub(super) pushes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    pub(super) buckets: HashMap<Place, Bucket>,
+    pub(super) streams: HashMap<u64, Stream>,
+    /// What was reported of each limit: let through and refused.
+    pub(super) totals: HashMap<String, (u64, u64)>,
+    opened: u64,
+    /// Of which file the buckets are.
+    file: Weak<LimitSet>,
+}
+
+/// A stream: a proxy.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) domain: String,
+    outbox: Outbox,
+    buckets: HashMap<BucketId, Place>,
+}
+
+impl Quotas {
+    pub(crate) fn new(limits: Limits, clock: Clock) -> Arc<Self> {
+        let started = clock.now();
+        Arc::new(Self {
+            limits,
+            clock,
+            started,
+            desk: Mutex::default(),
+            unknown: AtomicU64::new(0),
+            pushes: AtomicU64::new(0),
+        })
+    }
+
+    /// Tells proxies what time has changed, for ever.
+    pub(crate) async fn tick(self: Arc<Self>) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.look();
+        }
+    }
+
+    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    pub(super) fn open(&self, outbox: Outbox) -> u64 {
+        let mut desk = self.desk();
+        desk.opened += 1;
+        let number = desk.opened;
+        let stream = Stream {
+            domain: String::new(),
+            outbox,
+            buckets: HashMap::new(),
+        };
+        desk.streams.insert(number, stream);
+        number
+    }
+
+    pub(super) fn close(&self, stream: u64) {
+        let mut desk = self.desk();
+        desk.close(stream);
+    }
+
+    /// What a proxy has reported. False if its stream has ended.
+    pub(super) fn report(&self, stream: u64, domain: String, usages: Vec<BucketUsage>) -> bool {
+        let now = self.now();
+        let mut desk = self.desk();
+        let Some(open) = desk.streams.get_mut(&stream) else {
+            return false;
+        };
+        if !domain.is_empty() {
+            open.domain = domain;
+        }
+        let mut letters = Vec::new();
+        let mut unknown = 0;
+        for report in usages {
+            let Some(id) = report.bucket else {
+                unknown += 1;
+                continue;
+            };
+            let elapsed = report.elapsed.map(super::proto::Span::whole);
+            let usage = Usage::new(report.allowed, report.denied, elapsed.unwrap_or_default());
+            match self.enter(&mut desk, stream, &id, now) {
+                Some(place) => {
+                    letters.extend(self.record(&mut desk, stream, &place, &id, usage, now))
+                }
+                None => unknown += 1,
+            }
+        }
+        self.unknown.fetch_add(unknown, Ordering::Relaxed);
+        self.send(&mut desk, letters);
+        desk.streams.contains_key(&stream)
+    }
+
+    /// The bucket of a stream; made, if there is a limit for it and room.
+    fn enter(&self, desk: &mut Desk, stream: u64, id: &BucketId, now: Moment) -> Option<Place> {
+        let open = desk.streams.get_mut(&stream)?;
+        if let Some(place) = open.buckets.get(id) {
+            return Some(place.clone());
+        }
+        let entries = Descriptors(id.entries.clone().into_iter().collect());
+        let found = self.limits.bucket(&entries)?;
+        let place = (found.limit, found.key);
+        if open.buckets.len() >= MOST_OF_A_STREAM
+            || (desk.buckets.len() >= MOST_BUCKETS && !desk.buckets.contains_key(&place))
+        {
+            return None;
+        }
+        open.buckets.insert(id.clone(), place.clone());
+        let timing = Timing::ENVOY;
+        let lasts = self.started.plus(timing.ttl()).plus(timing.settle());
+        let started = (now < lasts).then_some(self.started);
+        desk.buckets
+            .entry(place.clone())
+            .or_insert_with(|| Bucket::new(entries, found.allowance, found.cost, started, now));
+        Some(place)
+    }
+
+    fn record(
+        &self,
+        desk: &mut Desk,
+        stream: u64,
+        place: &Place,
+        id: &BucketId,
+        usage: Usage,
+        now: Moment,
+    ) -> Vec<Letter> {
+        let total = desk.totals.entry(place.0.clone()).or_default();
+        total.0 = total.0.saturating_add(usage.allowed);
+        total.1 = total.1.saturating_add(usage.denied);
+        let Some(bucket) = desk.buckets.get_mut(place) else {
+            return Vec::new();
+        };
+        if usage.allowed > 0 {
+            // So that those who ask on other ports see what proxies have used.
+            let cost = usage.allowed.saturating_mul(bucket.cost);
+            let ask = Ask::new(&place.0).key(&place.1).cost(cost);
+            self.limits.charge(&[ask]);
+        }
+        bucket.report(stream, id, usage, now);
+        bucket.letters(Some((stream, id)), now)
+    }
+
+    /// What time has changed, and the file.
+    fn look(&self) {
+        let now = self.now();
+        let mut desk = self.desk();
+        let file = self.limits.limiters().current();
+        if !std::ptr::eq(desk.file.as_ptr(), Arc::as_ptr(&file)) {
+            desk.file = Arc::downgrade(&file);
+            self.read_again(&mut desk, now);
+        }
+        let mut letters = Vec::new();
+        desk.buckets.retain(|_, bucket| {
+            if bucket.is_due(now) || bucket.streams() == 0 {
+                letters.extend(bucket.letters(None, now));
+            }
+            !bucket.is_fresh()
+        });
+        self.send(&mut desk, letters);
+    }
+
+    /// The file has changed: limits too, perhaps. Buckets that have none any more are dropped.
+    fn read_again(&self, desk: &mut Desk, now: Moment) {
+        let mut gone = Vec::new();
+        desk.buckets.retain(|place, bucket| {
+            let found = self.limits.bucket(&bucket.entries);
+            let found = found.filter(|found| (&found.limit, &found.key) == (&place.0, &place.1));
+            let stays = found.is_some_and(|found| bucket.change(found.allowance, found.cost, now));
+            if !stays {
+                gone.push(place.clone());
+            }
+            stays
+        });
+        // Their streams report again, and get what there is by then.
+        for stream in desk.streams.values_mut() {
+            stream.buckets.retain(|_, place| !gone.contains(place));
+        }
+        let file = self.limits.limiters().current();
+        let config = file.config();
+        desk.totals
+            .retain(|limit, _| config.use_of(limit).is_some());
+    }
+
+    /// Sends all that is for one stream in one message. A stream that does not take it is ended: what was sent must arrive.
+    fn send(&self, desk: &mut Desk, letters: Vec<Letter>) {
+        let mut by_stream: HashMap<u64, Vec<Action>> = HashMap::new();
+        self.pushes
+            .fetch_add(letters.len() as u64, Ordering::Relaxed);
+        for (stream, action) in letters {
+            by_stream.entry(stream).or_default().push(action);
+        }
+        for (number, actions) in by_stream {
+            let sent = desk
+                .streams
+                .get(&number)
+                .is_some_and(|stream| stream.outbox.try_send(Ok(Response { actions })).is_ok());
+            if !sent {
+                desk.close(number);
+            }
+        }
+    }
+}
+
+impl Desk {
+    fn close(&mut self, number: u64) {
+        let Some(stream) = self.streams.remove(&number) else {
+            return;
+        };
+        for place in stream.buckets.values() {
+            if let Some(bucket) = self.buckets.get_mut(place) {
+                bucket.leave(number);
+            }
+        }
+    }
+}
