@@ -14,6 +14,10 @@ use plimsoll_scenario::{RedisPlace, Tally, run_file, run_file_on};
 /// and failed. A scenario that needs a limiter this version does not have is
 /// counted apart: it neither passes nor fails.
 ///
+/// A scenario with `config: limits.yaml` tests the limits of that file instead:
+/// its steps are requests (`request: GET /login from 10.0.0.7`), or ask a limit
+/// by name.
+///
 /// With --store the scenarios run against limits in a real Redis, still in
 /// virtual time. It must answer as the limiters in memory do. What Redis cannot
 /// hold, such as a queue, is counted apart too.

@@ -97,6 +97,32 @@ impl Config {
         effective::json(&self.spec, &self.plan).to_string()
     }
 
+    /// The same limits, kept in the memory of this process and not in stores.
+    ///
+    /// ```
+    /// use plimsoll::Clock;
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// # #[cfg(feature = "redis")] {
+    /// let text = "stores: { shared: { url: 'redis://nowhere.invalid' } }
+    /// limits: { api: { rate: 1/s, store: shared } }";
+    /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?.in_memory();
+    /// let api = config.build(&Clock::system())?.limiter("api").unwrap();
+    /// assert!(api.try_acquire(1.into()).is_ok());
+    /// # }
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn in_memory(&self) -> Self {
+        let mut config = self.clone();
+        config.spec.forget_stores();
+        for definition in &mut config.plan.definitions {
+            definition.limiter.common.forget_store();
+            definition.stored = false;
+        }
+        config
+    }
+
     /// The files it was read from: the one that was asked for, and those that it includes.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {

@@ -85,6 +85,18 @@ impl File {
         self.limiters.get(name).or_else(|| self.limits.get(name))
     }
 
+    /// Keeps nothing in stores.
+    pub(crate) fn forget_stores(&mut self) {
+        self.stores = Named::default();
+        for limit in self.limiters.values_mut().chain(self.limits.values_mut()) {
+            limit.limiter.common.forget_store();
+            limit
+                .uses
+                .limits_mut()
+                .for_each(|tier| tier.common.forget_store());
+        }
+    }
+
     /// Everything but its limiters.
     pub(crate) fn without_limiters(&self) -> Self {
         Self {

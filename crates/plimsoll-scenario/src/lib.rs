@@ -37,6 +37,26 @@
 //! # Ok::<(), plimsoll_scenario::FileError>(())
 //! ```
 //!
+//! And it can be requests to the limits of a [configuration](https://docs.rs/plimsoll-config), through the layer that
+//! a server would put around its handler (feature `config`):
+//!
+//! ```yaml
+//! - name: a client has five logins in ten minutes
+//!   config: limits.yaml              # seen from this file; limits in stores run in memory
+//!   steps:
+//!     # `status` is what the handler answers; five failed logins use up what there is.
+//!     - { request: POST /login from 10.0.0.7, status: 401, times: 5, expect: allowed, remaining: { logins: 0 } }
+//!     - { request: POST /login from 10.0.0.7, expect: { refused_by: logins, retry_after: 2m, status: 429 } }
+//!     - { request: POST /login from 10.0.0.8, expect: allowed }
+//!     - { at: 2m, request: POST /login from 10.0.0.7, expect: allowed }
+//!     # A limit by its name, as a program or `plimsoll serve` would ask it.
+//!     - { ask: per_token, key: anna, cost: 3, expect: allowed, remaining: 57 }
+//! ```
+//!
+//! A request has `headers`, a `body` (a text, or a number of bytes), `claims` and `descriptors`; its answer a `status`, an `answer`
+//! (the body), `answer_headers` and `usage`. With `as: NAME` it stays under way until `finish: NAME`; one that waits in a queue is
+//! `pending`, and `settled: { NAME: allowed }` says what became of it.
+//!
 //! In a test of one's own, [`assert_file`] is all that is needed. The program `plimsoll test` runs the same files.
 //!
 //! With the feature `redis` the same files run against limits in a real Redis, which must answer alike: see
@@ -73,13 +93,14 @@ pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
     run_str(path, &text_of(path)?)
 }
 
-/// Runs every scenario of `text`; `path` is only for the messages.
+/// Runs every scenario of `text`; `path` is for the messages, and where files are that `config` names.
 ///
 /// # Errors
 ///
 /// If the text is not that of a scenario file.
 pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> {
-    run_each(path.as_ref(), text, run::run)
+    let path = path.as_ref();
+    run_each(path, text, |scenario| run::run(scenario, path))
 }
 
 /// Runs every scenario of a file against limits in Redis. What Redis cannot hold is not run, and

@@ -59,6 +59,13 @@ pub struct Common {
     pub borrow: Option<Borrow>,
 }
 
+impl Common {
+    /// Keeps its states in the memory of this process.
+    pub fn forget_store(&mut self) {
+        (self.store, self.outage, self.borrow) = (None, None, None);
+    }
+}
+
 /// Declares [`Kind`]: the rates, each with its word and the struct of its fields, and the other kinds. Everything that
 /// depends on which rate a kind is goes through the matches made here, so a rate that is missing does not compile.
 macro_rules! kinds {

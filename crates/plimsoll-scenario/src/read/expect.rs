@@ -22,7 +22,7 @@ const SETTLED: [(&str, Outcome); 4] = [
     ("cancelled", Outcome::Cancelled),
 ];
 
-const REASONS: [&str; 11] = [
+pub(super) const REASONS: [&str; 11] = [
     "exhausted",
     "too_large",
     "queue_full",
@@ -100,7 +100,7 @@ fn reason(node: &Node) -> Read<&'static str> {
     word(node, &REASONS.map(|reason| (reason, reason)))
 }
 
-fn hint(node: &Node) -> Read<Hint> {
+pub(super) fn hint(node: &Node) -> Read<Hint> {
     match &node.value {
         Value::Scalar { text, .. } if text == "none" => Ok(Hint::None),
         _ => duration(node).map(Hint::After),

@@ -5,6 +5,7 @@
 
 mod expect;
 mod limiter;
+mod requests;
 mod step;
 mod trace;
 mod units;
@@ -42,14 +43,17 @@ fn scenario(node: &Node) -> Read<Scenario> {
 }
 
 fn read_scenario(node: &Node) -> Read<Scenario> {
-    const KNOWN: [&str; 7] = [
-        "name", "start", "limiter", "steps", "limit", "columns", "samples",
+    const KNOWN: [&str; 8] = [
+        "name", "start", "limiter", "config", "steps", "limit", "columns", "samples",
     ];
     let fields = Fields::of(node, "a scenario", &KNOWN)?;
     let name = fields.required("name", text)?;
     let trace = fields.get("limit").is_some();
+    let requests = fields.get("config").is_some();
     let strangers: &[&str] = if trace {
-        &["limiter", "steps", "start"]
+        &["limiter", "steps", "start", "config"]
+    } else if requests {
+        &["columns", "samples", "limiter"]
     } else {
         &["columns", "samples"]
     };
@@ -59,6 +63,8 @@ fn read_scenario(node: &Node) -> Read<Scenario> {
     {
         let message = if trace {
             "this does not go with `limit`"
+        } else if requests {
+            "this does not go with `config`"
         } else {
             "this goes with `limit`, not with `limiter`"
         };
@@ -66,6 +72,8 @@ fn read_scenario(node: &Node) -> Read<Scenario> {
     }
     let body = if trace {
         Body::Trace(trace::trace(&fields)?)
+    } else if requests {
+        Body::Requests(requests::requests(&fields)?)
     } else {
         Body::Gate(gate(&fields)?)
     };

@@ -9,8 +9,12 @@ mod held;
 mod limiters;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(feature = "config")]
+mod requests;
 mod session;
 mod trace;
+
+use std::path::Path;
 
 use plimsoll::{ManualClock, Moment};
 
@@ -21,14 +25,21 @@ use crate::report::{Failure, Verdict};
 use crate::spec::{Body, Gate, Scenario};
 use plimsoll_spec::Read;
 
-/// Runs one scenario. The error is a limiter that refuses its own numbers, so a mistake in the file.
-pub(crate) fn run(scenario: &Scenario) -> Read<Verdict> {
+/// Runs one scenario of the file at `path`. The error is a limiter that refuses its own numbers, so a mistake in the file.
+pub(crate) fn run(scenario: &Scenario, path: &Path) -> Read<Verdict> {
     match &scenario.body {
         Body::Gate(gate) => match run_gate(gate) {
             Err(Unbuilt::NotYet(word)) => Ok(Verdict::NotSupported(word)),
             Err(Unbuilt::Invalid(spec)) => Err(gate.limiter.problem(&spec).under_key("limiter")),
             Ok(verdict) => Ok(verdict),
         },
+        #[cfg(feature = "config")]
+        Body::Requests(requests) => requests::run(requests, path),
+        #[cfg(not(feature = "config"))]
+        Body::Requests(_) => {
+            let _ = path;
+            Ok(Verdict::NotSupported("config"))
+        }
         Body::Trace(trace) => {
             trace::run(trace).map_err(|spec| trace.limit.problem(&spec).under_key("limit"))
         }
@@ -40,6 +51,7 @@ pub(crate) fn run(scenario: &Scenario) -> Read<Verdict> {
 pub(crate) fn run_on(scenario: &Scenario, store: &redis::Place) -> Read<Verdict> {
     match &scenario.body {
         Body::Trace(_) => Ok(Verdict::NotHeld("limit algorithms")),
+        Body::Requests(_) => Ok(Verdict::NotHeld("config")),
         Body::Gate(gate) => match redis::run(gate, store) {
             Err(redis::Unbuilt::NotHeld(word)) => Ok(Verdict::NotHeld(word)),
             Err(redis::Unbuilt::Invalid(spec)) => {

@@ -4,10 +4,14 @@
 //! format gains it, and in [`run`](crate::run) when a limiter can do it.
 
 mod limiter;
+mod requests;
 mod step;
 mod trace;
 
 pub(crate) use limiter::{AlgorithmSpec, LimiterSpec, members};
+pub(crate) use requests::{
+    Act, Admission, Answered, Remaining, Reply, RequestSpec, RequestStep, Requests,
+};
 pub(crate) use step::{Ask, Expect, Gauge, Hint, Outcome, Settled, Step, Verb};
 pub(crate) use trace::{Finished, Sample, Samples, Tick, Trace};
 
@@ -21,13 +25,15 @@ pub(crate) struct Scenario {
     pub(crate) body: Body,
 }
 
-/// The two sorts of scenario.
+/// The three sorts of scenario.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Steps taken against a limiter.
     Gate(Gate),
     /// Samples fed to a limit algorithm.
     Trace(Trace),
+    /// Requests to the limits of a configuration.
+    Requests(Requests),
 }
 
 /// A limiter and what is done with it.

@@ -2,5 +2,7 @@
 
 mod bad_files;
 mod never_panics;
+#[cfg(feature = "config")]
+mod requests;
 mod running;
 mod vectors;

@@ -1,0 +1,111 @@
+//! Requests as steps, against the limits of a configuration.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use plimsoll_spec::Place;
+
+use super::Hint;
+
+/// A configuration, and the requests that its limits decide.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// The file, as seen from the file of the scenario.
+    pub(crate) config: String,
+    pub(crate) config_place: Place,
+    /// Virtual time, in nanoseconds, at which the limits are built.
+    pub(crate) start: u64,
+    pub(crate) steps: Vec<RequestStep>,
+}
+
+/// One step, with its time already absolute.
+#[derive(Debug)]
+pub(crate) struct RequestStep {
+    pub(crate) place: Place,
+    /// Virtual time in nanoseconds.
+    pub(crate) at: u64,
+    pub(crate) act: Option<Act>,
+    /// The name (`as`) under which what is under way is kept.
+    pub(crate) name: Option<String>,
+    /// How often it is done.
+    pub(crate) times: u64,
+    pub(crate) expect: Option<Answered>,
+    /// What must remain afterwards, of each limit by name.
+    pub(crate) remaining: Vec<Remaining>,
+    pub(crate) settled: Vec<(String, Answered)>,
+}
+
+/// What a step does.
+#[derive(Debug)]
+pub(crate) enum Act {
+    Request(Box<RequestSpec>),
+    Ask {
+        limit: (String, Place),
+        key: Option<String>,
+        tier: Option<String>,
+        cost: u64,
+    },
+    /// Ends what is under way.
+    Finish(String),
+}
+
+/// A request, and how it is answered if it is admitted.
+#[derive(Debug, Default)]
+pub(crate) struct RequestSpec {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) from: Option<IpAddr>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+    pub(crate) claims: Vec<(String, String)>,
+    pub(crate) descriptors: Vec<(String, String)>,
+    pub(crate) reply: Reply,
+}
+
+/// What the handler answers.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Reply {
+    /// 200 unless set.
+    pub(crate) status: Option<u16>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+    pub(crate) usage: Option<u64>,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Allowed,
+    Refused,
+    Pending,
+}
+
+impl Admission {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Refused => "refused",
+            Self::Pending => "pending",
+        }
+    }
+}
+
+/// What must be answered. Everything that is `None` is not checked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Answered {
+    pub(crate) result: Option<Admission>,
+    pub(crate) refused_by: Option<(String, Place)>,
+    pub(crate) reason: Option<String>,
+    pub(crate) retry_after: Option<Hint>,
+    pub(crate) status: Option<u16>,
+    /// Tolerance of `retry_after`.
+    pub(crate) within: Duration,
+}
+
+/// How much of a limit must remain for whoever asked.
+#[derive(Debug)]
+pub(crate) struct Remaining {
+    pub(crate) limit: String,
+    pub(crate) place: Place,
+    pub(crate) amount: u64,
+}
