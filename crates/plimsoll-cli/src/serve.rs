@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use plimsoll_server::{Server, Settings, StartError};
+use plimsoll_server::{EnvoySettings, Server, Settings, StartError};
 
 /// Serves limits over HTTP and RESP
 ///
@@ -47,6 +48,8 @@ pub(crate) struct Args {
         env = "PLIMSOLL_ADMIN"
     )]
     admin: SocketAddr,
+    #[command(flatten)]
+    envoy: Envoy,
     /// What clients must say to be answered (Bearer over HTTP, AUTH over RESP)
     #[arg(long, env = "PLIMSOLL_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -56,6 +59,64 @@ pub(crate) struct Args {
     /// Log lines as JSON
     #[arg(long)]
     json_logs: bool,
+}
+
+/// Envoy's rate-limit service. Without a configuration of its own it is served from the file of limits
+#[derive(clap::Args)]
+#[command(next_help_heading = "Envoy's reference server")]
+struct Envoy {
+    /// A directory with configurations of the reference server (envoyproxy/ratelimit); all files below it are read, and
+    /// read again when they change. May be given several times
+    #[arg(
+        long = "envoy-config",
+        value_name = "DIR",
+        env = "PLIMSOLL_ENVOY_CONFIG",
+        value_delimiter = ':'
+    )]
+    config: Vec<PathBuf>,
+    /// Several files may describe one domain (MERGE_DOMAIN_CONFIG of the reference server)
+    #[arg(long = "envoy-merge", env = "PLIMSOLL_ENVOY_MERGE")]
+    merge: bool,
+    /// Refuse nothing, only count (SHADOW_MODE of the reference server)
+    #[arg(long = "envoy-shadow", env = "PLIMSOLL_ENVOY_SHADOW")]
+    shadow: bool,
+    /// Of all limits of a request one is enough (QUOTA_MODE of the reference server)
+    #[arg(long = "envoy-quota", env = "PLIMSOLL_ENVOY_QUOTA")]
+    quota: bool,
+    /// Serve /json and /healthcheck, /rlconfig and /stats on the admin port, and its statistics and header fields too
+    #[arg(long = "envoy-compat", env = "PLIMSOLL_ENVOY_COMPAT")]
+    compat: bool,
+    /// A Redis in which a fleet counts together, such as redis://127.0.0.1:6379
+    #[arg(
+        long = "envoy-store",
+        value_name = "URL",
+        env = "PLIMSOLL_ENVOY_STORE",
+        hide_env_values = true
+    )]
+    store: Option<String>,
+    /// How many seconds a descriptor holds a slot at most that it does not give back with negative hits
+    #[arg(
+        long = "envoy-lease",
+        value_name = "SECONDS",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        env = "PLIMSOLL_ENVOY_LEASE"
+    )]
+    lease: u64,
+}
+
+impl From<Envoy> for EnvoySettings {
+    fn from(args: Envoy) -> Self {
+        let mut settings = Self::default();
+        settings.config = args.config;
+        settings.merge = args.merge;
+        settings.shadow = args.shadow;
+        settings.quota = args.quota;
+        settings.compat = args.compat;
+        settings.store = args.store;
+        settings.lease = Duration::from_secs(args.lease);
+        settings
+    }
 }
 
 pub(crate) fn run(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
@@ -87,6 +148,7 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     settings.resp = Some(args.resp);
     settings.grpc = Some(args.grpc);
     settings.admin = Some(args.admin);
+    settings.envoy = args.envoy.into();
     settings.token = args.token;
     settings.admin_token = args.admin_token;
     let server = match Server::start(settings).await {

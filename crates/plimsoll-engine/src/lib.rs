@@ -41,5 +41,6 @@ pub use plimsoll_config::{
 };
 pub use plimsoll_kinds::LimiterKind;
 pub use request::{Claims, Descriptors};
+pub use resolve::RequestAsk;
 pub use top::{TopKey, mask};
 pub use view::{LimitView, TopView};

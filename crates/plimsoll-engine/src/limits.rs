@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use plimsoll::{Clock, Demand, Denied, Reason};
+use plimsoll::{Clock, Demand, Denied, Priority, Reason};
 use plimsoll_config::{Changes, Config, ConfigError, FileWatch, FileWatcher, Limits as Limiters};
 use plimsoll_kinds::LimiterKind;
 
@@ -20,7 +20,7 @@ use crate::decision::{Hold, Refusal};
 use crate::members::Members;
 use crate::parts::Member;
 use crate::plan::Plan;
-use crate::resolve::resolve;
+use crate::resolve::{self, RequestAsk, resolve};
 use crate::seen::Seen;
 
 /// The limits of a file, running: one decision over as many of them as a request has.
@@ -225,6 +225,30 @@ impl Limits {
         }
     }
 
+    /// What a request asks of which limits, by the routes of the file, and with which priority; for a decision over several
+    /// requests. `None` if no route is for it.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, if a key is missing that a limit needs.
+    ///
+    /// ```
+    /// use plimsoll_engine::{Ask, Limits};
+    /// use plimsoll_tower::Head;
+    ///
+    /// let limits = Limits::from_yaml("
+    /// limits: { per_user: { rate: 5/s, key: header:x-user } }
+    /// routes: [{ match: /v1/**, limits: [per_user] }]
+    /// ")?;
+    /// let request = http::Request::get("/v1/things").header("x-user", "anna").body(())?;
+    /// let (asks, _) = limits.asks_of(&Head::of(&request)).unwrap().unwrap();
+    /// assert_eq!(asks[0].ask(), Ask::new("per_user").key("anna"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn asks_of(&self, head: &Head<'_>) -> Result<Option<(Vec<RequestAsk>, Priority)>, Refusal> {
+        resolve::asks(&self.plan(), head)
+    }
+
     /// What [`decide_request`](Self::decide_request) would answer now. Takes nothing and leaves no key behind.
     pub fn peek_request(&self, head: &Head<'_>) -> Option<Result<Hold, Refusal>> {
         match resolve(&self.plan(), head, Demand::ONE) {
@@ -255,6 +279,14 @@ impl Limits {
     pub fn kind(&self, limit: &str) -> Option<LimiterKind> {
         let plan = self.plan();
         plan.limits[plan.limit(limit)?].terms(0).kind()
+    }
+
+    /// Whether a limit is kept in a store.
+    #[must_use]
+    pub fn is_remote(&self, limit: &str) -> bool {
+        let plan = self.plan();
+        let limit = plan.limit(limit).map(|number| &plan.limits[number]);
+        limit.is_some_and(|limit| limit.terms(0).is_remote())
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {

@@ -9,11 +9,12 @@ use plimsoll_config::uses::{CostPart, CostSpec, PrioritySpec, WithoutKey};
 use plimsoll_tower::internals::BodyBytes;
 use plimsoll_tower::{Head, PriorityFrom, PriorityHeader};
 
+use crate::ask::Ask;
 use crate::decision::Refusal;
 use crate::keys::write_key;
 use crate::members::Members;
 use crate::parts::Member;
-use crate::plan::{Limit, Plan, Route};
+use crate::plan::{Limit, Plan, Route, RouteUse};
 use crate::request::BodyValues;
 
 impl Plan {
@@ -75,6 +76,72 @@ pub(crate) fn resolve(
         members.like = members.like.priority(priority_of(priority, head));
     }
     Ok(Some(members))
+}
+
+/// What a request asks of one limit, by the routes of a file.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestAsk {
+    /// The name of the limit.
+    pub limit: Arc<str>,
+    /// The key, for a limit with keys. `None` if it has none, or if all requests without one share a state.
+    pub key: Option<String>,
+    /// The tier, for a limit with tiers.
+    pub tier: Option<String>,
+    /// How much, as far as it is known before the request is served.
+    pub cost: u64,
+    /// Whether the cost is known only when the request has been served: then it is charged after the fact.
+    pub is_late: bool,
+}
+
+impl RequestAsk {
+    /// The same, to be decided.
+    #[must_use]
+    pub fn ask(&self) -> Ask<'_> {
+        let mut ask = Ask::new(&self.limit).cost(self.cost);
+        (ask.key, ask.tier) = (self.key.as_deref(), self.tier.as_deref());
+        ask
+    }
+}
+
+impl std::fmt::Debug for RequestAsk {
+    /// Without the key: it may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.ask().fmt(f)
+    }
+}
+
+/// What a request asks, each limit by itself. `None` if no route is for it.
+pub(crate) fn asks(
+    plan: &Arc<Plan>,
+    head: &Head<'_>,
+) -> Result<Option<(Vec<RequestAsk>, Priority)>, Refusal> {
+    let Some(members) = resolve(plan, head, Demand::ONE)? else {
+        return Ok(None);
+    };
+    let route = members.route.and_then(|number| plan.routes.get(number));
+    let ask = |member: &Member| {
+        let limit = members.limit(member);
+        let by = route.and_then(|route| route.uses.get(member.used));
+        let is_late =
+            |by: &RouteUse| matches!(&by.cost, CostSpec::Measured(part) if part.is_late());
+        RequestAsk {
+            limit: Arc::clone(&limit.name),
+            key: (!member.key.is_empty()).then(|| members.key(member).to_owned()),
+            tier: route.and_then(|route| tier(limit, head, &route.name)),
+            cost: member.cost,
+            is_late: by.is_some_and(is_late),
+        }
+    };
+    let asks = members.list.iter().map(ask).collect();
+    Ok(Some((asks, members.like.priority)))
+}
+
+/// The tier of a request, if the limit has tiers.
+fn tier(limit: &Limit, head: &Head<'_>, route: &str) -> Option<String> {
+    let mut tier = String::new();
+    let by = limit.tier_source()?;
+    by.write(head, route, &mut tier).then_some(tier)
 }
 
 /// Whether a limit needs the body of the request, and nobody has read it.

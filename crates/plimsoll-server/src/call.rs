@@ -1,4 +1,4 @@
-//! Calls: messages in, messages out.
+//! Calls over gRPC: messages in, messages out.
 
 use axum::body::Body;
 use axum::extract::Request;

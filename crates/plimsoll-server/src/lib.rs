@@ -5,6 +5,7 @@ mod admin;
 mod api;
 mod call;
 mod drain;
+mod envoy;
 mod grpc;
 mod leases;
 mod page;
@@ -27,6 +28,8 @@ use tokio::task::JoinSet;
 
 use crate::admin::Admin;
 use crate::drain::{Begin, Drain, Places};
+use crate::envoy::Envoy;
+pub use crate::envoy::EnvoySettings;
 use crate::leases::Leases;
 use crate::quota::Quotas;
 use crate::state::State;
@@ -54,6 +57,8 @@ pub struct Settings {
     pub grpc: Option<SocketAddr>,
     /// The port for operators.
     pub admin: Option<SocketAddr>,
+    /// The configuration of Envoy's reference server, if there is one.
+    pub envoy: EnvoySettings,
     /// What clients must say to be answered.
     pub token: Option<String>,
     /// What operators must say to be answered.
@@ -69,6 +74,7 @@ impl Default for Settings {
             resp: local(8421),
             grpc: local(8423),
             admin: local(8422),
+            envoy: EnvoySettings::default(),
             token: None,
             admin_token: None,
         }
@@ -114,6 +120,7 @@ impl From<ConfigError> for StartError {
 #[derive(Debug)]
 pub struct Server {
     state: Arc<State>,
+    envoy: Arc<Envoy>,
     http: Option<TcpListener>,
     resp: Option<TcpListener>,
     grpc: Option<TcpListener>,
@@ -143,6 +150,7 @@ impl Server {
         };
         let clock = Clock::system();
         let limits = Limits::new(&config, &clock)?;
+        let envoy = Envoy::new(settings.envoy, &clock)?;
         let state = State {
             quotas: Quotas::new(limits.clone(), clock.clone()),
             limits,
@@ -155,6 +163,7 @@ impl Server {
         let (begin, drain) = drain::new();
         Ok(Self {
             state: Arc::new(state),
+            envoy: Arc::new(envoy),
             http: listen("HTTP", settings.http).await?,
             resp: listen("RESP", settings.resp).await?,
             grpc: listen("gRPC", settings.grpc).await?,
@@ -183,6 +192,7 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Self {
             state,
+            envoy,
             http,
             resp,
             grpc,
@@ -192,9 +202,10 @@ impl Server {
             begin,
             drain,
         } = self;
+        let front = envoy::Front::new(&state, &envoy);
         let mut ports = JoinSet::new();
         if let Some(listener) = http {
-            let router = api::router(Arc::clone(&state));
+            let router = api::router(Arc::clone(&state)).merge(envoy::http_router(&front, &drain));
             ports.spawn(accept::serve(
                 listener,
                 router,
@@ -204,7 +215,7 @@ impl Server {
             ));
         }
         if let Some(listener) = grpc {
-            ports.spawn(grpc::serve(listener, Arc::clone(&state), drain.clone()));
+            ports.spawn(grpc::serve(listener, front, drain.clone()));
         }
         if let Some(listener) = resp {
             ports.spawn(resp::serve(listener, Arc::clone(&state), drain.clone()));
@@ -219,6 +230,7 @@ impl Server {
                 token: admin_token.map(Into::into),
                 streams: page::Streams::default(),
                 started: tokio::time::Instant::now(),
+                envoy: Arc::clone(&envoy),
             });
             operators.spawn(accept::serve(
                 listener,
@@ -231,6 +243,7 @@ impl Server {
         let leases = Arc::clone(&state);
         let expiry = tokio::spawn(async move { leases.leases.expire().await });
         let shares = tokio::spawn(Arc::clone(&state.quotas).tick());
+        let configurations = tokio::spawn(envoy::watch(Arc::clone(&envoy)));
         let reload = file.map(|file| {
             let (limits, reloads) = (state.limits.clone(), Arc::clone(&state.reloads));
             tokio::spawn(reload::watch(limits, reloads, file))
@@ -242,6 +255,7 @@ impl Server {
         while operators.join_next().await.is_some() {}
         expiry.abort();
         shares.abort();
+        configurations.abort();
         if let Some(reload) = reload {
             reload.abort();
         }

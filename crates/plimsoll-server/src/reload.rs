@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 /// How often the file is looked at.
-const EVERY: Duration = Duration::from_millis(500);
+pub(crate) const EVERY: Duration = Duration::from_millis(500);
 
 /// What came of reading the file again.
 #[derive(Debug, Default)]
@@ -82,20 +82,20 @@ pub(crate) async fn watch(limits: Limits, reloads: Arc<Reloads>, file: PathBuf) 
 }
 
 /// SIGHUP, where there is such a thing.
-struct Hangup {
+pub(crate) struct Hangup {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,
 }
 
 impl Hangup {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             #[cfg(unix)]
             signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok(),
         }
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         #[cfg(unix)]
         if let Some(signal) = &mut self.signal
             && signal.recv().await.is_some()

@@ -103,6 +103,9 @@ pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
         admin.state.connections.taken()
     );
     quota::metrics(&admin.state.quotas, &mut out, escaped);
+    if admin.envoy.is_compat() {
+        out += &admin.envoy.stats().prometheus();
+    }
     text("text/plain; version=0.0.4; charset=utf-8", out)
 }
 

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::api;
 use crate::drain::Drain;
+use crate::envoy::Envoy;
 use crate::page::{self, Streams};
 use crate::quota;
 use crate::state::State;
@@ -34,6 +35,7 @@ pub(crate) struct Admin {
     pub(crate) drain: Drain,
     /// What must be said to be answered, if anything.
     pub(crate) token: Option<Arc<str>>,
+    pub(crate) envoy: Arc<Envoy>,
     pub(crate) streams: Streams,
     pub(crate) started: Instant,
 }
@@ -47,6 +49,7 @@ impl FromRef<Admin> for Arc<State> {
 /// All paths of the port.
 pub(crate) fn router(admin: Admin) -> Router {
     let guarded = axum::middleware::from_fn_with_state(admin.clone(), guard);
+    let envoy = crate::envoy::admin_router(&admin.envoy).layer(guarded.clone());
     page::files()
         .route("/limits", get(limits))
         .route("/reload", get(reload))
@@ -60,6 +63,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .with_state(admin)
+        .merge(envoy)
 }
 
 /// Not ready any more as soon as the server stops, so that others are asked in its place.

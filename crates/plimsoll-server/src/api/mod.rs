@@ -47,7 +47,11 @@ pub(crate) fn router(state: Arc<State>) -> Router {
 }
 
 /// Lets through who knows the token, if there is one.
-async fn authorize(Extract(state): Extract<Arc<State>>, request: Request, next: Next) -> Response {
+pub(crate) async fn authorize(
+    Extract(state): Extract<Arc<State>>,
+    request: Request,
+    next: Next,
+) -> Response {
     if state.needs_token() {
         let said = request.headers().get(AUTHORIZATION);
         let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));

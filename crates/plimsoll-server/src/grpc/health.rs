@@ -27,13 +27,13 @@ struct Question {
 
 #[derive(Clone, Copy, PartialEq, Message)]
 struct Answer {
-    #[prost(enumeration = "Serving", tag = "1")]
+    #[prost(enumeration = "ServingStatus", tag = "1")]
     status: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
 #[repr(i32)]
-enum Serving {
+enum ServingStatus {
     Unknown = 0,
     Serving = 1,
     NotServing = 2,
@@ -43,8 +43,8 @@ enum Serving {
 impl Answer {
     fn new(drain: &Drain) -> Self {
         let status = match drain.has_begun() {
-            true => Serving::NotServing,
-            false => Serving::Serving,
+            true => ServingStatus::NotServing,
+            false => ServingStatus::Serving,
         };
         Self {
             status: status.into(),
@@ -57,7 +57,7 @@ pub(super) fn router(drain: Drain) -> Router {
     Router::new()
         .route(
             "/grpc.health.v1.Health/Check",
-            post(|request: Request| async move { call::unary(request, |it| check(it, &drain)).await }),
+            post(|request: Request| async move { call::unary(request, |it| check(&it, &drain)).await }),
         )
         .route(
             "/grpc.health.v1.Health/Watch",
@@ -68,7 +68,7 @@ pub(super) fn router(drain: Drain) -> Router {
 }
 
 fn check(
-    question: Question,
+    question: &Question,
     drain: &Drain,
 ) -> impl Future<Output = Result<Answer, Status>> + use<> {
     let known = KNOWN.contains(&question.service.as_str());
@@ -88,7 +88,7 @@ fn watch(question: &Question, drain: &Drain) -> impl Stream<Item = Result<Answer
     let first = match known {
         true => Answer::new(drain),
         false => Answer {
-            status: Serving::ServiceUnknown.into(),
+            status: ServingStatus::ServiceUnknown.into(),
         },
     };
     let told = known && drain.has_begun();

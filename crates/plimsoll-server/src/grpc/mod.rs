@@ -17,6 +17,7 @@ use tonic::Status;
 
 use crate::accept::{self, Age};
 use crate::drain::Drain;
+use crate::envoy;
 use crate::quota;
 use crate::state::State;
 
@@ -27,15 +28,18 @@ const AGE: Age = Age {
 };
 
 /// Serves the port until `drain` begins and what is under way has ended.
-pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, drain: Drain) {
-    let router = router(Arc::clone(&state), &drain);
+pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Drain) {
+    let state = Arc::clone(&envoy.state);
+    let router = router(&envoy, &drain);
     accept::serve(listener, router, state, drain, Some(AGE)).await;
 }
 
 /// All services of the port. Who asks for the health of the server needs no token.
-fn router(state: Arc<State>, drain: &Drain) -> Router {
-    let authorized = axum::middleware::from_fn_with_state(Arc::clone(&state), authorize);
+fn router(envoy: &envoy::Front, drain: &Drain) -> Router {
+    let state = &envoy.state;
+    let authorized = axum::middleware::from_fn_with_state(Arc::clone(state), authorize);
     quota::router(&state.quotas, drain)
+        .merge(envoy::router(envoy))
         .layer(authorized)
         .merge(health::router(drain.clone()))
         .fallback(unknown)

@@ -1,6 +1,7 @@
 //! `plimsoll serve`, over real sockets.
 
 mod browser;
+mod envoy;
 mod grpc;
 mod http;
 mod page;
@@ -26,12 +27,17 @@ struct Running {
 
 impl Running {
     async fn start(file: Option<&str>, token: Option<&str>) -> Self {
-        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let mut settings = Settings::default();
-        (settings.http, settings.resp) = (any, any);
-        (settings.grpc, settings.admin) = (any, any);
         settings.token = token.map(str::to_owned);
         settings.file = file.map(Into::into);
+        Self::with(settings).await
+    }
+
+    /// With these settings, on ports that the system chose.
+    async fn with(mut settings: Settings) -> Self {
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        (settings.http, settings.resp) = (any, any);
+        (settings.grpc, settings.admin) = (any, any);
         let server = Server::start(settings)
             .await
             .unwrap_or_else(|error| panic!("{error}"));

@@ -1,0 +1,157 @@
+//! The messages of the rate-limit service: `envoy.service.ratelimit.v3`, and what it uses of other packages.
+
+use prost::{Enumeration, Message};
+use prost_types::{Duration, Struct};
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RateLimitRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) domain: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) descriptors: Vec<RateLimitDescriptor>,
+    /// 0 is 1, as what is left out.
+    #[prost(uint32, tag = "3")]
+    pub(crate) hits_addend: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RateLimitDescriptor {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) entries: Vec<Entry>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) limit: Option<RateLimitOverride>,
+    /// In the place of that of the request; 0 is 0.
+    #[prost(message, optional, tag = "3")]
+    pub(crate) hits_addend: Option<u64>,
+    #[prost(bool, tag = "4")]
+    pub(crate) is_negative_hits: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Entry {
+    #[prost(string, tag = "1")]
+    pub(crate) key: String,
+    #[prost(string, tag = "2")]
+    pub(crate) value: String,
+}
+
+/// A limit that comes with the request.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct RateLimitOverride {
+    #[prost(uint32, tag = "1")]
+    pub(crate) requests_per_unit: u32,
+    #[prost(enumeration = "Unit", tag = "2")]
+    pub(crate) unit: i32,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) unit_multiplier: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RateLimitResponse {
+    #[prost(enumeration = "Code", tag = "1")]
+    pub(crate) overall_code: i32,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) statuses: Vec<DescriptorStatus>,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) response_headers_to_add: Vec<HeaderValue>,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) request_headers_to_add: Vec<HeaderValue>,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(crate) raw_body: Vec<u8>,
+    #[prost(message, optional, tag = "6")]
+    pub(crate) dynamic_metadata: Option<Struct>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DescriptorStatus {
+    #[prost(enumeration = "Code", tag = "1")]
+    pub(crate) code: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) current_limit: Option<RateLimit>,
+    #[prost(uint32, tag = "3")]
+    pub(crate) limit_remaining: u32,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) duration_until_reset: Option<Duration>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RateLimit {
+    #[prost(uint32, tag = "1")]
+    pub(crate) requests_per_unit: u32,
+    #[prost(enumeration = "Unit", tag = "2")]
+    pub(crate) unit: i32,
+    #[prost(string, tag = "3")]
+    pub(crate) name: String,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) unit_multiplier: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HeaderValue {
+    #[prost(string, tag = "1")]
+    pub(crate) key: String,
+    #[prost(string, tag = "2")]
+    pub(crate) value: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
+#[repr(i32)]
+pub(crate) enum Code {
+    Unknown = 0,
+    Ok = 1,
+    OverLimit = 2,
+}
+
+/// A unit of time. Of an override a week is not known to every Envoy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
+#[repr(i32)]
+pub(crate) enum Unit {
+    Unknown = 0,
+    Second = 1,
+    Minute = 2,
+    Hour = 3,
+    Day = 4,
+    Month = 5,
+    Year = 6,
+    Week = 7,
+}
+
+/// All units, by their names.
+pub(crate) const UNITS: [(&str, Unit); 7] = [
+    ("SECOND", Unit::Second),
+    ("MINUTE", Unit::Minute),
+    ("HOUR", Unit::Hour),
+    ("DAY", Unit::Day),
+    ("WEEK", Unit::Week),
+    ("MONTH", Unit::Month),
+    ("YEAR", Unit::Year),
+];
+
+impl Unit {
+    /// How long it is: a month is 30 days and a year 365, counted from 1970, as the reference server has it.
+    pub(crate) const fn seconds(self) -> u64 {
+        const DAY: u64 = 86_400;
+        match self {
+            Self::Unknown => 0,
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 3600,
+            Self::Day => DAY,
+            Self::Week => 7 * DAY,
+            Self::Month => 30 * DAY,
+            Self::Year => 365 * DAY,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        let name = UNITS.iter().find(|(_, unit)| *unit == self);
+        name.map_or("UNKNOWN", |(name, _)| name)
+    }
+
+    /// The unit of this name, in capitals or not.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let mut units = UNITS.iter();
+        let unit = units.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        unit.map(|(_, unit)| *unit)
+    }
+}

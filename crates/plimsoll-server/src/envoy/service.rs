@@ -1,0 +1,103 @@
+//! `ShouldRateLimit`: what may be asked, and who answers it.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::post;
+use tonic::Status;
+
+use super::Front;
+use super::proto::{RateLimitRequest, RateLimitResponse};
+use super::stats::add;
+use crate::call;
+
+/// How long a domain is at most.
+const LONGEST_DOMAIN: usize = 256;
+/// How many descriptors a request has at most.
+const MOST_DESCRIPTORS: usize = 64;
+/// How many entries a descriptor has at most.
+const MOST_ENTRIES: usize = 32;
+/// How long the key of an entry is at most.
+const LONGEST_KEY: usize = 1024;
+/// How long the value of an entry is at most.
+const LONGEST_VALUE: usize = 8 * 1024;
+
+pub(crate) fn router(front: &Front) -> Router {
+    let front = front.clone();
+    let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+    Router::new().route(
+        path,
+        post(|request: Request| async move {
+            let answer = |question| {
+                let front = front.clone();
+                async move { should_rate_limit(&front, &question).await }
+            };
+            call::unary(request, answer).await
+        }),
+    )
+}
+
+/// The answer to a request. Domains of the reference server's configuration are answered by that, all others by our own
+/// file.
+pub(super) async fn should_rate_limit(
+    front: &Front,
+    request: &RateLimitRequest,
+) -> Result<RateLimitResponse, Status> {
+    let envoy = &front.envoy;
+    add(&envoy.stats.requests, 1);
+    let answered = match check(request) {
+        Err(status) => Err(status),
+        Ok(()) if envoy.has(&request.domain) => envoy.decide(request).await,
+        Ok(()) => {
+            if !envoy.settings.config.is_empty() {
+                envoy.stats.unknown_domain(&request.domain);
+            }
+            super::native::decide(front, request).await
+        }
+    };
+    if answered.is_err() {
+        add(&envoy.stats.service_error, 1);
+    }
+    answered
+}
+
+/// Refuses what is too large, and what says nothing.
+fn check(request: &RateLimitRequest) -> Result<(), Status> {
+    // The reference server answers these two as unknown errors, in these words.
+    if request.domain.is_empty() {
+        return Err(Status::unknown("rate limit domain must not be empty"));
+    }
+    if request.descriptors.is_empty() {
+        return Err(Status::unknown(
+            "rate limit descriptor list must not be empty",
+        ));
+    }
+    at_most("domain", "bytes", request.domain.len(), LONGEST_DOMAIN)?;
+    let count = request.descriptors.len();
+    at_most("descriptors", "of them", count, MOST_DESCRIPTORS)?;
+    for (index, descriptor) in request.descriptors.iter().enumerate() {
+        let place = format_args!("descriptors[{index}].entries");
+        let entries = &descriptor.entries;
+        at_most(place, "of them", entries.len(), MOST_ENTRIES)?;
+        for (at, entry) in entries.iter().enumerate() {
+            let place = format_args!("descriptors[{index}].entries[{at}].key");
+            at_most(place, "bytes", entry.key.len(), LONGEST_KEY)?;
+            let place = format_args!("descriptors[{index}].entries[{at}].value");
+            at_most(place, "bytes", entry.value.len(), LONGEST_VALUE)?;
+        }
+    }
+    Ok(())
+}
+
+fn at_most(
+    what: impl std::fmt::Display,
+    unit: &str,
+    found: usize,
+    most: usize,
+) -> Result<(), Status> {
+    if found <= most {
+        return Ok(());
+    }
+    Err(Status::invalid_argument(format!(
+        "{what}: expected at most {most} {unit}, found {found}"
+    )))
+}

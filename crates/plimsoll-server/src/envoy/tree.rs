@@ -1,0 +1,362 @@
+//! Descriptors of a configuration as a tree, and which limit a descriptor of a request finds there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use plimsoll_tower::keys::{LONGEST, bounded};
+use prost_types::Struct;
+
+use super::glob;
+use super::proto::{Entry, Unit};
+
+/// All domains.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    domains: HashMap<String, Level>,
+    nodes: Vec<Node>,
+}
+
+/// Descriptors that stand beside each other.
+#[derive(Debug, Default)]
+pub(super) struct Level {
+    /// By their key, or key and value, as [`joined`].
+    exact: HashMap<String, usize>,
+    /// Those with a `*`, in the order of the file.
+    wild: Vec<usize>,
+}
+
+/// A descriptor of the configuration.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Its key, or key and value, as [`joined`].
+    pub(super) text: String,
+    /// Whether all values that a pattern fits are counted together.
+    pub(super) shared: bool,
+    pub(super) value_to_metric: bool,
+    pub(super) rule: Option<Arc<Rule>>,
+    below: Level,
+}
+
+/// A limit.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// What it is called among the limits of the engine.
+    pub(super) id: String,
+    /// What it is called in statistics: its domain and its descriptors.
+    pub(super) path: String,
+    pub(super) rate: Rate,
+    pub(super) unlimited: bool,
+    pub(super) name: String,
+    pub(super) replaces: Vec<String>,
+    pub(super) shadow: bool,
+    pub(super) quota: bool,
+    pub(super) detailed: bool,
+    pub(super) metadata: Option<Struct>,
+}
+
+/// So many in each of so many units.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) struct Rate {
+    pub(super) limit: u32,
+    pub(super) unit: Unit,
+    /// 1, but for limits that come with a request.
+    pub(super) multiplier: u32,
+}
+
+/// The longest window: a hundred years.
+const LONGEST_WINDOW: u64 = 100 * Unit::Year.seconds();
+
+impl Rate {
+    /// So many in each of `multiplier` units; one unit where nothing is said.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the multiplier.
+    pub(super) fn new(limit: u32, unit: Unit, multiplier: Option<u32>) -> Result<Self, String> {
+        let rate = Self {
+            limit,
+            unit,
+            multiplier: multiplier.unwrap_or(1),
+        };
+        if rate.multiplier == 0 || rate.window() > LONGEST_WINDOW {
+            return Err(format!(
+                "expected a multiplier of 1 or more, and a window of at most a hundred years, found {} of {}",
+                rate.multiplier,
+                unit.name()
+            ));
+        }
+        Ok(rate)
+    }
+
+    /// How long a window is, in seconds.
+    pub(super) const fn window(self) -> u64 {
+        self.unit.seconds() * self.multiplier as u64
+    }
+}
+
+/// What a descriptor of a request finds.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// There is no such domain.
+    NoDomain,
+    /// There is no limit for it.
+    Nothing,
+    Limit(Match),
+}
+
+/// A limit for a descriptor of a request.
+#[derive(Debug)]
+pub(super) struct Match {
+    pub(super) rule: Arc<Rule>,
+    /// Which of its counters.
+    pub(super) key: String,
+    /// What it is called in statistics.
+    pub(super) stat: String,
+}
+
+/// A key and its value as they are looked up. So `a` with `b_c` is the same as `a_b` with `c`.
+pub(super) fn joined(key: &str, value: &str) -> String {
+    if value.is_empty() {
+        return key.to_owned();
+    }
+    format!("{key}_{value}")
+}
+
+impl Tree {
+    /// Whether there is this domain.
+    pub(super) fn has(&self, domain: &str) -> bool {
+        self.domains.contains_key(domain)
+    }
+
+    pub(super) fn add_domain(&mut self, domain: &str) {
+        self.domains.entry(domain.to_owned()).or_default();
+    }
+
+    pub(super) fn domain_count(&self) -> usize {
+        self.domains.len()
+    }
+
+    /// The descriptors of a domain, or those below one of them.
+    fn level(&mut self, domain: &str, parent: Option<usize>) -> Option<&mut Level> {
+        match parent {
+            None => self.domains.get_mut(domain),
+            Some(parent) => self.nodes.get_mut(parent).map(|node| &mut node.below),
+        }
+    }
+
+    /// Adds a descriptor. `None` if there is one of the same text.
+    pub(super) fn add(
+        &mut self,
+        domain: &str,
+        parent: Option<usize>,
+        text: String,
+    ) -> Option<&mut Node> {
+        let number = self.nodes.len();
+        let level = self.level(domain, parent)?;
+        if level.exact.contains_key(&text) {
+            return None;
+        }
+        level.exact.insert(text.clone(), number);
+        if text.contains('*') {
+            level.wild.push(number);
+        }
+        self.nodes.push(Node {
+            text,
+            shared: false,
+            value_to_metric: false,
+            rule: None,
+            below: Level::default(),
+        });
+        self.nodes.last_mut()
+    }
+
+    /// The number of the node that was added last.
+    pub(super) fn last(&self) -> Option<usize> {
+        self.nodes.len().checked_sub(1)
+    }
+
+    /// All limits, in the order of the files.
+    pub(super) fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        self.nodes.iter().filter_map(|node| node.rule.as_ref())
+    }
+
+    /// The limit for a descriptor: that of the node as deep as it has entries, found from one level to the next without
+    /// a way back.
+    pub(super) fn find(&self, domain: &str, entries: &[Entry]) -> Found {
+        let Some(mut level) = self.domains.get(domain) else {
+            return Found::NoDomain;
+        };
+        let mut text = String::new();
+        let mut steps = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Some(step) = self.step(level, entry, &mut text) else {
+                return Found::Nothing;
+            };
+            level = &step.node.below;
+            steps.push(step);
+        }
+        let rule = steps.last().and_then(|step| step.node.rule.clone());
+        let Some(rule) = rule else {
+            return Found::Nothing;
+        };
+        let stat = match rule.detailed {
+            true => detailed_stat(domain, &steps),
+            false => stat(domain, &steps),
+        };
+        Found::Limit(Match {
+            key: counter(&steps),
+            stat,
+            rule,
+        })
+    }
+
+    /// One level down: key and value as they are, then patterns in the order of the file, then the key alone.
+    fn step<'t>(
+        &'t self,
+        level: &'t Level,
+        entry: &'t Entry,
+        text: &mut String,
+    ) -> Option<Step<'t>> {
+        text.clear();
+        text.push_str(&entry.key);
+        text.push('_');
+        text.push_str(&entry.value);
+        let step = |at: &usize, by| {
+            let node = &self.nodes[*at];
+            Step { node, entry, by }
+        };
+        if let Some(at) = level.exact.get(text.as_str()) {
+            return Some(step(at, By::Value));
+        }
+        let fits = |at: &&usize| glob::matches(&self.nodes[**at].text, text);
+        if let Some(at) = level.wild.iter().find(fits) {
+            return Some(step(at, By::Pattern));
+        }
+        let at = level.exact.get(&entry.key)?;
+        Some(step(at, By::Key))
+    }
+}
+
+/// How an entry was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    Value,
+    Pattern,
+    Key,
+}
+
+/// An entry of a request, and the node it leads to.
+struct Step<'t> {
+    node: &'t Node,
+    entry: &'t Entry,
+    by: By,
+}
+
+impl Step<'_> {
+    /// The pattern by which it was found, if all that it fits are counted together.
+    fn shared(&self) -> Option<&str> {
+        (self.by == By::Pattern && self.node.shared).then(|| self.pattern())
+    }
+
+    /// The part of the pattern that is about the value.
+    fn pattern(&self) -> &str {
+        let value = self.node.text.strip_prefix(self.entry.key.as_str());
+        let value = value.and_then(|value| value.strip_prefix('_'));
+        value.unwrap_or(&self.node.text)
+    }
+}
+
+/// What tells apart the counters of a limit: entries whose values the configuration does not say.
+fn counter(steps: &[Step<'_>]) -> String {
+    let mut key = String::new();
+    for step in steps {
+        let varies = step.by != By::Value && step.shared().is_none();
+        if varies {
+            push_escaped(&mut key, &step.entry.key);
+            key.push('=');
+            push_escaped(&mut key, &step.entry.value);
+            key.push('|');
+        }
+    }
+    key.pop();
+    bounded(key.into(), LONGEST).into_owned()
+}
+
+/// No two lists of parts are written the same.
+pub(super) fn push_escaped(to: &mut String, part: &str) {
+    for letter in part.chars() {
+        if matches!(letter, '|' | '=' | '\\') {
+            to.push('\\');
+        }
+        to.push(letter);
+    }
+}
+
+/// What a limit is called where its leaf does not ask for more.
+fn stat(domain: &str, steps: &[Step<'_>]) -> String {
+    let mut stat = domain.to_owned();
+    for step in steps {
+        let Entry { key, value } = step.entry;
+        stat.push('.');
+        match (step.by, step.shared()) {
+            (By::Pattern, Some(pattern)) => push(&mut stat, key, pattern),
+            (By::Pattern, None) if !step.node.value_to_metric => {
+                push(&mut stat, key, step.pattern());
+            }
+            (By::Key, _) if !step.node.value_to_metric => stat.push_str(key),
+            _ => push(&mut stat, key, value),
+        }
+    }
+    stat
+}
+
+/// With all values.
+fn detailed_stat(domain: &str, steps: &[Step<'_>]) -> String {
+    let any_shared = steps.iter().any(|step| step.shared().is_some());
+    let mut stat = domain.to_owned();
+    for step in steps {
+        let Entry { key, value } = step.entry;
+        stat.push('.');
+        match step.shared() {
+            Some(pattern) => push(&mut stat, key, pattern),
+            None if any_shared => push(&mut stat, key, value),
+            None => {
+                stat.push_str(key);
+                stat.push('_');
+                stat.push_str(value);
+            }
+        }
+    }
+    stat
+}
+
+/// What a descriptor is called that brings its own limit.
+pub(super) fn override_stat(domain: &str, entries: &[Entry]) -> String {
+    let mut stat = domain.to_owned();
+    for entry in entries {
+        stat.push('.');
+        push(&mut stat, &entry.key, &entry.value);
+    }
+    stat
+}
+
+/// The counter of a descriptor that brings its own limit.
+pub(super) fn override_key(domain: &str, entries: &[Entry]) -> String {
+    let mut key = String::new();
+    push_escaped(&mut key, domain);
+    for entry in entries {
+        key.push('|');
+        push_escaped(&mut key, &entry.key);
+        key.push('=');
+        push_escaped(&mut key, &entry.value);
+    }
+    bounded(key.into(), LONGEST).into_owned()
+}
+
+fn push(stat: &mut String, key: &str, value: &str) {
+    stat.push_str(key);
+    if !value.is_empty() {
+        stat.push('_');
+        stat.push_str(value);
+    }
+}
