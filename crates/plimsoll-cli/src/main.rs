@@ -2,6 +2,8 @@
 
 mod check;
 mod gateway;
+mod generate;
+mod health;
 mod serve;
 mod simulate;
 mod test;
@@ -10,7 +12,7 @@ mod which;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// How much load is safe: limits, from the command line.
 #[derive(Parser)]
@@ -27,6 +29,9 @@ enum Command {
     Simulate(simulate::Args),
     Serve(serve::Args),
     Gateway(gateway::Args),
+    Health(health::Args),
+    #[command(hide = true)]
+    Generate(generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +43,8 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args, &mut out, &mut err),
         Command::Serve(args) => serve::run(args, &mut out, &mut err),
         Command::Gateway(args) => gateway::run(&args, &mut out, &mut err),
+        Command::Health(args) => health::run(&args, &mut out, &mut err),
+        Command::Generate(args) => generate::run(&args, &mut Cli::command()),
     };
     status.unwrap_or_else(|error| {
         // Whoever reads our output may stop reading: nothing to complain about.

@@ -2,6 +2,7 @@
 
 mod check_command;
 mod gateway_command;
+mod packaged;
 mod simulate_command;
 mod store_option;
 mod test_command;

@@ -70,6 +70,16 @@ pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
     );
     family(
         &mut out,
+        "plimsoll_saturation_ratio",
+        "gauge",
+        "What is in use of a limit that all share: 0 idle, 1 full. Limits by key have none.",
+    );
+    for view in limits.iter().filter(|it| !it.is_keyed) {
+        let (name, ratio) = (escaped(&view.name), view.snapshot.saturation());
+        let _ = writeln!(out, "plimsoll_saturation_ratio{{limit=\"{name}\"}} {ratio}");
+    }
+    family(
+        &mut out,
         "plimsoll_refused_total",
         "counter",
         "Decisions that were refused because of this limit, by reason.",

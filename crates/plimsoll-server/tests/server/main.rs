@@ -4,6 +4,7 @@ mod browser;
 mod envoy;
 mod grpc;
 mod http;
+mod packaging;
 mod page;
 mod quota;
 mod reload;

@@ -1,0 +1,68 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_plimsoll_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_plimsoll_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_plimsoll_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_plimsoll_using_subcommand
+    set -l cmd (__fish_plimsoll_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -s h -l help -d 'Print help'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -s V -l version -d 'Print version'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "check" -d 'Check configuration files, and print the limits they come to'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "serve" -d 'Serves limits over HTTP and RESP'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "health" -d 'Asks a server whether it is ready'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "generate" -d 'Writes completions for shells and manual pages'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand check" -s q -l quiet -d 'Print nothing of files that are right'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand check" -l json -d 'Print the limits as JSON: a list with an object for each file'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand check" -l schema -d 'Print the JSON Schema of configuration files, for editors'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -l store -d 'Run against limits in the Redis at this address (`redis://HOST:PORT`)' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -s v -l verbose -d 'Print a line for every scenario, not only for those that fail'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s l -l limit -d 'Test these limits in the place of the one that the file names' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s s -l seeds -d 'Run each limit with seeds 1 to N; figures are means' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l access-log -d 'Requests as they came once, from an access log, in the place of the rate of the file' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l json -d 'Write everything as JSON; `-` writes it to the standard output, in the place of the tables' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l plot -d 'Draw the first run of each limit; of several simulations, one picture each' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s c -l compare -d 'Run all other known limits on the same traffic too; nothing is expected of them'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s q -l quick -d 'One seed, for a first look'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l http -d 'Where to listen for checks over HTTP' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l resp -d 'Where to listen for clients of Redis' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc -d 'Where to listen for gRPC: Envoy\'s rate-limit service, health' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin -d 'Where to listen for operators: health, metrics, limits as they stand' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l token -d 'What clients must say to be answered (Bearer over HTTP, AUTH over RESP)' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l json-logs -d 'Log lines as JSON'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand health" -l admin -d 'The admin port of the server' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand health" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand generate" -s h -l help -d 'Print help'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "check" -d 'Check configuration files, and print the limits they come to'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "serve" -d 'Serves limits over HTTP and RESP'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "health" -d 'Asks a server whether it is ready'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "generate" -d 'Writes completions for shells and manual pages'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
