@@ -19,11 +19,11 @@ pub(crate) fn run(args: &Args, command: &mut clap::Command) -> io::Result<ExitCo
     for directory in [&completions, &pages] {
         std::fs::create_dir_all(directory)?;
     }
+    // Each page says what `help` would. Before the completions: they add that command to it for good.
+    let without = command.clone().disable_help_subcommand(true);
+    clap_mangen::generate_to(without, &pages)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         clap_complete::generate_to(shell, command, "plimsoll", &completions)?;
     }
-    // Each page says what `help` would.
-    let command = command.clone().disable_help_subcommand(true);
-    clap_mangen::generate_to(command, &pages)?;
     Ok(ExitCode::SUCCESS)
 }
