@@ -19,6 +19,9 @@ _plimsoll() {
             plimsoll,check)
                 cmd="plimsoll__subcmd__check"
                 ;;
+            plimsoll,gateway)
+                cmd="plimsoll__subcmd__gateway"
+                ;;
             plimsoll,generate)
                 cmd="plimsoll__subcmd__generate"
                 ;;
@@ -39,6 +42,9 @@ _plimsoll() {
                 ;;
             plimsoll__subcmd__help,check)
                 cmd="plimsoll__subcmd__help__subcmd__check"
+                ;;
+            plimsoll__subcmd__help,gateway)
+                cmd="plimsoll__subcmd__help__subcmd__gateway"
                 ;;
             plimsoll__subcmd__help,generate)
                 cmd="plimsoll__subcmd__help__subcmd__generate"
@@ -65,7 +71,7 @@ _plimsoll() {
 
     case "${cmd}" in
         plimsoll)
-            opts="-h -V --help --version check test simulate serve health generate help"
+            opts="-h -V --help --version check test simulate serve gateway health generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -85,6 +91,36 @@ _plimsoll() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plimsoll__subcmd__gateway)
+            opts="-h --to --listen --admin --drain --json-logs --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --drain)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -125,7 +161,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__help)
-            opts="check test simulate serve health generate help"
+            opts="check test simulate serve gateway health generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -139,6 +175,20 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plimsoll__subcmd__help__subcmd__gateway)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -30,6 +30,7 @@ complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "check" -d 'Check 
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "serve" -d 'Serves limits over HTTP and RESP'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "gateway" -d 'Passes requests on to other servers, behind limits'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "health" -d 'Asks a server whether it is ready'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "generate" -d 'Writes completions for shells and manual pages'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -56,13 +57,20 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l token -d 'Wh
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l json-logs -d 'Log lines as JSON'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l to -d 'The server behind it, such as http://127.0.0.1:9000' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l listen -d 'Where to listen: where the file says, or else 127.0.0.1:8080' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin -d 'Where to listen for operators: health, metrics. On this machine only' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l drain -d 'How many seconds requests that are under way have when it is stopped' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l json-logs -d 'Log lines as JSON'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand health" -l admin -d 'The admin port of the server' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand health" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand generate" -s h -l help -d 'Print help'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "check" -d 'Check configuration files, and print the limits they come to'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "serve" -d 'Serves limits over HTTP and RESP'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "health" -d 'Asks a server whether it is ready'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "generate" -d 'Writes completions for shells and manual pages'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve health generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "check" -d 'Check configuration files, and print the limits they come to'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "serve" -d 'Serves limits over HTTP and RESP'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "gateway" -d 'Passes requests on to other servers, behind limits'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "health" -d 'Asks a server whether it is ready'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "generate" -d 'Writes completions for shells and manual pages'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
