@@ -11,6 +11,7 @@ use plimsoll::{
     Rule, SlidingCounter, SlidingLog, SlidingWindow, Smooth, TokenBucket,
 };
 use plimsoll_kinds::Replenishes;
+use serde::{Deserialize, Serialize};
 
 /// A rule that [`AnyRate`] can be.
 pub trait RateRule: Replenishes + Clone {
@@ -35,7 +36,8 @@ macro_rules! any_rate {
         }
 
         /// What it remembers.
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
         #[non_exhaustive]
         pub enum AnyState {
             $(#[doc = concat!("The state of [`", stringify!($name), "`](plimsoll::", stringify!($name), ").")] $name(<$name as Rule>::State)),+
@@ -174,6 +176,7 @@ impl Rule for AnyRate {
         fn has_one_limit(self) -> bool;
         fn refunds_exactly(self) -> bool;
         fn longest_wait(self) -> Option<Duration>;
+        fn began(self) -> Moment;
     }
 
     forward! {
@@ -185,6 +188,7 @@ impl Rule for AnyRate {
         fn evictable_from(self, &state, now: Moment) -> Option<Moment> = None;
         fn recorded_at(self, &state, now: Moment) -> Moment = now;
         fn overflows_from(self, &state, now: Moment) -> Moment = now;
+        fn knows(self, &state) -> bool = false;
     }
 
     forward! {

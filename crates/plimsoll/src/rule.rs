@@ -344,6 +344,19 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// When it [began](Self::begin), as far as that matters to what it answers.
+    #[doc(hidden)]
+    fn began(&self) -> Moment {
+        Moment::ORIGIN
+    }
+
+    /// Whether a state that was read from somewhere can be one of this rule.
+    #[doc(hidden)]
+    fn knows(&self, state: &Self::State) -> bool {
+        let _ = state;
+        true
+    }
+
     /// This rule as one that learns from the work it admits, if it does. Only one that
     /// [returns permits](Self::RETURNS_PERMITS) can.
     #[doc(hidden)]

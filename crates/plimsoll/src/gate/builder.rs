@@ -2,7 +2,7 @@ use super::locked::Inside;
 use super::word::Core;
 use crate::name::Name;
 use crate::totals::Totals;
-use crate::{Clock, Gate, Metadata, Queue, Rule};
+use crate::{Clock, Gate, Metadata, Moment, Queue, Rule};
 
 /// Settings of a [`Gate`]. [`Gate::builder`] returns one.
 ///
@@ -26,6 +26,7 @@ pub struct GateBuilder<R> {
     name: Option<String>,
     metadata: Option<Metadata>,
     totals: bool,
+    began: Option<Moment>,
 }
 
 impl<R: Rule> GateBuilder<R> {
@@ -41,6 +42,7 @@ impl<R: Rule> GateBuilder<R> {
             name: None,
             metadata: None,
             totals: true,
+            began: None,
         }
     }
 
@@ -77,6 +79,14 @@ impl<R: Rule> GateBuilder<R> {
         self
     }
 
+    /// Has windows and refills counted from this moment, and not from when it is built: it goes on for another gate, of a
+    /// process before this one.
+    #[doc(hidden)]
+    pub fn began(mut self, at: Moment) -> Self {
+        self.began = Some(at);
+        self
+    }
+
     pub(crate) fn map_rule(mut self, change: impl FnOnce(R) -> R) -> Self {
         self.rule = change(self.rule);
         self
@@ -93,6 +103,9 @@ impl<R: Rule> GateBuilder<R> {
         let inside = Inside::new(self.queue);
         let totals = Totals::new(self.totals);
         let name = Name::of(self.name.as_deref(), self.metadata.as_ref());
-        Gate::from_core(Core::new(self.rule, self.clock, totals, name, inside))
+        let began = self.began;
+        Gate::from_core(Core::new(
+            self.rule, began, self.clock, totals, name, inside,
+        ))
     }
 }

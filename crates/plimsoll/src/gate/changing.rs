@@ -147,7 +147,7 @@ impl<R: Rule> Gate<R> {
         self.change_at(self.core.clock.precise_now(), |turn| change(turn.rule));
     }
 
-    fn change(&self, change: impl FnOnce(&mut Turn<'_, R>)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Turn<'_, R>)) {
         if !R::RETURNS_PERMITS {
             self.change_at(self.core.clock.precise_now(), change);
         }

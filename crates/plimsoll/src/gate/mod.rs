@@ -6,6 +6,7 @@ mod changing;
 mod events;
 mod forecast;
 mod joint;
+mod keeping;
 mod learning;
 mod limiter;
 mod locked;

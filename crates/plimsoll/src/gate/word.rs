@@ -81,6 +81,7 @@ pub(super) enum Open {
 impl<R: Rule> Core<R> {
     pub(super) fn new(
         mut rule: R,
+        began: Option<Moment>,
         clock: Clock,
         totals: Totals,
         name: Option<Name>,
@@ -91,8 +92,11 @@ impl<R: Rule> Core<R> {
         } else {
             clock.precise_now()
         };
-        rule.begin(now);
-        let state = rule.fresh(now);
+        rule.begin(began.map_or(now, |began| began.min(now)));
+        let state = match began {
+            Some(_) => rule.fresh_key(now),
+            None => rule.fresh(now),
+        };
         Self::resumed(rule, state, now, clock, totals, name, inside)
     }
 

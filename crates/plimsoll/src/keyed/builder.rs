@@ -10,7 +10,7 @@ use super::table::Table;
 use super::{KeyHash, Keyed};
 use crate::name::Name;
 use crate::totals::Totals;
-use crate::{Clock, InvalidLimit, Metadata, Queue, Rule};
+use crate::{Clock, InvalidLimit, Metadata, Moment, Queue, Rule};
 
 /// What happens to a new key when all places are taken by keys that cannot be evicted without losing their state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,6 +49,7 @@ pub struct KeyedBuilder<K, R, S = KeyHash> {
     max_keys: usize,
     when_full: WhenFull,
     totals: bool,
+    began: Option<Moment>,
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
@@ -68,6 +69,7 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
             max_keys: 1_000_000,
             when_full: WhenFull::Refuse,
             totals: true,
+            began: None,
         }
     }
 }
@@ -152,6 +154,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self
     }
 
+    /// Has windows and refills counted from this moment, and not from when it is built: it goes on for another limit, of a
+    /// process before this one.
+    #[doc(hidden)]
+    pub fn began(mut self, at: Moment) -> Self {
+        self.began = Some(at);
+        self
+    }
+
     /// Sets the hasher of keys. It should be keyed, as the default is, if callers choose the keys.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedBuilder<K, R, T> {
         KeyedBuilder {
@@ -165,6 +175,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
             max_keys: self.max_keys,
             when_full: self.when_full,
             totals: self.totals,
+            began: self.began,
         }
     }
 
@@ -172,7 +183,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     #[must_use]
     pub fn build(mut self) -> Keyed<K, R, S> {
         let now = self.clock.precise_now();
-        self.rule.begin(now);
+        let began = self.began.map_or(now, |began| began.min(now));
+        self.rule.begin(began);
         let rule = Arc::new(self.rule);
         let compact = self.when_full == WhenFull::Refuse;
         let shards = shards(self.max_keys, compact);

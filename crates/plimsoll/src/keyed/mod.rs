@@ -5,6 +5,7 @@ mod builder;
 mod changes;
 mod events;
 mod hash;
+mod keeping;
 mod key_gate;
 mod limits;
 mod per_key;

@@ -144,6 +144,14 @@ impl Rule for Bandwidths {
         self.rules().map(TokenBucket::limit).min().unwrap_or(0)
     }
 
+    fn began(&self) -> Moment {
+        self.rules().next().map_or(Moment::ORIGIN, Rule::began)
+    }
+
+    fn knows(&self, state: &Fillings) -> bool {
+        state.len() == self.buckets.len()
+    }
+
     fn begin(&mut self, start: Moment) {
         for bandwidth in &mut self.buckets {
             bandwidth.bucket.begin(start);

@@ -52,6 +52,7 @@ enum Align {
 
 /// What a [`FixedWindow`] remembers: the number of the current window and what was taken in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Window {
     index: u64,
     used: u64,
@@ -134,6 +135,10 @@ impl Rule for FixedWindow {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn began(&self) -> Moment {
+        self.origin
     }
 
     fn begin(&mut self, start: Moment) {

@@ -44,6 +44,7 @@ pub struct PenaltyBucket {
 
 /// What a [`PenaltyBucket`] remembers: its filling, its refusals, and until when it is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Penalty {
     filling: Filling,
     refusals: u32,
@@ -136,6 +137,10 @@ impl Rule for PenaltyBucket {
 
     fn limit(&self) -> u64 {
         self.bucket.limit()
+    }
+
+    fn began(&self) -> Moment {
+        self.bucket.began()
     }
 
     fn begin(&mut self, start: Moment) {

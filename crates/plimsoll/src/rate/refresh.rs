@@ -42,6 +42,7 @@ pub struct Refresh {
 
 /// What a [`Refresh`] limit remembers: how much is left in which cycle, below 0 if reserved ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Cycle {
     index: u64,
     left: i128,
@@ -111,6 +112,10 @@ impl Rule for Refresh {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn began(&self) -> Moment {
+        self.origin
     }
 
     fn begin(&mut self, start: Moment) {

@@ -41,6 +41,7 @@ pub struct SlidingCounter {
 
 /// What a [`SlidingCounter`] remembers: what was taken in the current window and in the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
     index: u64,
     current: u64,
@@ -139,6 +140,10 @@ impl Rule for SlidingCounter {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn began(&self) -> Moment {
+        self.origin
     }
 
     fn begin(&mut self, start: Moment) {

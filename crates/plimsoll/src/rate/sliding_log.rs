@@ -48,6 +48,7 @@ pub struct SlidingLog {
 /// Entries keep running totals, so that what counts at a moment, and the moment at which little enough counts, are
 /// found by halving and not by adding up.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Log {
     entries: VecDeque<Entry>,
     /// The running total before the first entry. It wraps around; only differences are looked at.
@@ -58,6 +59,7 @@ pub struct Log {
 
 /// All that was recorded at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Entry {
     at: Moment,
     /// What was recorded up to and including this.

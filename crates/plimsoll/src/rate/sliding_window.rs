@@ -1,8 +1,11 @@
+mod segments;
+
 use std::time::Duration;
 
 use super::period::Period;
 use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule, Unpacked};
+pub use segments::Segments;
 
 /// A window that slides on in steps: what was taken is counted by segment.
 ///
@@ -44,38 +47,6 @@ pub struct SlidingWindow {
     /// The length of the shortest segment: some are longer by a nanosecond where they are not of one length.
     shortest: u64,
     origin: Moment,
-}
-
-/// What a [`SlidingWindow`] remembers: a ring of counts, the newest of which is that of `newest`.
-#[derive(PartialEq, Eq, Debug)]
-pub struct Segments {
-    counts: Box<[u64]>,
-    newest: u64,
-    /// When `newest` ends and the next begins. As long as that has not come, nothing has to be divided.
-    until: Moment,
-    /// Where the count of `newest` is: to find it takes a division.
-    slot: u32,
-    used: u64,
-    origin: Moment,
-}
-
-impl Clone for Segments {
-    fn clone(&self) -> Self {
-        Self {
-            counts: self.counts.clone(),
-            ..*self
-        }
-    }
-
-    /// In place: a queue looks ahead again and again.
-    fn clone_from(&mut self, source: &Self) {
-        self.counts.clone_from(&source.counts);
-        self.newest = source.newest;
-        self.until = source.until;
-        self.slot = source.slot;
-        self.used = source.used;
-        self.origin = source.origin;
-    }
 }
 
 /// More would cost more memory than precision is worth.
@@ -250,6 +221,14 @@ impl Rule for SlidingWindow {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn began(&self) -> Moment {
+        self.origin
+    }
+
+    fn knows(&self, state: &Segments) -> bool {
+        state.slot < self.segments && state.are_sound(self.segments)
     }
 
     fn begin(&mut self, start: Moment) {

@@ -90,6 +90,7 @@ enum Profile {
 
 /// What a [`Smooth`] limit remembers: the permits stored, and the time of the next.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stored {
     permits: f64,
     /// In parts of a nanosecond.

@@ -83,6 +83,7 @@ enum Supply {
 
 /// What a [`TokenBucket`] remembers: the point of the supply at which it is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Filling {
     full: u128,
     origin: Moment,
@@ -188,6 +189,10 @@ impl Rule for TokenBucket {
 
     fn limit(&self) -> u64 {
         self.burst
+    }
+
+    fn began(&self) -> Moment {
+        self.origin
     }
 
     fn begin(&mut self, start: Moment) {

@@ -1,0 +1,74 @@
+//! States of keys that outlive their limit: read from one process, and put into a limit of the next.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use super::Keyed;
+use super::key_gate::Lease;
+use super::step::{Done, Step};
+use super::table::View;
+use crate::{Denied, Moment, Rule};
+
+impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
+    /// When its rule began.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn began(&self) -> Moment {
+        self.shared.shards[0].lock().rule.began()
+    }
+
+    /// How many parts [`kept`](Self::kept) shows one by one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.shared.shards.len()
+    }
+
+    /// Shows the keys of a part with their states, behind a lock that decisions about these keys take as well. Keys with
+    /// a limit of their own are left out.
+    #[doc(hidden)]
+    pub fn kept(&self, part: usize, mut see: impl FnMut(&K, &R::State))
+    where
+        K: Clone,
+    {
+        let shared = &*self.shared;
+        let now = shared.gates.clock.precise_now();
+        let mut gates = Vec::new();
+        let table = shared.shards[part].lock();
+        table.each(now, |key, view| match view {
+            _ if table.own.contains_key(key) => {}
+            View::State(_, state) => see(key, state),
+            View::Gate(held) => gates.push((key.clone(), Lease::new(held))),
+        });
+        drop(table);
+        for (key, gate) in gates {
+            see(&key, &gate.kept().1);
+        }
+    }
+
+    /// Puts a state in the place of that of `key`, which `state` makes for the rule at this moment. Permits that are out
+    /// count where they are kept, so on a limit whose permits are returned it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for another key.
+    #[doc(hidden)]
+    pub fn restore<Q>(&self, key: &Q, state: impl Fn(&R, Moment) -> R::State) -> Result<(), Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        if R::RETURNS_PERMITS {
+            return Ok(());
+        }
+        let now = self.shared.gates.clock.precise_now();
+        let step = self.shared.step(key, now, |turn| {
+            *turn.state = state(turn.rule, turn.now);
+            Done::Answer(())
+        })?;
+        if let Step::Gate(gate) = step {
+            gate.restore(state);
+        }
+        Ok(())
+    }
+}
