@@ -20,8 +20,8 @@ pub mod uses;
 pub use client::{ClientSpec, Network};
 pub use config::Config;
 pub use live::{
-    Change, Changes, FieldChange, FileWatch, FileWatcher, Fresh, LimitSet, Limits, Part, Route,
-    StateKept, What,
+    Change, Changes, FieldChange, FileWatch, FileWatcher, Fresh, LimitSet, Limits, Part, Restore,
+    Route, Saved, StateKept, What,
 };
 #[doc(inline)]
 pub use plimsoll_kinds::KeyedLimiter;

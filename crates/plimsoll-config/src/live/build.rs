@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll::{All, Clock, InvalidLimit, Limiter};
+use plimsoll::{All, Clock, InvalidLimit, Limiter, Moment};
 use plimsoll_ambient::{
     Amount, CpuLimiter, CpuLimiterBuilder, MemoryLimiter, MemoryLimiterBuilder, Sampler,
 };
 use plimsoll_kinds::{AnyLimiter, LimiterKind as Class, Provider, Rate, Weight};
-use plimsoll_spec::{Kind, Memory, Place, Problem, label};
+use plimsoll_spec::{Kind, Memory, Place, Positive, Problem, label};
 
 use super::gates::{Build, Built, Live};
 use super::handle::Handle;
@@ -29,6 +29,7 @@ pub(super) fn build(
     running: &Running,
     stores: &Stores,
     (clock, sampler): (&Clock, &Sampler),
+    began: Option<Moment>,
 ) -> Result<Built, ConfigError> {
     let name = definition.name();
     let queue = definition.limiter.common.queue.as_ref();
@@ -72,13 +73,43 @@ pub(super) fn build(
             built.map_err(|invalid| invalid.to_string())
         }
         kind => {
-            let build = Build { definition, clock };
+            let build = Build {
+                definition,
+                clock,
+                began,
+            };
             let built = kind.with_rule(build);
             let built = built.map_err(|spec| spec.invalid().to_string());
             built.and_then(|live| live.ok_or_else(|| "there is no such limiter".to_owned()))
         }
     };
     built.map_err(|message| wrong(config, definition, message))
+}
+
+/// The definition from which a limiter in the place of another is built: an algorithm goes on from the limit that was
+/// found. That of a key begins as the file says.
+pub(super) fn starting(live: &Live, to: &Definition) -> Definition {
+    match live.definition.limiter.kind {
+        Kind::Adaptive(_) if !live.definition.is_keyed() => {
+            from_limit(to, live.binding.latest().one.snapshot().limit())
+        }
+        _ => to.clone(),
+    }
+}
+
+/// A definition whose algorithm, if it has one, begins with this limit, as far as its bounds allow.
+pub(super) fn from_limit(to: &Definition, limit: u64) -> Definition {
+    let mut definition = to.clone();
+    if let Kind::Adaptive(algorithm) = &mut definition.limiter.kind
+        && !to.is_keyed()
+    {
+        let [min, initial, max] = algorithm.bounds();
+        if let (Some(min), Some(max)) = (min, max) {
+            let limit = limit.max(min.0).min(max.0);
+            *initial = Some(Positive(limit));
+        }
+    }
+    definition
 }
 
 /// A definition that cannot be built.

@@ -1,9 +1,12 @@
 //! How each limiter can be changed where it is.
 
+use std::cell::Cell;
+
 use plimsoll::{Carry, Concurrency, Gate, Keyed, Permit, Queue, Rule};
 
-use plimsoll_spec::{AdaptiveRule, AnyRate, InvalidSpec, Kind};
+use plimsoll_spec::{AdaptiveRule, AnyRate, AnyState, InvalidSpec, Kind};
 
+use super::saved::{Before, Saved};
 use super::stores::Stores;
 use crate::check::Definition;
 
@@ -45,6 +48,24 @@ pub(super) trait Change: Send + Sync {
 
     fn resume(&self) {}
 
+    /// What a part of it remembers, by the name and the description of the limiter. `None` if there are no more parts.
+    fn save(&self, limiter: &str, kind: &Kind, part: usize) -> Option<Vec<Saved>> {
+        let _ = (limiter, kind, part);
+        None
+    }
+
+    /// Puts a state into it. Says whether it could.
+    fn restore(&self, state: &AnyState, before: &Before) -> bool {
+        let _ = (state, before);
+        false
+    }
+
+    /// Puts a state of a key into it. Says whether it could.
+    fn restore_key(&self, key: &str, state: &AnyState, before: &Before) -> bool {
+        let _ = (key, state, before);
+        false
+    }
+
     /// Takes so much for permits that are out already, before those who wait, whatever the limit.
     fn occupy(&self, cost: u64) -> Option<Permit<'static>> {
         let _ = cost;
@@ -84,6 +105,28 @@ impl Change for RateGate {
 
     fn resume(&self) {
         self.0.resume();
+    }
+
+    fn save(&self, limiter: &str, kind: &Kind, part: usize) -> Option<Vec<Saved>> {
+        (part == 0).then(|| {
+            let (began, state) = self.0.kept();
+            vec![Saved::Rate {
+                limiter: limiter.to_owned(),
+                kind: kind.clone(),
+                began,
+                state,
+            }]
+        })
+    }
+
+    fn restore(&self, state: &AnyState, before: &Before) -> bool {
+        let mut restored = false;
+        self.0.restore(|rule, now| {
+            let state = before.state(rule, state, now);
+            restored = state.is_some();
+            state.unwrap_or_else(|| rule.fresh_key(now))
+        });
+        restored
     }
 }
 
@@ -151,6 +194,34 @@ impl Change for RateKeys {
     fn resume(&self) {
         self.0.resume();
     }
+
+    fn save(&self, limiter: &str, kind: &Kind, part: usize) -> Option<Vec<Saved>> {
+        if part > self.0.parts() {
+            return None;
+        }
+        let mut saved = Vec::new();
+        match part.checked_sub(1) {
+            None => saved.push(Saved::Keys {
+                limiter: limiter.to_owned(),
+                kind: kind.clone(),
+                began: self.0.began(),
+            }),
+            Some(part) => self.0.kept(part, |key, state| {
+                saved.push(Saved::Key(key.clone(), state.clone()));
+            }),
+        }
+        Some(saved)
+    }
+
+    fn restore_key(&self, key: &str, state: &AnyState, before: &Before) -> bool {
+        let restored = Cell::new(false);
+        let room = self.0.restore(key, |rule, now| {
+            let state = before.state(rule, state, now);
+            restored.set(state.is_some());
+            state.unwrap_or_else(|| rule.fresh_key(now))
+        });
+        room.is_ok() && restored.get()
+    }
 }
 
 fn set_max_keys<R: Rule + Clone>(keys: &Keyed<String, R>, to: &Definition) {
@@ -210,6 +281,15 @@ impl Change for AdaptiveGate {
 
     fn resume(&self) {
         self.0.resume();
+    }
+
+    fn save(&self, limiter: &str, _: &Kind, part: usize) -> Option<Vec<Saved>> {
+        (part == 0).then(|| {
+            vec![Saved::Learned {
+                limiter: limiter.to_owned(),
+                limit: self.0.snapshot().limit(),
+            }]
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Rule};
+use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Moment, Rule};
 use plimsoll_kinds::{KeyedLimiter, LimiterKind as Class};
 
 use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
@@ -165,11 +165,14 @@ impl Built {
 pub(super) struct Build<'a> {
     pub(super) definition: &'a Definition,
     pub(super) clock: &'a Clock,
+    /// When its rule began, if that was in an earlier process.
+    pub(super) began: Option<Moment>,
 }
 
 impl Build<'_> {
     pub(super) fn gate<R: Rule>(&self, rule: R) -> Gate<R> {
         let builder = Gate::builder(rule).clock(self.clock.clone());
+        let builder = self.began.into_iter().fold(builder, GateBuilder::began);
         let builder = builder.name(self.definition.name());
         let queue = self.definition.limiter.common.queue.as_ref();
         queue
@@ -182,6 +185,7 @@ impl Build<'_> {
     fn keys<R: Rule + Clone>(&self, rule: R) -> Keyed<String, R> {
         let common = &self.definition.limiter.common;
         let builder = Keyed::builder(rule).clock(self.clock.clone());
+        let builder = self.began.into_iter().fold(builder, KeyedBuilder::began);
         let builder = builder.name(self.definition.name());
         let builder = common.max_keys.iter().fold(builder, |builder, most| {
             builder.max_keys(usize::try_from(most.0).unwrap_or(usize::MAX))

@@ -14,6 +14,7 @@ mod handle;
 mod keyed;
 mod replaced;
 mod reserved;
+mod saved;
 mod set;
 mod start;
 #[cfg_attr(not(feature = "redis"), path = "no_stores.rs")]
@@ -30,17 +31,19 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use plimsoll::Clock;
 use plimsoll_ambient::{Sampler, SamplerThread};
 use plimsoll_kinds::{AnyLimiter, KeyedLimiter, Provider};
-use plimsoll_spec::{Kind, Positive, Problem, Store};
+use plimsoll_spec::{Kind, Problem, Store};
 
 use self::apply::Work;
 use self::build::Running;
 use self::compare::{Compared, Outcome};
 use self::gates::{Live, Member};
+use self::saved::Earlier;
 use self::stores::Stores;
 use crate::check::Definition;
 use crate::{Config, ConfigError};
 
 pub use changes::{Change, Changes, FieldChange, Fresh, StateKept, What};
+pub use saved::{Restore, Saved};
 pub use set::{LimitSet, Part, Route};
 pub use watch::{FileWatch, FileWatcher};
 
@@ -149,6 +152,11 @@ impl Limits {
     ///
     /// If memory or processor time is to be limited and cannot be measured here. Nothing has changed then.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
+        self.replace_from(config, &[])
+    }
+
+    /// [`replace`](Self::replace), with what an earlier process saved for limiters that are new.
+    fn replace_from(&self, config: &Config, saved: &[Saved]) -> Result<Changes, ConfigError> {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         removed.retain(|_, live| Arc::strong_count(live) > 1 || live.matters());
         let old = self.current();
@@ -165,6 +173,7 @@ impl Limits {
                 is_new: !old.running.contains_key(id),
                 running: &running,
                 stores: &stores,
+                earlier: Earlier::of(definition, saved),
             };
             let (live, what, state) = self.live(&building, definition, &mut work)?;
             outcomes.push(compared.outcome(old.running.get(id), &live, what, state));
@@ -217,11 +226,16 @@ impl Limits {
             is_new,
             running,
             stores,
+            earlier,
         } = *building;
         let store = config.store_of(to);
         let members = || apply::members(to, running, config);
         let Some(live) = before else {
-            let built = build::build(config, to, running, stores, (&self.clock, &self.sampler))?;
+            let definition = earlier.learned().map(|limit| build::from_limit(to, limit));
+            let definition = definition.as_ref().unwrap_or(to);
+            let time = (&self.clock, &self.sampler);
+            let began = earlier.began(to);
+            let built = build::build(config, definition, running, stores, time, began)?;
             let mut new = Live::new(built, to, store, &self.clock);
             new.members = members();
             let fresh = StateKept::Fresh(Fresh::New);
@@ -261,9 +275,9 @@ impl Limits {
             work.replace(live, &new, past.version);
             return Ok((Arc::new(new), replaced, StateKept::CarriedOver));
         }
-        let definition = starting(live, to);
+        let definition = build::starting(live, to);
         let time = (&self.clock, &self.sampler);
-        let built = build::build(config, &definition, running, stores, time)?;
+        let built = build::build(config, &definition, running, stores, time, None)?;
         let next = built.version(to);
         let mut new = Live::behind(Arc::clone(&live.binding), built.change, to, store);
         new.members = members();
@@ -304,6 +318,7 @@ struct Building<'a> {
     /// What is there already.
     running: &'a Running,
     stores: &'a Stores,
+    earlier: Earlier<'a>,
 }
 
 /// Whether an `all` asks the same names as before, in the same way. What stands behind them is their own business.
@@ -315,26 +330,6 @@ fn same_all(live: &Live, to: &Definition, members: &[Member]) -> bool {
         && from.class == to.class
         && live.members.len() == members.len()
         && live.members.iter().zip(members).all(same)
-}
-
-/// The definition from which a limiter in the place of another is built: an algorithm goes on from the limit that was
-/// found. That of a key begins as the file says.
-fn starting(live: &Live, to: &Definition) -> Definition {
-    let mut definition = to.clone();
-    let from = &live.definition;
-    if let (Kind::Adaptive(_), Kind::Adaptive(algorithm)) =
-        (&from.limiter.kind, &mut definition.limiter.kind)
-        && !from.is_keyed()
-        && !to.is_keyed()
-    {
-        let limit = live.binding.latest().one.snapshot().limit();
-        let [min, initial, max] = algorithm.bounds();
-        if let (Some(min), Some(max)) = (min, max) {
-            let limit = limit.max(min.0).min(max.0);
-            *initial = Some(Positive(limit));
-        }
-    }
-    definition
 }
 
 impl fmt::Debug for Limits {

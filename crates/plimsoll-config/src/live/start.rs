@@ -8,7 +8,7 @@ use plimsoll_ambient::Sampler;
 
 use super::build::Running;
 use super::stores::Stores;
-use super::{LimitSet, Limits};
+use super::{LimitSet, Limits, Saved};
 use crate::{Config, ConfigError};
 
 impl Config {
@@ -22,7 +22,17 @@ impl Config {
     ///
     /// If memory or processor time is to be limited and cannot be measured here.
     pub fn build(&self, clock: &Clock) -> Result<Limits, ConfigError> {
-        self.build_by(&Sampler::new(clock.clone()), true)
+        self.build_saved(clock, &[])
+    }
+
+    /// [`build`](Self::build), for limits into which what an earlier process [saved](Limits::save) is
+    /// [put](Limits::restore) afterwards. Keys can be left out here.
+    ///
+    /// # Errors
+    ///
+    /// If memory or processor time is to be limited and cannot be measured here.
+    pub fn build_saved(&self, clock: &Clock, saved: &[Saved]) -> Result<Limits, ConfigError> {
+        self.build_by(&Sampler::new(clock.clone()), true, saved)
     }
 
     /// [`build`](Self::build) on the clock of a sampler that the program drives itself. Several configurations, and limiters
@@ -46,10 +56,15 @@ impl Config {
     ///
     /// As [`build`](Self::build).
     pub fn build_sampled(&self, sampler: &Sampler) -> Result<Limits, ConfigError> {
-        self.build_by(sampler, false)
+        self.build_by(sampler, false, &[])
     }
 
-    fn build_by(&self, sampler: &Sampler, drives: bool) -> Result<Limits, ConfigError> {
+    fn build_by(
+        &self,
+        sampler: &Sampler,
+        drives: bool,
+        saved: &[Saved],
+    ) -> Result<Limits, ConfigError> {
         let empty = LimitSet {
             config: self.clone(),
             running: Running::new(),
@@ -65,7 +80,7 @@ impl Config {
             removed: Mutex::default(),
             now: RwLock::new(Arc::new(empty)),
         };
-        limits.replace(self)?;
+        limits.replace_from(self, saved)?;
         Ok(limits)
     }
 }

@@ -6,6 +6,7 @@ mod kinds;
 mod live_change;
 mod reload_random;
 mod same_as_rules;
+mod saved;
 #[cfg(feature = "redis")]
 mod stores;
 mod watched_file;

@@ -1,0 +1,262 @@
+//! What limits remember, for a process that comes after this one.
+
+use std::sync::Arc;
+
+use plimsoll::{Carry, Moment, Rule};
+use plimsoll_spec::{AnyRate, AnyState, Kind};
+use serde::{Deserialize, Serialize};
+
+use super::Limits;
+use super::change::Change;
+use crate::check::Definition;
+
+/// One thing that a limiter in memory remembers. [`Limits::save`] shows them, and [`Limits::restore`] takes them.
+///
+/// Rates are saved with everything they remember, and go on as if nothing had happened. Of an adaptive limit it is
+/// saved which limit was found. Permits that are out are not saved: who holds them is not known to the next process.
+///
+/// Moments are those of the clock of the limits. [`Clock::system`](plimsoll::Clock::system) counts from the Unix epoch,
+/// so that they mean the same in every process of a machine whose clock is right.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Saved {
+    /// A rate without keys.
+    Rate {
+        /// The name of the limiter.
+        limiter: String,
+        /// Its description.
+        #[serde(with = "description")]
+        kind: Kind,
+        /// From when on its windows and refills are counted.
+        began: Moment,
+        /// What it remembers.
+        state: AnyState,
+    },
+    /// A rate with keys, which follow.
+    Keys {
+        /// The name of the limiter.
+        limiter: String,
+        /// Its description.
+        #[serde(with = "description")]
+        kind: Kind,
+        /// From when on its windows and refills are counted.
+        began: Moment,
+    },
+    /// A key of the limiter that was named last.
+    Key(String, AnyState),
+    /// The limit that an adaptive limiter has found.
+    Learned {
+        /// The name of the limiter.
+        limiter: String,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// A description as JSON. What reads files reads it, so that it means what it meant there.
+mod description {
+    use plimsoll_spec::{Kind, Units, parse, read_one};
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(kind: &Kind, to: S) -> Result<S::Ok, S::Error> {
+        kind.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Kind, D::Error> {
+        let written = Value::deserialize(from)?;
+        let mut fields = serde_json::Map::new();
+        if let Value::Object(written) = written {
+            for (word, its) in written {
+                fields.insert("kind".to_owned(), word.into());
+                if let Value::Object(its) = its {
+                    fields.extend(its);
+                }
+            }
+        }
+        let tree = parse(&Value::Object(fields).to_string()).map_err(D::Error::custom)?;
+        let tree = tree.ok_or_else(|| D::Error::custom("expected a description"))?;
+        read_one(&tree, Units::Required).map_err(D::Error::custom)
+    }
+}
+
+impl Saved {
+    fn limiter(&self) -> Option<&str> {
+        match self {
+            Self::Rate { limiter, .. }
+            | Self::Keys { limiter, .. }
+            | Self::Learned { limiter, .. } => Some(limiter),
+            Self::Key(..) => None,
+        }
+    }
+}
+
+/// What a limiter that is built goes on from.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Earlier<'a>(Option<&'a Saved>);
+
+impl<'a> Earlier<'a> {
+    pub(super) fn of(to: &Definition, saved: &'a [Saved]) -> Self {
+        let mut saved = saved.iter();
+        Self(saved.find(|it| it.limiter() == Some(&to.id)))
+    }
+
+    /// When its rule began, if it is the same rule.
+    pub(super) fn began(self, to: &Definition) -> Option<Moment> {
+        match self.0? {
+            Saved::Rate { kind, began, .. } | Saved::Keys { kind, began, .. } => {
+                (*kind == to.limiter.kind).then_some(*began)
+            }
+            _ => None,
+        }
+    }
+
+    /// The limit that it found.
+    pub(super) const fn learned(self) -> Option<u64> {
+        match self.0 {
+            Some(Saved::Learned { limit, .. }) => Some(*limit),
+            _ => None,
+        }
+    }
+}
+
+/// The rule by which a state was saved, if it is another than that of the limiter now.
+pub(super) struct Before(Option<AnyRate>);
+
+impl Before {
+    /// The state for the limiter as it is now. `None` if it cannot be read.
+    pub(super) fn state(&self, now: &AnyRate, state: &AnyState, at: Moment) -> Option<AnyState> {
+        match &self.0 {
+            None => now.knows(state).then(|| state.clone()),
+            Some(before) => before
+                .knows(state)
+                .then(|| now.adopt(before, state, at, Carry::Used)),
+        }
+    }
+}
+
+/// Puts what was [saved](Limits::save) into limits, one thing after the other. [`Limits::restore`] returns one.
+pub struct Restore<'a> {
+    limits: &'a Limits,
+    /// The limiter whose keys come.
+    keys: Option<(Arc<dyn Change>, Before)>,
+}
+
+impl Restore<'_> {
+    /// Puts one thing where it belongs. Returns whether there is such a place: the file may have changed meanwhile.
+    pub fn put(&mut self, saved: Saved) -> bool {
+        match saved {
+            Saved::Key(key, state) => {
+                let keys = self.keys.as_ref();
+                keys.is_some_and(|(keys, before)| keys.restore_key(&key, &state, before))
+            }
+            Saved::Rate {
+                limiter,
+                kind,
+                began,
+                state,
+            } => {
+                let found = self.find(&limiter, false, &kind, began);
+                found.is_some_and(|(limiter, before)| limiter.restore(&state, &before))
+            }
+            Saved::Keys {
+                limiter,
+                kind,
+                began,
+            } => {
+                self.keys = self.find(&limiter, true, &kind, began);
+                self.keys.is_some()
+            }
+            // It was built with it.
+            Saved::Learned { .. } => true,
+        }
+    }
+
+    fn find(
+        &self,
+        limiter: &str,
+        keyed: bool,
+        kind: &Kind,
+        began: Moment,
+    ) -> Option<(Arc<dyn Change>, Before)> {
+        let set = self.limits.current();
+        let live = set.running.get(limiter)?;
+        let to = &live.definition;
+        if to.is_keyed() != keyed || !to.limiter.kind.is_rate() {
+            return None;
+        }
+        let before = if to.limiter.kind == *kind {
+            None
+        } else {
+            let mut rule = kind.any_rate()?.ok()?;
+            rule.begin(began);
+            Some(rule)
+        };
+        Some((Arc::clone(&live.change), Before(before)))
+    }
+}
+
+impl std::fmt::Debug for Restore<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Restore").finish_non_exhaustive()
+    }
+}
+
+impl Limits {
+    /// Shows what the limiters in memory remember, so that another process can [go on](crate::Config::build_saved) from
+    /// there. It visits every key, a part of them behind a lock at a time.
+    ///
+    /// ```
+    /// use plimsoll::Clock;
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let text = "limiters: { mail: { kind: fixed_window, limit: 2, window: 1h } }";
+    /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+    /// let before = config.build(&Clock::system())?;
+    /// before.limiter("mail").unwrap().try_acquire(2.into()).unwrap();
+    /// let mut saved = Vec::new();
+    /// before.save(|it| Ok::<(), ()>(saved.push(it))).unwrap();
+    ///
+    /// // In another process:
+    /// let after = config.build_saved(&Clock::system(), &saved)?;
+    /// let mut restore = after.restore();
+    /// for it in saved {
+    ///     restore.put(it);
+    /// }
+    /// assert!(after.limiter("mail").unwrap().try_acquire(1.into()).is_err());
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `see` fails with.
+    pub fn save<E>(&self, mut see: impl FnMut(Saved) -> Result<(), E>) -> Result<(), E> {
+        let set = self.current();
+        for definition in &set.config.plan.definitions {
+            let Some(live) = set.running.get(&definition.id) else {
+                continue;
+            };
+            let part = |part| {
+                live.change
+                    .save(&definition.id, &definition.limiter.kind, part)
+            };
+            let mut next = 0;
+            while let Some(saved) = part(next) {
+                saved.into_iter().try_for_each(&mut see)?;
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what was [saved](Self::save) into these limits, which were [built](crate::Config::build_saved) with it.
+    #[must_use]
+    pub const fn restore(&self) -> Restore<'_> {
+        Restore {
+            limits: self,
+            keys: None,
+        }
+    }
+}
