@@ -34,11 +34,12 @@ pub use decide::Decide;
 pub use decision::{Answer, Hold, Refusal};
 pub use layer::FileLimits;
 pub use limits::Limits;
-pub use parametric::{Parametric, Terms};
+pub use parametric::{Parametric, SavedBucket, Terms};
 pub use plimsoll_config::{
     Change, Changes, Config, ConfigError, FieldChange, FileWatch, FileWatcher, Fresh, StateKept,
     What,
 };
+pub use plimsoll_config::{Restore, Saved};
 pub use plimsoll_kinds::LimiterKind;
 pub use request::{Claims, Descriptors};
 pub use resolve::RequestAsk;

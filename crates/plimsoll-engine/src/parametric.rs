@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use plimsoll::{Clock, Denied, InvalidLimit, Keyed, Quota, Reason, Standing, TokenBucket};
+use plimsoll::rate::Filling;
+use plimsoll::{
+    Clock, Denied, InvalidLimit, Keyed, KeyedBuilder, Moment, Quota, Reason, Standing, TokenBucket,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::terms::LastTerms;
 
 /// The terms of a token bucket that come with an ask: `refill` tokens in each `every`, and at most `burst` saved up.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Terms {
     /// The most that is granted at once.
@@ -64,6 +68,22 @@ pub struct Parametric {
 }
 
 type Table = Arc<Keyed<String, TokenBucket>>;
+
+/// One thing that [`Parametric`] remembers. [`Parametric::save`] shows them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SavedBucket {
+    /// Terms by which keys were asked, which follow.
+    Terms {
+        /// The terms.
+        terms: Terms,
+        /// From when on refills are counted.
+        began: Moment,
+    },
+    /// A key of the terms that were named last.
+    Bucket(String, Filling),
+}
 
 #[derive(Default)]
 struct Tables {
@@ -139,7 +159,64 @@ impl Parametric {
         Ok(Some(table))
     }
 
+    /// Shows what is remembered, so that another process can go on from there. It visits every key, a part of them behind a
+    /// lock at a time.
+    ///
+    /// # Errors
+    ///
+    /// What `see` fails with.
+    pub fn save<E>(&self, mut see: impl FnMut(SavedBucket) -> Result<(), E>) -> Result<(), E> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let tables: Vec<_> = tables
+            .by_terms
+            .iter()
+            .map(|(terms, index)| (*terms, Arc::clone(&tables.all[*index])))
+            .collect();
+        for (terms, table) in tables {
+            let began = table.began();
+            see(SavedBucket::Terms { terms, began })?;
+            for part in 0..table.parts() {
+                let mut keys = Vec::new();
+                table.kept(part, |key, filling| {
+                    keys.push(SavedBucket::Bucket(key.clone(), *filling));
+                });
+                keys.into_iter().try_for_each(&mut see)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what was [saved](Self::save) in its place, one thing after the other, each with the terms that came before it.
+    /// Returns the terms for the next, and whether there was room.
+    #[must_use]
+    pub fn restore(&self, last: Option<Terms>, saved: SavedBucket) -> (Option<Terms>, bool) {
+        match saved {
+            SavedBucket::Terms { terms, began } => {
+                let found = self.find_since(terms, Some(began));
+                let found = matches!(found, Ok(Some(_)));
+                (found.then_some(terms), found)
+            }
+            SavedBucket::Bucket(key, filling) => {
+                let table = last.and_then(|terms| self.find(terms).ok().flatten());
+                let restored = table.is_some_and(|(index, table)| {
+                    self.last.note(&key, index);
+                    table.restore(key.as_str(), |_, _| filling).is_ok()
+                });
+                (last, restored)
+            }
+        }
+    }
+
     fn find(&self, terms: Terms) -> Result<Option<(usize, Table)>, InvalidLimit> {
+        self.find_since(terms, None)
+    }
+
+    /// The table of these terms. One that is new goes on for one that began then.
+    fn find_since(
+        &self,
+        terms: Terms,
+        began: Option<Moment>,
+    ) -> Result<Option<(usize, Table)>, InvalidLimit> {
         let known = |tables: &Tables| {
             let index = *tables.by_terms.get(&terms)?;
             Some((index, Arc::clone(&tables.all[index])))
@@ -157,6 +234,7 @@ impl Parametric {
             return Ok(None);
         }
         let table = Keyed::builder(rule).clock(self.clock.clone());
+        let table = began.into_iter().fold(table, KeyedBuilder::began);
         let table = Arc::new(table.max_keys(self.most_keys).build());
         let index = tables.all.len();
         tables.by_terms.insert(terms, index);
@@ -187,5 +265,46 @@ impl Parametric {
 impl std::fmt::Debug for Parametric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parametric").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn buckets_go_on_in_another_process() {
+        let time = ManualClock::new();
+        time.advance(Duration::from_secs(7));
+        let stays = Parametric::new(time.clock(), 100);
+        let all = [(5, 3), (2, 7), (9, 1)]
+            .map(|(burst, refill)| Terms::new(burst, refill, Duration::from_secs(2)));
+        for (index, terms) in all.iter().enumerate() {
+            for key in 0..5 {
+                let cost = (index as u64 + key) % 3;
+                assert!(stays.take(&format!("{index} {key}"), *terms, cost).is_ok());
+            }
+        }
+        let mut text = Vec::new();
+        let saved = stays.save(|it| serde_json::to_string(&it).map(|line| text.push(line)));
+        saved.unwrap();
+        time.advance(Duration::from_millis(300));
+        let restored = Parametric::new(time.clock(), 100);
+        let mut last = None;
+        for line in text {
+            let (next, done) = restored.restore(last, serde_json::from_str(&line).unwrap());
+            assert!(done, "{line}");
+            last = next;
+        }
+        for step in 0..40 {
+            time.advance(Duration::from_millis(90));
+            for (index, terms) in all.iter().enumerate() {
+                let key = format!("{index} {}", step % 5);
+                let answers = [&stays, &restored].map(|it| it.take(&key, *terms, 2).unwrap());
+                assert_eq!(answers[0], answers[1], "{key}");
+            }
+        }
     }
 }
