@@ -20,9 +20,6 @@ use crate::state::State;
 
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long requests that are under way may take when the server stops.
-const LAST: Duration = Duration::from_secs(10);
-
 /// How old connections become.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Age {
@@ -60,13 +57,13 @@ pub(crate) async fn serve(
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = connection.into_owned();
-        let (open, drain) = (open.clone(), drain.clone());
+        let (open, drain, last) = (open.clone(), drain.clone(), state.last);
         tokio::spawn(async move {
             let _until_ended = (place, open);
             let mut connection = pin!(connection);
             let grace = tokio::select! {
                 _ = &mut connection => return,
-                () = drain.begun() => LAST,
+                () = drain.begun() => last,
                 grace = aged(age) => grace,
             };
             connection.as_mut().graceful_shutdown();
@@ -74,7 +71,7 @@ pub(crate) async fn serve(
         });
     }
     drop(open);
-    let _ = tokio::time::timeout(LAST, all_ended.recv()).await;
+    let _ = tokio::time::timeout(state.last, all_ended.recv()).await;
 }
 
 /// Returns when a connection is old enough to end.

@@ -7,11 +7,13 @@ mod call;
 mod drain;
 mod envoy;
 mod grpc;
+mod keeping;
 mod leases;
 mod page;
 mod quota;
 mod reload;
 mod resp;
+mod snapshot;
 mod state;
 
 use std::fmt;
@@ -19,6 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll::Clock;
 use plimsoll_config::{Config, ConfigError, Format};
@@ -32,6 +35,7 @@ use crate::envoy::Envoy;
 pub use crate::envoy::EnvoySettings;
 use crate::leases::Leases;
 use crate::quota::Quotas;
+use crate::snapshot::Snapshots;
 use crate::state::State;
 
 /// What is served where no file says it.
@@ -63,6 +67,13 @@ pub struct Settings {
     pub token: Option<String>,
     /// What operators must say to be answered.
     pub admin_token: Option<String>,
+    /// The directory in which the states of limits in memory are kept, so that a restart is not a free burst. One server to
+    /// a directory. They are kept nowhere unless it is set.
+    pub state: Option<PathBuf>,
+    /// How often they are written there, beside at the end: what was used since then is forgotten by a crash.
+    pub state_every: Duration,
+    /// How long what is under way may take when the server stops.
+    pub drain: Duration,
 }
 
 impl Default for Settings {
@@ -77,6 +88,9 @@ impl Default for Settings {
             envoy: EnvoySettings::default(),
             token: None,
             admin_token: None,
+            state: None,
+            state_every: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
         }
     }
 }
@@ -89,6 +103,8 @@ pub enum StartError {
     Config(ConfigError),
     /// A port cannot be listened on.
     Listen(&'static str, SocketAddr, io::Error),
+    /// States of limits cannot be kept in this directory.
+    State(PathBuf, io::Error),
     /// The admin port would be open to others than this machine, and has no token.
     OpenAdmin(SocketAddr),
 }
@@ -99,6 +115,9 @@ impl fmt::Display for StartError {
             Self::Config(error) => error.fmt(f),
             Self::Listen(what, address, error) => {
                 write!(f, "cannot listen on {address} for {what}: {error}")
+            }
+            Self::State(directory, error) => {
+                write!(f, "cannot keep states in {}: {error}", directory.display())
             }
             Self::OpenAdmin(address) => write!(
                 f,
@@ -127,6 +146,7 @@ pub struct Server {
     admin: Option<TcpListener>,
     admin_token: Option<String>,
     file: Option<PathBuf>,
+    state_every: Duration,
     begin: Begin,
     drain: Drain,
 }
@@ -149,18 +169,39 @@ impl Server {
             None => Config::from_str("the default limits", DEFAULT, Format::Yaml)?,
         };
         let clock = Clock::system();
-        let limits = Limits::new(&config, &clock)?;
+        let (snapshots, kept) = match &settings.state {
+            None => (None, None),
+            Some(directory) => {
+                let failed = |error| StartError::State(directory.clone(), error);
+                let snapshots = Snapshots::open(directory).map_err(failed)?;
+                let kept = snapshots.read(clock.precise_now()).map_err(failed)?;
+                (Some(snapshots), kept)
+            }
+        };
+        let heads = kept.as_ref().map_or(&[][..], |kept| &kept.limits);
+        let limits = Limits::of(config.build_saved(&clock, heads)?);
+        let parametric = Parametric::new(clock.clone(), KEYS);
+        if let (Some(kept), Some(directory)) = (kept, settings.state) {
+            let age = kept.age;
+            let restored = kept.restore(&limits, &parametric);
+            let restored = restored.map_err(|error| StartError::State(directory, error))?;
+            tracing::info!(restored, ?age, "went on from a snapshot");
+        }
         let envoy = Envoy::new(settings.envoy, &clock)?;
+        let (begin, drain) = drain::new();
         let state = State {
             quotas: Quotas::new(limits.clone(), clock.clone()),
             limits,
-            parametric: Parametric::new(clock, KEYS),
+            parametric,
+            snapshots,
+            clock,
+            drain: drain.clone(),
+            last: settings.drain,
             leases: Leases::new(LEASES),
             connections: Places::new(CONNECTIONS),
             reloads: Arc::default(),
             token: settings.token,
         };
-        let (begin, drain) = drain::new();
         Ok(Self {
             state: Arc::new(state),
             envoy: Arc::new(envoy),
@@ -170,6 +211,7 @@ impl Server {
             admin: listen("operators", settings.admin).await?,
             admin_token: settings.admin_token,
             file: settings.file,
+            state_every: settings.state_every,
             begin,
             drain,
         })
@@ -199,6 +241,7 @@ impl Server {
             admin,
             admin_token,
             file,
+            state_every,
             begin,
             drain,
         } = self;
@@ -218,7 +261,8 @@ impl Server {
             ports.spawn(grpc::serve(listener, front, drain.clone()));
         }
         if let Some(listener) = resp {
-            ports.spawn(resp::serve(listener, Arc::clone(&state), drain.clone()));
+            let state = Arc::clone(&state);
+            ports.spawn(resp::serve(listener, state));
         }
         let mut operators = JoinSet::new();
         // It is asked until the others have ended: whether the server is ready, above all.
@@ -226,7 +270,6 @@ impl Server {
         if let Some(listener) = admin {
             let router = admin::router(Admin {
                 state: Arc::clone(&state),
-                drain: drain.clone(),
                 token: admin_token.map(Into::into),
                 streams: page::Streams::default(),
                 started: tokio::time::Instant::now(),
@@ -248,9 +291,12 @@ impl Server {
             let (limits, reloads) = (state.limits.clone(), Arc::clone(&state.reloads));
             tokio::spawn(reload::watch(limits, reloads, file))
         });
+        let keeping = tokio::spawn(keeping::now_and_then(Arc::clone(&state), state_every));
         stop.await;
         begin.begin();
         while ports.join_next().await.is_some() {}
+        keeping.abort();
+        keeping::write(&state).await;
         end_admin.begin();
         while operators.join_next().await.is_some() {}
         expiry.abort();

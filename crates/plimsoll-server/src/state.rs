@@ -1,13 +1,16 @@
 //! What all ports share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use plimsoll::Clock;
 use plimsoll_engine::{Ask, Limits, Parametric};
 
-use crate::drain::Places;
+use crate::drain::{Drain, Places};
 use crate::leases::Leases;
 use crate::quota::Quotas;
 use crate::reload::Reloads;
+use crate::snapshot::Snapshots;
 
 /// What all ports share.
 #[derive(Debug)]
@@ -18,6 +21,12 @@ pub(crate) struct State {
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) connections: Places,
     pub(crate) reloads: Arc<Reloads>,
+    /// Where what limits remember is kept, if it is.
+    pub(crate) snapshots: Option<Snapshots>,
+    pub(crate) clock: Clock,
+    pub(crate) drain: Drain,
+    /// How long what is under way may take when the server stops.
+    pub(crate) last: Duration,
     /// What clients must say to be answered, if anything.
     pub(crate) token: Option<String>,
 }

@@ -116,6 +116,16 @@ pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
     if admin.envoy.is_compat() {
         out += &admin.envoy.stats().prometheus();
     }
+    if let Some(snapshots) = &admin.state.snapshots {
+        let (written, failed, last) = snapshots.counts();
+        let name = "plimsoll_snapshots_total";
+        family(&mut out, name, "counter", "Snapshots of states, by result.");
+        let _ = writeln!(out, "{name}{{result=\"written\"}} {written}");
+        let _ = writeln!(out, "{name}{{result=\"failed\"}} {failed}");
+        let name = "plimsoll_snapshot_timestamp_seconds";
+        family(&mut out, name, "gauge", "When the last one was written.");
+        let _ = writeln!(out, "{name} {}", last.unwrap_or_default().as_secs_f64());
+    }
     text("text/plain; version=0.0.4; charset=utf-8", out)
 }
 

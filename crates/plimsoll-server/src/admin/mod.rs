@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api;
-use crate::drain::Drain;
 use crate::envoy::Envoy;
 use crate::page::{self, Streams};
 use crate::quota;
@@ -32,7 +31,6 @@ const TOP: usize = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     pub(crate) state: Arc<State>,
-    pub(crate) drain: Drain,
     /// What must be said to be answered, if anything.
     pub(crate) token: Option<Arc<str>>,
     pub(crate) envoy: Arc<Envoy>,
@@ -68,7 +66,7 @@ pub(crate) fn router(admin: Admin) -> Router {
 
 /// Not ready any more as soon as the server stops, so that others are asked in its place.
 async fn ready(Extract(admin): Extract<Admin>) -> (StatusCode, &'static str) {
-    match admin.drain.has_begun() {
+    match admin.state.drain.has_begun() {
         true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
         false => (StatusCode::OK, "ready\n"),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request};
 use plimsoll::{Demand, Priority};
-use plimsoll_engine::{Answer, Ask, Claims, Decide, Hold, LimiterKind, Refusal};
+use plimsoll_engine::{Answer, Ask, Claims, Hold, LimiterKind, Refusal};
 use plimsoll_tower::Head;
 use plimsoll_tower::keys::PeerAddr;
 use serde::{Deserialize, Serialize};
@@ -170,12 +170,26 @@ impl Described {
 }
 
 impl Asked {
-    /// Decides. `None` if no route is for the request.
-    pub(crate) fn decide(&self, state: &State) -> Option<Decide> {
-        match self {
-            Self::Named(asks, like) => Some(state.limits.decide(&names(asks), *like)),
-            Self::Request(request, like) => state.limits.decide_request(&Head::of(request), *like),
+    /// Decides. `None` if no route is for the request. Who waits when the server stops is answered that it does.
+    pub(crate) async fn decide(
+        &self,
+        state: &State,
+    ) -> Result<Option<Result<Hold, Refusal>>, Problem> {
+        let (decide, like) = match self {
+            Self::Named(asks, like) => (Some(state.limits.decide(&names(asks), *like)), like),
+            Self::Request(request, like) => {
+                let head = Head::of(request);
+                (state.limits.decide_request(&head, *like), like)
+            }
+        };
+        let Some(decide) = decide else {
+            return Ok(None);
+        };
+        if like.is_at_once() {
+            return Ok(Some(decide.await));
         }
+        let decided = state.drain.unless_begun(decide).await;
+        decided.map(Some).ok_or_else(Problem::stopping)
     }
 
     pub(crate) fn peek(&self, state: &State) -> Option<Result<Hold, Refusal>> {

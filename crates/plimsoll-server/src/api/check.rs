@@ -51,10 +51,10 @@ pub(crate) async fn check(
     match body?.0 {
         Check::One(question) => {
             let asked = question.asked(&state, false)?;
-            let Some(decide) = asked.decide(&state) else {
-                return Ok(unlimited().into_response());
-            };
-            Ok(said(decide.await))
+            Ok(match asked.decide(&state).await? {
+                None => unlimited().into_response(),
+                Some(decided) => said(decided),
+            })
         }
         Check::Many(many) => {
             if many.checks.is_empty() || many.checks.len() > MOST_CHECKS {
@@ -68,9 +68,11 @@ pub(crate) async fn check(
             let asked: Vec<_> = asked.collect::<Result<_, _>>()?;
             let mut results = Vec::with_capacity(asked.len());
             for asked in asked {
-                results.push(match asked.decide(&state) {
-                    None => json!({ "allowed": true, "answers": [] }),
-                    Some(decide) => value(&decide.await),
+                results.push(match asked.decide(&state).await {
+                    Ok(None) => json!({ "allowed": true, "answers": [] }),
+                    Ok(Some(decided)) => value(&decided),
+                    // What was taken before is said.
+                    Err(_) => json!({ "allowed": false, "reason": "closed", "answers": [] }),
                 });
             }
             Ok(Json(json!({ "results": results })).into_response())

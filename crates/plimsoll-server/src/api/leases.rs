@@ -73,14 +73,14 @@ pub(crate) async fn create(
     let Wanted { hold, ttl_ms } = body?.0;
     let ttl = checked(ttl_ms)?;
     let asked = hold.asked(&state, true)?;
-    let Some(decide) = asked.decide(&state) else {
-        return Err(Problem::bad(
-            "no route is for this request: there is nothing to hold",
-        ));
-    };
-    let hold = match decide.await {
-        Ok(hold) => hold,
-        Err(refusal) => return Ok(refused(&refusal).into_response()),
+    let hold = match asked.decide(&state).await? {
+        Some(Ok(hold)) => hold,
+        Some(Err(refusal)) => return Ok(refused(&refusal).into_response()),
+        None => {
+            return Err(Problem::bad(
+                "no route is for this request: there is nothing to hold",
+            ));
+        }
     };
     let answers: Vec<Said> = hold.answers().map(Said::from).collect();
     let lease = state.leases.insert(hold, ttl).ok_or_else(full)?;

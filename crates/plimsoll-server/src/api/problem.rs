@@ -43,6 +43,13 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "Conflict", detail)
     }
 
+    pub(crate) fn stopping() -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let kind = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+        let detail = "this server stops: ask another, or the same one later";
+        Self::refused(status, kind, "Service Unavailable", detail)
+    }
+
     pub(crate) fn unauthorized() -> Self {
         let detail = "expected the token of this server: Authorization: Bearer TOKEN";
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)

@@ -3,14 +3,15 @@
 mod command;
 mod frame;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
-use crate::drain::Drain;
 use crate::state::State;
 use command::{Next, Session};
 use frame::{Arguments, Replies};
@@ -20,12 +21,11 @@ const FLUSH: usize = 64 * 1024;
 /// How long a connection may be idle, or write nothing of what is read of it.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// Accepts connections until `drain` begins.
-pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, drain: Drain) {
-    loop {
-        let Some(accepted) = drain.unless_begun(listener.accept()).await else {
-            return;
-        };
+/// Accepts connections until the server stops and what is under way has ended, for which it has some time.
+pub(crate) async fn serve(listener: TcpListener, state: Arc<State>) {
+    // Nothing is sent: it is closed when the last connection has ended.
+    let (open, mut ended) = mpsc::channel::<Infallible>(1);
+    while let Some(accepted) = state.drain.unless_begun(listener.accept()).await {
         let Ok((stream, _peer)) = accepted else {
             // Out of descriptors, mostly: others may end meanwhile.
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -35,19 +35,20 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, drain: Drain
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (state, drain) = (Arc::clone(&state), drain.clone());
+        let (state, open) = (Arc::clone(&state), open.clone());
         tokio::spawn(async move {
-            let _place = place;
-            let _ = connection(stream, &state, &drain).await;
+            let _here = (place, open);
+            let _ = connection(stream, &state).await;
         });
     }
+    drop((listener, open));
+    let _ = tokio::time::timeout(state.last, ended.recv()).await;
 }
 
 /// Answers the commands of one connection, as many at once as have come.
 async fn connection(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     state: &State,
-    drain: &Drain,
 ) -> std::io::Result<()> {
     let mut buffer = BytesMut::with_capacity(8 * 1024);
     let mut replies = Replies::default();
@@ -62,7 +63,11 @@ async fn connection(
                     let next = command::answer(state, &words, &mut replies, &mut session);
                     if next.is_none() {
                         send(&mut stream, &mut replies).await?;
-                        command::take_later(state, &words, &mut replies).await;
+                        let later = command::take_later(state, &words, &mut replies);
+                        if state.drain.unless_begun(later).await.is_none() {
+                            replies.error("ERR this server stops: ask another");
+                            break Next::Close;
+                        }
                     }
                     buffer.advance(length);
                     if next == Some(Next::Close) {
@@ -83,7 +88,9 @@ async fn connection(
             return Ok(());
         }
         buffer.reserve(4 * 1024);
-        let read = drain.unless_begun(tokio::time::timeout(IDLE, stream.read_buf(&mut buffer)));
+        let read = state
+            .drain
+            .unless_begun(tokio::time::timeout(IDLE, stream.read_buf(&mut buffer)));
         match read.await {
             Some(Ok(Ok(1..))) => {}
             Some(Ok(Err(error))) => return Err(error),

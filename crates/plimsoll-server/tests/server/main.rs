@@ -9,6 +9,7 @@ mod page;
 mod quota;
 mod reload;
 mod resp;
+mod snapshots;
 
 use std::net::SocketAddr;
 
@@ -28,9 +29,16 @@ struct Running {
 
 impl Running {
     async fn start(file: Option<&str>, token: Option<&str>) -> Self {
+        Self::changed(|settings| {
+            settings.token = token.map(str::to_owned);
+            settings.file = file.map(Into::into);
+        })
+        .await
+    }
+
+    async fn changed(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
-        settings.token = token.map(str::to_owned);
-        settings.file = file.map(Into::into);
+        change(&mut settings);
         Self::with(settings).await
     }
 

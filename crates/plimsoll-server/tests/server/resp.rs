@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use crate::Running;
 
 /// Sends bytes, and reads until the connection ends or as much as `until` has come.
-async fn say(server: &Running, bytes: &[u8], until: usize) -> String {
+pub(crate) async fn say(server: &Running, bytes: &[u8], until: usize) -> String {
     let mut stream = TcpStream::connect(server.resp).await.expect("it works");
     stream.write_all(bytes).await.expect("it works");
     let mut answer = Vec::new();
