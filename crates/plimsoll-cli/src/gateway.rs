@@ -9,7 +9,7 @@ use std::time::Duration;
 use plimsoll_config::gateway::Origin;
 use plimsoll_gateway::{Gateway, Settings, StartError};
 
-use crate::serve::{log, stopped};
+use crate::serve::{Signals, log};
 
 /// Passes requests on to other servers, behind limits
 ///
@@ -65,11 +65,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
             return Ok(ExitCode::from(2));
         }
     };
-    greet(&gateway, args, out)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(gateway.run(stopped()))?;
+    let signals = runtime.block_on(async { Signals::new() })?;
+    greet(&gateway, args, out)?;
+    runtime.block_on(gateway.run(signals.next()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,37 +1,42 @@
 //! `plimsoll serve`: limits for every language.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
-use plimsoll_server::{EnvoySettings, Server, Settings, StartError};
+use clap::ValueEnum;
+use plimsoll_server::{EnvoySettings, LimitView, LimiterKind, Server, Settings, StartError};
 
-/// Serves limits over HTTP and RESP
+/// Serves limits over HTTP, RESP and gRPC
 ///
-/// Without a file it serves a few limits to try it out. A file is read again when it changes, and on SIGHUP; what was used
-/// stays used. SIGTERM ends it in order: it is no longer ready, nothing new is accepted, and what is under way ends.
+/// Without a file it serves a few limits to try it out, and says which. `plimsoll check FILE` says what is in a file and what is wrong
+/// with it. A limit with `store:` is kept in Redis, for all servers of a fleet together; all others are kept in memory.
+///
+/// Every port is on the loopback address unless an option says otherwise; `off` closes one.
 #[derive(clap::Args)]
+#[command(after_help = AFTER)]
 pub(crate) struct Args {
-    /// The file of limits (YAML, TOML or JSON)
+    /// The file of limits (YAML, TOML or JSON). It is read again when it changes
     file: Option<PathBuf>,
-    /// Where to listen for checks over HTTP
+    /// Where to listen for checks, charges and leases over HTTP; /openapi.json there describes them
     #[arg(
         long,
         value_name = "ADDRESS",
         default_value = "127.0.0.1:8420",
         env = "PLIMSOLL_HTTP"
     )]
-    http: SocketAddr,
-    /// Where to listen for clients of Redis
+    http: Port,
+    /// Where to listen for clients of Redis: CL.THROTTLE, PLIMSOLL.TAKE
     #[arg(
         long,
         value_name = "ADDRESS",
         default_value = "127.0.0.1:8421",
         env = "PLIMSOLL_RESP"
     )]
-    resp: SocketAddr,
+    resp: Port,
     /// Where to listen for gRPC: Envoy's rate-limit service, health
     #[arg(
         long,
@@ -39,15 +44,15 @@ pub(crate) struct Args {
         default_value = "127.0.0.1:8423",
         env = "PLIMSOLL_GRPC"
     )]
-    grpc: SocketAddr,
-    /// Where to listen for operators: health, metrics, limits as they stand
+    grpc: Port,
+    /// Where to listen for operators: /healthz, /readyz, /metrics, /limits
     #[arg(
         long,
         value_name = "ADDRESS",
         default_value = "127.0.0.1:8422",
         env = "PLIMSOLL_ADMIN"
     )]
-    admin: SocketAddr,
+    admin: Port,
     #[command(flatten)]
     envoy: Envoy,
     /// What clients must say to be answered (Bearer over HTTP, AUTH over RESP)
@@ -56,9 +61,91 @@ pub(crate) struct Args {
     /// What operators must say to be answered. Needed where the admin port is not on a loopback address
     #[arg(long, env = "PLIMSOLL_ADMIN_TOKEN", hide_env_values = true)]
     admin_token: Option<String>,
-    /// Log lines as JSON
-    #[arg(long)]
-    json_logs: bool,
+    /// Keeps what limits in memory remember in this directory, so that a restart is not a free burst
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_STATE")]
+    state: Option<PathBuf>,
+    /// How often it is written there, beside at the end: a crash forgets what was used since then
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "30s",
+        value_parser = duration,
+        env = "PLIMSOLL_STATE_EVERY"
+    )]
+    state_every: Duration,
+    /// How long what is under way may take when it stops
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10s",
+        value_parser = duration,
+        env = "PLIMSOLL_DRAIN"
+    )]
+    drain: Duration,
+    /// The form of log lines, which go to the standard error. PLIMSOLL_LOG says which there are: `debug`, `warn`, `plimsoll_server=debug`
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "text",
+        env = "PLIMSOLL_LOG_FORM"
+    )]
+    log: Log,
+}
+
+const AFTER: &str = "\
+Signals:
+  SIGHUP            reads the file again. What was used stays used; a file that is wrong changes nothing
+  SIGTERM, SIGINT   ends in order: not ready any more, nothing new accepted, who waits is answered, what is under
+                    way ends, states are written
+
+Exit status:
+  0   it ended in order
+  1   it cannot serve: a port is taken, the directory for states cannot be used
+  2   the arguments or the file are wrong; each mistake is a line with its place
+
+systemd:
+  It says when it is ready, reads its file again and stops, and answers the watchdog (Type=notify). Sockets that a
+  unit passes on are used by their names: FileDescriptorName=http, resp, grpc or admin.
+
+Examples:
+  plimsoll serve
+  plimsoll serve limits.yaml --state /var/lib/plimsoll
+  PLIMSOLL_TOKEN=… plimsoll serve limits.yaml --http 0.0.0.0:8420 --resp off";
+
+/// Where to listen, if anywhere.
+#[derive(Clone, Copy)]
+struct Port(Option<SocketAddr>);
+
+impl FromStr for Port {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let address = text.parse().map(Some).map(Self);
+        address.map_err(|_| {
+            "expected an address and a port, such as 127.0.0.1:8420, or `off`".to_owned()
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Log {
+    /// For people
+    Text,
+    /// For programs: one object a line
+    Json,
+}
+
+/// A time as files spell it.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time above 0 with its unit, such as 500ms, 30s or 5m".to_owned();
+    let node = plimsoll_spec::parse(text)
+        .ok()
+        .flatten()
+        .ok_or_else(wrong)?;
+    plimsoll_spec::scalar::period(&node).map_err(|_| wrong())
 }
 
 /// Envoy's rate-limit service. Without a configuration of its own it is served from the file of limits
@@ -120,7 +207,7 @@ impl From<Envoy> for EnvoySettings {
 }
 
 pub(crate) fn run(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
-    log(args.json_logs);
+    log(args.log == Log::Json);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -134,86 +221,127 @@ pub(crate) fn log(json: bool) {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);
-    if json {
-        logs.json().init();
-    } else {
-        logs.init();
+    match json {
+        true => logs.json().init(),
+        false => logs.with_ansi(io::stderr().is_terminal()).init(),
     }
 }
 
 async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     let mut settings = Settings::default();
     settings.file = args.file.clone();
-    settings.http = Some(args.http);
-    settings.resp = Some(args.resp);
-    settings.grpc = Some(args.grpc);
-    settings.admin = Some(args.admin);
+    settings.http = args.http.0;
+    settings.resp = args.resp.0;
+    settings.grpc = args.grpc.0;
+    settings.admin = args.admin.0;
     settings.envoy = args.envoy.into();
     settings.token = args.token;
     settings.admin_token = args.admin_token;
+    settings.state = args.state;
+    settings.state_every = args.state_every;
+    settings.drain = args.drain;
+    let signals = Signals::new()?;
     let server = match Server::start(settings).await {
         Ok(server) => server,
         Err(StartError::Config(error)) => {
             for line in error.lines() {
                 writeln!(err, "{line}")?;
             }
-            return Ok(ExitCode::from(1));
+            return Ok(ExitCode::from(2));
         }
         Err(error) => {
             writeln!(err, "plimsoll: {error}")?;
-            return Ok(ExitCode::from(2));
+            let of_arguments = matches!(error, StartError::OpenAdmin(_));
+            return Ok(ExitCode::from(if of_arguments { 2 } else { 1 }));
         }
     };
     greet(&server, args.file.is_none(), out)?;
-    server.run(stopped()).await;
+    server.run(signals.next()).await;
     Ok(ExitCode::SUCCESS)
 }
+
+/// So many limits are named.
+const NAMED: usize = 20;
 
 /// Says what is served, where, and what to try.
 fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<()> {
     let [http, resp, grpc, admin] = server.addresses();
-    let names = server.limits().names();
+    let limits = server.limits().snapshot();
+    let named = |it: &LimitView| format!("{} (at most {} at once)", it.name, it.snapshot.limit());
+    let names: Vec<String> = limits.iter().take(NAMED).map(named).collect();
+    let more = match limits.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     let which = if is_default {
-        " (the default ones: no file was given)"
+        ", the default ones in memory, since no file was given"
     } else {
         ""
     };
-    writeln!(out, "limits: {}{which}", names.join(", "))?;
-    let show = |address: Option<SocketAddr>| address.map(|it| it.to_string()).unwrap_or_default();
-    writeln!(out, "HTTP  http://{}", show(http))?;
-    writeln!(out, "RESP  redis://{}", show(resp))?;
-    writeln!(out, "gRPC  grpc://{}", show(grpc))?;
-    writeln!(out, "admin http://{}", show(admin))?;
-    if let (Some(http), Some(resp), Some(admin)) = (http, resp, admin) {
-        let name = names.first().map_or("default", String::as_str);
-        writeln!(out, "\ntry:")?;
+    writeln!(out, "limits: {}{more}{which}", names.join(", "))?;
+    for (port, address) in [
+        ("HTTP  http", http),
+        ("RESP  redis", resp),
+        ("gRPC  grpc", grpc),
+        ("admin http", admin),
+    ] {
+        if let Some(address) = address {
+            writeln!(out, "{port}://{address}")?;
+        }
+    }
+    writeln!(out, "try:")?;
+    let rate = limits.iter().find(|it| it.kind == Some(LimiterKind::Rate));
+    if let (Some(http), Some(rate)) = (http, rate) {
+        let ask = format!(r#"{{"limit":"{}","key":"anna"}}"#, rate.name);
         writeln!(
             out,
-            "  curl -i http://{http}/v1/check -H 'content-type: application/json' -d '{{\"limit\":\"{name}\",\"key\":\"anna\"}}'"
+            "  curl -i http://{http}/v1/check -H 'content-type: application/json' -d '{ask}'"
         )?;
+    }
+    if let Some(resp) = resp {
+        let (host, port) = (resp.ip(), resp.port());
         writeln!(
             out,
-            "  redis-cli -p {} CL.THROTTLE anna 4 10 60",
-            resp.port()
+            "  redis-cli -h {host} -p {port} CL.THROTTLE anna 4 10 60"
         )?;
+    }
+    if let Some(admin) = admin {
         writeln!(out, "  curl http://{admin}/metrics")?;
     }
     out.flush()
 }
 
-/// Returns when the process receives a signal to end.
-pub(crate) async fn stopped() {
-    let interrupt = tokio::signal::ctrl_c();
+/// Signals to end. From when this is made they no longer end the process by themselves.
+pub(crate) struct Signals {
     #[cfg(unix)]
-    {
-        let kind = tokio::signal::unix::SignalKind::terminate();
-        if let Ok(mut terminate) = tokio::signal::unix::signal(kind) {
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    pub(crate) fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    let _ = interrupt.await;
+
+    #[cfg(not(unix))]
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Returns when there is one.
+    pub(crate) async fn next(mut self) {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+    }
 }

@@ -15,6 +15,7 @@ mod reload;
 mod resp;
 mod snapshot;
 mod state;
+mod systemd;
 
 use std::fmt;
 use std::io;
@@ -29,14 +30,18 @@ use plimsoll_engine::{Limits, Parametric};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+pub use plimsoll_engine::{LimitView, LimiterKind};
+
 use crate::admin::Admin;
 use crate::drain::{Begin, Drain, Places};
 use crate::envoy::Envoy;
 pub use crate::envoy::EnvoySettings;
 use crate::leases::Leases;
 use crate::quota::Quotas;
+use crate::reload::Hangup;
 use crate::snapshot::Snapshots;
 use crate::state::State;
+use crate::systemd::Sockets;
 
 /// What is served where no file says it.
 const DEFAULT: &str = include_str!("default.yaml");
@@ -103,6 +108,10 @@ pub enum StartError {
     Config(ConfigError),
     /// A port cannot be listened on.
     Listen(&'static str, SocketAddr, io::Error),
+    /// The sockets that were passed on cannot be used.
+    Sockets(io::Error),
+    /// A socket that was passed on has a name that says nothing.
+    Socket(String),
     /// States of limits cannot be kept in this directory.
     State(PathBuf, io::Error),
     /// The admin port would be open to others than this machine, and has no token.
@@ -116,6 +125,13 @@ impl fmt::Display for StartError {
             Self::Listen(what, address, error) => {
                 write!(f, "cannot listen on {address} for {what}: {error}")
             }
+            Self::Sockets(error) => {
+                write!(f, "cannot use the sockets that were passed on: {error}")
+            }
+            Self::Socket(name) => write!(
+                f,
+                "a socket that was passed on is called {name:?}: expected `http`, `resp`, `grpc` or `admin` (FileDescriptorName= of the socket unit)"
+            ),
             Self::State(directory, error) => {
                 write!(f, "cannot keep states in {}: {error}", directory.display())
             }
@@ -146,6 +162,7 @@ pub struct Server {
     admin: Option<TcpListener>,
     admin_token: Option<String>,
     file: Option<PathBuf>,
+    hangup: Hangup,
     state_every: Duration,
     begin: Begin,
     drain: Drain,
@@ -158,11 +175,20 @@ impl Server {
     ///
     /// If something is wrong with the file, or a port cannot be listened on.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
-        if let Some(admin) = settings.admin
-            && !admin.ip().is_loopback()
+        // Before anything else: nobody is refused meanwhile, and nothing of the state is read in vain.
+        let mut sockets = Sockets::of_environment().map_err(StartError::Sockets)?;
+        let admin = listen("admin", settings.admin, &mut sockets).await?;
+        if let Some(address) = admin.as_ref().and_then(|it| it.local_addr().ok())
+            && !address.ip().is_loopback()
             && settings.admin_token.is_none()
         {
-            return Err(StartError::OpenAdmin(admin));
+            return Err(StartError::OpenAdmin(address));
+        }
+        let http = listen("http", settings.http, &mut sockets).await?;
+        let resp = listen("resp", settings.resp, &mut sockets).await?;
+        let grpc = listen("grpc", settings.grpc, &mut sockets).await?;
+        if let Some(name) = sockets.left() {
+            return Err(StartError::Socket(name.to_owned()));
         }
         let config = match &settings.file {
             Some(file) => Config::from_file(file)?,
@@ -205,12 +231,13 @@ impl Server {
         Ok(Self {
             state: Arc::new(state),
             envoy: Arc::new(envoy),
-            http: listen("HTTP", settings.http).await?,
-            resp: listen("RESP", settings.resp).await?,
-            grpc: listen("gRPC", settings.grpc).await?,
-            admin: listen("operators", settings.admin).await?,
+            http,
+            resp,
+            grpc,
+            admin,
             admin_token: settings.admin_token,
             file: settings.file,
+            hangup: Hangup::new(),
             state_every: settings.state_every,
             begin,
             drain,
@@ -241,6 +268,7 @@ impl Server {
             admin,
             admin_token,
             file,
+            hangup,
             state_every,
             begin,
             drain,
@@ -287,31 +315,41 @@ impl Server {
         let expiry = tokio::spawn(async move { leases.leases.expire().await });
         let shares = tokio::spawn(Arc::clone(&state.quotas).tick());
         let configurations = tokio::spawn(envoy::watch(Arc::clone(&envoy)));
-        let reload = file.map(|file| {
-            let (limits, reloads) = (state.limits.clone(), Arc::clone(&state.reloads));
-            tokio::spawn(reload::watch(limits, reloads, file))
-        });
+        let (limits, reloads) = (state.limits.clone(), Arc::clone(&state.reloads));
+        let reload = match file {
+            Some(file) => tokio::spawn(reload::watch(limits, reloads, file, hangup)),
+            None => tokio::spawn(reload::ignore(hangup)),
+        };
         let keeping = tokio::spawn(keeping::now_and_then(Arc::clone(&state), state_every));
+        let watchdog = tokio::spawn(systemd::watchdog());
+        systemd::ready(state.limits.names().len());
         stop.await;
+        systemd::stopping(state.last);
+        tracing::info!("stopping: nothing new is accepted, and what is under way ends");
         begin.begin();
         while ports.join_next().await.is_some() {}
         keeping.abort();
+        watchdog.abort();
         keeping::write(&state).await;
         end_admin.begin();
         while operators.join_next().await.is_some() {}
         expiry.abort();
         shares.abort();
         configurations.abort();
-        if let Some(reload) = reload {
-            reload.abort();
-        }
+        reload.abort();
     }
 }
 
+/// Listens on a port: on the socket of this name that was passed on, or on an address.
 async fn listen(
     what: &'static str,
     address: Option<SocketAddr>,
+    sockets: &mut Sockets,
 ) -> Result<Option<TcpListener>, StartError> {
+    if let Some(passed) = sockets.take(what) {
+        let listener = TcpListener::from_std(passed).map_err(StartError::Sockets);
+        return listener.map(Some);
+    }
     let Some(address) = address else {
         return Ok(None);
     };

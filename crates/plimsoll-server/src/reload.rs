@@ -8,6 +8,8 @@ use plimsoll_engine::{Changes, ConfigError, FileWatch, Limits};
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::systemd;
+
 /// How often the file is looked at.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
 
@@ -51,15 +53,24 @@ impl Reloads {
 }
 
 /// Looks at the file for ever, and reads it at once when the process gets SIGHUP. A bad file changes nothing.
-pub(crate) async fn watch(limits: Limits, reloads: Arc<Reloads>, file: PathBuf) {
+pub(crate) async fn watch(
+    limits: Limits,
+    reloads: Arc<Reloads>,
+    file: PathBuf,
+    mut hangup: Hangup,
+) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut watched = FileWatch::new(&file);
-    let mut hangup = Hangup::new();
     loop {
         let changed = tokio::select! {
             _ = ticks.tick() => limits.look(&mut watched),
-            () = hangup.next() => Some(limits.replace_file(&file)),
+            () = hangup.next() => {
+                systemd::reloading();
+                let changed = limits.replace_file(&file);
+                systemd::ready(limits.names().len());
+                Some(changed)
+            }
         };
         let Some(changed) = changed else {
             continue;
@@ -81,7 +92,16 @@ pub(crate) async fn watch(limits: Limits, reloads: Arc<Reloads>, file: PathBuf) 
     }
 }
 
-/// SIGHUP, where there is such a thing.
+/// Lives through every SIGHUP, where there is no file.
+pub(crate) async fn ignore(mut hangup: Hangup) {
+    loop {
+        hangup.next().await;
+        tracing::warn!("no file of limits was given, so there is nothing to be read again");
+    }
+}
+
+/// SIGHUP, where there is such a thing. From when it is made the signal no longer ends the process.
+#[derive(Debug)]
 pub(crate) struct Hangup {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,

@@ -3,6 +3,7 @@
 mod check_command;
 mod gateway_command;
 mod packaged;
+mod serve_command;
 mod simulate_command;
 mod store_option;
 mod test_command;

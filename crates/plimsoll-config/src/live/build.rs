@@ -65,11 +65,21 @@ pub(super) fn build(
             cpu.map(|cpu| Built::fixed(Inner::One(Arc::new(cpu))))
         }
         Kind::Partitions(spec) => {
-            let built = Build { definition, clock }.partitions(spec);
+            let built = Build {
+                definition,
+                clock,
+                began,
+            }
+            .partitions(spec);
             built.map_err(|invalid| invalid.to_string())
         }
         Kind::Policies(spec) => {
-            let built = Build { definition, clock }.policies(spec);
+            let built = Build {
+                definition,
+                clock,
+                began,
+            }
+            .policies(spec);
             built.map_err(|invalid| invalid.to_string())
         }
         kind => {

@@ -78,7 +78,7 @@ async fn limits(Extract(admin): Extract<Admin>, Query(shown): Query<Shown>) -> J
 
 /// `GET /events`: what `/limits` says, each second.
 async fn events(Extract(admin): Extract<Admin>, Query(shown): Query<Shown>) -> Response {
-    let (streams, drain) = (admin.streams.clone(), admin.drain.clone());
+    let (streams, drain) = (admin.streams.clone(), admin.state.drain.clone());
     page::events(&streams, drain, move || shown.look(&admin))
 }
 
