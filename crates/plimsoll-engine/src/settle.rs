@@ -119,7 +119,7 @@ const fn answered<'d>(done: &Done<'d>) -> Option<ResponseHead<'d>> {
 /// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported.
 fn used(usage: Option<&Usage>, complete: bool, taken: u64) -> u64 {
     let total = usage.map_or(0, Usage::total);
-    match complete || usage.is_some_and(Usage::is_final) {
+    match usage.map_or(complete, |usage| usage.is_known(complete)) {
         true => total,
         false => total.max(taken),
     }

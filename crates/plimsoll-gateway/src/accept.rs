@@ -34,8 +34,8 @@ use crate::proxy::Proxy;
 use crate::response_body::ResponseBody;
 use crate::wire::{ClientIo, Wire};
 
-/// How long the head of a request may take, and TLS before it.
-const HEAD: Duration = Duration::from_secs(10);
+/// How long the head of a request may take, the time before its first byte included, and TLS before it.
+const HEAD: Duration = Duration::from_secs(30);
 /// How long a client may read nothing of what is sent.
 const STALL: Duration = Duration::from_secs(60);
 /// The largest head of a request.

@@ -86,6 +86,10 @@ impl Shared {
             Ok(response) => response,
             Err(fault) => {
                 self.counts.note(fault);
+                // Faults of servers have been told, with the server.
+                if fault == Fault::NoPool || fault.status().is_client_error() {
+                    tracing::warn!(fault = fault.word(), "a request was not passed on");
+                }
                 let mut response = fault.response().map(ResponseBody::own);
                 // Who sends what is malformed is not asked for more.
                 if is_http1 && response.status().is_client_error() {
@@ -149,7 +153,7 @@ impl Shared {
             && pool.most_retries > 0
             && outgoing.method().is_idempotent();
         let (mut next, mut tried) = (Some((outgoing, body)), Vec::new());
-        let mut closed = 0;
+        let (mut closed, mut resent) = (0, false);
         loop {
             let Some((outgoing, body)) = next.take() else {
                 return Err(Fault::BrokenAnswer);
@@ -212,12 +216,8 @@ impl Shared {
                 None => Fault::SlowAnswer,
             };
             // A kept connection may have been closed just when the request was sent: that says nothing of the server.
-            if connection.is_used
-                && failed == Fault::BrokenAnswer
-                && spare.is_some()
-                && closed < MOST_CLOSED
-            {
-                closed += 1;
+            if connection.is_used && failed == Fault::BrokenAnswer && spare.is_some() && !resent {
+                resent = true;
             } else if spare.is_some() && failed == Fault::BrokenAnswer {
                 self.retry(&lease, failed, &mut tried)?;
             } else {
@@ -260,7 +260,9 @@ impl Shared {
         }
         headers::strip(&mut parts.headers);
         headers::via(&mut parts.headers, parts.version);
-        let tokens = usage.and_then(|usage| Tokens::of(&parts.headers, usage));
+        // A request that the server refused has used nothing.
+        let tokens = usage.filter(|_| parts.status.is_success());
+        let tokens = tokens.and_then(|usage| Tokens::of(&parts.headers, usage));
         let body = ServerBody::new(body, connection, lease, Arc::clone(&self.idle), tokens);
         let mut response = Response::new(ResponseBody::server(body));
         *response.status_mut() = parts.status;
@@ -283,7 +285,7 @@ impl Shared {
         let Some(client) = client.filter(|_| exchange.upgrade != Upgrade::No) else {
             return Err(self.fail(&lease, Fault::BrokenAnswer));
         };
-        let server = hyper::upgrade::on(&mut response);
+        let (server, idle) = (hyper::upgrade::on(&mut response), lease.pool.idle);
         connection.detach();
         let mut headers = std::mem::take(response.headers_mut());
         let protocol = headers.get(UPGRADE).cloned();
@@ -300,29 +302,9 @@ impl Shared {
             }
         }
         *response.headers_mut() = headers;
-        let (counts, open, idle) = (
-            Arc::clone(&self.counts),
-            self.tunnels.clone(),
-            lease.pool.idle,
-        );
-        counts.tunnels.fetch_add(1, Ordering::Relaxed);
-        let gauge = Gauge(counts);
-        tokio::spawn(async move {
-            let _held = (gauge, lease, open);
-            if let Err(error) = tunnel::run(client, server, idle).await {
-                tracing::debug!(%error, "an upgraded connection failed");
-            }
-        });
+        let held = (lease, self.tunnels.clone());
+        tunnel::spawn(client, server, idle, Arc::clone(&self.counts), held);
         Ok(response)
-    }
-}
-
-/// One upgraded connection.
-struct Gauge(Arc<Counts>);
-
-impl Drop for Gauge {
-    fn drop(&mut self) {
-        self.0.tunnels.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -19,13 +19,22 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Reads an answer with these header fields, if it is one that can say something.
+    /// Reads an answer with these header fields, if it is one that can say something. If not, nobody knows what it used.
     pub(crate) fn of(headers: &HeaderMap, usage: Usage) -> Option<Self> {
-        let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-        let kind = kind.split(';').next()?.trim();
+        let kind = headers
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok());
+        let kind = kind
+            .and_then(|kind| kind.split(';').next())
+            .unwrap_or_default()
+            .trim();
         let is_stream = kind.eq_ignore_ascii_case("text/event-stream");
         let is_json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
-        (is_stream || is_json).then(|| Self {
+        if !(is_stream || is_json) {
+            usage.unknown();
+            return None;
+        }
+        Some(Self {
             usage,
             is_stream,
             tail: Vec::new(),
@@ -48,11 +57,12 @@ impl Tokens {
         self.keep(data);
     }
 
-    /// All of it has been seen.
+    /// All of it has been seen. Where it says nothing, what was taken beforehand counts.
     pub(crate) fn end(mut self) {
         self.tell();
-        if self.told.is_some() {
-            self.usage.finish();
+        match self.told {
+            Some(_) => self.usage.finish(),
+            None => self.usage.unknown(),
         }
     }
 

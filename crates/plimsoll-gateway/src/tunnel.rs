@@ -11,8 +11,37 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 
+use crate::counts::Counts;
+
+/// Passes bytes on in a task of its own, which holds `held` until it ends.
+pub(crate) fn spawn(
+    client: OnUpgrade,
+    server: OnUpgrade,
+    idle: Duration,
+    counts: Arc<Counts>,
+    held: impl Send + 'static,
+) {
+    counts.tunnels.fetch_add(1, Ordering::Relaxed);
+    let held = (Gauge(counts), held);
+    tokio::spawn(async move {
+        let _held = held;
+        if let Err(error) = run(client, server, idle).await {
+            tracing::debug!(%error, "an upgraded connection failed");
+        }
+    });
+}
+
+/// One upgraded connection.
+struct Gauge(Arc<Counts>);
+
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        self.0.tunnels.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Passes bytes on in both directions until both have ended, one has failed, or nothing was said for `idle`.
-pub(crate) async fn run(client: OnUpgrade, server: OnUpgrade, idle: Duration) -> io::Result<()> {
+async fn run(client: OnUpgrade, server: OnUpgrade, idle: Duration) -> io::Result<()> {
     let both = async { tokio::try_join!(client, server) };
     let both = tokio::time::timeout(idle, both).await;
     let (client, server) = both.map_err(io::Error::other)?.map_err(io::Error::other)?;

@@ -38,6 +38,9 @@ struct Between {
     waker: Option<Waker>,
 }
 
+/// So many bytes of interim responses wait for a client that does not read them.
+const MOST_BETWEEN: usize = 64 * 1024;
+
 /// No request is open, and all that was answered is sent.
 const IDLE: u8 = 0;
 /// A request is open.
@@ -99,6 +102,10 @@ impl Wire {
 
     fn write(&self, text: &[u8]) {
         let mut between = self.between();
+        // A server that never answers is not listened to for ever.
+        if between.text.len() > MOST_BETWEEN {
+            return;
+        }
         between.text.extend_from_slice(text);
         self.has_more.store(true, Ordering::Release);
         let waker = between.waker.take();
@@ -248,8 +255,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientIo<T> {
         if this.replaces(buf) {
             return Poll::Ready(Ok(buf.len()));
         }
-        ready!(this.poll_between(cx))?;
-        let written = Pin::new(&mut this.io).poll_write(cx, buf);
+        let written = match this.poll_between(cx)? {
+            Poll::Ready(()) => Pin::new(&mut this.io).poll_write(cx, buf),
+            Poll::Pending => Poll::Pending,
+        };
         this.watch(cx, written)
     }
 
@@ -262,8 +271,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientIo<T> {
         if bufs.first().is_some_and(|first| this.replaces(first)) {
             return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
         }
-        ready!(this.poll_between(cx))?;
-        let written = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
+        let written = match this.poll_between(cx)? {
+            Poll::Ready(()) => Pin::new(&mut this.io).poll_write_vectored(cx, bufs),
+            Poll::Pending => Poll::Pending,
+        };
         this.watch(cx, written)
     }
 
@@ -273,8 +284,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientIo<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_between(cx))?;
-        let flushed = Pin::new(&mut this.io).poll_flush(cx);
+        let flushed = match this.poll_between(cx)? {
+            Poll::Ready(()) => Pin::new(&mut this.io).poll_flush(cx),
+            Poll::Pending => Poll::Pending,
+        };
         // hyper flushes when it has written all it has.
         if matches!(flushed, Poll::Ready(Ok(()))) && this.wire.phase() == ENDING {
             this.wire.phase.store(IDLE, Ordering::Release);

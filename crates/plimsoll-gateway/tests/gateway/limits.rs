@@ -260,17 +260,17 @@ const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n
 /// What an answer used is charged when it is known, whole or streamed. An estimate counts until then.
 #[tokio::test]
 async fn tokens_of_an_answer_are_charged() {
+    const LIMITS: &str = "{ tokens: { rate: 1000/h, burst: 1000, key: header:authorization, cost: { estimate: json:/max_tokens, actual: usage } } }";
+    let ask = |user: &str, tokens: u64| {
+        let body = format!("{{\"max_tokens\":{tokens}}}");
+        format!(
+            "POST /v1/chat HTTP/1.1\r\nhost: a\r\nauthorization: {user}\r\naccept-encoding: gzip\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_owned();
     for answer in [WHOLE, STREAM] {
-        let limits = "{ tokens: { rate: 1000/h, burst: 1000, key: header:authorization, cost: { estimate: json:/max_tokens, actual: usage } } }";
-        let gateway = limited(&[says(answer).await], limits, "[tokens]");
-        let ask = |user: &str, tokens: u64| {
-            let body = format!("{{\"max_tokens\":{tokens}}}");
-            format!(
-                "POST /v1/chat HTTP/1.1\r\nhost: a\r\nauthorization: {user}\r\naccept-encoding: gzip\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            )
-        };
-        let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_owned();
+        let gateway = limited(&[says(answer).await], LIMITS, "[tokens]");
         assert_eq!(status(&gateway.raw(ask("anna", 1000)).await), "200");
         // 600 are left, though 1,000 were taken.
         assert_eq!(status(&gateway.raw(ask("anna", 601)).await), "429");
@@ -279,5 +279,14 @@ async fn tokens_of_an_answer_are_charged() {
         // It asked for 200 and used 400: the rest is a debt.
         assert_eq!(status(&gateway.raw(ask("anna", 1)).await), "429");
         assert_eq!(status(&gateway.raw(ask("bert", 1000)).await), "200");
+    }
+    // What says nothing costs what was taken for it; what the server refuses costs nothing.
+    let silent = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {}\n\n";
+    let refused =
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n\r\n{\"error\":{}}";
+    for (answer, next) in [(silent, "429"), (refused, "400")] {
+        let gateway = limited(&[says(answer).await], LIMITS, "[tokens]");
+        gateway.raw(ask("anna", 1000)).await;
+        assert_eq!(status(&gateway.raw(ask("anna", 1)).await), next);
     }
 }

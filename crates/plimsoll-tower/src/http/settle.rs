@@ -130,7 +130,7 @@ impl Settle {
 /// report for the truth would make everything free whose caller hangs up in time.
 fn used(usage: Option<&Usage>, complete: bool, estimate: u64) -> u64 {
     let total = usage.map_or(0, Usage::total);
-    if complete || usage.is_some_and(Usage::is_final) {
+    if usage.map_or(complete, |usage| usage.is_known(complete)) {
         total
     } else {
         total.max(estimate)

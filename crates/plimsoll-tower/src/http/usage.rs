@@ -56,6 +56,7 @@ pub struct Usage(Arc<Count>);
 struct Count {
     total: AtomicU64,
     is_final: AtomicBool,
+    is_unknown: AtomicBool,
     /// The count of the next layer further out.
     outer: Option<Usage>,
 }
@@ -88,6 +89,19 @@ impl Usage {
     /// What was added is all: from now on a caller that hangs up is charged that, and not the estimate.
     pub fn finish(&self) {
         self.each(|count| count.is_final.store(true, Ordering::Release));
+    }
+
+    /// The work is done, and nobody knows what it used: what was taken for it beforehand is charged, or what was added if
+    /// that is more.
+    pub fn unknown(&self) {
+        self.each(|count| count.is_unknown.store(true, Ordering::Release));
+    }
+
+    /// Whether what was added is all, given whether the work is done.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_known(&self, is_done: bool) -> bool {
+        self.is_final() || (is_done && !self.0.is_unknown.load(Ordering::Acquire))
     }
 
     /// What was used so far.
