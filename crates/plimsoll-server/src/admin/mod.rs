@@ -113,6 +113,7 @@ impl Shown {
             "connections": admin.state.connections.taken(),
             "uptime_seconds": admin.started.elapsed().as_secs(),
             "reload": admin.state.reloads.seen().2,
+            "quotas": quota::page(&admin.state.quotas),
             "version": env!("CARGO_PKG_VERSION"),
         })
     }

@@ -314,13 +314,22 @@ function more(data) {
   }
   if (data.upstreams?.length) parts.push(table("Upstreams", ["address", "in flight", "answered", "failed", "state"],
     data.upstreams.map((it) => ({ cells: [it.address, number(it.in_flight), number(it.answered), number(it.failed), it.state] }))));
-  if (data.quotas?.length) parts.push(table("Assigned quotas", ["bucket", "client", "has", "wants", "expires in"],
-    data.quotas.map((it) => ({ cells: [it.bucket, it.client, it.has, it.wants, span(it.expires_ms)] }))));
+  if (data.quotas?.buckets) parts.push(quotas(data.quotas));
   const node = by("more");
   node.hidden = !parts.length;
   const shown = JSON.stringify([data.reload, data.upstreams, data.quotas]);
   if (shown !== node.dataset.shown) node.replaceChildren(...parts);
   node.dataset.shown = shown;
+}
+
+// Quotas that proxies were assigned: who has what, wants what, and until when.
+function quotas({ streams, shown }) {
+  const rows = shown.flatMap((bucket) => (bucket.shares ?? []).map((it) => ({ cells: [
+    bucket.key ? `${bucket.limit} ${bucket.key}` : bucket.limit, it.gone ? "gone" : `proxy ${it.stream}`,
+    it.has ? `${number(it.has.tokens)} in ${it.has.seconds} s` : "nothing", it.wants_per_second === null ? "–" : `${number(it.wants_per_second)}/s`,
+    it.expires_in === null ? "–" : span(it.expires_in * 1000), number(it.allowed), number(it.denied),
+  ] })));
+  return table(`Quotas assigned to ${streams} proxies`, ["limit", "who", "has", "wants", "runs out in", "let through", "refused"], rows.slice(0, 200));
 }
 
 // ---- a state that can be linked to
