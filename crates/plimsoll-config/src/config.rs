@@ -173,6 +173,13 @@ impl Config {
         self.spec.limit(name).map(|limit| &limit.uses)
     }
 
+    /// What the limiter of this name says about itself with its refusals and its grants.
+    #[must_use]
+    pub fn metadata_of(&self, name: &str) -> Option<plimsoll::Metadata> {
+        // It was checked.
+        self.spec.limit(name)?.limiter.common.about().ok()?
+    }
+
     /// The names of the providers, in the order of the file.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.spec.providers.iter().map(|(name, _)| name)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use plimsoll::{Denied, Outcome, Permit, Reason, Standing};
+use plimsoll::{Denied, Metadata, Outcome, Permit, Reason, Standing};
 
 use crate::members::Members;
 use crate::parts::{Denials, Member, Told};
@@ -23,6 +23,8 @@ pub struct Answer<'d> {
     pub standing: Option<Standing>,
     /// Why it refuses, or would refuse if it were enforced.
     pub denied: Option<&'d Denied>,
+    /// What the file says about it, for callers: a phrase, a code, other pairs.
+    pub metadata: Option<&'d Metadata>,
 }
 
 impl Answer<'_> {
@@ -87,6 +89,12 @@ impl Hold {
     /// The permits of limits that were asked and have something to return, in the order of the decision.
     pub fn permits(&self) -> impl Iterator<Item = &Permit<'static>> {
         self.members.permits.iter().flatten()
+    }
+
+    /// What the limits that admitted it say about themselves, by their names.
+    pub fn metadata(&self) -> impl Iterator<Item = (&str, &Metadata)> {
+        let limits = self.members.list.iter().map(|it| self.members.limit(it));
+        limits.filter_map(|limit| Some((&*limit.name, limit.metadata.as_ref()?)))
     }
 
     /// Whether anything is returned when the work is done, as slots are and tokens are not.
@@ -186,10 +194,15 @@ impl Refusal {
             .map_or(first, |(index, _)| index);
         let denied = denials.get(binding).cloned().flatten();
         let denied = denied.unwrap_or_else(|| Denied::new(Reason::Unavailable));
-        let name = &members.limit(&members.list[binding]).name;
+        let limit = members.limit(&members.list[binding]);
         let denied = match denied.limiter() {
-            Some(limiter) if limiter == &**name => denied,
-            _ => denied.with_limiter(name),
+            Some(limiter) if limiter == &*limit.name => denied,
+            _ => denied.with_limiter(&limit.name),
+        };
+        // A gate has its metadata already; a store and an `all` do not.
+        let denied = match &limit.metadata {
+            Some(metadata) if denied.metadata() != Some(metadata) => denied.with_metadata(metadata),
+            _ => denied,
         };
         members.denials = denials;
         Self(Box::new(Refused {
@@ -202,6 +215,12 @@ impl Refusal {
 
     /// A decision that was refused before anything was asked, because of the limit of this name.
     pub(crate) fn before(members: Members, limit: &str, denied: Denied) -> Self {
+        let known = members.plan.limit(limit);
+        let known = known.and_then(|known| members.plan.limits[known].metadata.as_ref());
+        let denied = match known {
+            Some(metadata) => denied.with_metadata(metadata),
+            None => denied,
+        };
         Self(Box::new(Refused {
             members,
             binding: None,
@@ -295,6 +314,7 @@ fn answer<'d>(
         shadow: limit.shadow,
         standing,
         denied: members.denials.get(index).and_then(Option::as_ref),
+        metadata: limit.metadata.as_ref(),
     }
 }
 

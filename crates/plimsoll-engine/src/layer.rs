@@ -3,14 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::{Extensions, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{Extensions, Response};
 use plimsoll::{Clock, Demand, Denied, Moment, Permit, Priority, Reason, Standing};
-use plimsoll_config::uses::{AnswerSpec, CostPart, CostSpec};
+use plimsoll_config::uses::{CostPart, CostSpec};
 use plimsoll_tower::answer::{Class, LimitStatus};
 use plimsoll_tower::internals::{
     After, Ask, Asked, Done, Finding, How, Note, OneLimit, Sealed, add_leases,
 };
-use plimsoll_tower::{Head, HttpLimitLayer};
+use plimsoll_tower::{GrantMetadata, Head, HttpLimitLayer};
 
 use crate::admit::attempt;
 use crate::decide::Decide;
@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::parts::Member;
 use crate::plan::Limit;
 use crate::resolve::{lacks_body, resolve};
+use crate::respond::respond;
 use crate::settle::{Passed, cost_after, late, reads_body};
 
 impl Limits {
@@ -59,6 +60,8 @@ pub struct Held {
     returns: bool,
     /// Whether what it costs is known only when it was answered.
     settles: bool,
+    /// Whether a limit says something about itself.
+    says: bool,
     /// What the decision came to, when it had to wait.
     waited: Option<Arc<OnceLock<Waited>>>,
     /// What passes with bodies, where limits count it.
@@ -73,7 +76,7 @@ impl Held {
     fn keep(&mut self, hold: Hold, head: &Head<'_>) {
         let members = hold.members();
         if let Some(route) = members.route.map(|route| &members.plan.routes[route]) {
-            self.settles = route.settles;
+            (self.settles, self.says) = (route.settles, route.says);
             if route.watches_bodies {
                 self.passed = Some(Passed::of(head));
             }
@@ -263,6 +266,13 @@ impl plimsoll_tower::Limits for FileLimits {
                 add_leases(permit, extensions);
             }
         }
+        if held.says
+            && let Some(hold) = &held.hold
+        {
+            for (limit, metadata) in hold.metadata() {
+                GrantMetadata::add(limit, metadata, extensions);
+            }
+        }
         let mut after = After {
             reads_usage: false,
             outlasts_head: held.returns,
@@ -335,52 +345,4 @@ impl OneLimit for FileLimits {
         let mut parts = limits.flat_map(|limit| &limit.key);
         parts.find_map(|part| part.missing(head))
     }
-}
-
-/// The response that a file says.
-fn respond(answer: &AnswerSpec, denied: &Denied) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::new());
-    let status = answer.status.map_or(429, |status| status.code());
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-    let headers = response.headers_mut();
-    for (name, value) in answer.headers.iter() {
-        if let (Ok(name), Ok(value)) = (
-            HeaderName::from_bytes(name.as_bytes()),
-            HeaderValue::from_str(value),
-        ) {
-            headers.append(name, value);
-        }
-    }
-    let content_type = |text: &str| HeaderValue::from_str(text).ok();
-    let (kind, body) = match &answer.problem {
-        Some(problem) => {
-            let mut map = serde_json::Map::new();
-            let mut say = |name: &str, value: Option<&String>| {
-                if let Some(value) = value {
-                    map.insert(name.to_owned(), value.as_str().into());
-                }
-            };
-            say("type", problem.kind.as_ref());
-            say("title", problem.title.as_ref());
-            say("detail", problem.detail.as_ref());
-            map.insert("status".to_owned(), status.into());
-            map.insert("reason".to_owned(), denied.reason().as_str().into());
-            let body = serde_json::Value::Object(map).to_string();
-            (content_type("application/problem+json"), Bytes::from(body))
-        }
-        None => {
-            let phrase = || denied.reason().phrase().to_owned();
-            let body = answer.body.clone().unwrap_or_else(phrase);
-            let kind = answer.content_type.as_deref();
-            let kind = kind.unwrap_or("text/plain; charset=utf-8");
-            (content_type(kind), Bytes::from(body))
-        }
-    };
-    if let Some(kind) = kind
-        && !headers.contains_key(header::CONTENT_TYPE)
-    {
-        headers.insert(header::CONTENT_TYPE, kind);
-    }
-    *response.body_mut() = body;
-    response
 }

@@ -18,6 +18,7 @@ mod plan;
 mod pool;
 mod request;
 mod resolve;
+mod respond;
 mod router;
 mod seen;
 mod settle;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::{HeaderName, Method};
-use plimsoll::{KeyHash, Standing};
+use plimsoll::{KeyHash, Metadata, Standing};
 use plimsoll_config::uses::{
     AnswerSpec, CostPart, CostSpec, KeyPart, Mode, PrioritySpec, Tier, Use, WithoutKey,
 };
@@ -55,6 +55,8 @@ pub(crate) struct Limit {
     pub(crate) shadow: bool,
     pub(crate) without_key: WithoutKey,
     pub(crate) answer: Option<Arc<AnswerSpec>>,
+    /// What it says about itself.
+    pub(crate) metadata: Option<Metadata>,
     pub(crate) priority: Option<PrioritySpec>,
     pub(crate) seen: Arc<Seen>,
 }
@@ -101,6 +103,7 @@ impl Limit {
             shadow: by.mode == Mode::Shadow,
             without_key: by.without_key,
             answer: by.answer.clone().map(Arc::new),
+            metadata: set.config().metadata_of(name),
             priority: by.priority.clone(),
             seen,
         };
@@ -260,6 +263,8 @@ pub(crate) struct Route {
     pub(crate) watches_bodies: bool,
     /// Whether what a request costs is known only when it was answered.
     pub(crate) settles: bool,
+    /// Whether one of its limits says something about itself.
+    pub(crate) says: bool,
 }
 
 /// A limit of a route, with what it costs there.
@@ -305,6 +310,7 @@ impl Route {
             watches_bodies: uses
                 .iter()
                 .any(|by| counts_body(&by.cost) || reads_answer(&by.cost)),
+            says: (uses.iter()).any(|by| plan.limits[by.limit].metadata.is_some()),
             settles: uses.iter().any(|by| !is_known_before(&by.cost)),
             uses,
             to: spec.to.as_deref().map(Into::into),

@@ -10,6 +10,7 @@ use crate::any_rate::{AnyRate, RateRule};
 use crate::buckets::{Bandwidths, PenaltyBucket, TokenBucket};
 use crate::described::{AdaptiveRule, DescribedLimit};
 use crate::invalid::InvalidSpec;
+use crate::metadata::Metadata;
 use crate::partitions::Partitions;
 use crate::policies::Policies;
 use crate::queue::Queue;
@@ -48,6 +49,9 @@ pub struct Common {
     /// The name that refusals and metrics carry, and by which a store knows it; the name of its entry unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What it says about itself with its refusals and its grants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
     /// The store that keeps its states, for all processes together; in the memory of this one unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Name>,
@@ -255,6 +259,26 @@ const FEWER_KEYS: u64 = 10_000;
 /// How long a lease is good.
 const LEASE: Period = Period(30_000_000_000);
 
+impl Common {
+    /// What it says about itself, if anything.
+    ///
+    /// # Errors
+    ///
+    /// If it is not what [`Metadata`] can be.
+    pub fn about(&self) -> Result<Option<plimsoll::Metadata>, InvalidSpec> {
+        self.metadata.as_ref().map(Metadata::build).transpose()
+    }
+
+    /// Checks what stands beside the kind.
+    ///
+    /// # Errors
+    ///
+    /// If the metadata is not what it can be.
+    pub fn check(&self) -> Result<(), InvalidSpec> {
+        self.metadata.as_ref().map_or(Ok(()), Metadata::check)
+    }
+}
+
 impl Limiter {
     /// Fills in defaults that depend on other fields. A field that is set to its default and one that is left out then
     /// compare as the same.
@@ -334,7 +358,7 @@ impl Kind {
     pub fn check(&self) -> Result<(), InvalidSpec> {
         match self {
             Self::Partitions(partitions) => partitions.rule().map(drop),
-            Self::Policies(policies) => policies.by_key("", |builder| builder).map(drop),
+            Self::Policies(policies) => policies.by_key("", None, |builder| builder).map(drop),
             _ => self.with_rule(Most).map(drop),
         }
     }

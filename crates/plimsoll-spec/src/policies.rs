@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll::{InvalidLimit, Quota, TokenBucket};
+use plimsoll::{InvalidLimit, Metadata, Quota, TokenBucket};
 use plimsoll_policy::{PoliciesBuilder, PolicyKeys};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -258,6 +258,7 @@ impl Policies {
     pub fn by_key(
         &self,
         name: &str,
+        about: Option<Metadata>,
         with: impl FnOnce(PoliciesBuilder) -> PoliciesBuilder,
     ) -> Result<PolicyKeys, InvalidSpec> {
         if self.handlers.is_empty() {
@@ -269,6 +270,6 @@ impl Policies {
             (op, declared.burst(policy.burst.0))
         });
         let builder = with(self.settings().builder()?);
-        Ok(builder.by_key(name, None, handlers)?)
+        Ok(builder.by_key(name, about, handlers)?)
     }
 }

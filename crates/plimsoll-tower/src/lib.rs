@@ -7,6 +7,7 @@ pub mod declare;
 mod endpoint;
 mod error;
 mod future;
+mod granted;
 mod head;
 mod http;
 #[cfg(feature = "json")]
@@ -33,6 +34,7 @@ pub use declare::{per_address, try_per_address};
 pub use endpoint::EndpointPriorityLayer;
 pub use error::LimitError;
 pub use future::LimitFuture;
+pub use granted::GrantMetadata;
 pub use head::Head;
 pub use keys::KeyFrom;
 pub use layer::LimitLayer;

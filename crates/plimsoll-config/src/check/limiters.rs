@@ -171,6 +171,9 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         let message = "`policies` has no queue: a refusal counts towards a lockout";
         context.note(places.name(&field("queue"), message));
     }
+    if let Err(invalid) = common.check() {
+        context.note(invalid.problem(path, places));
+    }
     let fits = limiter.kind.check();
     let fits = fits.and_then(|()| if kept { in_store(limiter) } else { Ok(()) });
     if let Err(invalid) = fits {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, Outcome, PerKey, Permit,
-    Reservation, Shareable, Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Grant, Limiter, LimiterExt, Metadata, Moment, Outcome, PerKey,
+    Permit, Reservation, Shareable, Snapshot, Source, Standing,
 };
 
 use plimsoll::together::{Target, may_wait};
@@ -72,6 +72,10 @@ impl PerKey<str> for SameForAll {
 
     fn name(&self) -> Option<&str> {
         self.0.name()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.0.metadata()
     }
 }
 
@@ -157,6 +161,10 @@ impl Limiter for NoKey {
 
     fn name(&self) -> Option<&str> {
         self.keys.name()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.keys.metadata()
     }
 
     fn clock(&self) -> &Clock {

@@ -233,7 +233,12 @@ impl Binding {
         let now = self.read();
         let mut retired = now.retired.iter().rev();
         retired
-            .find(|past| past.change.is_possible(to) && !past.version.one.is_remote())
+            .find(|past| {
+                let words = &past.definition.limiter.common.metadata;
+                past.change.is_possible(to)
+                    && !past.version.one.is_remote()
+                    && *words == to.limiter.common.metadata
+            })
             .cloned()
     }
 

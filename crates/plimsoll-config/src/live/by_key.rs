@@ -28,7 +28,7 @@ impl Build<'_> {
     /// Policies of operations.
     pub(super) fn policies(&self, spec: &Policies) -> Result<Built, InvalidLimit> {
         let most = self.definition.limiter.common.max_keys;
-        let keys = spec.by_key(self.definition.name(), |builder| {
+        let keys = spec.by_key(self.definition.name(), self.about(), |builder| {
             let builder = builder.clock(self.clock.clone());
             match most {
                 Some(most) => builder.max_subjects(usize::try_from(most.0).unwrap_or(usize::MAX)),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use plimsoll::{Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Moment, Rule};
+use plimsoll::{
+    Clock, Concurrency, Gate, GateBuilder, Keyed, KeyedBuilder, Limiter, Metadata, Moment, Rule,
+};
 use plimsoll_kinds::{KeyedLimiter, LimiterKind as Class};
 
 use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
@@ -170,10 +172,19 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
+    /// What the limiter says about itself. The file was checked.
+    pub(super) fn about(&self) -> Option<Metadata> {
+        self.definition.limiter.common.about().ok().flatten()
+    }
+
     pub(super) fn gate<R: Rule>(&self, rule: R) -> Gate<R> {
         let builder = Gate::builder(rule).clock(self.clock.clone());
         let builder = self.began.into_iter().fold(builder, GateBuilder::began);
         let builder = builder.name(self.definition.name());
+        let builder = self
+            .about()
+            .into_iter()
+            .fold(builder, GateBuilder::metadata);
         let queue = self.definition.limiter.common.queue.as_ref();
         queue
             .map(plimsoll_spec::Queue::build)
@@ -187,6 +198,10 @@ impl Build<'_> {
         let builder = Keyed::builder(rule).clock(self.clock.clone());
         let builder = self.began.into_iter().fold(builder, KeyedBuilder::began);
         let builder = builder.name(self.definition.name());
+        let builder = self
+            .about()
+            .into_iter()
+            .fold(builder, KeyedBuilder::metadata);
         let builder = common.max_keys.iter().fold(builder, |builder, most| {
             builder.max_keys(usize::try_from(most.0).unwrap_or(usize::MAX))
         });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use plimsoll::adaptive::Insight;
 use plimsoll::together::Target;
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Permit, Reservation, Shareable, Snapshot,
-    Source, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Metadata, Permit, Reservation, Shareable,
+    Snapshot, Source, Standing,
 };
 use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Rate, RateLimiter, Resource};
 
@@ -101,6 +101,10 @@ impl Limiter for Handle {
 
     fn name(&self) -> Option<&str> {
         Some(self.0.name())
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.0.direct()?.one.metadata()
     }
 
     fn clock(&self) -> &Clock {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use plimsoll::together::Target;
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Outcome, PerKey, Permit, Rule,
-    Snapshot, Standing,
+    Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Metadata, Outcome, PerKey, Permit,
+    Rule, Snapshot, Standing,
 };
 use plimsoll_kinds::{LimiterKind, TextKeys};
 
@@ -111,6 +111,10 @@ impl PerKey<str> for KeysOfName {
 
     fn name(&self) -> Option<&str> {
         Some(self.0.name())
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.0.direct()?.keys.metadata()
     }
 }
 

@@ -257,7 +257,9 @@ impl Limits {
             return Ok((Arc::clone(live), back, StateKept::Kept));
         }
         let same_place = live.store.as_ref().map(Store::place) == store.map(Store::place);
-        if same_place && live.change.is_possible(to) {
+        // What it says about itself belongs to the gate: other words are another gate.
+        let same_words = from.limiter.common.metadata == to.limiter.common.metadata;
+        if same_place && same_words && live.change.is_possible(to) {
             let prepared = live.prepare(to, stores);
             let prepared = prepared.map_err(|message| build::wrong(config, to, message))?;
             work.changed.push(prepared);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use plimsoll::together::Target;
 use plimsoll::{
-    Demand, Denied, Grant, Limiter, LimiterExt, Moment, Outcome, Permit, Reason, Shareable, Source,
+    Demand, Denied, Grant, Limiter, LimiterExt, Metadata, Moment, Outcome, Permit, Reason,
+    Shareable, Source,
 };
 use plimsoll_kinds::LimiterKind as Class;
 
@@ -266,6 +267,10 @@ impl Source for Version {
 
     fn now(&self) -> Option<Moment> {
         Some(self.one.clock().now())
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.one.metadata()
     }
 }
 

@@ -27,7 +27,13 @@ fn the_file_in_the_repository_is_the_one_the_types_make() {
 
 #[test]
 fn examples_are_valid() {
-    for name in ["server.yaml", "batches.json", "fleet.yaml", "gateway.yaml"] {
+    for name in [
+        "server.yaml",
+        "batches.json",
+        "fleet.yaml",
+        "gateway.yaml",
+        "kinds.yaml",
+    ] {
         let text =
             std::fs::read_to_string(project().join("examples/config").join(name)).expect("text");
         assert_eq!(check(&text), Ok(()), "{name}");

@@ -398,3 +398,77 @@ policies:
     // subject_idle: what began with few tokens is forgotten, so there is room
     assert!(ask(1, "198.51.100.1").is_allowed());
 }
+
+#[test]
+fn metadata_of_a_file_is_on_refusals_and_permits_of_every_kind_and_changes_with_it() {
+    let time = ManualClock::new();
+    let file = |code: u32| {
+        let about =
+            format!("metadata: {{ phrase: Slow down, code: {code}, pairs: {{ plan: free }} }}");
+        format!(
+            "limits:
+  rate: {{ rate: 1/h, {about} }}
+  slots: {{ concurrency: 1, {about} }}
+  keyed: {{ rate: 1/h, key: client, {about} }}
+  learned: {{ kind: adaptive, algorithm: aimd, min: 1, initial: 1, max: 2, {about} }}
+  shares: {{ kind: partitions, limit: 1, shares: {{ a: 1 }}, {about} }}
+  calls: {{ kind: policies, handlers: {{ a: {{ rps: 1 }} }}, {about} }}
+"
+        )
+    };
+    let limits = build(&file(7), &time);
+    let check = |code: i64| {
+        let seen = |granted: Result<plimsoll::Permit<'_>, plimsoll::Denied>| {
+            let denied = granted.expect_err("used up");
+            assert_eq!(
+                (denied.phrase(), denied.get("code")),
+                ("Slow down", Some(code.into()))
+            );
+            assert_eq!(denied.get("plan"), Some("free".into()));
+        };
+        for name in ["rate", "slots", "learned"] {
+            seen(limits.limiter(name).expect("there").try_acquire(1.into()));
+        }
+        for (name, key) in [("keyed", "a"), ("shares", "a"), ("calls", "a|b")] {
+            seen(limits.keyed(name).expect("there").try_acquire(key, 1));
+        }
+    };
+    let slots = limits.limiter("slots").expect("there");
+    let held = slots.try_acquire(1.into()).expect("granted");
+    let about = held.metadata().expect("it says something");
+    assert_eq!(about.get("plan"), Some("free".into()));
+    let learned = limits.limiter("learned").expect("there");
+    let shares = limits.keyed("shares").expect("there");
+    let _all = (
+        limits
+            .limiter("rate")
+            .expect("there")
+            .try_acquire(1.into())
+            .is_ok(),
+        limits
+            .keyed("keyed")
+            .expect("there")
+            .try_acquire("a", 1)
+            .is_ok(),
+        limits
+            .keyed("calls")
+            .expect("there")
+            .try_acquire("a|b", 1)
+            .is_ok(),
+    );
+    let _held = (
+        learned.try_acquire(1.into()).expect("granted"),
+        shares.try_acquire("a", 1).expect("granted"),
+    );
+    check(7);
+    // Other words are another gate, in which what was used stays used.
+    let changes = replace(&limits, &file(8));
+    assert_eq!(changes.replaced.len(), 6, "{changes:?}");
+    let denied = slots.try_acquire(1.into()).expect_err("the slot is out");
+    assert_eq!(denied.get("code"), Some(8.into()));
+    let rate = limits.limiter("rate").expect("there");
+    assert_eq!(
+        rate.try_acquire(1.into()).expect_err("used").get("code"),
+        Some(8.into())
+    );
+}

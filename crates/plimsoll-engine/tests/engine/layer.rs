@@ -299,3 +299,74 @@ where
         .to_bytes();
     Ok(Response::new(Full::new(body)))
 }
+
+const TOLD: &str = "
+limits:
+  bookings:
+    rate: 1/h
+    key: client
+    metadata: { phrase: Too many bookings, code: BOOK-429, pairs: { plan: free, seats: 4, trial: true } }
+  slots: { concurrency: 9, metadata: { pairs: { pool: small } } }
+  plain: { rate: 100/s }
+routes:
+  - { match: /own, limits: [bookings], answer: { status: 429, problem: { title: Full } } }
+  - { match: /text, limits: [bookings], answer: { status: 503 } }
+  - { match: /**, limits: [bookings, slots, plain] }
+";
+
+/// What a file says about its limits reaches whoever is refused, in every form of answer, and the handler of whoever is not.
+#[tokio::test]
+async fn metadata_of_a_file_reaches_callers_and_handlers() {
+    let (limits, _time) = limits(TOLD);
+    let layer = limits.layer();
+    let peer = PeerAddr("192.0.2.7:1".parse().expect("it works"));
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let put = std::sync::Arc::clone(&seen);
+    let service = layer
+        .clone()
+        .layer(service_fn(move |request: Request<Full<Bytes>>| {
+            let granted = plimsoll_tower::GrantMetadata::of(request.extensions());
+            *put.lock().expect("it works") = Some(granted);
+            async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())) }
+        }));
+    let request = Request::get("/")
+        .extension(peer)
+        .body(Full::<Bytes>::default());
+    let response = service.oneshot(request.expect("it works")).await;
+    assert_eq!(response.expect("it works").status(), StatusCode::OK);
+    let granted = seen
+        .lock()
+        .expect("it works")
+        .take()
+        .expect("it was called");
+    let names: Vec<&str> = granted.iter().map(|(limit, _)| limit).collect();
+    assert_eq!(
+        names,
+        ["bookings", "slots"],
+        "in order, without those that say nothing"
+    );
+    assert_eq!(granted.get("plan"), Some("free".into()));
+    assert_eq!(granted.get("pool"), Some("small".into()));
+    assert_eq!(granted.get("code"), Some("BOOK-429".into()));
+
+    let refused = ask(&layer, Request::get("/")).await;
+    let problem: serde_json::Value = serde_json::from_slice(refused.body()).expect("a problem");
+    assert_eq!(problem["detail"], "Too many bookings");
+    assert_eq!(problem["code"], "BOOK-429");
+    assert_eq!(
+        (&problem["plan"], &problem["seats"], &problem["trial"]),
+        (&"free".into(), &4.into(), &true.into())
+    );
+    let refused = ask(&layer, Request::get("/own")).await;
+    let problem: serde_json::Value = serde_json::from_slice(refused.body()).expect("a problem");
+    assert_eq!(
+        (&problem["title"], &problem["detail"]),
+        (&"Full".into(), &"Too many bookings".into())
+    );
+    assert_eq!(
+        (&problem["code"], &problem["seats"]),
+        (&"BOOK-429".into(), &4.into())
+    );
+    let refused = ask(&layer, Request::get("/text")).await;
+    assert_eq!(refused.body(), "Too many bookings");
+}

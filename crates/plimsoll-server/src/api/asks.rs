@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request};
-use plimsoll::{Demand, Priority};
+use plimsoll::{Demand, Metadata, Priority};
 use plimsoll_engine::{Answer, Ask, Claims, Hold, LimiterKind, Refusal};
 use plimsoll_tower::Head;
 use plimsoll_tower::keys::PeerAddr;
@@ -244,6 +244,9 @@ pub(crate) struct Said {
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    /// What the file says about the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata>,
 }
 
 impl From<Answer<'_>> for Said {
@@ -260,6 +263,7 @@ impl From<Answer<'_>> for Said {
             reset_ms: standing.and_then(|it| it.reset).map(millis),
             retry_after_ms: answer.retry_after().map(millis),
             reason: answer.denied.map(|denied| denied.reason().as_str()),
+            metadata: answer.metadata.cloned(),
         }
     }
 }

@@ -8,6 +8,7 @@ use axum::extract::State as Extract;
 use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
+use plimsoll::Metadata;
 use plimsoll_engine::{Answer, Hold, LimitView, Refusal};
 use plimsoll_tower::answer::{Class, Fields, LimitStatus, retry_seconds};
 use serde::{Deserialize, Serialize};
@@ -204,17 +205,20 @@ pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
     }
     let answers: Vec<Said> = refusal.answers().map(Said::from).collect();
     let answers = serde_json::to_value(answers).unwrap_or_default();
-    let detail = format!(
-        "refused by {}: {}",
-        refusal.limit(),
-        denied.reason().phrase()
-    );
+    let detail = format!("refused by {}: {}", refusal.limit(), denied.phrase());
     let problem = Problem::refused(class.status(), class.problem_type(), class.title(), detail)
         .with("allowed", false)
         .with("limit", refusal.limit())
         .with("reason", denied.reason().as_str())
         .with("retry_after_ms", refusal.retry_after().map(millis))
         .with("answers", answers);
+    let about = denied.metadata();
+    let code = about.and_then(|about| about.get(Metadata::CODE));
+    let pairs = about.into_iter().flat_map(Metadata::pairs);
+    let said = code.map(|code| (Metadata::CODE, code)).into_iter();
+    let problem = said.chain(pairs).fold(problem, |problem, (name, value)| {
+        problem.say(name, serde_json::to_value(value).unwrap_or_default())
+    });
     (headers, problem)
 }
 

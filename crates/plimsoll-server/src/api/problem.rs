@@ -67,6 +67,12 @@ impl Problem {
         problem
     }
 
+    /// Says something of somebody else's words, unless it says something by that name already.
+    pub(crate) fn say(mut self, name: &str, value: Value) -> Self {
+        self.more.entry(name).or_insert(value);
+        self
+    }
+
     /// Says something more.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_owned(), value.into());

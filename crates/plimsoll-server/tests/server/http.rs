@@ -386,3 +386,24 @@ async fn the_document_describes_every_path() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn what_the_file_says_about_a_limit_is_in_every_answer() {
+    let file = std::env::temp_dir().join(format!("plimsoll-metadata-{}.yaml", std::process::id()));
+    let text = "limits: { book: { rate: 1/h, metadata: { phrase: Too many bookings, code: 7, pairs: { plan: free } } } }";
+    std::fs::write(&file, text).expect("a file");
+    let server = Running::start(file.to_str(), None).await;
+    let granted = post(&server, "/v1/check", json!({ "limit": "book" })).await;
+    let about = json!({ "phrase": "Too many bookings", "code": 7, "plan": "free" });
+    assert_eq!(granted.json()["answers"][0]["metadata"], about);
+    let refused = post(&server, "/v1/check", json!({ "limit": "book" })).await;
+    let problem = refused.json();
+    assert_eq!(problem["detail"], "refused by book: Too many bookings");
+    assert_eq!(
+        (&problem["code"], &problem["plan"]),
+        (&json!(7), &json!("free"))
+    );
+    assert_eq!(problem["answers"][0]["metadata"], about);
+    server.stop().await;
+    std::fs::remove_file(file).expect("it is there");
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 
 use plimsoll::together::Key;
-use plimsoll::{Denied, Moment, PerKey, Permit, Standing};
+use plimsoll::{Denied, Metadata, Moment, PerKey, Permit, Standing};
 
 use super::limits::{Ask, Asked, Finding};
 use super::one_limit::Granted;
@@ -120,6 +120,11 @@ where
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
         limiter.name()
+    }
+
+    #[inline]
+    fn metadata<'l>(&self, limiter: &'l L) -> Option<&'l Metadata> {
+        limiter.metadata()
     }
 }
 

@@ -7,7 +7,7 @@ use super::limits::{After, Ask, Asked, How, Limits, OneLimit, sealed};
 use super::settle::{Done, Settle};
 use super::subject::{Subject, Take};
 use crate::answer::{Class, LimitStatus, Unit};
-use crate::{Head, Leases};
+use crate::{GrantMetadata, Head, Leases};
 
 /// What is held of a limit while a request is worked on.
 #[doc(hidden)]
@@ -123,6 +123,10 @@ where
         }
         if let Some(permit) = &held.permit {
             Leases::add(permit, extensions);
+            if let Some(metadata) = self.subject.metadata(&self.limiter) {
+                let name = self.subject.name(&self.limiter).unwrap_or_default();
+                GrantMetadata::add(name, metadata, extensions);
+            }
         }
         let gives_back = held.permit.as_ref().is_some_and(Permit::gives_back);
         After {

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use plimsoll::together::{Key, may_wait};
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Moment, PerKey, Permit, Reason, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Metadata, Moment, PerKey, Permit, Reason,
+    Standing,
 };
 
 use super::limits::{Ask, Asked};
@@ -74,6 +75,12 @@ pub trait Subject<L>: Send + Sync + 'static {
     fn now(&self, limiter: &L) -> Moment;
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
+
+    /// What the limiter says about itself besides.
+    fn metadata<'l>(&self, limiter: &'l L) -> Option<&'l Metadata> {
+        let _ = limiter;
+        None
+    }
 }
 
 /// What is asked of a limit, and whether it is the only one of its layer.
@@ -166,6 +173,11 @@ impl<L: Limiter + 'static> Subject<L> for Everyone {
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
         limiter.name()
+    }
+
+    #[inline]
+    fn metadata<'l>(&self, limiter: &'l L) -> Option<&'l Metadata> {
+        limiter.metadata()
     }
 }
 
@@ -279,6 +291,11 @@ where
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str> {
         limiter.name()
+    }
+
+    #[inline]
+    fn metadata<'l>(&self, limiter: &'l L) -> Option<&'l Metadata> {
+        limiter.metadata()
     }
 }
 

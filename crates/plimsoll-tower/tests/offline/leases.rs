@@ -9,11 +9,11 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use plimsoll::{
-    Acquire, Concurrency, Demand, Denied, Gate, Grant, LeaseState, Outcome, PerKey, Permit, Reason,
-    Source, Standing,
+    Acquire, Concurrency, Demand, Denied, Gate, Grant, Keyed, LeaseState, Metadata, Outcome,
+    PerKey, Permit, Reason, Source, Standing,
 };
 use plimsoll_tower::keys::PathKey;
-use plimsoll_tower::{HttpLimitLayer, Leases, LimitLayer, RequestLimit};
+use plimsoll_tower::{GrantMetadata, HttpLimitLayer, Leases, LimitLayer, RequestLimit};
 use tower::service_fn;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -112,6 +112,35 @@ async fn until_lost(request: Request<()>) -> Result<Response<Full<Bytes>>, Infal
 
 fn request() -> Request<()> {
     Request::get("/").body(()).unwrap()
+}
+
+#[test]
+fn a_handler_sees_what_the_limits_that_admitted_it_say() {
+    let about = |plan| Metadata::new().pair("plan", plan).code(7);
+    let slots = Gate::builder(Concurrency::new(1)).name("slots");
+    let slots = slots.metadata(about("free")).build();
+    let keys = Keyed::<String, _>::builder(Concurrency::new(1)).name("keys");
+    let keys = keys.metadata(about("paid")).build();
+    let plain = RequestLimit::new(Gate::new(Concurrency::new(1)));
+    let inner = HttpLimitLayer::new(RequestLimit::by_key(keys, PathKey::new())).and(plain);
+    let handler = |request: Request<()>| {
+        let granted = GrantMetadata::of(request.extensions());
+        let said = granted.iter();
+        let said: Vec<_> = said
+            .map(|(limit, about)| format!("{limit} {:?}", about.get("plan")))
+            .collect();
+        assert_eq!(granted.get(Metadata::CODE), Some(7.into()));
+        let response = Response::new(Full::<Bytes>::from(said.join(", ")));
+        async { Ok::<_, Infallible>(response) }
+    };
+    let mut service =
+        HttpLimitLayer::new(RequestLimit::new(slots)).layer(inner.layer(service_fn(handler)));
+    let Poll::Ready(Ok(response)) = poll(pin!(service.call(request()))) else {
+        panic!("it is admitted");
+    };
+    let body = now(http_body_util::BodyExt::collect(response.into_body()));
+    let expected = r#"slots Some(Text("free")), keys Some(Text("paid"))"#;
+    assert_eq!(body.unwrap().to_bytes(), expected);
 }
 
 #[test]
