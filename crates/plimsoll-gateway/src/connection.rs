@@ -185,10 +185,21 @@ impl Idle {
         None
     }
 
+    /// A new connection of HTTP/2 serves others at once: its answers may last for ever.
+    pub(crate) fn share(&self, connection: &Connection, lease: &Lease) {
+        if let Sender::Http2(sender) = &connection.sender {
+            let shared = Connection {
+                sender: Sender::Http2(sender.clone()),
+                is_used: true,
+            };
+            self.keep(shared, lease.endpoint.id, lease.pool.keep);
+        }
+    }
+
     /// Keeps a connection whose answer has ended.
     pub(crate) fn put(self: &Arc<Self>, mut connection: Connection, lease: &Lease) {
         connection.is_used = true;
-        if connection.is_closed() {
+        if connection.is_closed() || !connection.is_http1() {
             return;
         }
         if connection.is_ready() {
@@ -211,8 +222,8 @@ impl Idle {
     fn keep(&self, connection: Connection, id: usize, keep: usize) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = idle.entry(id).or_default();
-        if !connection.is_http1() && all.iter().any(|it| !it.is_closed()) {
-            return;
+        if !connection.is_http1() {
+            all.retain(|it| !it.is_closed());
         }
         if all.len() >= keep {
             all.retain(|it| !it.is_closed());

@@ -164,7 +164,10 @@ impl Shared {
                 .flatten();
             let dialled = match kept {
                 Some(connection) => Ok(connection),
-                None => dial(&lease, is_upgrade).await,
+                None => {
+                    let dialled = dial(&lease, is_upgrade).await;
+                    dialled.inspect(|it| self.idle.share(it, &lease))
+                }
             };
             let mut connection = match dialled {
                 Ok(connection) => connection,

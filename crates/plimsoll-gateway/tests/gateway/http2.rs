@@ -210,6 +210,56 @@ async fn bodies_and_trailers_pass_to_servers_of_http2() {
     gateway.at_rest().await;
 }
 
+/// Answers that last do not keep others from their connection.
+#[tokio::test]
+async fn streams_share_a_connection_to_a_server() {
+    let connections = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&connections);
+    let server = raw_server(move |stream| {
+        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        async move {
+            let service = service_fn(|_| async {
+                let first = [Ok(Frame::data(Bytes::from_static(b"first")))];
+                let lasting = StreamBody::new(Lasting(first.into_iter().collect())).boxed();
+                Ok::<_, Infallible>(http::Response::new(lasting))
+            });
+            let builder = auto::Builder::new(TokioExecutor::new());
+            let _ = builder
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        }
+    })
+    .await;
+    let gateway = start(&[server], "", "protocol: http2");
+    let mut sender = shake(gateway.connect().await).await;
+    let mut open = Vec::new();
+    for _ in 0..10 {
+        let answer = within(sender.send_request(request("http://a/"))).await;
+        open.push(answer.expect("an answer"));
+    }
+    assert_eq!(gateway.counts.in_flight(), 10);
+    assert_eq!(connections.load(std::sync::atomic::Ordering::SeqCst), 1);
+    drop(open);
+    gateway.at_rest().await;
+}
+
+/// Some frames, and no end.
+struct Lasting(std::collections::VecDeque<Result<Frame<Bytes>, Infallible>>);
+
+impl futures_core::Stream for Lasting {
+    type Item = Result<Frame<Bytes>, Infallible>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        match self.0.pop_front() {
+            Some(frame) => std::task::Poll::Ready(Some(frame)),
+            None => std::task::Poll::Pending,
+        }
+    }
+}
+
 struct Frames(std::collections::VecDeque<Result<Frame<Bytes>, Infallible>>);
 
 impl futures_core::Stream for Frames {
