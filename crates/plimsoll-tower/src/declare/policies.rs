@@ -203,19 +203,6 @@ impl Subject<Policies> for ByPolicy {
         Asked::Nothing
     }
 
-    fn undo(&self, _policies: &Policies, _key: Option<&()>, _permit: Permit<'static>) {
-        // A policy takes nothing back: who asks for what is refused has asked all the same.
-    }
-
-    fn settle(
-        &self,
-        _policies: &Policies,
-        _key: Option<&()>,
-        _permit: &mut Permit<'static>,
-        _cost: u64,
-    ) {
-    }
-
     fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<Standing> {
         None
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 
 use plimsoll::together::Key;
-use plimsoll::{Denied, Metadata, Moment, PerKey, Permit, Standing};
+use plimsoll::{Denied, Metadata, Moment, PerKey, Standing};
 
 use super::limits::{Ask, Asked, Finding};
 use super::one_limit::Granted;
@@ -80,25 +80,6 @@ where
         match found(key) {
             Some(key) => Asked::Key(Box::new(Key::new(limiter, key))),
             None => Asked::Nothing,
-        }
-    }
-
-    fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>) {
-        match found(key) {
-            Some(key) => limiter.undo(key, permit),
-            None => permit.undo(),
-        }
-    }
-
-    fn settle(
-        &self,
-        limiter: &L,
-        key: Option<&Self::Key>,
-        permit: &mut Permit<'static>,
-        cost: u64,
-    ) {
-        if let Some(key) = found(key) {
-            limiter.settle(key, permit, cost);
         }
     }
 

@@ -50,10 +50,29 @@ pub trait Subject<L>: Send + Sync + 'static {
     /// What the engine asks that waits for several limits.
     fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Key>) -> Asked<'a>;
 
-    fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>);
+    /// Undoes what was granted.
+    fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>) {
+        match self.asked(limiter, key) {
+            Asked::Limiter(limiter) => limiter.undo(permit),
+            Asked::Key(key) => key.undo(permit),
+            Asked::Nothing => permit.undo(),
+        }
+    }
 
     /// Charges what the request really cost.
-    fn settle(&self, limiter: &L, key: Option<&Self::Key>, permit: &mut Permit<'static>, cost: u64);
+    fn settle(
+        &self,
+        limiter: &L,
+        key: Option<&Self::Key>,
+        permit: &mut Permit<'static>,
+        cost: u64,
+    ) {
+        match self.asked(limiter, key) {
+            Asked::Limiter(limiter) => limiter.settle(permit, cost),
+            Asked::Key(key) => key.settle(permit, cost),
+            Asked::Nothing => {}
+        }
+    }
 
     /// What kind of refusal this is.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
@@ -151,14 +170,6 @@ impl<L: Limiter + 'static> Subject<L> for Everyone {
         Asked::Limiter(limiter)
     }
 
-    fn undo(&self, limiter: &L, _key: Option<&()>, permit: Permit<'static>) {
-        limiter.undo(permit);
-    }
-
-    fn settle(&self, limiter: &L, _key: Option<&()>, permit: &mut Permit<'static>, cost: u64) {
-        limiter.settle(permit, cost);
-    }
-
     fn standing(&self, limiter: &L, _key: Option<&()>) -> Option<Standing> {
         Some(limiter.standing())
     }
@@ -243,25 +254,6 @@ where
         match key {
             Some(key) => Asked::Key(Box::new(Key::new(limiter, Borrow::borrow(key)))),
             None => Asked::Nothing,
-        }
-    }
-
-    fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>) {
-        match key {
-            Some(key) => limiter.undo(Borrow::borrow(key), permit),
-            None => permit.undo(),
-        }
-    }
-
-    fn settle(
-        &self,
-        limiter: &L,
-        key: Option<&Self::Key>,
-        permit: &mut Permit<'static>,
-        cost: u64,
-    ) {
-        if let Some(key) = key {
-            limiter.settle(Borrow::borrow(key), permit, cost);
         }
     }
 

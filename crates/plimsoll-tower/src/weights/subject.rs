@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use plimsoll::together::may_wait;
-use plimsoll::{Limiter, LimiterExt, Moment, Permit, Standing};
+use plimsoll::{Limiter, LimiterExt, Moment, Standing};
 use plimsoll_kinds::{AnyLimiter, Provider, Weight};
 
 use crate::Head;
@@ -68,25 +68,6 @@ impl Subject<Weighed> for ByWeight {
             .limiter
             .as_deref()
             .map_or(Asked::Nothing, Asked::Limiter)
-    }
-
-    fn undo(&self, weighed: &Weighed, _key: Option<&()>, permit: Permit<'static>) {
-        match &weighed.limiter {
-            Some(limiter) => limiter.undo(permit),
-            None => permit.undo(),
-        }
-    }
-
-    fn settle(
-        &self,
-        weighed: &Weighed,
-        _key: Option<&()>,
-        permit: &mut Permit<'static>,
-        cost: u64,
-    ) {
-        if let Some(limiter) = &weighed.limiter {
-            limiter.settle(permit, cost);
-        }
     }
 
     fn standing(&self, weighed: &Weighed, _key: Option<&()>) -> Option<Standing> {
