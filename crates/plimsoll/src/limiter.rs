@@ -1,5 +1,6 @@
 //! The trait of all limiters, its conveniences, and what the layers of this workspace need besides.
 
+mod internals;
 mod parts;
 
 use std::sync::LazyLock;
@@ -18,6 +19,9 @@ use crate::reservation::Reservation;
 use crate::snapshot::Snapshot;
 use crate::standing::Standing;
 
+pub use internals::Internals;
+pub(crate) use internals::settle;
+use internals::{refusal, saturation};
 pub(crate) use parts::{Kind, Part, Several, TargetOf};
 pub use parts::{Parts, Target};
 
@@ -324,97 +328,3 @@ pub trait LimiterExt: Limiter {
 }
 
 impl<L: Limiter + ?Sized> LimiterExt for L {}
-
-/// How the limiters of this workspace do what [`LimiterExt`] does, where they do it better than its defaults.
-#[doc(hidden)]
-pub trait Internals: Limiter {
-    /// See [`LimiterExt::source`].
-    fn source(&self) -> Option<&dyn Shareable>;
-
-    /// See [`LimiterExt::attempt`].
-    fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        self.try_acquire(demand)
-    }
-
-    /// See [`LimiterExt::attempt_owned`].
-    fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
-        Internals::attempt(self, demand)
-            .ok()
-            .map(Permit::into_owned)
-    }
-
-    /// See [`LimiterExt::undo`].
-    fn undo(&self, permit: Permit<'_>) {
-        permit.undo();
-    }
-
-    /// See [`LimiterExt::charge`].
-    fn charge(&self, cost: u64) {
-        let _ = cost;
-    }
-
-    /// See [`LimiterExt::settle`].
-    fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
-        settle(
-            permit,
-            cost,
-            |rest| Internals::undo(self, rest),
-            |more| Internals::charge(self, more),
-        );
-    }
-
-    /// See [`LimiterExt::check_saturation`].
-    fn check_saturation(&self) -> Result<(), Denied> {
-        saturation(&self.snapshot(), Name::of(self.name(), self.metadata()))
-    }
-
-    /// See [`LimiterExt::is_remote`].
-    fn is_remote(&self) -> bool {
-        false
-    }
-
-    /// See [`LimiterExt::parts`].
-    fn parts(&self) -> Parts<'_> {
-        Parts::default()
-    }
-
-    /// What stands behind a name now, for callers that ask several limiters at once and wait.
-    fn target(&self) -> Option<Result<Target, Denied>> {
-        None
-    }
-
-    /// See [`LimiterExt::insight`].
-    fn insight(&self) -> Option<Insight> {
-        None
-    }
-}
-
-/// Corrects a permit by undoing what was too much, or charging what was too little.
-pub(crate) fn settle<'a>(
-    permit: &mut Permit<'a>,
-    cost: u64,
-    undo: impl FnOnce(Permit<'a>),
-    charge: impl FnOnce(u64),
-) {
-    if let Some(rest) = permit.split(permit.cost().saturating_sub(cost)) {
-        undo(rest);
-    }
-    if !permit.gives_back()
-        && let Some((before, _)) = permit.settle(cost)
-    {
-        charge(cost - before.cost);
-    }
-}
-
-fn saturation(seen: &Snapshot, name: Option<Name>) -> Result<(), Denied> {
-    if seen.available > 0 || seen.queued < seen.queue_bound {
-        return Ok(());
-    }
-    Err(refusal(Reason::Saturated, seen, name))
-}
-
-fn refusal(reason: Reason, seen: &Snapshot, name: Option<Name>) -> Denied {
-    Denied::new(reason)
-        .with_limit(seen.limit, seen.available)
-        .with_name(name)
-}

@@ -1,11 +1,3 @@
-//! # How it works
-//!
-//! As TCP finds the width of a path: one more for every success while the limit is in use, and a cut by a
-//! fraction when something goes wrong. Wrong is what failed for overload, or took longer than a timeout.
-//!
-//! It knows no latency but that timeout. Where that fits the service it is hard to beat; where the service
-//! becomes slower for reasons of its own it cuts to the minimum and stays there.
-
 use std::time::Duration;
 
 use super::builder::{Builder, Tunable};
@@ -15,6 +7,23 @@ use crate::InvalidLimit;
 use crate::moment::saturating_nanos;
 
 /// Additive increase, multiplicative decrease: one more for each success, a cut for each failure.
+///
+/// # How it works
+///
+/// As TCP finds the width of a path: one more for every success while the limit is in use, and a cut by a
+/// fraction when something goes wrong. Wrong is what failed for overload, or took longer than a timeout.
+///
+/// It knows no latency but that timeout. Where that fits the service it is hard to beat; where the service
+/// becomes slower for reasons of its own it cuts to the minimum and stays there.
+///
+/// # The formula
+///
+/// With backoff b: limit ← limit + 1 for a success while at least half of the limit is in flight, and limit ← ⌊limit · b⌋
+/// for a failure, within the bounds.
+///
+/// # When to choose it
+///
+/// When a timeout is known that only an overloaded service exceeds, or the service itself says when it is overloaded.
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -67,12 +76,35 @@ impl Default for Aimd {
 
 impl Builder<Aimd> {
     /// The factor of the limit at a failure, 0.9 unless set. At least 0.5 and below 1.
+    ///
+    /// ```
+    /// use plimsoll::Moment;
+    /// use plimsoll::adaptive::{Aimd, Limit, Sample};
+    ///
+    /// let mut limit = Aimd::builder().initial(100).backoff(0.5).build()?;
+    /// let sample = Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 100);
+    /// limit.sample(&sample.overload(true));
+    /// assert_eq!(limit.limit(), 50);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     pub const fn backoff(mut self, backoff: f64) -> Self {
         self.own.backoff = backoff;
         self
     }
 
     /// Work that takes longer than this counts as a failure, 5 seconds unless set. More than 0.
+    ///
+    /// ```
+    /// use plimsoll::Moment;
+    /// use plimsoll::adaptive::{Aimd, Limit, Sample};
+    /// use std::time::Duration;
+    ///
+    /// let builder = Aimd::builder().initial(100).timeout(Duration::from_millis(250));
+    /// let mut limit = builder.build()?;
+    /// limit.sample(&Sample::new(Moment::ORIGIN, Moment::from_nanos(300_000_000), 100));
+    /// assert_eq!(limit.limit(), 90);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.own.timeout = timeout;
         self

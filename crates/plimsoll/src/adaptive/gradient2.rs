@@ -1,13 +1,3 @@
-//! # How it works
-//!
-//! The ratio of a long-term average of latency to the latency now says by how much the server is slower than
-//! it used to be. Multiply the limit by that, at most by 1 and at least by a half, and add a constant: while
-//! nothing gets slower the limit grows by the constant, and where the queue that this builds balances the
-//! constant it stays. A tolerance forgives so much slowness.
-//!
-//! The average follows whatever lasts, overload too, so under a lasting overload the limit drifts upwards.
-//! Failures are not looked at. Both are how it was published.
-
 use std::time::Duration;
 
 use super::builder::{Builder, Tunable};
@@ -16,6 +6,25 @@ use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 
 /// Compares latency with its own long-term average.
+///
+/// # How it works
+///
+/// The ratio of a long-term average of latency to the latency now says by how much the server is slower than
+/// it used to be. Multiply the limit by that, at most by 1 and at least by a half, and add a constant: while
+/// nothing gets slower the limit grows by the constant, and where the queue that this builds balances the
+/// constant it stays. A tolerance forgives so much slowness.
+///
+/// The average follows whatever lasts, overload too, so under a lasting overload the limit drifts upwards.
+/// Failures are not looked at. Both are how it was published.
+///
+/// # The formula
+///
+/// With the long-term average a, the latency r now and the tolerance t: gradient = min(1, max(½, t · a / r)), and
+/// limit ← (1 − s) · limit + s · (limit · gradient + queue size), with the smoothing s.
+///
+/// # When to choose it
+///
+/// When latencies vary by nature, and overloads are short. What it remembers is the average: a few numbers.
 ///
 /// ```
 /// use plimsoll::Moment;

@@ -1,16 +1,3 @@
-//! # How it works
-//!
-//! The average latency since the start is compared with the least that this average has ever been. Their
-//! ratio, times a tolerance, at most 1 and at least a half, is the gradient. Every half second, if at least half of the
-//! limit is in use, the limit becomes limit·gradient + the number that waits: who waits is reason
-//! enough to grow, and nothing else is. A cut takes a fifth of the step, and is made only while the average still
-//! rises.
-//!
-//! The average never forgets, which makes it slow after hours of traffic. Only while almost nothing goes on is it led
-//! back: by a tenth at each tick, until it is within the tolerance and everything is forgotten.
-//!
-//! The queue follows the limit, as its square root.
-
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -20,6 +7,24 @@ use super::{Insight, Limit, Load, Sample};
 use crate::InvalidLimit;
 
 /// Compares the average latency with its own least, and grows by what waits.
+///
+/// # How it works
+///
+/// The average latency since the start is compared with the least that this average has ever been. Their
+/// ratio, times a tolerance, at most 1 and at least a half, is the gradient. Every half second, if at least half of the
+/// limit is in use, the limit becomes limit·gradient + the number that waits: who waits is reason
+/// enough to grow, and nothing else is. A cut takes a fifth of the step, and is made only while the average still
+/// rises.
+///
+/// The average never forgets, which makes it slow after hours of traffic. Only while almost nothing goes on is it led
+/// back: by a tenth at each tick, until it is within the tolerance and everything is forgotten.
+///
+/// The queue follows the limit, as its square root.
+///
+/// # When to choose it
+///
+/// To behave as limiters that were tuned with this algorithm do. [`Verdict`](super::Verdict) follows changes faster, and
+/// needs no tolerance.
 ///
 /// ```
 /// use plimsoll::Moment;

@@ -1,14 +1,3 @@
-//! # How it works
-//!
-//! The least latency seen is taken for that of an empty server. If a request now takes r and that least is b,
-//! a share 1 − b/r of its time was spent in a queue, so about limit·(1 − b/r) of what is in flight is queued.
-//! Few queued: more is let in. Many: less. Steps grow with the logarithm of the limit, and so do the
-//! thresholds.
-//!
-//! The least latency would hold for ever, and be wrong as soon as the service changes. So every so
-//! often, after a number of samples in proportion to the limit, whatever comes next is taken for the least.
-//! The number is scattered, lest many servers forget at once.
-
 use std::time::Duration;
 
 use super::builder::{Builder, Tunable};
@@ -17,6 +6,28 @@ use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 
 /// Estimates the queue from latency, as TCP Vegas does.
+///
+/// # How it works
+///
+/// The least latency seen is taken for that of an empty server. If a request now takes r and that least is b,
+/// a share 1 − b/r of its time was spent in a queue, so about limit·(1 − b/r) of what is in flight is queued.
+/// Few queued: more is let in. Many: less. Steps grow with the logarithm of the limit, and so do the
+/// thresholds.
+///
+/// The least latency would hold for ever, and be wrong as soon as the service changes. So every so
+/// often, after a number of samples in proportion to the limit, whatever comes next is taken for the least.
+/// The number is scattered, lest many servers forget at once.
+///
+/// # The formula
+///
+/// queue = ⌈limit · (1 − b/r)⌉, with the least latency b and the latency r now. Below the lower threshold the limit grows by
+/// a step, above the upper one it shrinks by a step, between them it stays; the step and the thresholds are multiples of
+/// log₁₀(limit), at least 1.
+///
+/// # When to choose it
+///
+/// When the latency of an idle service is stable: one kind of work, of one size. Work of different sizes makes the least
+/// latency that of the smallest, and everything else look like a queue.
 ///
 /// ```
 /// use plimsoll::Moment;

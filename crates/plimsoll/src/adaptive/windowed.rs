@@ -1,12 +1,3 @@
-//! # How it works
-//!
-//! An algorithm that moves with every sample moves with noise, and the faster the more traffic there is. So
-//! samples are gathered in windows of time, and the algorithm sees one sample for each window: the mean
-//! latency, the most that was in flight, and whether anything failed.
-//!
-//! A window ends with the first sample that ends after its time. One with too few samples says nothing and
-//! is thrown away; where there is hardly any traffic the limit therefore never moves.
-
 use std::time::Duration;
 
 use super::{Insight, Limit, Load, Sample};
@@ -14,6 +5,20 @@ use crate::moment::saturating_nanos;
 use crate::{InvalidLimit, Moment};
 
 /// Gathers samples, and shows another algorithm one for each window of time.
+///
+/// # How it works
+///
+/// An algorithm that moves with every sample moves with noise, and the faster the more traffic there is. So
+/// samples are gathered in windows of time, and the algorithm sees one sample for each window: the mean
+/// latency, the most that was in flight, and whether anything failed.
+///
+/// A window ends with the first sample that ends after its time. One with too few samples says nothing and
+/// is thrown away; where there is hardly any traffic the limit therefore never moves.
+///
+/// # When to choose it
+///
+/// With [`Vegas`](super::Vegas) and [`Gradient2`](super::Gradient2) where there is much traffic: a limit that moves once a
+/// second is easier to follow than one that moves with each request. [`Verdict`](super::Verdict) has windows of its own.
 ///
 /// ```
 /// use plimsoll::adaptive::{Limit, Vegas, Windowed};

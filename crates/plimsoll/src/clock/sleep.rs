@@ -9,6 +9,22 @@ use crate::Moment;
 use crate::sync::{Mutex, lock};
 
 /// Waits until a clock shows a moment. See [`Clock::sleep_until`].
+///
+/// It is woken by the alarm of its clock: by a thread of the system's clock, by the timer of tokio, or by whoever moves a
+/// manual clock. Dropping it releases the alarm.
+///
+/// ```
+/// use plimsoll::ManualClock;
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let time = ManualClock::new();
+/// let clock = time.clock();
+/// let sleep = clock.sleep_until(clock.now().plus(Duration::from_secs(60)));
+/// time.advance(Duration::from_secs(60));
+/// sleep.await;
+/// # });
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep {
     clock: Clock,

@@ -14,7 +14,25 @@ use crate::{Acquire, Demand, Denied, Moment, Permit, Reason, Rule};
 
 /// Waits for a permit of one key. See [`Keyed::acquire`].
 ///
-/// Dropping it leaves the queue of the key at once; it never loses a permit.
+/// Dropping it leaves the queue of the key at once; it never loses a permit. Nothing happens before the first poll: that
+/// asks the key, and joins the queue of the key if there is one. The key stays known while anybody waits for it, whatever
+/// [`max_keys`](crate::KeyedBuilder::max_keys) says.
+///
+/// ```
+/// use plimsoll::{Concurrency, Demand, Keyed, Queue, Reason};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let per_host: Keyed<String, _> =
+///     Keyed::builder(Concurrency::new(1)).queue(Queue::fifo(10)).build();
+/// let first = per_host.acquire("db1", 1).await?;
+/// let patience = Demand::ONE.within(Duration::from_millis(5));
+/// let denied = per_host.acquire("db1", patience).await.unwrap_err();
+/// assert_eq!(denied.reason(), Reason::TimedOut);
+/// # drop(first);
+/// # Ok::<(), plimsoll::Denied>(())
+/// # }).unwrap();
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct AcquireKey<'a, K, Q: ?Sized, R: Rule, S> {
     stage: Stage<'a, K, Q, R, S>,

@@ -83,6 +83,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
 
     /// Sets the queue in which [`Keyed::acquire`] waits. Each key has a queue of its own, with these bounds, while it has
     /// waiters. Without a queue nobody waits.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed, Queue};
+    ///
+    /// let per_host: Keyed<String, _> = Keyed::builder(Concurrency::new(4)).queue(Queue::fifo(16)).build();
+    /// # assert!(per_host.try_acquire("db1", 1).is_ok());
+    /// ```
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = Some(queue);
         self
@@ -101,6 +108,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     }
 
     /// Sets how many keys have a state at most, a million by default, and as many [limits](Keyed::set_limit) of single keys.
+    ///
+    /// The bound is one on memory: callers that can choose keys, such as addresses, cannot make the table grow beyond it.
+    /// Memory is allocated as keys come, not for `max_keys` at once.
     ///
     /// # Panics
     ///

@@ -12,6 +12,19 @@ use foldhash::quality::{FoldHasher, SeedableRandomState};
 ///
 /// It is not made to withstand somebody who learns from how long answers take. It need not: a table that sees
 /// more collisions than chance allows goes on with [`RandomState`].
+///
+/// Set another one with [`KeyedBuilder::hasher`](crate::KeyedBuilder::hasher) where keys are trusted and already spread, or
+/// where hashes must be the same in every run:
+///
+/// ```
+/// use plimsoll::{Keyed, TokenBucket};
+/// use std::hash::{BuildHasherDefault, DefaultHasher};
+///
+/// let rule = TokenBucket::per_second(2);
+/// let fixed = BuildHasherDefault::<DefaultHasher>::default();
+/// let per_id = Keyed::<u64, _>::builder(rule).hasher(fixed).build();
+/// assert!(per_id.try_acquire(&7, 1).is_ok());
+/// ```
 #[derive(Clone, Debug)]
 pub struct KeyHash(SeedableRandomState);
 

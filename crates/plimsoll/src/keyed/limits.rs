@@ -63,7 +63,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(())
     }
 
-    /// Forgets what `key` has used, and its own limit if it has one. Whoever waits for it already is still served.
+    /// Forgets what `key` has used, and its own limit if it has one. Waiters of the key are still served. Returns whether
+    /// the key was known.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(FixedWindow::new(Quota::per_hour(1)));
+    /// per_tenant.try_acquire("red", 1)?;
+    /// assert!(per_tenant.forget("red"));
+    /// assert!(per_tenant.try_acquire("red", 1).is_ok());
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn forget<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -86,6 +97,16 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 
     /// Changes the limit of all keys that have none of their own, shard by shard. `carry` says what becomes of
     /// what they have used.
+    ///
+    /// ```
+    /// use plimsoll::{Carry, FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(FixedWindow::new(Quota::per_hour(10)));
+    /// per_tenant.try_acquire("red", 10)?;
+    /// per_tenant.replace(FixedWindow::new(Quota::per_hour(15)), Carry::AsIs);
+    /// assert_eq!(per_tenant.take_up_to("red", 10).cost(), 5);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn replace(&self, rule: R, carry: Carry) {
         const {
             assert!(

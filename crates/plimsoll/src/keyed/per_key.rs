@@ -16,7 +16,18 @@ use crate::{Acquire, Clock, Demand, Denied, Metadata, PerKey, Permit, Rule, Stan
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
     ///
-    /// Permits of rates do not know their key, so undoing them by themselves does nothing.
+    /// Permits of rates do not know their key, so undoing them by themselves does nothing. A permit of a limit whose permits
+    /// are returned knows it.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(FixedWindow::new(Quota::per_hour(10)));
+    /// let permit = per_tenant.try_acquire("red", 4)?;
+    /// per_tenant.undo("red", permit);
+    /// assert_eq!(per_tenant.standing("red").remaining, Some(10));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn undo<Q>(&self, key: &Q, permit: Permit<'_>)
     where
         K: Borrow<Q>,
@@ -47,6 +58,19 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Takes for `key` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
+    ///
+    /// ```
+    /// use plimsoll::{Keyed, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let tokens: Keyed<String, _> =
+    ///     Keyed::builder(TokenBucket::per_second(100)).clock(time.clock()).build();
+    /// tokens.charge("red", 150); // an answer was longer than expected
+    /// let denied = tokens.try_acquire("red", 1).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(510)));
+    /// assert!(tokens.try_acquire("blue", 100).is_ok());
+    /// ```
     pub fn charge<Q>(&self, key: &Q, cost: u64)
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -68,6 +92,16 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     }
 
     /// Corrects a permit of `key` whose work turned out to cost `cost`: as if that had been taken when it was granted.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(FixedWindow::new(Quota::per_hour(100)));
+    /// let mut permit = per_tenant.try_acquire("red", 40)?; // an estimate
+    /// per_tenant.settle("red", &mut permit, 25);
+    /// assert_eq!(per_tenant.standing("red").remaining, Some(75));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn settle<Q>(&self, key: &Q, permit: &mut Permit<'_>, cost: u64)
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -121,7 +155,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// What the owner of `key` may know of its limit. See [`Standing`].
+    /// What the owner of `key` may know of its limit: the limit, what is left of it, and when there is more. It stores no key.
+    /// See [`Standing`].
     pub fn standing<Q>(&self, key: &Q) -> Standing
     where
         K: Borrow<Q>,

@@ -46,6 +46,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// and what is available are those of one key that nobody uses.
     ///
     /// It visits every key, one shard at a time, so the sums are not those of a single moment.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed};
+    ///
+    /// let per_user: Keyed<String, _> = Keyed::new(Concurrency::new(2));
+    /// let (ann, bob) = (per_user.try_acquire("ann", 2)?, per_user.try_acquire("bob", 1)?);
+    /// assert!(per_user.try_acquire("ann", 1).is_err());
+    /// let all = per_user.snapshot();
+    /// assert_eq!((all.in_use(), all.granted_total(), all.denied_total()), (3, 2, 1));
+    /// # drop((ann, bob));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let shared = &*self.shared;

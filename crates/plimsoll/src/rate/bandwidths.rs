@@ -46,6 +46,27 @@ pub type Fillings = Box<[Filling]>;
 impl Bandwidths {
     /// All of `buckets`.
     ///
+    /// A refusal is ready when the last of them has enough, and its reason is the same for all.
+    ///
+    /// ```
+    /// use plimsoll::{Bandwidths, Gate, ManualClock, Quota, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let rule = Bandwidths::new([
+    ///     TokenBucket::greedy(Quota::per_second(10)),
+    ///     TokenBucket::greedy(Quota::per_minute(20)),
+    /// ]);
+    /// let gate = Gate::builder(rule).clock(time.clock()).build();
+    /// gate.try_acquire(10)?;
+    /// time.advance(Duration::from_secs(1));
+    /// // The first bucket is full again; the second has 10 of its 20, and what came in a second.
+    /// gate.try_acquire(10)?;
+    /// let denied = gate.try_acquire(3).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(8)));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// If there are none.

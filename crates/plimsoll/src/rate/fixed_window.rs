@@ -15,12 +15,25 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 /// The number of the window and what was taken in it: 8 bytes, decided without a lock. A refund returns what was taken
 /// in the same window; what was taken in an earlier one went with it.
 ///
+/// # The formula
+///
+/// Window k reaches from `start + k · period` up to, not including, `start + (k + 1) · period`. A demand of cost c at the
+/// moment t is granted if what was taken in the window of t, and c, are together at most the limit; a refusal is ready when
+/// the next window begins.
+///
 /// # When to choose it
 ///
 /// When a contract speaks of windows, or when many processes must agree on when a limit renews: windows
 /// [aligned to the epoch](Self::aligned_to_epoch) begin at the same moments everywhere. Otherwise a
 /// [`TokenBucket`](crate::TokenBucket) is as cheap and has no borders, and a [`SlidingWindow`](crate::SlidingWindow)
 /// grants no more than the limit in any window.
+///
+/// # At the edges
+///
+/// - A refusal tells callers when the window ends, so all of them come back at the same moment. A queue, or jitter of the
+///   callers, spreads them.
+/// - A [charge](crate::Gate::charge) above what is left uses the window up; what exceeds it is not charged to the next.
+/// - Time that steps back stays in the window that was seen last.
 ///
 /// ```
 /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
@@ -67,6 +80,20 @@ const MOST_PACKED: u64 = (1 << USED_BITS) - 1;
 
 impl FixedWindow {
     /// As many as the quota's units in each of its periods, counted from the start of the limiter.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
+    /// use std::time::Duration;
+    ///
+    /// // Twice the limit around a border: 100 at the end of one minute, 100 at the beginning of the next.
+    /// let time = ManualClock::new();
+    /// let gate = Gate::builder(FixedWindow::new(Quota::per_minute(100))).clock(time.clock()).build();
+    /// time.advance(Duration::from_millis(59_999));
+    /// gate.try_acquire(100)?;
+    /// time.advance(Duration::from_millis(1));
+    /// gate.try_acquire(100)?;
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn new(quota: Quota) -> Self {
         Self {
             limit: quota.units(),

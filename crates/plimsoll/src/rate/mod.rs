@@ -10,10 +10,10 @@
 //! | [`PenaltyBucket`] | the same, and refusals | its burst, or nothing during a lockout | 64 |
 //! | [`Smooth`] | permits stored and the time of the next | what it stored, and one | 32 |
 //! | [`FixedWindow`] | what was taken in this window | its limit, twice around a border | 8 |
-//! | [`SlidingWindow`] | what was taken, by segment | its limit | 4 a segment |
-//! | [`SlidingCounter`] | what was taken in this window and the last | its limit, about | 16 |
+//! | [`SlidingWindow`] | what was taken, by segment | its limit | 8 a segment |
+//! | [`SlidingCounter`] | what was taken in this window and the last | its limit, about | 32 |
 //! | [`SlidingLog`] | every time in the window, at most as many as its limit | its limit, exactly | 16 a time |
-//! | [`Refresh`] | what is left in this cycle, or owed to the next | its limit, twice around a border | 16 |
+//! | [`Refresh`] | what is left in this cycle, or owed to the next | its limit, twice around a border | 32 |
 //!
 //! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at
 //! once; see [`Concurrency`](crate::Concurrency).

@@ -53,7 +53,8 @@ pub struct Penalty {
 }
 
 impl PenaltyBucket {
-    /// A penalty bucket without a lockout: it works like `bucket`.
+    /// A penalty bucket without a lockout: it works like `bucket`, and calls its refusals
+    /// [`Reason::SoftThrottle`](crate::Reason::SoftThrottle).
     pub const fn new(bucket: TokenBucket) -> Self {
         Self {
             bucket,
@@ -64,6 +65,22 @@ impl PenaltyBucket {
     }
 
     /// Locks out for `lockout` at the `soft_limit`th refusal in a row. A lockout of zero never locks.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, PenaltyBucket, Reason, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let rule = PenaltyBucket::new(TokenBucket::per_second(1)).lockout(1, Duration::from_secs(30));
+    /// let gate = Gate::builder(rule).clock(time.clock()).build();
+    /// gate.try_acquire(1)?;
+    /// assert_eq!(gate.try_acquire(1).unwrap_err().reason(), Reason::LockedOut);
+    /// // The bucket is full again, and the limit still locked.
+    /// time.advance(Duration::from_secs(29));
+    /// let denied = gate.try_acquire(1).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -99,7 +116,8 @@ impl PenaltyBucket {
         Ok(self)
     }
 
-    /// Counts refusals as in a row if each comes within `soft_window` of the one before.
+    /// Counts refusals as in a row if each comes within `soft_window` of the one before; 5 seconds unless set. A later
+    /// refusal is the first of a new row.
     pub const fn soft_window(mut self, soft_window: Duration) -> Self {
         self.soft_window = soft_window;
         self

@@ -15,10 +15,23 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// Two counts and the number of the window, whatever the limit: 32 bytes, its origin included.
 ///
+/// # The formula
+///
+/// With `before` taken in the previous window, `current` in this one, and the part p of this window that has passed, a cost
+/// c is granted if current + before · (1 − p) + c ≤ limit. The product is computed in whole numbers of units times
+/// nanoseconds: nothing is rounded before the comparison.
+///
 /// # When to choose it
 ///
 /// When a sliding window is wanted for very many keys and an estimate will do. [`SlidingWindow`](crate::SlidingWindow)
 /// never grants more than its limit, for eight bytes a segment.
+///
+/// # At the edges
+///
+/// - All of a window taken in its last instant counts for less from the next instant on: up to nearly twice the limit can
+///   pass within a window's length around a border, half of it in the window after the border.
+/// - All of a window taken in its first instant counts for longer than a true sliding window would count it.
+/// - After two idle windows the limit is as new.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
@@ -51,6 +64,20 @@ pub struct Counts {
 
 impl SlidingCounter {
     /// As many as the quota's units in a window of its period.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let gate = Gate::builder(SlidingCounter::new(Quota::per_minute(60))).clock(time.clock()).build();
+    /// gate.try_acquire(60)?;
+    /// time.advance(Duration::from_secs(90));
+    /// // Half of the minute before has left the window.
+    /// assert!(gate.try_acquire(30).is_ok());
+    /// assert!(gate.try_acquire(1).is_err());
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn new(quota: Quota) -> Self {
         Self {
             limit: quota.units(),

@@ -18,6 +18,12 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked}
 /// 16 bytes for each moment at which anything was taken that is still in the window. Only the newest units can matter,
 /// as many as the limit, so there are never more moments than that, however many refusals are counted.
 ///
+/// # The formula
+///
+/// What was taken at a moment s counts up to, not including, s + period. A cost c is granted at the moment t if what counts
+/// at t, and c, are together at most the limit, and t is at least the gap after the last grant. A refusal is ready when
+/// enough of the oldest takes have left the window, and not before the gap is over.
+///
 /// # When to choose it
 ///
 /// For small limits that must be exact: log-ins, password resets, messages to one person.
@@ -117,6 +123,19 @@ impl SlidingLog {
 
     /// Nothing sooner than `min_gap` after the one before.
     ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Quota, SlidingLog};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let rule = SlidingLog::new(Quota::per_minute(10)).min_gap(Duration::from_secs(2));
+    /// let gate = Gate::builder(rule).clock(time.clock()).build();
+    /// gate.try_acquire(1)?;
+    /// let denied = gate.try_acquire(1).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(2)));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// If `min_gap` is longer than the window: it alone would decide.
@@ -147,6 +166,8 @@ impl SlidingLog {
     }
 
     /// Counts refused demands as if they had been granted: a caller that keeps trying keeps being refused.
+    ///
+    /// The hint of a refusal takes the refusal itself into account: after that time without another try there is room.
     pub const fn counting_refusals(mut self) -> Self {
         self.count_refused = true;
         self

@@ -104,6 +104,8 @@ impl Smooth {
     /// `rate` permits a second; what is not used in `max_burst` of idling can be taken at once. As the limit of
     /// [many keys](crate::Keyed) it evicts none of them below `max_keys`, as each has something stored.
     ///
+    /// At the beginning nothing is stored. The price of a demand is paid by the next one, which waits for it.
+    ///
     /// # Panics
     ///
     /// If `rate` is not above 0 and at most 10^12.
@@ -129,7 +131,20 @@ impl Smooth {
     }
 
     /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes
-    /// `cold_factor` times as long, usually 3. Without warm-up nothing is stored.
+    /// `cold_factor` times as long, usually 3. Without warm-up nothing is stored. A limit is cold at the beginning, and
+    /// becomes so again by idling for as long as the warm-up.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Smooth};
+    /// use std::time::Duration;
+    ///
+    /// let rule = Smooth::warm_up(1.0, Duration::from_secs(4), 3.0);
+    /// let gate = Gate::builder(rule).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(1)?;
+    /// let next = gate.try_acquire(1).unwrap_err().retry_after();
+    /// assert!(next > Some(Duration::from_secs(1)), "a cold permit takes longer than a second");
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     ///
     /// # Panics
     ///

@@ -43,9 +43,22 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 /// never rounded. A point further away than the burst is a debt, so a bucket can be
 /// [reserved](crate::Gate::reserve) from and [charged](crate::Gate::charge) beyond what it holds.
 ///
+/// # The formula
+///
+/// A greedy bucket of `refill` tokens in `every` that held `h` tokens at one moment holds min(burst, h + t · refill / every)
+/// after the time t, and a demand of cost c is refused until that is c. The hint of a refusal is exactly the time
+/// (c − h) · every / refill, rounded up to the next nanosecond; a caller that waits for it is granted.
+///
 /// # When to choose it
 ///
 /// First. The windows of the other rules are for contracts that speak of windows.
+///
+/// # At the edges
+///
+/// - A cost above the burst is never granted, and is refused with [`Reason::TooLarge`](crate::Reason::TooLarge).
+/// - A cost of 0 takes nothing, and is granted when 1 would be.
+/// - A bucket that was charged into debt refuses everything until the refill has paid the debt.
+/// - An idle bucket needs no work: it is as full as time has made it when it is next asked.
 ///
 /// ```
 /// use plimsoll::{Gate, Quota, TokenBucket};
@@ -96,6 +109,19 @@ const REACH: u128 = 1 << 61;
 
 impl TokenBucket {
     /// Tokens drip in continuously at the quota's rate; the burst is the quota's units.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Quota, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let rule = TokenBucket::greedy(Quota::per_minute(60));
+    /// let gate = Gate::builder(rule).clock(time.clock()).build();
+    /// gate.try_acquire(60)?;
+    /// time.advance(Duration::from_millis(2500));
+    /// assert_eq!(gate.snapshot().available(), 2, "one token a second");
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn greedy(quota: Quota) -> Self {
         let shared = gcd(quota.units(), quota.nanos());
         let token = quota.nanos() / shared;

@@ -9,6 +9,21 @@ use crate::{InvalidLimit, Quota};
 impl TokenBucket {
     /// Holds at most `burst` tokens, and starts with as many.
     ///
+    /// The burst is what may pass at once after idling; the rate stays what it is. A burst of 1 spaces grants evenly, and a
+    /// burst above the units of the quota saves up what several periods have brought.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let gate = Gate::builder(TokenBucket::per_second(10).burst(1)).clock(time.clock()).build();
+    /// gate.try_acquire(1)?;
+    /// let denied = gate.try_acquire(1).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// If `burst` is 0.
@@ -52,6 +67,20 @@ impl TokenBucket {
 
     /// Starts with `initial` tokens instead of a full bucket. As the limit of [many keys](crate::Keyed) it evicts none of
     /// them below `max_keys`, as none is ever like new again.
+    ///
+    /// A process that is restarted often would grant a burst with each start; a bucket that starts empty grants the rate from
+    /// the beginning.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let gate = Gate::builder(TokenBucket::per_second(10).initial(0)).clock(time.clock()).build();
+    /// assert!(gate.try_acquire(1).is_err());
+    /// time.advance(Duration::from_millis(100));
+    /// assert!(gate.try_acquire(1).is_ok());
+    /// ```
     ///
     /// # Panics
     ///
