@@ -108,6 +108,17 @@ impl Builder<Gradient2> {
     }
 
     /// By how much the limit grows while nothing gets slower, 4 unless set. With 0 it never grows.
+    ///
+    /// ```
+    /// use plimsoll::Moment;
+    /// use plimsoll::adaptive::{Gradient2, Limit, Sample};
+    ///
+    /// // All of each step, and ten more each time that latency is as usual.
+    /// let mut limit = Gradient2::builder().smoothing(1.0).queue_size(10).build()?;
+    /// limit.sample(&Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 20));
+    /// assert_eq!(limit.limit(), 30);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     pub const fn queue_size(mut self, size: u64) -> Self {
         self.own.queue_size = size;
         self

@@ -136,7 +136,8 @@ impl Default for Vegas {
 }
 
 impl Builder<Vegas> {
-    /// How much of each step is taken, all of it unless set. Above 0 and at most 1.
+    /// How much of each step is taken, all of it unless set. Above 0 and at most 1. Less makes the limit calmer, and slower
+    /// to follow the service.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {
         self.own.smoothing = smoothing;
         self
@@ -158,6 +159,15 @@ impl Builder<Vegas> {
 
     /// Where the random jitters begin, 0 unless set. Of servers that should not probe at the same time, each
     /// needs its own.
+    ///
+    /// ```
+    /// use plimsoll::adaptive::{Limit, Vegas};
+    ///
+    /// let own = std::process::id();
+    /// let limit = Vegas::builder().max(500).seed(own.into()).build()?;
+    /// assert_eq!(limit.limit(), 20);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     pub const fn seed(mut self, seed: u64) -> Self {
         self.own.seed = seed;
         self

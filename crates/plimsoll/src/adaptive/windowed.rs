@@ -84,7 +84,14 @@ impl<L: Limit> Windowed<L> {
         }
     }
 
-    /// Windows before `delegate`, with the published defaults.
+    /// Windows before `delegate`, with the published defaults: a second, and at least ten samples.
+    ///
+    /// ```
+    /// use plimsoll::adaptive::{Gradient2, Limit, Windowed};
+    ///
+    /// let limit = Windowed::new(Gradient2::default());
+    /// assert_eq!(limit.limit(), limit.delegate().limit());
+    /// ```
     pub fn new(delegate: L) -> Self {
         Self::builder(delegate).unchecked()
     }

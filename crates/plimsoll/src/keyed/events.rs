@@ -67,6 +67,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
     /// Calls a function with each event of all keys from now on, on a thread of its own: slow or panicking, it disturbs
     /// nobody. See [`Listener`].
     ///
+    /// ```
+    /// use plimsoll::{EventKind, Keyed, TokenBucket};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(1));
+    /// let listener = per_tenant.subscribe_with(|it| {
+    ///     if let EventKind::Rejected { reason, .. } = it.event.kind {
+    ///         eprintln!("{} was refused: {reason:?}", it.key);
+    ///     }
+    /// })?;
+    /// # listener.finish();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the system has no room for another thread.

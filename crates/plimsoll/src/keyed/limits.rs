@@ -178,8 +178,19 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Keeps at most so many keys from now on. Keys that are known stay known, so there may be more of them until
-    /// enough can be forgotten.
+    /// Stores at most so many keys from now on. Keys that are known stay known, so there may be more of them until
+    /// enough can be evicted.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota, Reason};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(FixedWindow::new(Quota::per_hour(5)));
+    /// per_tenant.try_acquire("red", 1)?;
+    /// per_tenant.set_max_keys(1)?;
+    /// assert_eq!(per_tenant.try_acquire("blue", 1).unwrap_err().reason(), Reason::KeysFull);
+    /// assert!(per_tenant.try_acquire("red", 1).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

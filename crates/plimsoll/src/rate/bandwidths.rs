@@ -90,6 +90,20 @@ impl Bandwidths {
     /// All of `buckets`, each with an id or without: on a [change](crate::Gate::replace), buckets of the
     /// same id carry over what they hold.
     ///
+    /// ```
+    /// use plimsoll::{Bandwidths, Carry, Gate, ManualClock, Quota, TokenBucket};
+    ///
+    /// let hourly = |units| TokenBucket::greedy(Quota::per_hour(units));
+    /// let rule = Bandwidths::try_named([(Some("short"), hourly(10)), (Some("long"), hourly(100))])?;
+    /// let gate = Gate::builder(rule).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(4)?;
+    /// // The order does not matter: `short` goes on from what it held.
+    /// let other = Bandwidths::try_named([(Some("long"), hourly(100)), (Some("short"), hourly(10))])?;
+    /// gate.replace(other, Carry::AsIs);
+    /// assert_eq!(gate.snapshot().available(), 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there are none, or an id is used twice.

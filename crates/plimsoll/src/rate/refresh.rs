@@ -51,6 +51,19 @@ pub struct Cycle {
 
 impl Refresh {
     /// As many as the quota's units in each of its periods; nothing is reserved ahead.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, Quota, Refresh};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let gate = Gate::builder(Refresh::new(Quota::per_second(5))).clock(time.clock()).build();
+    /// gate.try_acquire(3)?;
+    /// time.advance(Duration::from_secs(10));
+    /// // Ten cycles have passed, and only one of them counts.
+    /// assert_eq!(gate.take_up_to(100).cost(), 5);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn new(quota: Quota) -> Self {
         Self {
             limit: quota.units(),

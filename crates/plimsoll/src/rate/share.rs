@@ -21,7 +21,19 @@ use crate::{Concurrency, InvalidLimit, Quota, Rule};
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 pub trait Share: Rule + Sized {
-    /// The rule that grants this share of what `self` grants.
+    /// The rule that grants this share of what `self` grants. Several units become fewer, rounded down, in the same time;
+    /// a single unit that cannot be divided comes more rarely.
+    ///
+    /// ```
+    /// use plimsoll::rate::Share;
+    /// use plimsoll::{Concurrency, Rule, TokenBucket};
+    ///
+    /// let part = TokenBucket::per_second(100).burst(50).share(0.1)?;
+    /// assert_eq!((part.limit(), part.refill()), (5, TokenBucket::per_second(10).refill()));
+    /// assert_eq!(Concurrency::new(3).share(0.1)?.limit(), 1, "at least one");
+    /// assert!(TokenBucket::per_second(1).share(1.5).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
