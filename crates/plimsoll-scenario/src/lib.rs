@@ -20,6 +20,30 @@
 //! # Ok::<(), plimsoll_scenario::FileError>(())
 //! ```
 //!
+//! Any step may say which `events` have happened since the last step that does, by their words and in order, or `none`.
+//! Limits on `memory` and `cpu` run on a machine of the scenario with a tebibyte of memory: `sample: 90%` or `sample: 800B` says how much
+//! of it, or of the processor's time since the last sample, is used, and has it measured. Of `partitions` the `key` of a step is the
+//! name of a share, of `policies` an operation and who calls it, as `login|192.0.2.1`.
+//!
+//! ```
+//! let text = "
+//! - name: work waits for memory
+//!   limiter: { kind: memory, hard_limit: 80%, spike: 0B, queue: { bound: 1 } }
+//!   steps:
+//!     - { sample: 80% }
+//!     - { acquire: 1, as: a, expect: pending }
+//!     - { at: 1s, sample: 79%, settled: { a: granted } }
+//! - name: what a queue tells
+//!   limiter: { kind: concurrency, limit: 1, queue: { bound: 1 } }
+//!   steps:
+//!     - { try: 1, as: a, events: [processing, in_use_changed] }
+//!     - { acquire: 1, expect: pending, events: [enqueued, queued_changed] }
+//! ";
+//! let report = plimsoll_scenario::run_str("limits.yaml", text)?;
+//! assert_eq!(report.to_string(), "2 passed, 0 failed");
+//! # Ok::<(), plimsoll_scenario::FileError>(())
+//! ```
+//!
 //! A scenario can also be a trace: a [limit algorithm](plimsoll::adaptive), the samples it is fed, and the limit
 //! after each.
 //!

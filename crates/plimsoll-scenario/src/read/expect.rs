@@ -22,7 +22,7 @@ const SETTLED: [(&str, Outcome); 4] = [
     ("cancelled", Outcome::Cancelled),
 ];
 
-pub(super) const REASONS: [&str; 11] = [
+pub(super) const REASONS: [&str; 13] = [
     "exhausted",
     "too_large",
     "queue_full",
@@ -33,6 +33,8 @@ pub(super) const REASONS: [&str; 11] = [
     "locked_out",
     "keys_full",
     "saturated",
+    "no_key",
+    "unavailable",
     "closed",
 ];
 

@@ -10,7 +10,8 @@ use crate::spec::{AlgorithmSpec, LimiterSpec};
 
 /// Reads one limiter, with its members if it is `all`.
 pub(crate) fn limiter(node: &Node) -> Read<LimiterSpec> {
-    let spec = read_one(node, Units::OrNanos)?;
+    let mut spec: Limiter = read_one(node, Units::OrNanos)?;
+    spec.common.keyed |= spec.kind.is_by_key();
     check(&spec, &Vec::new(), &Places::of(node))?;
     let node = node.clone();
     Ok(LimiterSpec { node, spec })
@@ -33,10 +34,6 @@ pub(crate) fn bandwidths(node: &Node) -> Read<Kind> {
 
 fn check(limiter: &Limiter, path: &Path<'_>, places: &Places<'_>) -> Read<()> {
     let field = |name| below(path, Step::Key(name));
-    if matches!(limiter.kind, Kind::Memory { .. } | Kind::Cpu { .. }) {
-        let message = "a scenario has no machine to measure: expected another kind";
-        return Err(places.value(&field("kind"), message));
-    }
     for name in ["store", "outage", "borrow", "lease"] {
         if places.has(&field(name)) {
             let message = "a scenario has no stores: the same limiter runs in memory and in Redis";

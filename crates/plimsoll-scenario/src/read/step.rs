@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_spec::scalar::{fraction, nearest, text, total};
-use plimsoll_spec::{Entry, Fields, Node, Problem, Read, each, label, quote};
+use plimsoll_spec::scalar::{fraction, nearest, text, total, word};
+use plimsoll_spec::{Entry, Fields, Node, Problem, Read, Value, each, label, quote};
 
 use super::expect;
 use super::units::nanos;
@@ -24,9 +24,22 @@ pub(crate) fn steps(node: &Node, limiter: &LimiterSpec, start: u64) -> Read<Vec<
 fn known() -> Vec<&'static str> {
     let verbs = VERBS.iter().map(|(word, _)| *word);
     let gauges = Gauge::EVERY.iter().map(|(word, _)| *word);
-    let others = ["at", "key", "saturation", "settled"];
+    let others = ["at", "key", "saturation", "settled", "events"];
     verbs.chain(MODIFIERS).chain(others).chain(gauges).collect()
 }
+
+/// Every kind of event.
+const EVENTS: [&str; 9] = [
+    "limit_changed",
+    "queue_bound_changed",
+    "in_use_changed",
+    "queued_changed",
+    "enqueued",
+    "dequeued",
+    "processing",
+    "processed",
+    "rejected",
+];
 
 struct Reader<'a> {
     limiter: &'a LimiterSpec,
@@ -65,7 +78,25 @@ impl Reader<'_> {
             settled: fields
                 .optional("settled", |node| self.settled(node))?
                 .unwrap_or_default(),
+            events: fields.optional("events", |node| self.events(node))?,
         })
+    }
+
+    /// The events that must have happened, by their words.
+    fn events(&self, node: &Node) -> Read<Vec<&'static str>> {
+        let kind = &self.limiter.spec.kind;
+        if kind.is_by_key() || matches!(kind.word(), "all" | "memory" | "cpu") {
+            let message = format!("the limiter `{}` has no events of its own", kind.word());
+            return Err(Problem::new(node.place, message));
+        }
+        if matches!(&node.value, Value::Scalar { text, .. } if text == "none") {
+            return Ok(Vec::new());
+        }
+        each(
+            node,
+            "`none`, or a list of events such as [enqueued, dequeued]",
+            |node| word(node, &EVENTS.map(|event| (event, event))),
+        )
     }
 
     /// A key where there are no keys says something else than was meant; so does none where there are.

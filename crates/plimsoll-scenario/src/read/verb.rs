@@ -2,7 +2,7 @@
 
 use plimsoll::{Carry, Priority};
 use plimsoll_spec::scalar::{cost, expected, flag, positive, rate, text, word};
-use plimsoll_spec::{Fields, Kind, Node, Problem, Read, each};
+use plimsoll_spec::{Fields, Kind, Node, Problem, Read, Units, each, read_one};
 
 use super::expect;
 use super::limiter::bandwidths;
@@ -10,7 +10,7 @@ use super::units::duration;
 use crate::spec::{Ask, Expect, LimiterSpec, Verb};
 
 /// Every verb of the format, with the fields that change it.
-pub(crate) const VERBS: [(&str, &[&str]); 18] = [
+pub(crate) const VERBS: [(&str, &[&str]); 19] = [
     ("try", &["as", "priority", "expect"]),
     ("acquire", &["as", "priority", "timeout", "expect"]),
     ("reserve", &["as", "priority", "max_wait", "expect"]),
@@ -28,6 +28,7 @@ pub(crate) const VERBS: [(&str, &[&str]); 18] = [
     ("set_queue_bound", &[]),
     ("replace", &["carry"]),
     ("forget", &[]),
+    ("sample", &[]),
     ("close", &[]),
 ];
 
@@ -113,6 +114,10 @@ fn missing(verb: &str, limiter: &LimiterSpec) -> Option<String> {
         "add" => only(&["token_bucket", "bandwidths", "penalty_bucket"]),
         "set_rate" => only(&["smooth_bursty", "smooth_warmup"]),
         "resize" => only(&["concurrency"]),
+        "sample" => only(&["memory", "cpu"]),
+        "take_up_to" | "reset" | "forget" if limiter.spec.kind.is_by_key() => {
+            Some(format!("the limiter `{kind}` does not have this"))
+        }
         "replace" => only(&["bandwidths"]),
         "take_up_to" | "reset" if matches!(limiter.spec.kind, Kind::All { .. }) => Some(format!(
             "the limiter `{kind}` does not have this; its members do"
@@ -152,6 +157,7 @@ fn read(word: &str, node: &Node, ask: Ask) -> Read<Verb> {
         "resize" => Verb::Resize(positive(node)?),
         "set_queue_bound" => Verb::SetQueueBound(cost(node)?),
         "forget" => Verb::Forget(text(node)?),
+        "sample" => Verb::Sample(read_one(node, Units::OrNanos)?),
         _ => yes(node, Verb::Close)?,
     })
 }

@@ -6,8 +6,9 @@ use plimsoll::{
     Acquire, All, Carry, Clock, Concurrency, Demand, Denied, Gate, GateBuilder, InvalidLimit,
     Keyed, KeyedBuilder, Limiter, Permit, Rule, Snapshot,
 };
-use plimsoll_spec::{AdaptiveRule, InvalidSpec, Kind, Queue, RateRule, Step, WithRule};
+use plimsoll_spec::{AdaptiveRule, InvalidSpec, Kind, Memory, Queue, RateRule, Step, WithRule};
 
+use super::{by_key, machine};
 use crate::spec::members;
 
 /// A limiter under test, with the handles a `dyn Limiter` does not have.
@@ -21,6 +22,32 @@ pub(crate) struct Subject {
     pub(crate) change: Box<Change>,
     /// What it was built of.
     pub(crate) kind: Kind,
+    /// Subscribes to its events, by their words.
+    pub(crate) listen: Option<Box<Listen>>,
+    /// Has a limit on memory or processor time measure that so much is used.
+    pub(crate) sample: Option<Box<dyn Fn(&Memory)>>,
+}
+
+/// The words of events that have not been read, in order.
+pub(crate) type Heard = Box<dyn Iterator<Item = &'static str>>;
+pub(crate) type Listen = dyn Fn() -> Heard;
+
+/// So many events between two steps are remembered.
+const EVENTS: usize = 4096;
+
+impl Subject {
+    /// A limiter without keys that is no gate.
+    pub(crate) fn only(limiter: Arc<dyn Limiter>, kind: &Kind) -> Self {
+        Self {
+            limiter,
+            controls: None,
+            keys: None,
+            change: Box::new(|_, _| Ok(())),
+            kind: kind.clone(),
+            listen: None,
+            sample: None,
+        }
+    }
 }
 
 pub(crate) type Change = dyn Fn(&Kind, Carry) -> Result<(), InvalidLimit>;
@@ -68,6 +95,9 @@ impl From<InvalidSpec> for Unbuilt {
 
 /// Builds the limiter a scenario describes, on the clock of the scenario.
 pub(crate) fn build(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subject, Unbuilt> {
+    if let Some(subject) = machine::build(spec, clock).or_else(|| by_key::build(spec, clock)) {
+        return subject;
+    }
     match spec.kind.with_rule(Build { spec, clock })? {
         Some(subject) => Ok(subject),
         None => all(spec, clock),
@@ -93,12 +123,23 @@ impl Build<'_> {
         let builder = queue.into_iter().fold(builder, GateBuilder::queue);
         let name = common.name.as_deref();
         let gate = name.into_iter().fold(builder, GateBuilder::name).build();
+        let feed = gate.clone();
+        let of_gate = move || -> Heard {
+            let mut events = feed.subscribe(EVENTS);
+            // What the limit is at first is no change of it.
+            events.by_ref().for_each(drop);
+            Box::new(events.map(|event| event.kind.as_str()))
+        };
+        let of_keys = keys.as_ref().and_then(|keys| keys.listen());
         Subject {
-            limiter: Arc::new(gate.clone()),
             controls: Some(Box::new(gate.clone())),
             keys,
-            change: Box::new(move |kind, carry| change(&gate, kind, carry)),
-            kind: self.spec.kind.clone(),
+            listen: of_keys.or(Some(Box::new(of_gate))),
+            change: {
+                let gate = gate.clone();
+                Box::new(move |kind, carry| change(&gate, kind, carry))
+            },
+            ..Subject::only(Arc::new(gate), &self.spec.kind)
         }
     }
 
@@ -168,13 +209,8 @@ fn all(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subject, Unbuilt>
     }
     let all = All::try_new(members).map_err(InvalidSpec::from)?;
     let name = spec.common.name.as_deref();
-    Ok(Subject {
-        limiter: Arc::new(name.into_iter().fold(all, All::named)),
-        controls: None,
-        keys: None,
-        change: Box::new(|_, _| Ok(())),
-        kind: spec.kind.clone(),
-    })
+    let all = name.into_iter().fold(all, All::named);
+    Ok(Subject::only(Arc::new(all), &spec.kind))
 }
 
 /// What a keyed limiter does for one key.
@@ -182,8 +218,20 @@ pub(crate) trait Keys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
     fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a>;
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
-    fn take_up_to(&self, key: &str, cost: u64) -> Permit<'_>;
-    fn forget(&self, key: &str);
+    /// `None` if it has no such thing.
+    fn take_up_to(&self, key: &str, cost: u64) -> Option<Permit<'_>> {
+        let _ = (key, cost);
+        None
+    }
+    /// Whether it can forget a key by name.
+    fn forget(&self, key: &str) -> bool {
+        let _ = key;
+        false
+    }
+    /// Subscribes to the events of all keys.
+    fn listen(&self) -> Option<Box<Listen>> {
+        None
+    }
     /// A key that is not known is as good as new.
     fn snapshot(&self, key: Option<&str>) -> Snapshot;
 }
@@ -202,12 +250,21 @@ impl<R: Rule + Clone> Keys for Keyed<String, R> {
         Self::estimate(self, key, demand)
     }
 
-    fn take_up_to(&self, key: &str, cost: u64) -> Permit<'_> {
-        Self::take_up_to(self, key, cost)
+    fn take_up_to(&self, key: &str, cost: u64) -> Option<Permit<'_>> {
+        Some(Self::take_up_to(self, key, cost))
     }
 
-    fn forget(&self, key: &str) {
+    fn forget(&self, key: &str) -> bool {
         Self::forget(self, key);
+        true
+    }
+
+    fn listen(&self) -> Option<Box<Listen>> {
+        let keys = self.clone();
+        Some(Box::new(move || {
+            let events = keys.subscribe(EVENTS);
+            Box::new(events.map(|event| event.event.kind.as_str()))
+        }))
     }
 
     fn snapshot(&self, key: Option<&str>) -> Snapshot {

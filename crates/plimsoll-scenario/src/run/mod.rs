@@ -4,9 +4,11 @@
 //! between; then the verb runs; then the expectations are checked. A scenario ends at the first step that
 //! does not go as expected, since what comes after it would be about a limiter in another state.
 
+mod by_key;
 mod check;
 mod held;
 mod limiters;
+mod machine;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 #[cfg(feature = "config")]
@@ -69,7 +71,8 @@ fn run_gate(gate: &Gate) -> Result<Verdict, Unbuilt> {
 }
 
 fn steps(gate: &Gate, subject: &Subject, clock: &ManualClock) -> Verdict {
-    let mut session = Session::new(subject, clock);
+    let listens = gate.steps.iter().any(|step| step.events.is_some());
+    let mut session = Session::new(subject, clock, listens);
     for (index, step) in gate.steps.iter().enumerate() {
         let mismatches = match session.step(step) {
             Ok(mismatches) => mismatches,

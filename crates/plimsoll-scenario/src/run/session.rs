@@ -8,7 +8,7 @@ use plimsoll_spec::{Kind, Number, Positive};
 
 use super::check::{self, Answer};
 use super::held::{Held, Holdings};
-use super::limiters::{Controls, Keys, Subject};
+use super::limiters::{Controls, Heard, Keys, Subject};
 use crate::report::Mismatch;
 use crate::spec::{Ask, Step, Verb};
 
@@ -30,14 +30,18 @@ pub(crate) struct Session<'a> {
     subject: &'a Subject,
     clock: &'a ManualClock,
     holdings: Holdings<'a>,
+    /// What happens, if a step says what must have.
+    heard: Option<Heard>,
 }
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(subject: &'a Subject, clock: &'a ManualClock) -> Self {
+    pub(crate) fn new(subject: &'a Subject, clock: &'a ManualClock, listens: bool) -> Self {
+        let listen = subject.listen.as_ref().filter(|_| listens);
         Self {
             subject,
             clock,
             holdings: Holdings::default(),
+            heard: listen.map(|listen| listen()),
         }
     }
 
@@ -80,6 +84,13 @@ impl<'a> Session<'a> {
         for (gauge, wanted) in &step.gauges {
             let seen = if gauge.is_total() { &totals } else { &snapshot };
             found.extend(check::gauge(*gauge, *wanted, seen));
+        }
+        if let (Some(wanted), Some(heard)) = (&step.events, &mut self.heard) {
+            let seen: Vec<&str> = heard.by_ref().collect();
+            if seen != *wanted {
+                let list = |words: &[&str]| format!("[{}]", words.join(", "));
+                found.push(Mismatch::of("events", list(wanted), list(&seen)));
+            }
         }
         let saturation = step.saturation;
         found.extend(saturation.and_then(|wanted| check::saturation(wanted, &snapshot)));
@@ -134,6 +145,10 @@ impl<'a> Session<'a> {
                 self.change("replace", "bandwidths", by, *carry)?;
             }
             Verb::Forget(_) => return Err(Stop::NotYet("forget")),
+            Verb::Sample(used) => match &self.subject.sample {
+                Some(sample) => sample(used),
+                None => return Err(Stop::NotYet("sample")),
+            },
         }
         Ok(None)
     }
@@ -166,13 +181,16 @@ impl<'a> Session<'a> {
             }
             (Verb::TakeUpTo(cost), Some(key)) => {
                 let permit = keys.take_up_to(key, *cost);
+                let permit = permit.ok_or(Stop::NotYet("take_up_to"))?;
                 let taken = permit.cost();
                 self.holdings.keep(name, Held::Permit(permit));
                 Ok(Some(Answer::Taken(taken)))
             }
             (Verb::Forget(key), _) => {
-                keys.forget(key);
-                Ok(None)
+                if keys.forget(key) {
+                    return Ok(None);
+                }
+                Err(Stop::NotYet("forget"))
             }
             (
                 Verb::Release(_)

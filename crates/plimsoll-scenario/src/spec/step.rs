@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll::{Carry, Priority};
-use plimsoll_spec::{Kind, Place};
+use plimsoll_spec::{Kind, Memory, Place};
 
 /// One step, with its time already absolute.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Step {
     pub(crate) gauges: Vec<(Gauge, u64)>,
     pub(crate) saturation: Option<f64>,
     pub(crate) settled: Vec<(String, Settled)>,
+    /// The words of all events since the last step that says some.
+    pub(crate) events: Option<Vec<&'static str>>,
 }
 
 /// What a step does.
@@ -52,6 +54,8 @@ pub(crate) enum Verb {
         carry: Carry,
     },
     Forget(String),
+    /// So much of the machine is used, and measured.
+    Sample(Memory),
     Close,
 }
 

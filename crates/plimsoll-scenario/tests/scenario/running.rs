@@ -314,3 +314,42 @@ fn a_trace_fails_at_the_first_row_that_differs() {
         assert_eq!(report, format!("{message}\n0 passed, 1 failed"));
     }
 }
+
+fn assert_example(name: &str) {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios");
+    assert_file(std::path::Path::new(examples).join(name));
+}
+
+#[test]
+fn scenarios_have_amounts_of_64_bits() {
+    assert_example("large_amounts.yaml");
+}
+
+#[test]
+fn scenarios_say_which_events_happen() {
+    assert_example("events.yaml");
+    let text = "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, events: [rejected] }] }";
+    let report = run_str("f.yaml", text).unwrap().to_string();
+    let expected = "expected events [rejected], got [processing, in_use_changed]";
+    assert!(report.contains(expected), "{report}");
+    let wrong =
+        "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ events: [enqeued] }] }";
+    let error = run_str("f.yaml", wrong).unwrap_err().to_string();
+    assert!(
+        error.contains("unknown word \"enqeued\", did you mean `enqueued`?"),
+        "{error}"
+    );
+}
+
+#[test]
+fn scenarios_wait_for_memory_and_for_the_processor() {
+    assert_example("machine.yaml");
+    let wrong = "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ sample: 90% }] }";
+    let error = run_str("f.yaml", wrong).unwrap_err().to_string();
+    assert!(error.contains("it goes with `memory`, `cpu`"), "{error}");
+}
+
+#[test]
+fn scenarios_ask_shares_policies_and_learned_limits_by_key() {
+    assert_example("by_key.yaml");
+}

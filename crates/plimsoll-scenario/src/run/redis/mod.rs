@@ -88,6 +88,9 @@ pub(crate) fn run(gate: &Gate, place: &Place) -> Result<Verdict, Unbuilt> {
     if let Some(word) = verbs.find_map(|verb| not_held(verb, subject.books())) {
         return Err(Unbuilt::NotHeld(word));
     }
+    if gate.steps.iter().any(|step| step.events.is_some()) {
+        return Err(Unbuilt::NotHeld("events"));
+    }
     Ok(place.runtime.block_on(async {
         let mut session = Session::new(subject, &clock);
         let verdict = steps(gate, &mut session).await;
@@ -130,6 +133,7 @@ fn not_held(verb: &Verb, books: bool) -> Option<&'static str> {
         Verb::Resize(_) => Some("resize"),
         Verb::SetQueueBound(_) => Some("set_queue_bound"),
         Verb::Replace { .. } => Some("replace"),
+        Verb::Sample(_) => Some("sample"),
         Verb::Close => Some("close"),
     }
 }
