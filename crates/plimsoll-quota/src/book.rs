@@ -116,9 +116,10 @@ impl Book {
             return targets::divide(&here, rate, burst);
         }
         // Fewer tokens than members: some have a bucket, and the others none.
-        let turn = u64::try_from(self.ledger.timing.ttl().as_nanos()).unwrap_or(u64::MAX);
-        let in_a_turn = u128::from(rate / burst.max(1)) * u128::from(turn);
-        let slow = in_a_turn < u128::from(NANO) * u128::from(NANO);
+        // A report passes before the next one has what another gives up: turns last longer than that.
+        let turn = 2 * u64::try_from(self.ledger.timing.ttl().as_nanos()).unwrap_or(u64::MAX / 2);
+        let meanwhile = u128::from(rate / burst.max(1)) * u128::from(turn / 2);
+        let slow = meanwhile < u128::from(NANO) * u128::from(NANO);
         let places = usize::try_from(burst).unwrap_or(usize::MAX);
         let chosen = targets::rotate(&here, places, slow, turn, now);
         let chosen: Vec<_> = chosen.iter().map(|id| (*id, &self.members[id])).collect();
@@ -219,6 +220,7 @@ impl Book {
             };
             if std::mem::take(&mut state.known_before) && !state.holding.is_given() {
                 ledger.adopt(&mut state.holding, target.rate, now);
+                (state.turn, state.spent) = (now, 0);
                 moved.push(target.id);
                 continue;
             }

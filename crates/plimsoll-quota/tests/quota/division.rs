@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plimsoll::{Moment, Quota};
 use plimsoll_quota::{Division, Member, Push, Share, Timing, Usage};
+use proptest::prelude::*;
 
 /// A division of 100 a second with a burst of 100, and its clock.
 struct Table {
@@ -265,5 +266,46 @@ fn times_must_go_together() {
             .unwrap_err()
             .to_string();
         assert!(error.contains("expected"), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lent_that_is_not_there_whatever_happens(
+        units in prop_oneof![1_u64..1000, Just(u64::MAX)],
+        nanos in prop_oneof![Just(1_u64), Just(1_000_000_000), Just(86_400_000_000_000), Just(1 << 62)],
+        burst in prop_oneof![0_u64..20, 20_u64..2000, Just(u64::MAX)],
+        restarted in any::<bool>(),
+        steps in prop::collection::vec((0_u8..8, 0_usize..30, any::<u64>(), 0_u64..8_000), 1..200),
+    ) {
+        let quota = Quota::new(units, Duration::from_nanos(nanos));
+        let mut now = Moment::from_nanos(7);
+        let mut division = match restarted {
+            true => Division::restarted(quota, burst, Timing::ENVOY, now),
+            false => Division::new(quota, burst, Timing::ENVOY, now),
+        };
+        let mut members = vec![division.join(now)];
+        for (what, who, count, millis) in steps {
+            now = now.plus(Duration::from_millis(millis));
+            let member = members[who % members.len()];
+            // Few, some, or more than can be counted.
+            let count = count >> (who * 2);
+            match what {
+                0 => members.push(division.join(now)),
+                1 => division.leave(member),
+                2 => division.weight(member, u32::try_from(who).unwrap_or(1)),
+                3 => now = now.plus(Duration::from_secs(20)),
+                _ => division.report(member, Usage::new(count, count / 2, Duration::from_secs(count)), now),
+            }
+            for push in division.pushes(now) {
+                prop_assert!(push.share.is_none() || push.share.interval() >= Duration::from_secs(1));
+                prop_assert!(push.version < 1_000_000_000);
+            }
+            let view = division.view();
+            prop_assert!(view.held_rate <= view.rate);
+            prop_assert!(view.held_burst.saturating_add(view.tokens) <= view.burst);
+            let next = division.next();
+            prop_assert!(next.is_none_or(|next| next > now), "it would be asked for ever");
+        }
     }
 }

@@ -7,8 +7,6 @@ use prost::{Enumeration, Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct UsageReports {
-    #[prost(string, tag = "1")]
-    pub(super) domain: String,
     #[prost(message, repeated, tag = "2")]
     pub(super) usages: Vec<BucketUsage>,
 }

@@ -1,6 +1,6 @@
 //! All buckets and streams.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -20,6 +20,10 @@ use super::proto::{Action, BucketId, BucketUsage, Response};
 const MOST_BUCKETS: usize = 100_000;
 /// How many buckets a stream has at most.
 const MOST_OF_A_STREAM: usize = 10_000;
+/// How many shares there are at most, of all streams together.
+const MOST_SHARES: usize = 1_000_000;
+/// How long the entries of a bucket are together, at most.
+const LONGEST: usize = 4096;
 /// How often is looked at what time has changed.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -47,6 +51,8 @@ pub(super) struct Desk {
     /// What was reported of each limit: let through and refused.
     pub(super) totals: HashMap<String, (u64, u64)>,
     opened: u64,
+    /// How many buckets all streams have together.
+    shares: usize,
     /// Of which file the buckets are.
     file: Weak<LimitSet>,
 }
@@ -54,7 +60,6 @@ pub(super) struct Desk {
 /// A stream: a proxy.
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub(super) domain: String,
     outbox: Outbox,
     buckets: HashMap<BucketId, Place>,
 }
@@ -95,7 +100,6 @@ impl Quotas {
         desk.opened += 1;
         let number = desk.opened;
         let stream = Stream {
-            domain: String::new(),
             outbox,
             buckets: HashMap::new(),
         };
@@ -109,15 +113,9 @@ impl Quotas {
     }
 
     /// What a proxy has reported. False if its stream has ended.
-    pub(super) fn report(&self, stream: u64, domain: String, usages: Vec<BucketUsage>) -> bool {
+    pub(super) fn report(&self, stream: u64, usages: Vec<BucketUsage>) -> bool {
         let now = self.now();
         let mut desk = self.desk();
-        let Some(open) = desk.streams.get_mut(&stream) else {
-            return false;
-        };
-        if !domain.is_empty() {
-            open.domain = domain;
-        }
         let mut letters = Vec::new();
         let mut unknown = 0;
         for report in usages {
@@ -145,15 +143,21 @@ impl Quotas {
         if let Some(place) = open.buckets.get(id) {
             return Some(place.clone());
         }
+        let length = |(key, value): (&String, &String)| key.len() + value.len();
+        if id.entries.iter().map(length).sum::<usize>() > LONGEST {
+            return None;
+        }
         let entries = Descriptors(id.entries.clone().into_iter().collect());
         let found = self.limits.bucket(&entries)?;
         let place = (found.limit, found.key);
         if open.buckets.len() >= MOST_OF_A_STREAM
+            || desk.shares >= MOST_SHARES
             || (desk.buckets.len() >= MOST_BUCKETS && !desk.buckets.contains_key(&place))
         {
             return None;
         }
         open.buckets.insert(id.clone(), place.clone());
+        desk.shares += 1;
         let timing = Timing::ENVOY;
         let lasts = self.started.plus(timing.ttl()).plus(timing.settle());
         let started = (now < lasts).then_some(self.started);
@@ -209,13 +213,13 @@ impl Quotas {
 
     /// The file has changed: limits too, perhaps. Buckets that have none any more are dropped.
     fn read_again(&self, desk: &mut Desk, now: Moment) {
-        let mut gone = Vec::new();
+        let mut gone = HashSet::new();
         desk.buckets.retain(|place, bucket| {
             let found = self.limits.bucket(&bucket.entries);
             let found = found.filter(|found| (&found.limit, &found.key) == (&place.0, &place.1));
             let stays = found.is_some_and(|found| bucket.change(found.allowance, found.cost, now));
             if !stays {
-                gone.push(place.clone());
+                gone.insert(place.clone());
             }
             stays
         });
@@ -223,6 +227,7 @@ impl Quotas {
         for stream in desk.streams.values_mut() {
             stream.buckets.retain(|_, place| !gone.contains(place));
         }
+        desk.shares = desk.streams.values().map(|it| it.buckets.len()).sum();
         let file = self.limits.limiters().current();
         let config = file.config();
         desk.totals
@@ -254,6 +259,7 @@ impl Desk {
         let Some(stream) = self.streams.remove(&number) else {
             return;
         };
+        self.shares -= stream.buckets.len();
         for place in stream.buckets.values() {
             if let Some(bucket) = self.buckets.get_mut(place) {
                 bucket.leave(number);

@@ -42,7 +42,7 @@ async fn read(
         };
         match next {
             Some(Ok(Some(report))) => {
-                if !quotas.report(number, report.domain, report.usages) {
+                if !quotas.report(number, report.usages) {
                     break;
                 }
             }

@@ -43,10 +43,15 @@ impl Running {
     }
 
     /// With these settings, on ports that the system chose.
-    async fn with(mut settings: Settings) -> Self {
+    async fn with(settings: Settings) -> Self {
+        Self::at(settings, SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// The same, at this address for gRPC.
+    async fn at(mut settings: Settings, grpc: SocketAddr) -> Self {
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         (settings.http, settings.resp) = (any, any);
-        (settings.grpc, settings.admin) = (any, any);
+        (settings.grpc, settings.admin) = (Some(grpc), any);
         let server = Server::start(settings)
             .await
             .unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,7 @@
 //! Envoy's quota service, over plain gRPC: streams that report and are assigned to.
 
+mod envoy;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -212,18 +214,20 @@ async fn keys_without_a_limit_and_keys_that_are_blocked_are_told_at_once() {
         assert_eq!((strategy.blanket, strategy.bucket), (Some(blanket), None));
     }
     // What no limit is for is counted, and not answered.
-    for entries in [
-        [("limit", "slots")],
-        [("limit", "none")],
-        [("user", "anna")],
+    let long = "x".repeat(5000);
+    for entry in [
+        ("limit", "slots"),
+        ("limit", "none"),
+        ("user", "anna"),
+        ("tenant", &long),
     ] {
-        proxy.report(&entries, 1, 0).await;
+        proxy.report(&[entry], 1, 0).await;
     }
     proxy.report(&[("tenant", "free")], 1, 0).await;
     proxy.assigned().await;
     let metrics = metrics(&server).await;
     assert!(
-        metrics.contains("plimsoll_quota_unknown_total 3\n"),
+        metrics.contains("plimsoll_quota_unknown_total 4\n"),
         "{metrics}"
     );
     assert!(metrics.contains("plimsoll_quota_streams 1\n"));
