@@ -264,3 +264,25 @@ impl Holding {
 fn narrow(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::NANO;
+
+    #[test]
+    fn a_larger_share_waits_until_the_smaller_one_before_it_has_arrived() {
+        let at = |seconds| Moment::from_nanos(seconds * NANO);
+        let mut ledger = Ledger::new(100 * NANO, 100, Timing::ENVOY, 100, at(0));
+        let mut holding = Holding::default();
+        assert!(ledger.give(&mut holding, 20 * NANO, 20, at(0)));
+        assert!(ledger.give(&mut holding, 10 * NANO, 10, at(1)));
+        assert!(!ledger.give(&mut holding, 15 * NANO, 15, at(1)));
+        assert_eq!(ledger.held(), (20 * NANO, 20));
+        ledger.confirm(&mut holding, at(2));
+        assert_eq!(ledger.held(), (10 * NANO, 10));
+        assert!(ledger.give(&mut holding, 15 * NANO, 15, at(2)));
+        // 20 for the first, 5 for the last; the smaller one gave nothing back.
+        assert_eq!(ledger.free_burst(), 75);
+    }
+}

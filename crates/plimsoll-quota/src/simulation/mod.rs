@@ -14,6 +14,8 @@
 //! assert!(outcome.admitted[0] > 3 * outcome.admitted[1]);
 //! ```
 
+#[cfg(test)]
+mod adversary;
 mod chance;
 mod fleet;
 mod outcome;
