@@ -42,6 +42,8 @@ pub use plimsoll_config::{
 };
 pub use plimsoll_config::{Restore, Saved};
 pub use plimsoll_kinds::LimiterKind;
+#[cfg(feature = "redis")]
+pub use plimsoll_redis::{StoreErrorKind, StoreStats};
 pub use request::{Claims, Descriptors};
 pub use resolve::RequestAsk;
 pub use top::{TopKey, mask};

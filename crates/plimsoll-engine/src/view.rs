@@ -52,6 +52,35 @@ impl Limits {
         self.plan().limits.iter().map(view).collect()
     }
 
+    /// [`snapshot`](Self::snapshot), with what stores know of limits without keys: what is in use there, by all processes. Of
+    /// a limit whose store does not answer, and of one with keys, it says what this process knows.
+    #[cfg(feature = "redis")]
+    pub async fn snapshot_asking_stores(&self) -> Vec<LimitView> {
+        let mut views = self.snapshot();
+        let set = self.limiters().current();
+        for view in views.iter_mut().filter(|view| !view.is_keyed) {
+            let Some(key) = set.fleet_key(&view.name, "") else {
+                continue;
+            };
+            if let Ok(standing) = key.ask_standing().await {
+                let here = view.snapshot;
+                let left = standing.remaining.unwrap_or(standing.limit);
+                view.snapshot = Snapshot::of(standing.limit, left)
+                    .with_totals(here.granted_total(), here.denied_total())
+                    .with_waiters(here.waiters(), here.queue_bound());
+            }
+        }
+        views
+    }
+
+    /// What happened to each store of the file so far, by its name: decisions, round trips, how long they took, failures by cause,
+    /// leases lost, and whether its circuit is closed.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn stores(&self) -> Vec<(String, plimsoll_redis::StoreStats)> {
+        self.limiters().current().stores()
+    }
+
     /// The keys of a limit that come most often, at most `most` of each. They are [masked](crate::mask) unless `raw`.
     ///
     /// ```

@@ -84,6 +84,7 @@ impl Work for Lists {
             })
             .await?;
         let mut answer = Answer::new(answer)?;
+        store.health().decided(demands.len());
         let mut last = Moment::ORIGIN;
         let reply = |demand: Demand| {
             let decided = answer.decided(self.limit, last)?;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use plimsoll::{Clock, Moment};
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
@@ -50,6 +51,16 @@ pub struct StoreStats {
     pub clock_steps: u64,
     /// How many connections were made.
     pub connections: u64,
+    /// How many calls the server answered, or failed to.
+    pub round_trips: u64,
+    /// How many demands were decided. One call may decide many.
+    pub decisions: u64,
+    /// How many leases were lost: they could not be renewed in time, or the store has forgotten them.
+    pub leases_lost: u64,
+    /// How long calls took.
+    pub latency: Latency,
+    /// Whether calls would be sent now: the [circuit](crate::Circuit) is closed, in a cluster of every node.
+    pub is_asked: bool,
     /// The last call that was not decided, and why.
     pub last_failure: Option<StoreFailure>,
     /// The `maxmemory-policy` of the server, if it may forget limits by it.
@@ -72,6 +83,76 @@ impl StoreStats {
     #[must_use]
     pub fn failures(&self, kind: StoreErrorKind) -> u64 {
         self.failures[kind.index()]
+    }
+}
+
+/// How long calls took, counted in classes of time.
+///
+/// ```
+/// use plimsoll_redis::Store;
+///
+/// let latency = Store::connect("redis://127.0.0.1")?.stats().latency;
+/// for (at_most, count) in latency.classes() {
+///     println!("{count} calls took at most {at_most:?}");
+/// }
+/// # Ok::<(), plimsoll_redis::StoreError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Latency {
+    counts: [u64; CLASSES.len() + 1],
+    sum: Duration,
+}
+
+/// The upper bounds of the classes, in microseconds.
+const CLASSES: [u64; 12] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
+];
+
+impl Latency {
+    /// For each class its upper bound, and how many calls took at most that long. Those that took longer are in
+    /// [`count`](Self::count) alone.
+    pub fn classes(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let counts = self.counts.iter().scan(0_u64, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        let bounds = CLASSES.into_iter().map(Duration::from_micros);
+        bounds.zip(counts)
+    }
+
+    /// How many calls there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// How long they took together.
+    #[must_use]
+    pub const fn sum(&self) -> Duration {
+        self.sum
+    }
+}
+
+/// [`Latency`], as it is counted.
+#[derive(Debug, Default)]
+struct Latencies {
+    counts: [AtomicU64; CLASSES.len() + 1],
+    nanos: AtomicU64,
+}
+
+impl Latencies {
+    fn add(&self, took: Duration) {
+        let class = CLASSES.partition_point(|most| Duration::from_micros(*most) < took);
+        self.counts[class].fetch_add(1, Ordering::Relaxed);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Latency {
+        Latency {
+            counts: std::array::from_fn(|class| self.counts[class].load(Ordering::Relaxed)),
+            sum: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
+        }
     }
 }
 
@@ -126,6 +207,9 @@ pub(crate) struct Health {
     last: Mutex<Option<StoreFailure>>,
     steps: AtomicU64,
     connections: AtomicU64,
+    decisions: AtomicU64,
+    leases_lost: AtomicU64,
+    latencies: Latencies,
     evicts: Mutex<Option<String>>,
     events: broadcast::Sender<StoreEvent>,
     #[cfg(feature = "tracing")]
@@ -140,6 +224,9 @@ impl Health {
             last: Mutex::default(),
             steps: AtomicU64::new(0),
             connections: AtomicU64::new(0),
+            decisions: AtomicU64::new(0),
+            leases_lost: AtomicU64::new(0),
+            latencies: Latencies::default(),
             evicts: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
             #[cfg(feature = "tracing")]
@@ -159,12 +246,33 @@ impl Health {
         }
     }
 
-    pub(crate) fn stats(&self, outages: u64) -> StoreStats {
+    /// A call was answered, or failed, after this time.
+    pub(crate) fn took(&self, time: Duration) {
+        self.latencies.add(time);
+    }
+
+    /// So many demands were decided.
+    pub(crate) fn decided(&self, demands: usize) {
+        self.decisions.fetch_add(demands as u64, Ordering::Relaxed);
+    }
+
+    /// So many leases were lost.
+    pub(crate) fn lost(&self, leases: usize) {
+        self.leases_lost.fetch_add(leases as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self, outages: u64, is_asked: bool) -> StoreStats {
+        let latency = self.latencies.read();
         let failures = std::array::from_fn(|i| self.failures[i].load(Ordering::Relaxed));
         StoreStats {
             outages,
             clock_steps: self.steps(),
             connections: self.connections.load(Ordering::Relaxed),
+            round_trips: latency.count(),
+            decisions: self.decisions.load(Ordering::Relaxed),
+            leases_lost: self.leases_lost.load(Ordering::Relaxed),
+            latency,
+            is_asked,
             last_failure: locked(&self.last).clone(),
             evicts: locked(&self.evicts).clone(),
             failures,

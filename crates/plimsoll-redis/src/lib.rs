@@ -120,7 +120,7 @@ pub use circuit::Circuit;
 pub use decision::{Decision, RedisPermit};
 pub use error::{StoreError, StoreErrorKind};
 pub use fleet::{Fleet, FleetAsk, FleetBuilder, FleetKey, FleetTotals};
-pub use health::{StoreEvent, StoreEvents, StoreFailure, StoreStats};
+pub use health::{Latency, StoreEvent, StoreEvents, StoreFailure, StoreStats};
 pub use limiter::RedisLimiter;
 pub use many::{StoreAnswer, StoreAnswers, StoreAsk, StoreDecision, StorePermits};
 pub use outage::Outage;

@@ -341,7 +341,9 @@ impl RedisLimiter {
         arguments.extend(terms.words.iter().map(String::as_str));
         // The id of a lease, a number, a moment, or nothing: scripts pass over what they do not ask for.
         arguments.push(&last);
-        Answer::new(inner.store.run(&inner.script, &[key], &arguments).await?)
+        let answer = inner.store.run(&inner.script, &[key], &arguments).await?;
+        inner.store.health().decided(1);
+        Answer::new(answer)
     }
 }
 

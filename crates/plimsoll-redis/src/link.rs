@@ -110,7 +110,9 @@ impl Link {
     /// Sends a command, once.
     pub(crate) async fn send(self: &Arc<Self>, command: &Cmd) -> Result<redis::Value, StoreError> {
         let (number, mut connection) = self.connection().await?;
+        let began = self.health.now();
         let answer = connection.send(command).await;
+        self.health.took(self.health.now().since(began));
         match &answer {
             Err(error) if error.is_unrecoverable_error() => self.forget(number),
             _ => self.silent.store(0, Ordering::Relaxed),

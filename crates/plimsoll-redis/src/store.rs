@@ -78,10 +78,11 @@ impl Store {
         self.inner.breakers.opened()
     }
 
-    /// What happened so far: failures by cause, the last of them, connections, and whether the server may forget limits.
+    /// What happened so far: decisions, round trips and how long they took, failures by cause and the last of them, leases
+    /// lost, connections, and whether the server may forget limits.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
-        self.inner.health.stats(self.outages())
+        self.inner.health.stats(self.outages(), self.is_asked())
     }
 
     /// What happens from now on. Whoever is slow misses the oldest events, and nobody waits.
@@ -198,6 +199,11 @@ impl Store {
             Value::Array(_) | Value::Int(_) => Ok(answer),
             other => Err(StoreError::bad_reply(&other)),
         }
+    }
+
+    /// What is counted of this store.
+    pub(crate) fn health(&self) -> &Health {
+        &self.inner.health
     }
 
     /// Forgets a key.

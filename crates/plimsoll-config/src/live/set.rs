@@ -91,6 +91,13 @@ impl LimitSet {
         live.change.fleet_key(key)
     }
 
+    /// What happened to each store so far, by its name in the file.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn stores(&self) -> Vec<(String, plimsoll_redis::StoreStats)> {
+        self.stores.stats()
+    }
+
     /// The provider of this name.
     #[must_use]
     pub fn provider(&self, name: &str) -> Option<&Provider> {

@@ -5,7 +5,7 @@ mod keys;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plimsoll_redis::{Fleet, FleetBuilder, Store};
+use plimsoll_redis::{Fleet, FleetBuilder, Store, StoreStats};
 use plimsoll_spec::{Place, Problem, label};
 
 use super::change::{Change, Prepared};
@@ -37,6 +37,16 @@ impl Stores {
             opened.insert(name.to_owned(), store);
         }
         Ok(Self(opened))
+    }
+
+    /// What happened to each, in the order of their names.
+    pub(super) fn stats(&self) -> Vec<(String, StoreStats)> {
+        let stores = self.0.iter();
+        let mut stats: Vec<_> = stores
+            .map(|(name, it)| (name.clone(), it.stats()))
+            .collect();
+        stats.sort_by(|(one, _), (other, _)| one.cmp(other));
+        stats
     }
 
     fn get(&self, definition: &Definition) -> Option<&Store> {

@@ -184,3 +184,65 @@ async fn the_same_subject_twice_and_settlement_work_in_a_store() {
     }
     panic!("two of three came back");
 }
+
+#[tokio::test]
+async fn what_stores_do_and_how_their_limits_stand_is_seen() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let text = "limits:
+  one: { rate: 100/h, store: shared }
+  slots: { concurrency: 5, store: shared }
+  keyed: { rate: 100/h, key: client, store: shared }";
+    let (limits, other) = (server.limits(text), server.limits(text));
+    let asks = [
+        Ask::new("one").cost(30),
+        Ask::new("slots").cost(2),
+        Ask::new("keyed").key("anna").cost(7),
+    ];
+    let held = limits.decide(&asks, 1).await.expect("it fits");
+    // Another process sees what this one uses.
+    let seen = other.snapshot_asking_stores().await;
+    let in_use: Vec<u64> = seen.iter().map(|it| it.snapshot.in_use()).collect();
+    assert_eq!(in_use, [30, 2, 0], "only a store knows all keys");
+    assert_eq!(seen[0].snapshot.limit(), 100);
+    assert!(other.decide(&[Ask::new("one").cost(71)], 1).await.is_err());
+
+    let stores = limits.stores();
+    let [(name, stats)] = stores.as_slice() else {
+        panic!("{stores:?}");
+    };
+    assert_eq!((name.as_str(), stats.decisions), ("shared", 3));
+    assert!(
+        stats.round_trips >= 1 && stats.round_trips <= 3,
+        "{stats:?}"
+    );
+    assert_eq!(stats.latency.count(), stats.round_trips);
+    assert!(stats.is_asked && stats.leases_lost == 0 && stats.connections == 1);
+    drop(held);
+}
+
+#[tokio::test]
+async fn an_outage_is_counted_by_cause_and_the_limits_say_what_is_known_here() {
+    let text = "stores: { gone: { url: 'redis://127.0.0.1:1', deadline: 1s } }
+limits: { a: { rate: 10/s, store: gone, outage: deny } }";
+    let config = Config::from_str("limits.yaml", text, Format::Yaml).expect("right");
+    let limits = Limits::new(&config, &plimsoll::Clock::system()).expect("it works");
+    let refusal = limits
+        .decide(&[Ask::new("a")], 1)
+        .await
+        .expect_err("no store");
+    assert_eq!(refusal.denied().reason(), Reason::Unavailable);
+    let seen = limits.snapshot_asking_stores().await;
+    assert_eq!(
+        (seen[0].snapshot.limit(), seen[0].snapshot.in_use()),
+        (10, 0)
+    );
+    let (_, stats) = &limits.stores()[0];
+    let failed: u64 = plimsoll_engine::StoreErrorKind::ALL
+        .into_iter()
+        .map(|kind| stats.failures(kind))
+        .sum();
+    assert!(failed >= 1, "{stats:?}");
+    assert_eq!((stats.decisions, stats.connections), (0, 0));
+}

@@ -8,6 +8,7 @@ use plimsoll::{
 
 use super::shared::Shared;
 use super::wait::{Closing, because};
+use crate::StoreError;
 
 /// The limit of one key of a [`Fleet`](super::Fleet), as a [`Limiter`]. Clones are the same limiter.
 #[derive(Clone)]
@@ -36,6 +37,21 @@ impl FleetKey {
             return Err(because(Reason::Closed, &self.shared.now().unknown()));
         }
         Ok(())
+    }
+
+    /// How much is left of this key, as the store says. Takes nothing, and leaves no key behind.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot tell.
+    pub async fn ask_standing(&self) -> Result<Standing, StoreError> {
+        let now = self.shared.now();
+        let told = now.limiter().estimate(&self.key, 0).await?;
+        let none = |denied: Denied| {
+            let standing = Standing::of_limit(denied.limit());
+            standing.remaining(Some(0)).more_after(denied.retry_after())
+        };
+        Ok(now.promised(told.unwrap_or_else(none)))
     }
 
     async fn ask(self, demand: Demand) -> Result<Permit<'static>, Denied> {

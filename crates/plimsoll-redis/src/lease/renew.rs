@@ -80,6 +80,7 @@ impl Leases {
         }
         // Whoever is woken must not find it locked.
         drop(held);
+        self.store.health().lost(lost.len());
         lost.iter().for_each(|holding| holding.state.lose());
         true
     }
@@ -100,6 +101,7 @@ impl Leases {
         let mut running = Running(&self, Some(|held| &mut held.watching));
         loop {
             let (lost, next) = self.run_out();
+            self.store.health().lost(lost.len());
             lost.iter().for_each(LeaseState::lose);
             let Some(next) = next else {
                 running.1 = None;

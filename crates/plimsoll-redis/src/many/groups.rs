@@ -43,6 +43,7 @@ impl Work for Groups {
         let Value::Array(answers) = answer else {
             return Err(StoreError::bad_reply(&answer));
         };
+        store.health().decided(keys.len());
         Ok(answers.into_iter().map(Answer::of_group).collect())
     }
 }

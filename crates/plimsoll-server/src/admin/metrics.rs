@@ -11,6 +11,9 @@ use crate::quota;
 
 pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
     let mut out = String::new();
+    #[cfg(feature = "redis")]
+    let limits = admin.state.limits.snapshot_asking_stores().await;
+    #[cfg(not(feature = "redis"))]
     let limits = admin.state.limits.snapshot();
     each(
         &mut out,
@@ -126,6 +129,8 @@ pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
         family(&mut out, name, "gauge", "When the last one was written.");
         let _ = writeln!(out, "{name} {}", last.unwrap_or_default().as_secs_f64());
     }
+    #[cfg(feature = "redis")]
+    super::store_metrics::write(&mut out, &admin.state.limits.stores());
     text("text/plain; version=0.0.4; charset=utf-8", out)
 }
 
@@ -148,11 +153,11 @@ fn each(
     }
 }
 
-fn family(out: &mut String, name: &str, kind: &str, help: &str) {
+pub(super) fn family(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")

@@ -1,6 +1,8 @@
 //! The admin port: the live page, health, readiness, metrics and limits as they stand.
 
 mod metrics;
+#[cfg(feature = "redis")]
+mod store_metrics;
 
 use std::sync::Arc;
 

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use http::Response;
 use pin_project_lite::pin_project;
-use plimsoll::{Gate, Limiter, Pausable, Rule};
+use plimsoll::{Gate, Limiter, Moment, Pausable, Rule, TokenBucket};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::learn::{LearnRate, Learner};
 use super::told::Told;
 use crate::admit::Whole;
 use crate::{Limit, LimitLayer};
@@ -50,6 +51,7 @@ impl<L: Limiter + Pauses + Clone> PartnerLayer<L> {
                 limiter: limiter.clone(),
                 longest: LONGEST,
                 on_told: None,
+                learner: None,
             },
             limit: LimitLayer::new(limiter),
         }
@@ -65,6 +67,31 @@ impl<L: Limiter + Pauses + Clone> PartnerLayer<L> {
     pub fn on_told(mut self, hook: impl Fn(&Told) + Send + Sync + 'static) -> Self {
         self.heed.on_told = Some(Arc::new(hook));
         self
+    }
+}
+
+impl PartnerLayer<Gate<Pausable<TokenBucket>>> {
+    /// Learns the rate of the limiter from what the partner answers and refuses, for quotas that nobody knows. The rate that
+    /// the limiter was built with is replaced by the initial one.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, Pausable, Queue, Quota, TokenBucket};
+    /// use plimsoll_tower::partner::PartnerLayer;
+    ///
+    /// let gate = Gate::builder(Pausable::new(TokenBucket::per_second(10))).queue(Queue::fifo(100)).build();
+    /// let layer = PartnerLayer::new(gate).learn_rate(Quota::per_second(10));
+    /// assert_eq!(layer.learned_rate(), Some(10.0));
+    /// ```
+    pub fn learn_rate(mut self, learn: impl Into<LearnRate>) -> Self {
+        let learner = Learner::new(self.heed.limiter.clone(), learn.into());
+        self.heed.learner = Some(learner);
+        self
+    }
+
+    /// The rate that was [learned](Self::learn_rate) so far, in calls per second.
+    #[must_use]
+    pub fn learned_rate(&self) -> Option<f64> {
+        Some(self.heed.learner.as_ref()?.rate())
     }
 }
 
@@ -93,10 +120,16 @@ struct Heed<L> {
     limiter: L,
     longest: Duration,
     on_told: Option<OnTold>,
+    learner: Option<Arc<Learner>>,
 }
 
 impl<L: Pauses> Heed<L> {
-    fn answered<B>(&self, response: &Response<B>) {
+    /// When a call begins, for who learns from it.
+    fn begun(&self) -> Option<Moment> {
+        self.learner.as_ref().map(|learner| learner.now())
+    }
+
+    fn answered<B>(&self, began: Option<Moment>, response: &Response<B>) {
         #[expect(
             clippy::disallowed_methods,
             reason = "dates in fields are those of the calendar, and no clock of a limiter"
@@ -104,6 +137,9 @@ impl<L: Pauses> Heed<L> {
         let told = Told::read(response.headers(), SystemTime::now());
         if let Some(pause) = told.pause(response.status()) {
             self.limiter.pause_for(pause.min(self.longest));
+        }
+        if let (Some(learner), Some(began)) = (&self.learner, began) {
+            learner.answered(began, response.status(), &told);
         }
         if let Some(hook) = &self.on_told
             && told != Told::default()
@@ -135,6 +171,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         HeedingFuture {
+            began: self.heed.begun(),
             call: self.inner.call(request),
             heed: self.heed.clone(),
         }
@@ -153,6 +190,7 @@ pin_project! {
         #[pin]
         call: F,
         heed: Heed<L>,
+        began: Option<Moment>,
     }
 }
 
@@ -167,7 +205,7 @@ where
         let this = self.project();
         let answer = ready!(this.call.poll(cx));
         if let Ok(response) = &answer {
-            this.heed.answered(response);
+            this.heed.answered(*this.began, response);
         }
         Poll::Ready(answer)
     }

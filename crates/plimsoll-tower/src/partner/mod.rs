@@ -16,10 +16,14 @@
 //! let client = PartnerLayer::new(gate).layer(service_fn(send));
 //! # let _ = client;
 //! ```
+//!
+//! Where nobody knows what their limit is, it is [learned](PartnerLayer::learn_rate) from what they refuse.
 
 mod fields;
 mod layer;
+mod learn;
 mod told;
 
 pub use layer::{Heeding, HeedingFuture, PartnerLayer, Pauses};
+pub use learn::LearnRate;
 pub use told::{Told, ToldLimit};

@@ -27,6 +27,7 @@ mod http_service;
 mod json_costs;
 mod keys;
 mod keys_allocation;
+mod learned_rate;
 mod leases;
 mod limits_of_a_file;
 #[cfg(all(feature = "axum", feature = "metrics", feature = "tracing"))]
