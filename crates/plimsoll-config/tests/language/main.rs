@@ -7,6 +7,7 @@ mod fuzz;
 mod good_files;
 mod hostile_files;
 mod large_files;
+mod reference;
 mod routes;
 mod schema;
 mod several_files;

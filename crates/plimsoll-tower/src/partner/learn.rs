@@ -13,7 +13,8 @@ use super::told::Told;
 ///
 /// It begins at a rate of yours and grows by a quarter in each second, until the partner refuses for the first time. From then
 /// on a refusal takes a tenth of the rate, and answers add a hundredth of the rate at which the partner refused last, in each second
-/// in which the rate is used up: what comes of it moves between nine tenths of the quota and the quota. Refusals that
+/// in which the rate is used up: what comes of it moves around the quota by about a tenth. A partner that counts in long
+/// windows refuses once in each, so the rate comes down by a tenth in each of them; meanwhile the pauses keep its quota. Refusals that
 /// follow each other, without a call in between that was begun after the last one and answered, are one. What is not
 /// used does not grow. A refusal is an answer of 429, or of 503 with `Retry-After`; where it does not say when to come back, the
 /// calls pause for a second, twice as long with each refusal that follows, up to a minute.

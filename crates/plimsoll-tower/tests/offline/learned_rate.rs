@@ -131,7 +131,7 @@ fn the_rate_settles_close_below_the_quota_whatever_the_partner_counts_by() {
                 assert!(refused <= 0.02, "{what}");
                 // Also at first: it grows by a quarter in a second, and a window of ten seconds is used up in two or three.
                 let most = run.seconds.iter().map(|(a, r)| a + r).max().expect("some");
-                assert!(most <= 150.max(initial + 50), "{what}: {most}");
+                assert!(most <= 150.max(initial * 3 / 2), "{what}: {most}");
             }
         }
     }
