@@ -88,8 +88,11 @@ fn nothing(_: &mut Response<()>, _: &plimsoll::Denied) {}
 
 fn silent(_: &mut Response<()>) {}
 
+/// A partner on a clock.
+type Partner = fn(&ManualClock) -> Arc<dyn Limiter>;
+
 /// Partners that let 50 a second through, each in its way.
-fn partners() -> [(&'static str, fn(&ManualClock) -> Arc<dyn Limiter>); 4] {
+fn partners() -> [(&'static str, Partner); 4] {
     [
         ("a token bucket", |time| {
             let rule = TokenBucket::per_second(50);
@@ -159,7 +162,7 @@ fn it_stays_between_its_floor_and_its_ceiling_and_does_not_grow_unused() {
     assert!((bounded.rate - 20.0).abs() < 1e-9, "{}", bounded.rate);
     assert_eq!(bounded.from(0).1, 0.0, "nothing is refused");
     // A partner that refuses everything.
-    let none: fn(&ManualClock) -> Arc<dyn Limiter> = |time| {
+    let none: Partner = |time| {
         let rule = FixedWindow::new(Quota::new(1, Duration::from_secs(100_000)));
         Arc::new(Gate::builder(rule).clock(time.clock()).build())
     };
