@@ -63,10 +63,11 @@ impl RedisAll {
             return Ok(Decision::Denied(denied));
         }
         let standing = least(&subjects);
+        let told: Vec<_> = subjects.each_mut().filter_map(Subject::take_told).collect();
         let subjects = subjects.into_each().into_iter();
         let leases = subjects.filter_map(|mut subject| subject.take_lease());
         let permit = RedisPermit::new(cost, standing, leases.collect());
-        Ok(Decision::Granted(permit))
+        Ok(Decision::Granted(permit.told(told)))
     }
 
     /// What [`decide`](Self::decide) would answer. Takes nothing.

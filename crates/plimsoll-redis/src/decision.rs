@@ -45,7 +45,7 @@ pub struct RedisPermit {
     taken: Moment,
     // Before what tells of its return.
     leases: Vec<Lease>,
-    told: Option<Told>,
+    told: Vec<Told>,
 }
 
 impl RedisPermit {
@@ -55,13 +55,13 @@ impl RedisPermit {
             standing,
             taken: Moment::ORIGIN,
             leases,
-            told: None,
+            told: Vec::new(),
         }
     }
 
     /// Tells of its return.
-    pub(crate) fn told(mut self, told: Option<Told>) -> Self {
-        self.told = told;
+    pub(crate) fn told(mut self, told: impl IntoIterator<Item = Told>) -> Self {
+        self.told.extend(told);
         self
     }
 
@@ -134,9 +134,7 @@ impl RedisPermit {
     /// Never gives it back. What is held by a lease comes back when the lease runs out.
     pub fn forget(mut self) {
         // It never comes back, so nobody is told that it does.
-        if let Some(told) = self.told.take() {
-            told.forget();
-        }
+        self.told.drain(..).for_each(Told::forget);
         std::mem::take(&mut self.leases)
             .into_iter()
             .for_each(Lease::abandon);

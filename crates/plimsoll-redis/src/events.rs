@@ -14,8 +14,9 @@ impl RedisLimiter {
     ///
     /// A grant is [`Processing`](plimsoll::EventKind::Processing), a refusal
     /// [`Rejected`](plimsoll::EventKind::Rejected), and the return of a lease [`Processed`](plimsoll::EventKind::Processed), with the
-    /// numbers that the store had told last. Only decisions of this process are told of. Decisions about several keys at once, and
-    /// those that a fleet makes of what it has borrowed, are not. Without subscribers a decision costs one load more.
+    /// numbers that the store had told last. Only decisions of this process are told of, also those about several limits at once and
+    /// those that a fleet makes of what it has borrowed; not what is answered while there is no store. Of a decision about several that is
+    /// refused, only the limits that refuse tell. Without subscribers a decision costs one load more.
     ///
     /// ```
     /// use plimsoll::TokenBucket;

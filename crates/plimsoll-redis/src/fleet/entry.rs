@@ -90,8 +90,14 @@ impl Entry {
             return;
         };
         match lender.take_here(&self.key, self.cost) {
-            Here::Granted(tag, standing) => self.grant_from_stock(like, tag, standing),
-            Here::Refused(denied) => self.answer = Some(self.known().refused(denied)),
+            Here::Granted(tag, standing) => {
+                self.inner.tell_granted(&self.key, standing);
+                self.grant_from_stock(like, tag, standing);
+            }
+            Here::Refused(denied) => {
+                self.inner.tell_refused(&self.key, &denied);
+                self.answer = Some(self.known().refused(denied));
+            }
             Here::Ask(fetch) => self.fetch = fetch.filter(|_| !self.shadow),
         }
     }

@@ -118,6 +118,20 @@ impl Inner {
             .with_waiters(waiters, bound)
     }
 
+    /// Tells those who listen of a grant from what was borrowed.
+    pub(super) fn tell_granted(&self, key: &[u8], standing: Option<Standing>) {
+        if let Some(teller) = self.limiter.teller(key) {
+            let _ = teller.granted(standing.unwrap_or(self.promise), false);
+        }
+    }
+
+    /// Tells those who listen of a refusal by what is known here.
+    pub(super) fn tell_refused(&self, key: &[u8], denied: &Denied) {
+        if let Some(teller) = self.limiter.teller(key) {
+            teller.refused(denied);
+        }
+    }
+
     /// What is known here and now. Refusals are not counted.
     pub(super) fn attempt(
         self: &Arc<Self>,
@@ -131,6 +145,7 @@ impl Inner {
         if let Some(lender) = &self.lender {
             match lender.attempt(key, demand.cost) {
                 Known::Granted(tag, standing) => {
+                    self.tell_granted(key, standing);
                     let permit = self.permit(key, demand, standing, Origin::Stock(tag));
                     return self.counted(Ok(permit));
                 }
@@ -184,9 +199,13 @@ impl Inner {
         if let Some(lender) = &self.lender {
             match lender.take(key, demand.cost).await? {
                 Taken::Granted(tag, standing) => {
+                    self.tell_granted(key, standing);
                     return Ok(Ok(self.permit(key, demand, standing, Origin::Stock(tag))));
                 }
-                Taken::Refused(denied) => return Ok(Err(denied)),
+                Taken::Refused(denied) => {
+                    self.tell_refused(key, &denied);
+                    return Ok(Err(denied));
+                }
                 Taken::AskStore => {}
             }
         }

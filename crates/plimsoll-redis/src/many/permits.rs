@@ -6,6 +6,7 @@ use super::subject::Subject;
 use super::subjects::Subjects;
 use crate::StoreError;
 use crate::lease::Lease;
+use crate::told::Told;
 
 /// What a decision about many subjects took. What is held by [leases](crate::RedisRule::lease) is returned when it is
 /// dropped; rates refill by themselves.
@@ -68,6 +69,9 @@ impl StorePermits {
 
     /// Never returns it. What is held by leases comes back when they run out.
     pub fn forget(mut self) {
+        // It never comes back, so nobody is told that it does.
+        let told = self.taken.each_mut().filter_map(Subject::take_told);
+        told.for_each(Told::forget);
         self.leases().into_iter().for_each(Lease::abandon);
     }
 

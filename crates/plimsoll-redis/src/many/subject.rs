@@ -8,6 +8,7 @@ use crate::lease::Lease;
 use crate::limiter::fence;
 use crate::rule::{Kind, amount, moment};
 use crate::terms::Terms;
+use crate::told::{Teller, Told};
 use crate::{RedisLimiter, RedisPermit, StoreError, StoreErrorKind};
 
 /// One limit at one key, and what a decision asks of it.
@@ -28,6 +29,10 @@ pub(crate) struct Subject {
     /// Why it did not say anything.
     failed: Option<StoreErrorKind>,
     taken: Option<Taken>,
+    /// Who tells of the decision, if anybody listens.
+    teller: Option<Teller>,
+    /// Tells of the return of its lease.
+    return_told: Option<Told>,
 }
 
 /// What was taken.
@@ -73,7 +78,36 @@ impl Subject {
             answer: None,
             failed: None,
             taken: None,
+            teller: None,
+            return_told: None,
         }
+    }
+
+    /// Whoever listens hears of the decision.
+    pub(super) fn told_by(mut self, teller: Option<Teller>) -> Self {
+        self.teller = teller;
+        self
+    }
+
+    /// Tells of a decision that was admitted or not. Of one that was, those who were not taken from say nothing.
+    pub(super) fn tell(&mut self, admitted: bool) {
+        let Some(teller) = self.teller.take() else {
+            return;
+        };
+        match &self.answer {
+            Some(Decided::Granted(standing, _)) if admitted => {
+                self.return_told = teller.granted(*standing, self.lease.is_some());
+            }
+            Some(Decided::Refused(refused)) if !admitted && !self.shadow => {
+                teller.refused(&refused.denied(self.limit(), self.limiter.name()));
+            }
+            _ => {}
+        }
+    }
+
+    /// What tells of the return of its lease, for whoever holds that from now on.
+    pub(crate) fn take_told(&mut self) -> Option<Told> {
+        self.return_told.take()
     }
 
     /// It is asked for twice: the costs add up. It is a shadow only if it always is.
@@ -191,7 +225,8 @@ impl Subject {
         let taken = self.taken?;
         let standing = self.told().unwrap_or_default();
         let leases = self.take_lease().into_iter().collect();
-        Some(RedisPermit::new(taken.amount, standing, leases).taken_at(taken.at))
+        let permit = RedisPermit::new(taken.amount, standing, leases).taken_at(taken.at);
+        Some(permit.told(self.take_told()))
     }
 
     /// What the store said is left, if it granted.

@@ -31,6 +31,7 @@ impl Subjects {
     ) -> (Self, Vec<usize>) {
         let mut all = Vec::<Subject>::new();
         let place = |(limiter, key, cost, shadow): (&RedisLimiter, &[u8], u64, bool)| {
+            let teller = limiter.teller(key);
             let key = limiter.key(key);
             let same = |subject: &Subject| {
                 subject.key() == key && subject.limiter().store().is(limiter.store())
@@ -39,7 +40,7 @@ impl Subjects {
                 all[place].add(cost, shadow);
                 return place;
             }
-            all.push(Subject::new(limiter, key, cost, shadow));
+            all.push(Subject::new(limiter, key, cost, shadow).told_by(teller));
             all.len() - 1
         };
         let places = asks.into_iter().map(place).collect();
@@ -108,8 +109,10 @@ impl Subjects {
                 // An answer that does not come is said to be missing.
                 let _ = self.send(Verb::Peek, later).await;
             }
+            self.each_mut().for_each(|subject| subject.tell(false));
             return Ok(Outcome::Refused { compensated });
         }
+        self.each_mut().for_each(|subject| subject.tell(true));
         Ok(Outcome::Admitted)
     }
 

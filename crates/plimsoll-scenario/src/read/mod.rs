@@ -75,7 +75,7 @@ fn read_scenario(node: &Node) -> Read<Scenario> {
     } else if requests {
         Body::Requests(requests::requests(&fields)?)
     } else {
-        Body::Gate(gate(&fields)?)
+        Body::Gate(Box::new(gate(&fields)?))
     };
     Ok(Scenario {
         name,

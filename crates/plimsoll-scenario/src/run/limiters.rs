@@ -25,12 +25,13 @@ pub(crate) struct Subject {
     /// Subscribes to its events, by their words.
     pub(crate) listen: Option<Box<Listen>>,
     /// Has a limit on memory or processor time measure that so much is used.
-    pub(crate) sample: Option<Box<dyn Fn(&Memory)>>,
+    pub(crate) sample: Option<Box<Sample>>,
 }
 
 /// The words of events that have not been read, in order.
 pub(crate) type Heard = Box<dyn Iterator<Item = &'static str>>;
 pub(crate) type Listen = dyn Fn() -> Heard;
+pub(crate) type Sample = dyn Fn(&Memory);
 
 /// So many events between two steps are remembered.
 const EVENTS: usize = 4096;

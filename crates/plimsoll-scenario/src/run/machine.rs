@@ -9,7 +9,7 @@ use plimsoll_ambient::{
 };
 use plimsoll_spec::{InvalidSpec, Kind, Memory, Queue};
 
-use super::limiters::{Subject, Unbuilt};
+use super::limiters::{Sample, Subject, Unbuilt};
 
 /// The memory of the machine: percentages are of this.
 const TOTAL: u64 = 1 << 40;
@@ -59,7 +59,7 @@ pub(crate) fn build(
 }
 
 /// From now on so much is used, and it is measured.
-fn sample(used: Shared, sampler: Sampler) -> Box<dyn Fn(&Memory)> {
+fn sample(used: Shared, sampler: Sampler) -> Box<Sample> {
     Box::new(move |now_used| {
         let now = sampler.clock().now();
         with(&used, |used| {

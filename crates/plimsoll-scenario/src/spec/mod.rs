@@ -29,7 +29,7 @@ pub(crate) struct Scenario {
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Steps taken against a limiter.
-    Gate(Gate),
+    Gate(Box<Gate>),
     /// Samples fed to a limit algorithm.
     Trace(Trace),
     /// Requests to the limits of a configuration.
