@@ -28,7 +28,7 @@ use plimsoll::{LeaseState, Lost, Permit};
 /// ```
 ///
 /// With the feature `axum` it is an extractor: `async fn handler(leases: Leases)`. A [`LimitLayer`](crate::LimitLayer) does
-/// not know where a request of any type has room for it, and [is told](crate::LimitLayer::leases).
+/// not know where a request of any type has room for it, and [has to be set](crate::LimitLayer::leases).
 #[derive(Clone, Default, Debug)]
 pub struct Leases(Vec<LeaseState>);
 

@@ -106,7 +106,7 @@ impl<L: Limits> Limits for MeteredLimits<L> {
             watch.get_or_insert_with(|| self.observer.watch(head.method().as_str(), priority));
         match &answer {
             Ask::Pass if index + 1 == L::COUNT => watch.admitted(),
-            // A store is not waited for, and of a wait for all limits it is told when it begins.
+            // A store is not waited for, and the beginning of a wait for all limits is noted.
             Ask::Pass | Ask::Store(_) | Ask::Wait => {}
             Ask::Refused(denied) => watch.refused(denied.reason()),
             Ask::WaitAlone(_) | Ask::FindKey(_) => watch.waits(),

@@ -116,7 +116,7 @@ pub(crate) enum Patience {
     AtOnce,
     Within(Duration),
     Until(Moment),
-    /// [`Until`](Self::Until), of a demand that has waited elsewhere: see [`Demand::kept_until`].
+    /// [`Until`](Self::Until), of a demand that has waited for another limiter before: see [`Demand::kept_until`].
     Kept(Moment),
 }
 
@@ -211,7 +211,7 @@ impl Demand {
         self
     }
 
-    /// Whether it has waited elsewhere.
+    /// Whether it has waited for another limiter before.
     pub(crate) const fn is_kept(self) -> bool {
         matches!(self.patience, Patience::Kept(_))
     }

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_is_woken_once_and_who_gave_up_is_forgotten() {
+    fn a_waiter_is_woken_once_and_one_that_left_is_forgotten() {
         let (lease, woken) = (LeaseState::new(7), Arc::new(Woken::default()));
         let waker = Waker::from(Arc::clone(&woken));
         let mut cx = Context::from_waker(&waker);

@@ -77,11 +77,11 @@ pub fn read<'t, T: Deserialize<'t>>(root: &'t Node, units: Units) -> Recovered<'
             Ok(_) => break,
             Err(error) => error.into_problem(root),
         };
-        let worth_telling = aside.put(root, blame);
-        if worth_telling.unwrap_or(true) {
+        let worth_reporting = aside.put(root, blame);
+        if worth_reporting.unwrap_or(true) {
             problems.push(problem);
         }
-        if worth_telling.is_none() || problems.len() >= MOST_PROBLEMS {
+        if worth_reporting.is_none() || problems.len() >= MOST_PROBLEMS {
             break;
         }
     }

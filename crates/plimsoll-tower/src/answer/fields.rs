@@ -207,12 +207,16 @@ fn write_x(headers: &mut HeaderMap, status: &LimitStatus<'_>, limit: impl FnOnce
             place.insert(integer(remaining));
             false
         }
-        Entry::Occupied(mut told) => {
-            let number = told.get().to_str().ok().and_then(|told| told.parse().ok());
-            if number.is_some_and(|told: u64| told <= remaining) {
+        Entry::Occupied(mut shown) => {
+            let number = shown
+                .get()
+                .to_str()
+                .ok()
+                .and_then(|shown| shown.parse().ok());
+            if number.is_some_and(|shown: u64| shown <= remaining) {
                 return;
             }
-            told.insert(integer(remaining));
+            shown.insert(integer(remaining));
             true
         }
     };

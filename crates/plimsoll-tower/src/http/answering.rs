@@ -163,8 +163,8 @@ impl Answering {
             .reset(denied.reset());
         let statuses = [limits.refused_status(index, &denied, standing)];
         let class = limits.at(index).class(head, &denied);
-        let told = self.when_full(class, &denied);
-        let seconds = retry_seconds(&told, &statuses);
+        let shown = self.when_full(class, &denied);
+        let seconds = retry_seconds(&shown, &statuses);
         if class == Class::Misconfigured {
             self.misconfigured(limits.at(index).missing(head));
         }
@@ -172,7 +172,7 @@ impl Answering {
             Some(respond) => respond(head, &denied),
             None => limits
                 .respond(head, &denied, class)
-                .unwrap_or_else(|| self.usual(head, class, &told, seconds)),
+                .unwrap_or_else(|| self.usual(head, class, &shown, seconds)),
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
@@ -195,8 +195,8 @@ impl Answering {
         match self.retry_full_after {
             Some(wait) if is_full && denied.retry_after().is_none() => {
                 let now = Moment::ORIGIN;
-                let told = denied.clone().with_ready_at(now, Some(now.plus(wait)));
-                Cow::Owned(told)
+                let shown = denied.clone().with_ready_at(now, Some(now.plus(wait)));
+                Cow::Owned(shown)
             }
             _ => Cow::Borrowed(denied),
         }

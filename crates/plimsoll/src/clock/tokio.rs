@@ -18,7 +18,7 @@ use crate::unwind::First;
 /// rings instead, after as much real time.
 pub(super) struct Driver {
     /// The runtime in which the clock was made, for who waits outside of any.
-    home: Option<Handle>,
+    built_in: Option<Handle>,
     origin: Instant,
     /// The latest moment anybody has seen: threads outside a paused runtime see another time.
     latest: AtomicU64,
@@ -52,7 +52,7 @@ struct Instead {
 impl Driver {
     pub(super) fn new() -> Self {
         Self {
-            home: Handle::try_current().ok(),
+            built_in: Handle::try_current().ok(),
             origin: Instant::now(),
             latest: AtomicU64::new(0),
             alarms: Alarms::default(),
@@ -87,7 +87,7 @@ impl Driver {
 
     /// Sees to it that somebody rings who lives as long as the one who waits.
     pub(super) fn attend(this: &Arc<Self>) {
-        let runtime = Handle::try_current().ok().or_else(|| this.home.clone());
+        let runtime = Handle::try_current().ok().or_else(|| this.built_in.clone());
         let mut drives = lock(&this.drives);
         let fit = runtime.filter(|runtime| !drives.unfit.contains(&runtime.id()));
         let Some(runtime) = fit else {

@@ -39,9 +39,9 @@ impl<T: Send + 'static> Events<T> {
     /// use std::sync::mpsc;
     ///
     /// let gate = Gate::new(Concurrency::new(1));
-    /// let (told, heard) = mpsc::channel();
+    /// let (sender, heard) = mpsc::channel();
     /// let listener = gate.subscribe(1000).listen(move |event| {
-    ///     let _ = told.send(event.kind.as_str());
+    ///     let _ = sender.send(event.kind.as_str());
     /// })?;
     /// drop(gate.try_acquire(1));
     /// listener.finish();

@@ -196,9 +196,9 @@ impl<R: Rule> Turn<'_, R> {
         }
         let (waiters, class) = (&self.inside.waiters, demand.priority.class());
         let reserved = match place {
-            Some(ticket) => waiters.kept_before(ticket, self.order()),
+            Some(ticket) => waiters.reserved_before(ticket, self.order()),
             None if !waiters.any_at_least(class) || self.order() == Order::Lifo => Some(0),
-            None if waiters.any_for_several() => waiters.kept_at_least(class),
+            None if waiters.any_for_several() => waiters.reserved_from(class),
             None => None,
         };
         reserved.ok_or_else(|| self.behind_waiters(demand))

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use super::Keyed;
-use super::key_gate::{Hear, Heard, Lease};
+use super::key_gate::{KeySubscribers, Lease, OpenFeed};
 use super::shared::Shared;
 use super::step::How;
 use super::table::{Table, View};
@@ -58,7 +58,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
             drop(table);
             // A gate that is entered serves, which wakes tasks, so the lock of the shard is free.
             for (key, gate) in gates {
-                Hear::attach(&heard, &key, &gate);
+                OpenFeed::attach(&heard, &key, &gate);
             }
         }
         events
@@ -91,7 +91,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
     }
 }
 
-impl<K: Clone + Send + Sync + 'static, R: Rule> Hear<K, R> for Arc<Listeners<KeyedEvent<K>>> {
+impl<K: Clone + Send + Sync + 'static, R: Rule> OpenFeed<K, R> for Arc<Listeners<KeyedEvent<K>>> {
     fn are_left(&self) -> bool {
         Listeners::are_left(self)
     }
@@ -130,7 +130,7 @@ impl<K: Clone + Send + Sync> Sink for OfKey<K> {
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// The subscribers, if any are left. When they are gone the fast path is open again.
     #[inline]
-    pub(super) fn heard(&mut self) -> Heard<K, R> {
+    pub(super) fn heard(&mut self) -> KeySubscribers<K, R> {
         if self.heard.as_ref().is_some_and(|heard| !heard.are_left()) {
             self.heard = None;
             self.open_fast_path();
@@ -143,7 +143,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     /// A refusal without a gate, which subscribers receive unless the caller asks again.
     pub(super) fn tell_refused<Q, T>(
         &self,
-        heard: Heard<K, R>,
+        heard: KeySubscribers<K, R>,
         key: &Q,
         demand: Demand,
         how: How,

@@ -242,7 +242,7 @@ impl<R: Rule> Shareable for GateOfKey<R> {
 }
 
 /// The subscribers, as a table knows them.
-pub(super) trait Hear<K, R: Rule>: Send + Sync {
+pub(super) trait OpenFeed<K, R: Rule>: Send + Sync {
     /// Whether there still are any.
     fn are_left(&self) -> bool;
 
@@ -254,7 +254,7 @@ pub(super) trait Hear<K, R: Rule>: Send + Sync {
 }
 
 /// The subscribers of a table.
-pub(super) type Heard<K, R> = Option<Arc<dyn Hear<K, R>>>;
+pub(super) type KeySubscribers<K, R> = Option<Arc<dyn OpenFeed<K, R>>>;
 
 /// The right to use the gate of a key without the lock of its shard.
 pub(super) struct Lease<R: Rule>(Option<Arc<GateOfKey<R>>>);

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use super::key_gate::{GateOfKey, Heard};
+use super::key_gate::{GateOfKey, KeySubscribers};
 use super::slots::{Entry, Slots};
 use super::starts::Starts;
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
@@ -31,7 +31,7 @@ pub(super) struct Table<K, R: Rule> {
     /// Gates of keys that were forgotten by name, which somebody may still hold or wait in.
     pub(super) detached: Vec<WeakGate<R>>,
     /// While there are subscribers, a key that is asked has a gate.
-    pub(super) heard: Heard<K, R>,
+    pub(super) heard: KeySubscribers<K, R>,
     /// Whether every demand is refused.
     pub(super) closed: bool,
     /// Whether that is for a while, and waiters stay.

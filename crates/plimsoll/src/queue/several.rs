@@ -1,7 +1,7 @@
 //! Those who wait for several limiters at once.
 //!
 //! Such a waiter is not served by one queue: it is *offered* its turn, and takes from all of its limiters at once when all
-//! of them have room. Until then its place is kept.
+//! of them have room. Until then its place is reserved.
 
 use std::task::Waker;
 
@@ -128,35 +128,35 @@ impl Waiters {
         node.waker.take_if(|_| node.offered)
     }
 
-    /// How much is kept for those before `ticket`, in the order of service; `None` if it is not its turn.
-    pub(crate) fn kept_before(&self, ticket: Ticket, order: Order) -> Option<u64> {
+    /// How much is reserved for those before `ticket`, in the order of service; `None` if it is not its turn.
+    pub(crate) fn reserved_before(&self, ticket: Ticket, order: Order) -> Option<u64> {
         if order == Order::Lifo {
             // Its deadline may have passed since its owner looked.
             let waits = self.status(ticket) == Some(Status::Waiting);
             return waits.then_some(0);
         }
         let mut next = self.head(order);
-        let mut kept = 0;
+        let mut reserved = 0;
         while let Some((other, cost)) = next {
             if other == ticket {
-                return Some(kept);
+                return Some(reserved);
             }
             if !self.waits_for_several(other) {
                 return None;
             }
-            if kept == 0 {
-                kept = cost;
+            if reserved == 0 {
+                reserved = cost;
             }
             next = self.after(other, order);
         }
         None
     }
 
-    /// How much is kept for those who are served before a newcomer of `class`; `None` if one of them waits for this
+    /// How much is reserved for those who are served before a newcomer of `class`; `None` if one of them waits for this
     /// limiter only, and so cannot be passed.
-    pub(crate) fn kept_at_least(&self, class: usize) -> Option<u64> {
+    pub(crate) fn reserved_from(&self, class: usize) -> Option<u64> {
         let mut next = self.head(Order::Fifo);
-        let mut kept = 0;
+        let mut reserved = 0;
         while let Some((other, cost)) = next {
             if self.nodes[other.index as usize].class < class {
                 break;
@@ -164,12 +164,12 @@ impl Waiters {
             if !self.waits_for_several(other) {
                 return None;
             }
-            if kept == 0 {
-                kept = cost;
+            if reserved == 0 {
+                reserved = cost;
             }
             next = self.after(other, Order::Fifo);
         }
-        Some(kept)
+        Some(reserved)
     }
 }
 
@@ -184,9 +184,9 @@ mod tests {
         for order in [Order::Fifo, Order::Lifo, Order::Random { seed: Some(1) }] {
             let mut waiters = Waiters::default();
             let ticket = waiters.push((1, order), 1, Moment::ORIGIN, Moment::NEVER, Age::NONE);
-            assert_eq!(waiters.kept_before(ticket, order), Some(0));
+            assert_eq!(waiters.reserved_before(ticket, order), Some(0));
             waiters.settle(ticket, Status::Refused(Reason::TimedOut));
-            assert_eq!(waiters.kept_before(ticket, order), None);
+            assert_eq!(waiters.reserved_before(ticket, order), None);
         }
     }
 }

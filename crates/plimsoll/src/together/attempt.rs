@@ -156,7 +156,7 @@ enum Refused {
     Late,
 }
 
-/// Takes from all that are not asked elsewhere; or from none, and says who refused. With `note` the refusal is counted and
+/// Takes from all that are not asked by their words; or from none, and says who refused. With `note` the refusal is counted and
 /// explained.
 ///
 /// `taken` must be new. It is filled in place, because to move it takes longer than to ask a limiter.

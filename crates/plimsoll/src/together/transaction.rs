@@ -144,7 +144,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
     /// As if nothing had been taken, after a panic.
     #[cold]
     fn undo(&mut self) {
-        // Of those who are not told the answer nobody has refused.
+        // Those that do not receive the answer have not refused.
         self.refuser = self.refuser.or(Some(0));
         self.denied = None;
         for index in (0..self.list.local()).filter(|&index| self.taken.contains(index)) {

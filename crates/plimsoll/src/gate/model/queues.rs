@@ -7,7 +7,7 @@ use super::{assert_idle, check_up_to, concurrency, hold, queued, waiter};
 use crate::{Concurrency, Demand, Full, Gate, ManualClock, Priority, Queue, Reason};
 
 #[test]
-fn whoever_is_evicted_is_told_while_a_permit_comes_back() {
+fn an_evicted_waiter_is_woken_while_a_permit_is_returned() {
     check_up_to(2, || {
         let gate = Gate::builder(Concurrency::new(1))
             .queue(Queue::fifo(1).full(Full::Oldest))
