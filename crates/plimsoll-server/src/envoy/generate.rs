@@ -12,6 +12,8 @@ use super::tree::Tree;
 pub(super) const MOST: u32 = u32::MAX;
 /// How many counters there are at most, of all limits together.
 const COUNTERS: usize = 4_000_000;
+/// How long a store may take. Envoy gives up long before that, unless it is told otherwise.
+const DEADLINE: &str = "1s";
 /// How many counters each limit may have at least.
 const FEWEST: usize = 1_000;
 
@@ -79,7 +81,10 @@ pub(super) fn config(
     }
     let mut file = Map::new();
     if let Some(url) = store {
-        file.insert("stores".into(), json!({ "envoy": { "url": url } }));
+        file.insert(
+            "stores".into(),
+            json!({ "envoy": { "url": url, "deadline": DEADLINE } }),
+        );
     }
     file.insert("limits".into(), limits.into());
     let text = Value::from(file).to_string();

@@ -2,7 +2,9 @@
 //!
 //! Messages are written by hand, with the fields that are used: there is nothing to generate.
 
+mod descriptors;
 mod health;
+mod reflection;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +42,7 @@ fn router(envoy: &envoy::Front, drain: &Drain) -> Router {
     let authorized = axum::middleware::from_fn_with_state(Arc::clone(state), authorize);
     quota::router(&state.quotas, drain)
         .merge(envoy::router(envoy))
+        .merge(reflection::router())
         .layer(authorized)
         .merge(health::router(drain.clone()))
         .fallback(unknown)

@@ -5,6 +5,8 @@ mod compat;
 mod native;
 mod reference;
 mod reloading;
+#[cfg(feature = "redis")]
+mod shared;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
