@@ -207,11 +207,15 @@ impl Limits {
         }
     }
 
-    /// Gives rates back what was charged for work that was not done, up to their limits. What a log or a window took earlier
-    /// than now is not found there, and stays.
+    /// Gives rates back what was charged for work that was not done, up to their limits; in stores in the background. What a
+    /// log or a window took earlier than now is not found there, and stays.
     pub fn refund(&self, asks: &[Ask<'_>]) {
         if let Ok(members) = self.members(asks, Demand::ONE) {
             for member in &members.list {
+                #[cfg(feature = "redis")]
+                if crate::stores::refund(&members, member) {
+                    continue;
+                }
                 members.subject(member).refund(members.demand(member));
             }
         }

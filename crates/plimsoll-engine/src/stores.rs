@@ -65,6 +65,19 @@ impl Subject {
     }
 }
 
+/// Gives a limit in a store back what a member took from it. False if it is kept in none.
+pub(crate) fn refund(members: &Members, member: &Member) -> bool {
+    if !members.handle(member).is_remote() {
+        return false;
+    }
+    let id = members.limit(member).id(member.terms);
+    let set = members.plan.set.as_ref();
+    if let Some(key) = set.and_then(|set| set.fleet_key(id, members.key(member))) {
+        key.refund(member.cost);
+    }
+    true
+}
+
 /// The members in stores, which subject each asks, and the subjects.
 fn subjects(members: &Members) -> (Vec<usize>, Vec<usize>, Vec<Subject>) {
     let mut positions = Vec::new();

@@ -374,6 +374,18 @@ impl Inner {
         });
     }
 
+    /// Gives back what was taken, in the background, up to the limit.
+    pub(super) fn refund(self: &Arc<Self>, key: &Arc<[u8]>, amount: u64) {
+        if self.promise.returns || amount == 0 {
+            return;
+        }
+        let (inner, key) = (Arc::clone(self), Arc::clone(key));
+        self.in_background(async move {
+            let answer = inner.limiter.add(&key, amount).await;
+            inner.count_lost(answer.is_err());
+        });
+    }
+
     fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         let spawned = self.background.spawn(task);
         self.count_lost(!spawned);

@@ -27,6 +27,12 @@ impl FleetKey {
         }
     }
 
+    /// Gives back `amount` that was taken for work which was not done, in the background, at most up to the limit. What is
+    /// held by leases only they give back.
+    pub fn refund(&self, amount: u64) {
+        self.shared.now().refund(&self.key, amount);
+    }
+
     fn known(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
         self.check_open()?;
         self.shared.now().attempt(&self.key, demand)
