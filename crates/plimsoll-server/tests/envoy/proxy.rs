@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 pub(crate) fn program(test: &str) -> Option<PathBuf> {
     let program = std::env::var_os("PLIMSOLL_ENVOY").map(PathBuf::from);
     if program.is_none() {
-        println!("SKIPPED {test}: PLIMSOLL_ENVOY does not say where Envoy's program is");
+        eprintln!("SKIPPED {test}: PLIMSOLL_ENVOY does not say where Envoy's program is");
     }
     program
 }

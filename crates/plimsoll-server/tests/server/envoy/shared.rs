@@ -27,7 +27,7 @@ impl Redis {
         let Ok(child) = child else {
             let required = std::env::var_os("PLIMSOLL_REQUIRE_REDIS").is_some();
             assert!(!required, "redis-server is not installed");
-            println!("SKIPPED: redis-server is not installed (Debian package redis-server)");
+            eprintln!("SKIPPED: redis-server is not installed (Debian package redis-server)");
             return None;
         };
         let redis = Self { child, port };
