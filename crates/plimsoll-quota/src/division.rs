@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use plimsoll::{Moment, Quota};
 
-use crate::book::Book;
 use crate::demand::Usage;
 use crate::ledger::Ledger;
 use crate::member::{Member, State};
 use crate::share::{NANO, Share};
+use crate::shares::Shares;
 use crate::timing::Timing;
 use crate::view::{DivisionView, MemberView};
 
@@ -65,7 +65,7 @@ pub struct Push {
 /// ```
 #[derive(Debug)]
 pub struct Division {
-    book: Book,
+    shares: Shares,
     joined: u64,
     /// Who came, and who reported, since pushes were asked for.
     newcomers: Vec<u64>,
@@ -83,7 +83,7 @@ impl Division {
     pub fn new(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let burst = burst.max(1);
         Self {
-            book: Book::new(Ledger::new(rate(quota), burst, timing, burst, now)),
+            shares: Shares::new(Ledger::new(rate(quota), burst, timing, burst, now)),
             joined: 0,
             newcomers: Vec::new(),
             reported: Vec::new(),
@@ -100,7 +100,7 @@ impl Division {
     pub fn restarted(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let learnt = now.plus(timing.report()).plus(timing.settle());
         Self {
-            book: Book::new(Ledger::new(rate(quota), burst.max(1), timing, 0, now)),
+            shares: Shares::new(Ledger::new(rate(quota), burst.max(1), timing, 0, now)),
             learning: Some(learnt),
             wake: Some(learnt),
             ..Self::new(quota, burst, timing, now)
@@ -109,8 +109,8 @@ impl Division {
 
     /// Another rate and burst. Who has more than its part of them is told so at once.
     pub fn change(&mut self, quota: Quota, burst: u64, now: Moment) {
-        self.book.ledger.advance(now);
-        self.book.ledger.terms(rate(quota), burst.max(1));
+        self.shares.ledger.advance(now);
+        self.shares.ledger.terms(rate(quota), burst.max(1));
         self.wake = Some(now);
         self.divided = None;
     }
@@ -119,7 +119,7 @@ impl Division {
     pub fn join(&mut self, now: Moment) -> Member {
         let id = self.joined;
         self.joined += 1;
-        self.book.members.insert(id, State::new(now));
+        self.shares.members.insert(id, State::new(now));
         self.newcomers.push(id);
         self.wake_at(Some(now));
         Member(id)
@@ -127,20 +127,20 @@ impl Division {
 
     /// How much a member counts beside the others: 1 unless said otherwise.
     pub fn weight(&mut self, member: Member, weight: u32) {
-        if let Some(state) = self.book.members.get_mut(&member.0) {
+        if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.weight = weight.max(1);
         }
     }
 
     /// A member says what it let through and refused since its report before. Unknown ones are not heard.
     pub fn report(&mut self, member: Member, usage: Usage, now: Moment) {
-        self.book.ledger.advance(now);
-        let fair = self.book.ledger.rate / (self.book.members.len() as u64).max(1);
-        let Some(state) = self.book.members.get_mut(&member.0) else {
+        self.shares.ledger.advance(now);
+        let fair = self.shares.ledger.rate / (self.shares.members.len() as u64).max(1);
+        let Some(state) = self.shares.members.get_mut(&member.0) else {
             return;
         };
-        self.book.ledger.expire(&mut state.holding, now);
-        self.book.ledger.confirm(&mut state.holding, now);
+        self.shares.ledger.expire(&mut state.holding, now);
+        self.shares.ledger.confirm(&mut state.holding, now);
         state.known_before |= !usage.elapsed.is_zero() && self.learning.is_some();
         state.report(usage, fair, now);
         self.reported.push(member.0);
@@ -149,9 +149,9 @@ impl Division {
 
     /// A member has gone, or cannot be reached. It may spend its share until that has run out, so nobody else gets it before.
     pub fn leave(&mut self, member: Member) {
-        if let Some(state) = self.book.members.get_mut(&member.0) {
+        if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.left = true;
-            let until = state.holding.until(self.book.ledger.timing);
+            let until = state.holding.until(self.shares.ledger.timing);
             self.wake_at(until);
         }
     }
@@ -168,7 +168,7 @@ impl Division {
 
     /// What is to be sent now: shares that changed, and those of members that reported, so that they go on.
     pub fn pushes(&mut self, now: Moment) -> Vec<Push> {
-        self.book.ledger.advance(now);
+        self.shares.ledger.advance(now);
         if self.learning.is_some_and(|until| now < until) {
             return Vec::new();
         }
@@ -176,30 +176,30 @@ impl Division {
         let mut given = match self.learning.take() {
             // They are among those that are divided among. What was refilled meanwhile was lent by the server before.
             Some(_) => {
-                self.book.ledger.forget();
+                self.shares.ledger.forget();
                 Vec::new()
             }
-            None => self.book.greet(&newcomers, now),
+            None => self.shares.start(&newcomers, now),
         };
         if self.next().is_some_and(|next| next <= now) {
             self.divided = Some(now);
-            let (moved, short) = self.book.divide(now);
+            let (moved, short) = self.shares.divide(now);
             given.extend(moved);
-            self.wake = self.book.first_gone();
+            self.wake = self.shares.first_gone();
             if short {
                 self.wake_at(Some(now));
             }
         }
         for id in std::mem::take(&mut self.reported) {
-            if self.book.refresh(id, now) {
+            if self.shares.refresh(id, now) {
                 given.push(id);
             }
         }
         given.sort_unstable();
         given.dedup();
-        let ttl = self.book.ledger.timing.ttl();
+        let ttl = self.shares.ledger.timing.ttl();
         let push = |id| {
-            let state: &State = self.book.members.get(&id)?;
+            let state: &State = self.shares.members.get(&id)?;
             Some(Push {
                 member: Member(id),
                 share: state.holding.share(),
@@ -213,22 +213,22 @@ impl Division {
     /// What a member has and wants.
     #[must_use]
     pub fn member(&self, member: Member) -> Option<MemberView> {
-        let state = self.book.members.get(&member.0)?;
-        Some(MemberView::of(member, state, self.book.ledger.timing))
+        let state = self.shares.members.get(&member.0)?;
+        Some(MemberView::of(member, state, self.shares.ledger.timing))
     }
 
     /// What all have and want.
     #[must_use]
     pub fn view(&self) -> DivisionView {
-        let timing = self.book.ledger.timing;
-        let members = self.book.members.iter();
-        let (held_rate, held_burst) = self.book.ledger.held();
+        let timing = self.shares.ledger.timing;
+        let members = self.shares.members.iter();
+        let (held_rate, held_burst) = self.shares.ledger.held();
         DivisionView {
-            rate: self.book.ledger.rate,
-            burst: self.book.ledger.burst,
+            rate: self.shares.ledger.rate,
+            burst: self.shares.ledger.burst,
             held_rate,
             held_burst,
-            tokens: self.book.ledger.free_burst(),
+            tokens: self.shares.ledger.free_burst(),
             learning: self.learning,
             members: members
                 .map(|(&id, state)| MemberView::of(Member(id), state, timing))
@@ -239,14 +239,15 @@ impl Division {
     /// What is divided, and what of it members may hold: nanotokens per second.
     #[must_use]
     pub fn lent(&self) -> (u64, u64) {
-        (self.book.ledger.rate, self.book.ledger.held().0)
+        (self.shares.ledger.rate, self.shares.ledger.held().0)
     }
 
     /// Whether it is as if it were new: there are no members, nothing is lent, and the burst is whole. Only then can it be dropped
     /// and made anew without giving anything away.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        self.book.members.is_empty() && self.book.ledger.free_burst() >= self.book.ledger.burst
+        self.shares.members.is_empty()
+            && self.shares.ledger.free_burst() >= self.shares.ledger.burst
     }
 
     fn wake_at(&mut self, moment: Option<Moment>) {

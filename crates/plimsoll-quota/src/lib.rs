@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 
-mod book;
 mod demand;
 mod division;
 mod ledger;
 mod max_min;
 mod member;
 mod share;
+mod shares;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod targets;

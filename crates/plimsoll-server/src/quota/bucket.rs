@@ -26,7 +26,7 @@ pub(super) struct Bucket {
 }
 
 /// A message to a stream.
-pub(super) type Letter = (u64, Action);
+pub(super) type Outgoing = (u64, Action);
 
 impl Bucket {
     /// `started` is when the server did, if members may have shares of a server before it.
@@ -106,27 +106,27 @@ impl Bucket {
     }
 
     /// What is to be sent now. `of` is the stream that reported, with what it calls the bucket.
-    pub(super) fn letters(&mut self, of: Option<(u64, &BucketId)>, now: Moment) -> Vec<Letter> {
+    pub(super) fn outgoing(&mut self, of: Option<(u64, &BucketId)>, now: Moment) -> Vec<Outgoing> {
         let Some(division) = &mut self.division else {
             let blanket = match self.allowance {
                 Allowance::Unlimited => Blanket::AllowAll,
                 _ => Blanket::DenyAll,
             };
             let rule = Rule::Blanket(blanket.into());
-            let letter = |(stream, id): (u64, &BucketId)| {
+            let message = |(stream, id): (u64, &BucketId)| {
                 (stream, action(id.clone(), rule, Timing::ENVOY.ttl()))
             };
-            return of.map(letter).into_iter().collect();
+            return of.map(message).into_iter().collect();
         };
         let members = &self.members;
-        let letter = |push: Push| {
+        let message = |push: Push| {
             let (stream, id) = members.get(&push.member)?;
             Some((*stream, action(id.clone(), rule(&push), push.ttl)))
         };
         division
             .pushes(now)
             .into_iter()
-            .filter_map(letter)
+            .filter_map(message)
             .collect()
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::Status;
 
-use super::bucket::{Bucket, Letter};
+use super::bucket::{Bucket, Outgoing};
 use super::proto::{Action, BucketId, BucketUsage, Response};
 
 /// How many buckets there are at most, of all limits together.
@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// A limit, and a key of it.
 pub(super) type Place = (String, String);
 /// Where messages to a stream go.
-pub(super) type Outbox = mpsc::Sender<Result<Response, Status>>;
+pub(super) type Sender = mpsc::Sender<Result<Response, Status>>;
 
 /// All buckets and streams.
 #[derive(Debug)]
@@ -38,14 +38,14 @@ pub(crate) struct Quotas {
     limits: Limits,
     clock: Clock,
     started: Moment,
-    desk: Mutex<Desk>,
+    table: Mutex<Table>,
     /// Buckets that were reported and have no limit, or one too many.
     pub(super) unknown: AtomicU64,
     pub(super) pushes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct Table {
     pub(super) buckets: HashMap<Place, Bucket>,
     pub(super) streams: HashMap<u64, Stream>,
     /// What was reported of each limit: let through and refused.
@@ -60,7 +60,7 @@ pub(super) struct Desk {
 /// A stream: a proxy.
 #[derive(Debug)]
 pub(super) struct Stream {
-    outbox: Outbox,
+    sender: Sender,
     buckets: HashMap<BucketId, Place>,
 }
 
@@ -71,7 +71,7 @@ impl Quotas {
             limits,
             clock,
             started,
-            desk: Mutex::default(),
+            table: Mutex::default(),
             unknown: AtomicU64::new(0),
             pushes: AtomicU64::new(0),
         })
@@ -87,36 +87,36 @@ impl Quotas {
         }
     }
 
-    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> Moment {
         self.clock.now()
     }
 
-    pub(super) fn open(&self, outbox: Outbox) -> u64 {
-        let mut desk = self.desk();
-        desk.opened += 1;
-        let number = desk.opened;
+    pub(super) fn open(&self, sender: Sender) -> u64 {
+        let mut table = self.table();
+        table.opened += 1;
+        let number = table.opened;
         let stream = Stream {
-            outbox,
+            sender,
             buckets: HashMap::new(),
         };
-        desk.streams.insert(number, stream);
+        table.streams.insert(number, stream);
         number
     }
 
     pub(super) fn close(&self, stream: u64) {
-        let mut desk = self.desk();
-        desk.close(stream);
+        let mut table = self.table();
+        table.close(stream);
     }
 
     /// What a proxy has reported. False if its stream has ended.
     pub(super) fn report(&self, stream: u64, usages: Vec<BucketUsage>) -> bool {
         let now = self.now();
-        let mut desk = self.desk();
-        let mut letters = Vec::new();
+        let mut table = self.table();
+        let mut outgoing = Vec::new();
         let mut unknown = 0;
         for report in usages {
             let Some(id) = report.bucket else {
@@ -125,21 +125,21 @@ impl Quotas {
             };
             let elapsed = report.elapsed.map(super::proto::Span::whole);
             let usage = Usage::new(report.allowed, report.denied, elapsed.unwrap_or_default());
-            match self.enter(&mut desk, stream, &id, now) {
+            match self.enter(&mut table, stream, &id, now) {
                 Some(place) => {
-                    letters.extend(self.record(&mut desk, stream, &place, &id, usage, now))
+                    outgoing.extend(self.record(&mut table, stream, &place, &id, usage, now))
                 }
                 None => unknown += 1,
             }
         }
         self.unknown.fetch_add(unknown, Ordering::Relaxed);
-        self.send(&mut desk, letters);
-        desk.streams.contains_key(&stream)
+        self.send(&mut table, outgoing);
+        table.streams.contains_key(&stream)
     }
 
     /// The bucket of a stream; made, if there is a limit for it and room.
-    fn enter(&self, desk: &mut Desk, stream: u64, id: &BucketId, now: Moment) -> Option<Place> {
-        let open = desk.streams.get_mut(&stream)?;
+    fn enter(&self, table: &mut Table, stream: u64, id: &BucketId, now: Moment) -> Option<Place> {
+        let open = table.streams.get_mut(&stream)?;
         if let Some(place) = open.buckets.get(id) {
             return Some(place.clone());
         }
@@ -151,17 +151,18 @@ impl Quotas {
         let found = self.limits.bucket(&entries)?;
         let place = (found.limit, found.key);
         if open.buckets.len() >= MOST_OF_A_STREAM
-            || desk.shares >= MOST_SHARES
-            || (desk.buckets.len() >= MOST_BUCKETS && !desk.buckets.contains_key(&place))
+            || table.shares >= MOST_SHARES
+            || (table.buckets.len() >= MOST_BUCKETS && !table.buckets.contains_key(&place))
         {
             return None;
         }
         open.buckets.insert(id.clone(), place.clone());
-        desk.shares += 1;
+        table.shares += 1;
         let timing = Timing::ENVOY;
         let lasts = self.started.plus(timing.ttl()).plus(timing.settle());
         let started = (now < lasts).then_some(self.started);
-        desk.buckets
+        table
+            .buckets
             .entry(place.clone())
             .or_insert_with(|| Bucket::new(entries, found.allowance, found.cost, started, now));
         Some(place)
@@ -169,17 +170,17 @@ impl Quotas {
 
     fn record(
         &self,
-        desk: &mut Desk,
+        table: &mut Table,
         stream: u64,
         place: &Place,
         id: &BucketId,
         usage: Usage,
         now: Moment,
-    ) -> Vec<Letter> {
-        let total = desk.totals.entry(place.0.clone()).or_default();
+    ) -> Vec<Outgoing> {
+        let total = table.totals.entry(place.0.clone()).or_default();
         total.0 = total.0.saturating_add(usage.allowed);
         total.1 = total.1.saturating_add(usage.denied);
-        let Some(bucket) = desk.buckets.get_mut(place) else {
+        let Some(bucket) = table.buckets.get_mut(place) else {
             return Vec::new();
         };
         if usage.allowed > 0 {
@@ -189,32 +190,32 @@ impl Quotas {
             self.limits.charge(&[ask]);
         }
         bucket.report(stream, id, usage, now);
-        bucket.letters(Some((stream, id)), now)
+        bucket.outgoing(Some((stream, id)), now)
     }
 
     /// What time has changed, and the file.
     fn look(&self) {
         let now = self.now();
-        let mut desk = self.desk();
+        let mut table = self.table();
         let file = self.limits.limiters().current();
-        if !std::ptr::eq(desk.file.as_ptr(), Arc::as_ptr(&file)) {
-            desk.file = Arc::downgrade(&file);
-            self.read_again(&mut desk, now);
+        if !std::ptr::eq(table.file.as_ptr(), Arc::as_ptr(&file)) {
+            table.file = Arc::downgrade(&file);
+            self.read_again(&mut table, now);
         }
-        let mut letters = Vec::new();
-        desk.buckets.retain(|_, bucket| {
+        let mut outgoing = Vec::new();
+        table.buckets.retain(|_, bucket| {
             if bucket.is_due(now) || bucket.streams() == 0 {
-                letters.extend(bucket.letters(None, now));
+                outgoing.extend(bucket.outgoing(None, now));
             }
             !bucket.is_fresh()
         });
-        self.send(&mut desk, letters);
+        self.send(&mut table, outgoing);
     }
 
     /// The file has changed: limits too, perhaps. Buckets that have none any more are dropped.
-    fn read_again(&self, desk: &mut Desk, now: Moment) {
+    fn read_again(&self, table: &mut Table, now: Moment) {
         let mut gone = HashSet::new();
-        desk.buckets.retain(|place, bucket| {
+        table.buckets.retain(|place, bucket| {
             let found = self.limits.bucket(&bucket.entries);
             let found = found.filter(|found| (&found.limit, &found.key) == (&place.0, &place.1));
             let stays = found.is_some_and(|found| bucket.change(found.allowance, found.cost, now));
@@ -224,37 +225,38 @@ impl Quotas {
             stays
         });
         // Their streams report again, and get what there is by then.
-        for stream in desk.streams.values_mut() {
+        for stream in table.streams.values_mut() {
             stream.buckets.retain(|_, place| !gone.contains(place));
         }
-        desk.shares = desk.streams.values().map(|it| it.buckets.len()).sum();
+        table.shares = table.streams.values().map(|it| it.buckets.len()).sum();
         let file = self.limits.limiters().current();
         let config = file.config();
-        desk.totals
+        table
+            .totals
             .retain(|limit, _| config.use_of(limit).is_some());
     }
 
     /// Sends all that is for one stream in one message. A stream that does not take it is ended: what was sent must arrive.
-    fn send(&self, desk: &mut Desk, letters: Vec<Letter>) {
+    fn send(&self, table: &mut Table, outgoing: Vec<Outgoing>) {
         let mut by_stream: HashMap<u64, Vec<Action>> = HashMap::new();
         self.pushes
-            .fetch_add(letters.len() as u64, Ordering::Relaxed);
-        for (stream, action) in letters {
+            .fetch_add(outgoing.len() as u64, Ordering::Relaxed);
+        for (stream, action) in outgoing {
             by_stream.entry(stream).or_default().push(action);
         }
         for (number, actions) in by_stream {
-            let sent = desk
+            let sent = table
                 .streams
                 .get(&number)
-                .is_some_and(|stream| stream.outbox.try_send(Ok(Response { actions })).is_ok());
+                .is_some_and(|stream| stream.sender.try_send(Ok(Response { actions })).is_ok());
             if !sent {
-                desk.close(number);
+                table.close(number);
             }
         }
     }
 }
 
-impl Desk {
+impl Table {
     fn close(&mut self, number: u64) {
         let Some(stream) = self.streams.remove(&number) else {
             return;

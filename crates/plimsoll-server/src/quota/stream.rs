@@ -20,25 +20,25 @@ pub(super) fn open(
     reports: Streaming<UsageReports>,
     drain: Drain,
 ) -> impl Stream<Item = Result<Response, Status>> + Send + 'static {
-    let (outbox, inbox) = mpsc::channel(BEHIND);
-    tokio::spawn(read(quotas, reports, outbox, drain));
-    stream::unfold(inbox, |mut inbox| async move {
-        Some((inbox.recv().await?, inbox))
+    let (sender, receiver) = mpsc::channel(BEHIND);
+    tokio::spawn(read(quotas, reports, sender, drain));
+    stream::unfold(receiver, |mut receiver| async move {
+        Some((receiver.recv().await?, receiver))
     })
 }
 
 async fn read(
     quotas: Arc<Quotas>,
     mut reports: Streaming<UsageReports>,
-    outbox: mpsc::Sender<Result<Response, Status>>,
+    sender: mpsc::Sender<Result<Response, Status>>,
     drain: Drain,
 ) {
-    let number = quotas.open(outbox.clone());
+    let number = quotas.open(sender.clone());
     loop {
         let next = tokio::select! {
             next = drain.unless_begun(reports.message()) => next,
             // Nobody reads what is sent.
-            () = outbox.closed() => None,
+            () = sender.closed() => None,
         };
         match next {
             Some(Ok(Some(report))) => {

@@ -19,13 +19,13 @@ const MOST_MEMBERS: usize = 1000;
 /// All buckets with what each member has, wants, and until when. Keys are masked.
 pub(crate) fn page(quotas: &Quotas) -> Value {
     let now = quotas.now();
-    let desk = quotas.desk();
-    let mut places: Vec<_> = desk.buckets.iter().collect();
+    let table = quotas.table();
+    let mut places: Vec<_> = table.buckets.iter().collect();
     places.sort_by_key(|(place, bucket)| (usize::MAX - bucket.streams(), (*place).clone()));
     let shown = places.iter().take(MOST_BUCKETS);
     json!({
-        "streams": desk.streams.len(),
-        "buckets": desk.buckets.len(),
+        "streams": table.streams.len(),
+        "buckets": table.buckets.len(),
         "shown": shown.map(|(place, bucket)| show(place, bucket, now)).collect::<Vec<_>>(),
     })
 }
@@ -90,9 +90,9 @@ fn seconds(span: Duration) -> f64 {
 
 /// Metrics in the text format of Prometheus, labelled with limits of the file only. `escaped` writes a label.
 pub(crate) fn metrics(quotas: &Quotas, out: &mut String, escaped: impl Fn(&str) -> String) {
-    let desk = quotas.desk();
+    let table = quotas.table();
     let mut held: std::collections::BTreeMap<&str, (usize, f64, f64)> = Default::default();
-    for ((limit, _), bucket) in &desk.buckets {
+    for ((limit, _), bucket) in &table.buckets {
         let of = held.entry(limit).or_default();
         of.0 += bucket.streams();
         if let Some(division) = &bucket.division {
@@ -113,13 +113,13 @@ pub(crate) fn metrics(quotas: &Quotas, out: &mut String, escaped: impl Fn(&str) 
         "plimsoll_quota_streams",
         "gauge",
         "Proxies that share limits.",
-        one(desk.streams.len() as u64),
+        one(table.streams.len() as u64),
     );
     all(
         "plimsoll_quota_buckets",
         "gauge",
         "Limits by key that proxies share.",
-        one(desk.buckets.len() as u64),
+        one(table.buckets.len() as u64),
     );
     all(
         "plimsoll_quota_pushes_total",
@@ -156,7 +156,7 @@ pub(crate) fn metrics(quotas: &Quotas, out: &mut String, escaped: impl Fn(&str) 
         "Requests per second that proxies may hold.",
         rows(&|it| it.2.to_string()),
     );
-    let mut totals: Vec<_> = desk.totals.iter().collect();
+    let mut totals: Vec<_> = table.totals.iter().collect();
     totals.sort();
     let rows = |value: &dyn Fn(&(u64, u64)) -> u64| {
         totals

@@ -25,12 +25,12 @@ const WITHIN: u64 = 10;
 
 /// Who is there, and what is lent to whom.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct Shares {
     pub(crate) ledger: Ledger,
     pub(crate) members: BTreeMap<u64, State>,
 }
 
-impl Book {
+impl Shares {
     pub(crate) const fn new(ledger: Ledger) -> Self {
         Self {
             ledger,
@@ -40,7 +40,7 @@ impl Book {
 
     /// New members get an equal part of the whole, but at most half of what is free: others may come in the same moment. If nothing
     /// is free, they are told to wait.
-    pub(crate) fn greet(&mut self, newcomers: &[u64], now: Moment) -> Vec<u64> {
+    pub(crate) fn start(&mut self, newcomers: &[u64], now: Moment) -> Vec<u64> {
         let here = self.members.values().filter(|state| !state.left).count() as u64;
         let mut given = Vec::new();
         for id in newcomers {
