@@ -183,10 +183,10 @@ kinds! {
         /// As many at the same time as an algorithm finds right.
         Adaptive(Algorithm) = "adaptive",
         /// Shares of one limit, by weight. The key of a request is the name of its share.
-        Partitions(Partitions) = "partitions",
+        Partitions(Box<Partitions>) = "partitions",
         /// Requests a second and a burst for each operation, and for each who calls it. The key of a request is an operation and
         /// who calls it.
-        Policies(Policies) = "policies",
+        Policies(Box<Policies>) = "policies",
         /// Several limiters that must all grant: all or none. Those in memory are asked first, then each of those in stores.
         All {
             /// The limiters, by name or described here.
