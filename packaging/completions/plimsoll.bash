@@ -287,7 +287,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__serve)
-            opts="-h --http --resp --grpc --admin --token --admin-token --json-logs --help"
+            opts="-h --http --resp --grpc --admin --envoy-config --envoy-merge --envoy-shadow --envoy-quota --envoy-compat --envoy-store --envoy-lease --token --admin-token --state --state-every --drain --log --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -309,12 +309,40 @@ _plimsoll() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --envoy-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --envoy-store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --envoy-lease)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --admin-token)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --drain)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -29,7 +29,7 @@ complete -c plimsoll -n "__fish_plimsoll_needs_command" -s V -l version -d 'Prin
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "check" -d 'Check configuration files, and print the limits they come to'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
-complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "serve" -d 'Serves limits over HTTP and RESP'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "serve" -d 'Serves limits over HTTP, RESP and gRPC'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "gateway" -d 'Passes requests on to other servers, behind limits'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "health" -d 'Asks a server whether it is ready'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "generate" -d 'Writes completions for shells and manual pages'
@@ -49,13 +49,24 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l plot -d '
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s c -l compare -d 'Run all other known limits on the same traffic too; nothing is expected of them'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s q -l quick -d 'One seed, for a first look'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l http -d 'Where to listen for checks over HTTP' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l resp -d 'Where to listen for clients of Redis' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l http -d 'Where to listen for checks, charges and leases over HTTP; /openapi.json there describes them' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l resp -d 'Where to listen for clients of Redis: CL.THROTTLE, PLIMSOLL.TAKE' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc -d 'Where to listen for gRPC: Envoy\'s rate-limit service, health' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin -d 'Where to listen for operators: health, metrics, limits as they stand' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin -d 'Where to listen for operators: /healthz, /readyz, /metrics, /limits' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-config -d 'A directory with configurations of the reference server (envoyproxy/ratelimit); all files below it are read, and read again when they change. May be given several times' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-store -d 'A Redis in which a fleet counts together, such as redis://127.0.0.1:6379' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-lease -d 'How many seconds a descriptor holds a slot at most that it does not give back with negative hits' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l token -d 'What clients must say to be answered (Bearer over HTTP, AUTH over RESP)' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l json-logs -d 'Log lines as JSON'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state -d 'Keeps what limits in memory remember in this directory, so that a restart is not a free burst' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state-every -d 'How often it is written there, beside at the end: a crash forgets what was used since then' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l drain -d 'How long what is under way may take when it stops' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l log -d 'The form of log lines, which go to the standard error. PLIMSOLL_LOG says which there are: `debug`, `warn`, `plimsoll_server=debug`' -r -f -a "text\t'For people'
+json\t'For programs: one object a line'"
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-merge -d 'Several files may describe one domain (MERGE_DOMAIN_CONFIG of the reference server)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-shadow -d 'Refuse nothing, only count (SHADOW_MODE of the reference server)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-quota -d 'Of all limits of a request one is enough (QUOTA_MODE of the reference server)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-compat -d 'Serve /json and /healthcheck, /rlconfig and /stats on the admin port, and its statistics and header fields too'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l to -d 'The server behind it, such as http://127.0.0.1:9000' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l listen -d 'Where to listen: where the file says, or else 127.0.0.1:8080' -r
@@ -69,7 +80,7 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand generate" -s h -l help
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "check" -d 'Check configuration files, and print the limits they come to'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "serve" -d 'Serves limits over HTTP and RESP'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "serve" -d 'Serves limits over HTTP, RESP and gRPC'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "gateway" -d 'Passes requests on to other servers, behind limits'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "health" -d 'Asks a server whether it is ready'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway health generate help" -f -a "generate" -d 'Writes completions for shells and manual pages'
