@@ -11,15 +11,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use plimsoll_tower::keys::PeerAddr;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tower_service::Service;
 
 use crate::drain::Drain;
 use crate::state::State;
 
-/// How long the head of a request may take.
-const HEAD: Duration = Duration::from_secs(10);
+/// How a client begins that speaks HTTP/2.
+const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How old connections become.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Age {
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     drain: Drain,
     age: Option<Age>,
 ) {
-    let builder = builder();
+    let builder = builder(state.head);
     // Nothing is sent: it is closed when the last connection has ended.
     let (open, mut all_ended) = mpsc::channel::<()>(1);
     while let Some(accepted) = drain.unless_begun(listener.accept()).await {
@@ -55,11 +55,15 @@ pub(crate) async fn serve(
             request.extensions_mut().insert(PeerAddr(peer));
             router.clone().call(request.map(Body::new))
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let connection = connection.into_owned();
-        let (open, drain, last) = (open.clone(), drain.clone(), state.last);
+        let (open, drain, builder) = (open.clone(), drain.clone(), builder.clone());
+        let (head, last) = (state.head, state.last);
         tokio::spawn(async move {
             let _until_ended = (place, open);
+            let begun = drain.unless_begun(tokio::time::timeout(head, begun(&stream)));
+            if !matches!(begun.await, Some(Ok(true))) {
+                return;
+            }
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
             let mut connection = pin!(connection);
             let grace = tokio::select! {
                 _ = &mut connection => return,
@@ -72,6 +76,22 @@ pub(crate) async fn serve(
     }
     drop(open);
     let _ = tokio::time::timeout(state.last, all_ended.recv()).await;
+}
+
+/// Waits until a client has said so much that it is known what it speaks: whoever reads on from here waits for that without
+/// a bound. False if it has left.
+async fn begun(stream: &TcpStream) -> bool {
+    let mut seen = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut seen).await {
+            Ok(0) | Err(_) => return false,
+            Ok(length) if length == seen.len() || seen[..length] != PREFACE[..length] => {
+                return true;
+            }
+            // What is there already is seen at once the next time.
+            Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
 }
 
 /// Returns when a connection is old enough to end.
@@ -87,12 +107,12 @@ async fn aged(age: Option<Age>) -> Duration {
     grace
 }
 
-fn builder() -> Builder<TokioExecutor> {
+fn builder(head: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(head)
         .max_buf_size(64 * 1024);
     builder
         .http2()

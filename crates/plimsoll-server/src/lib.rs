@@ -45,8 +45,6 @@ use crate::systemd::Sockets;
 
 /// What is served where no file says it.
 const DEFAULT: &str = include_str!("default.yaml");
-/// How many connections there are at most, on all ports together.
-const CONNECTIONS: usize = 20_000;
 /// How many leases there are at most.
 const LEASES: usize = 1_000_000;
 /// How many keys of `CL.THROTTLE` are known for each terms.
@@ -79,6 +77,10 @@ pub struct Settings {
     pub state_every: Duration,
     /// How long what is under way may take when the server stops.
     pub drain: Duration,
+    /// How long the head of an HTTP request may take, and how long a client may say nothing at all.
+    pub head: Duration,
+    /// How many connections there are at most, on all ports together. More are closed at once.
+    pub connections: usize,
 }
 
 impl Default for Settings {
@@ -96,6 +98,8 @@ impl Default for Settings {
             state: None,
             state_every: Duration::from_secs(30),
             drain: Duration::from_secs(10),
+            head: Duration::from_secs(10),
+            connections: 20_000,
         }
     }
 }
@@ -223,8 +227,9 @@ impl Server {
             clock,
             drain: drain.clone(),
             last: settings.drain,
+            head: settings.head,
             leases: Leases::new(LEASES),
-            connections: Places::new(CONNECTIONS),
+            connections: Places::new(settings.connections),
             reloads: Arc::default(),
             token: settings.token,
         };

@@ -27,6 +27,8 @@ pub(crate) struct State {
     pub(crate) drain: Drain,
     /// How long what is under way may take when the server stops.
     pub(crate) last: Duration,
+    /// How long the head of a request may take.
+    pub(crate) head: Duration,
     /// What clients must say to be answered, if anything.
     pub(crate) token: Option<String>,
 }

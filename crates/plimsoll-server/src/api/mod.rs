@@ -3,6 +3,7 @@
 mod asks;
 mod check;
 mod leases;
+mod once;
 mod openapi;
 mod problem;
 
@@ -38,6 +39,10 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/leases/{id}/commit", post(leases::commit))
         .route("/v1/leases/{id}/undo", post(leases::undo))
         .route("/v1/limits", get(check::limits))
+        .layer(axum::middleware::from_fn_with_state(
+            once::Answers::default(),
+            once::once,
+        ))
         .layer(authorized)
         .route("/openapi.json", get(openapi::document))
         .fallback(not_found)

@@ -43,6 +43,20 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "Conflict", detail)
     }
 
+    pub(crate) fn too_large() -> Self {
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(
+            status,
+            "Payload Too Large",
+            "the body is larger than 256 KiB, or ended early",
+        )
+    }
+
+    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Self::new(status, "Unprocessable Entity", detail)
+    }
+
     pub(crate) fn stopping() -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let kind = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";

@@ -1,8 +1,11 @@
 //! `plimsoll serve`, over real sockets.
 
 mod browser;
+mod clients;
 mod envoy;
+mod exact;
 mod grpc;
+mod hostile;
 mod http;
 mod packaging;
 mod page;
@@ -10,6 +13,8 @@ mod quota;
 mod reload;
 mod resp;
 mod snapshots;
+mod soak;
+mod wire;
 
 use std::net::SocketAddr;
 

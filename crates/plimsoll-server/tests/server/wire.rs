@@ -1,0 +1,126 @@
+//! Connections that are kept, and a Redis, for tests with many of them.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+/// A connection on which one thing is asked after the other.
+pub(crate) struct Kept(BufReader<TcpStream>);
+
+impl Kept {
+    pub(crate) async fn new(to: SocketAddr) -> Self {
+        Self(BufReader::new(
+            TcpStream::connect(to).await.expect("it listens"),
+        ))
+    }
+
+    /// The status of an HTTP request, and the body.
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> std::io::Result<(u16, String)> {
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        self.0.write_all(request.as_bytes()).await?;
+        let (mut status, mut length) = (0, 0);
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).await? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
+                status = rest[..3].parse().expect("a status");
+            }
+            if let Some(rest) = line.strip_prefix("content-length: ") {
+                length = rest.trim().parse().expect("a length");
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).await?;
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    /// The five numbers that answer a typed command; the error if there is one.
+    pub(crate) async fn five(
+        &mut self,
+        command: &str,
+    ) -> std::io::Result<Result<[i64; 5], String>> {
+        self.0
+            .write_all(format!("{command}\r\n").as_bytes())
+            .await?;
+        let mut line = String::new();
+        if self.0.read_line(&mut line).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        if line != "*5\r\n" {
+            return Ok(Err(line));
+        }
+        let mut numbers = [0; 5];
+        for number in &mut numbers {
+            let mut line = String::new();
+            self.0.read_line(&mut line).await?;
+            *number = line
+                .trim()
+                .trim_start_matches(':')
+                .parse()
+                .expect("a number");
+        }
+        Ok(Ok(numbers))
+    }
+}
+
+/// A Redis of its own, ended when it is dropped.
+pub(crate) struct Redis {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Redis {
+    /// `None` where there is none: then the test says so and passes.
+    pub(crate) fn start() -> Option<Self> {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        Self::start_at(port)
+    }
+
+    pub(crate) fn start_at(port: u16) -> Option<Self> {
+        let mut command = Command::new("redis-server");
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        let Ok(child) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+            assert!(
+                std::env::var_os("PLIMSOLL_REQUIRE_REDIS").is_none(),
+                "redis-server is not here"
+            );
+            eprintln!("SKIPPED: redis-server is not installed (Debian package redis-server)");
+            return None;
+        };
+        let redis = Self { child, port };
+        let listens = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        assert!(
+            (0..1_000_000).any(|_| listens()),
+            "redis-server does not listen"
+        );
+        Some(redis)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
