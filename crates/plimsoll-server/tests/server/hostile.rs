@@ -288,7 +288,7 @@ async fn many_keys_are_bounded_and_answered_honestly() {
 async fn who_waits_when_it_stops_is_answered() {
     let directory = Directory::new();
     let file = directory.0.join("limits.yaml");
-    let text = "limits: { slow: { kind: token_bucket, burst: 1, refill: 1, every: 1h, queue: { bound: 10 } } }";
+    let text = "limits: { slow: { kind: token_bucket, burst: 1, refill: 1, every: 30s, queue: { bound: 10 } } }";
     std::fs::write(&file, text).expect("a file");
     let server = Running::start(file.to_str(), None).await;
     let ask = r#"{"limit":"slow","wait_ms":60000}"#;
