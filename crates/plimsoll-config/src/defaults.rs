@@ -91,7 +91,10 @@ fn stores() {
 
     let text = "stores: { main: { url: redis://127.0.0.1 } }";
     let config = Config::from_str("a.yaml", text, Format::Yaml).expect("right");
-    let store = redis::open(config.spec.stores.get("main").expect("there"));
+    let store = redis::open(
+        config.spec.stores.get("main").expect("there"),
+        &plimsoll::Clock::system(),
+    );
     let plain = Store::connect("redis://127.0.0.1");
     assert_eq!(format!("{store:?}"), format!("{plain:?}"));
 

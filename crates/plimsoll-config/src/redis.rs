@@ -1,16 +1,20 @@
 //! From descriptions to limits in Redis. Nothing is connected here.
 
+use plimsoll::Clock;
 use plimsoll_redis::{Borrow, FleetBuilder, Outage, RedisRule, Store, StoreBuilder, StoreError};
 use plimsoll_spec::{self as spec, Always, InvalidSpec, Kind, Limiter, Step};
 
-/// The store of a description.
-pub(crate) fn open(spec: &spec::Store) -> Result<Store, String> {
+/// The store of a description. It goes by its own time, unless `clock` is moved by hand.
+pub(crate) fn open(spec: &spec::Store, clock: &Clock) -> Result<Store, String> {
     let secret = spec
         .key_secret
         .as_ref()
         .map(spec::Secret::read)
         .transpose()?;
-    let store = builder(spec);
+    let store = match clock.is_manual() {
+        true => builder(spec).clock(clock.clone()),
+        false => builder(spec),
+    };
     let store = match secret {
         Some(secret) => store.key_secret(secret),
         None if spec.raw_keys => store.raw_keys(),

@@ -164,7 +164,7 @@ impl Limits {
         let mut outcomes = Vec::with_capacity(config.plan.definitions.len());
         let mut running = Running::new();
         let mut work = Work::default();
-        let stores = Stores::of(config, &old.config, &old.stores)?;
+        let stores = Stores::of(config, &old.config, &old.stores, &self.clock)?;
         for definition in &config.plan.definitions {
             let id = definition.id.as_str();
             let building = Building {

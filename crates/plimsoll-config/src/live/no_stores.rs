@@ -1,5 +1,7 @@
 //! Without the feature `redis` there are no stores: a file that names one is refused when it is checked.
 
+use plimsoll::Clock;
+
 use super::gates::Built;
 use crate::check::Definition;
 use crate::{Config, ConfigError};
@@ -13,6 +15,7 @@ impl Stores {
         _config: &Config,
         _before: &Config,
         _stores: &Self,
+        _clock: &Clock,
     ) -> Result<Self, ConfigError> {
         Ok(Self {})
     }

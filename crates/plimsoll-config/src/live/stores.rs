@@ -5,6 +5,7 @@ mod keys;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use plimsoll::Clock;
 use plimsoll_redis::{Fleet, FleetBuilder, Store, StoreStats};
 use plimsoll_spec::{Place, Problem, label};
 
@@ -20,15 +21,21 @@ use keys::FleetKeys;
 pub(crate) struct Stores(HashMap<String, Store>);
 
 impl Stores {
-    /// The stores of `config`. One that is described as `before` is the same.
-    pub(super) fn of(config: &Config, before: &Config, stores: &Self) -> Result<Self, ConfigError> {
+    /// The stores of `config`. One that is described as `before` is the same. They go by their own time, unless `clock` is
+    /// moved by hand.
+    pub(super) fn of(
+        config: &Config,
+        before: &Config,
+        stores: &Self,
+        clock: &Clock,
+    ) -> Result<Self, ConfigError> {
         let mut opened = HashMap::new();
         for (name, spec) in config.spec.stores.iter() {
             let known = stores.0.get(name);
             let known = known.filter(|_| before.spec.stores.get(name) == Some(spec));
             let store = match known {
                 Some(store) => store.clone(),
-                None => redis::open(spec).map_err(|message| {
+                None => redis::open(spec, clock).map_err(|message| {
                     let problem = Problem::new(Place::START, message);
                     let problem = problem.under_key(&label(name)).under_key("stores");
                     config.error(problem)

@@ -110,6 +110,12 @@ impl Clock {
         ManualClock::new()
     }
 
+    /// Whether it is moved by hand.
+    #[must_use]
+    pub const fn is_manual(&self) -> bool {
+        matches!(self.0, Kind::Manual(_))
+    }
+
     /// Tokio's clock, which follows `tokio::time::pause` and `advance`.
     ///
     /// A waiter is woken by a task of the runtime it waits in, and outside of any by a task of the runtime in which the
