@@ -21,6 +21,7 @@ mod leases;
 mod leases_in_layers;
 mod logs;
 mod many;
+mod many_batches;
 mod names;
 mod outage;
 mod property;

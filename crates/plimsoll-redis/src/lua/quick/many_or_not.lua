@@ -1,4 +1,7 @@
 
+-- The limits that were asked before, by key: decisions that come together are often about the same.
+local known = {}
+
 -- Decides about the keys from `first` to `last`, whose arguments begin at `place`, and answers whether all that are enforced
 -- grant; nil if one of them needs more than this.
 local function decide_all(looks, place, first, last)
@@ -7,19 +10,29 @@ local function decide_all(looks, place, first, last)
   for i = first, last do
     local cost, mode, letter = ARGV[place] + 0, ARGV[place + 1], ARGV[place + 2]
     if mode ~= '' and mode ~= 's' then return nil end
-    local count = lengths[letter]
-    local words = { '', '', '', letter }
-    for j = 1, count do words[4 + j] = ARGV[place + 2 + j] end
+    local count, key = lengths[letter], KEYS[i]
+    local limit = known[key]
+    for j = 0, count do
+      if limit and limit.words[4 + j] ~= ARGV[place + 2 + j] then limit = nil end
+    end
+    if not limit then
+      local words = { '', '', '', letter }
+      for j = 1, count do words[4 + j] = ARGV[place + 2 + j] end
+      -- A list of one demand.
+      words[5 + count], words[6 + count] = 1, 1
+      limit = { words = words, quick = quicks[letter](words) }
+      known[key] = limit
+    end
     place = place + 3 + count
-    -- A list of one demand. Where nothing is asked for, one has to fit.
-    words[5 + count], words[6 + count], words[7 + count] = 1, 1, math.max(1, cost)
+    -- Where nothing is asked for, one has to fit.
+    limit.words[7 + count] = math.max(1, cost)
     if letter == 'k' then
-      words[8 + count] = ARGV[place]
+      limit.words[8 + count] = ARGV[place]
       place = place + 1
     end
     dry, stamp = looks or cost == 0, moment
     local from = size
-    if not quicks[letter](words)(KEYS[i], 5 + count) then return nil end
+    if not limit.quick(key, 5 + count) then return nil end
     if out[from + 1] == 0 and mode == '' then admits = 0 end
   end
   return admits

@@ -1,0 +1,190 @@
+//! Decisions about several limits that wait for the same round trip are decided by one script, each as if it had been sent by
+//! itself.
+
+use std::time::Duration;
+
+use plimsoll::{
+    Concurrency, FixedWindow, ManualClock, Moment, Quota, SlidingCounter, SlidingLog, TokenBucket,
+};
+use plimsoll_redis::{RedisLimiter, RedisRule, Store, StoreAsk, StoreDecision, StoreErrorKind};
+use proptest::prelude::*;
+use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
+
+use crate::property::for_all;
+use crate::server::Server;
+
+const START: u64 = 1_789_000_000_123_456_789;
+const KEYS: [&str; 2] = ["one", "two"];
+
+/// Of which limit, for which key, how much, and whether as a shadow.
+type Ask = (usize, usize, u64, bool);
+
+/// A wait, and the decisions that are asked for at once after it.
+type Step = (u64, Vec<Vec<Ask>>);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let wait = prop_oneof![0..10_000_u64, 0..700_000_000_u64, 0..3_000_000_000_u64];
+    let cost = prop_oneof![6 => Just(1_u64), 3 => 0..4_u64];
+    let ask = (0..5_usize, 0..2_usize, cost, prop::bool::weighted(0.1));
+    let decision = prop::collection::vec(ask, 1..5);
+    let decisions = prop::collection::vec(decision, 1..12);
+    prop::collection::vec((wait, decisions), 1..8)
+}
+
+/// Five limits; unless they are everyday ones, of sizes that the quick way does not decide.
+fn limits(store: &Store, everyday: bool) -> Vec<RedisLimiter> {
+    let second = |units| Quota::new(units, Duration::from_secs(1));
+    let more = if everyday { 0 } else { 1 << 40 };
+    let rules: [RedisRule; 5] = [
+        TokenBucket::greedy(second(7 + more)).into(),
+        FixedWindow::new(second(6 + more)).into(),
+        SlidingLog::new(second(5)).into(),
+        Concurrency::new(4).into(),
+        SlidingCounter::new(second(6)).into(),
+    ];
+    let rules = rules.into_iter().enumerate();
+    let limiters = rules.map(|(number, rule)| store.limiter(&format!("l{number}"), rule));
+    limiters.map(|limiter| limiter.expect("a limit")).collect()
+}
+
+fn asks<'a>(limits: &'a [RedisLimiter], asks: &[Ask]) -> Vec<StoreAsk<'a>> {
+    let ask = |&(limit, key, cost, shadow): &Ask| {
+        let ask = StoreAsk::new(&limits[limit], KEYS[key], cost);
+        if shadow { ask.shadow() } else { ask }
+    };
+    // All decisions are about all kinds, so that there is one script: one that the server does not know yet is sent twice, and
+    // another would overtake it.
+    let all = limits
+        .iter()
+        .map(|it| StoreAsk::new(it, "known", 0).shadow());
+    asks.iter().map(ask).chain(all).collect()
+}
+
+/// What a decision says, without the numbers of leases. Permits are held.
+fn words(decision: StoreDecision) -> Vec<String> {
+    let words = decision.answers().iter();
+    let words = words.map(|it| format!("{:?} {:?} {}", it.standing, it.denied, it.shadow));
+    let words = words.chain([decision.is_admitted().to_string()]).collect();
+    if let Ok(permits) = decision.into_result() {
+        std::mem::forget(permits);
+    }
+    words
+}
+
+fn compare(everyday: bool) {
+    let server = Server::start();
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let time = ManualClock::starting_at(Moment::from_nanos(START));
+    let store = |namespace: &str| {
+        let store = server.store().namespace(namespace);
+        store.clock(time.clock()).open().expect("a store")
+    };
+    let (alone, together) = (store("alone"), store("together"));
+    let run = async |steps: Vec<Step>| {
+        server.cli(&["flushall"]);
+        let (one_by_one, at_once) = (limits(&alone, everyday), limits(&together, everyday));
+        for (wait, decisions) in steps {
+            time.advance(Duration::from_nanos(wait));
+            let ask_at_once = |decision: &Vec<Ask>| -> JoinHandle<Vec<String>> {
+                let (store, limits, decision) =
+                    (together.clone(), at_once.clone(), decision.clone());
+                tokio::spawn(async move {
+                    let asks = asks(&limits, &decision);
+                    words(store.decide_all(&asks).await.expect("a decision"))
+                })
+            };
+            let tasks: Vec<_> = decisions.iter().map(ask_at_once).collect();
+            let mut expected = Vec::new();
+            for decision in &decisions {
+                let asks = asks(&one_by_one, decision);
+                let decision = alone.decide_all(&asks).await.expect("a decision");
+                expected.push(words(decision));
+            }
+            for (task, expected) in tasks.into_iter().zip(expected) {
+                prop_assert_eq!(task.await.expect("a task"), expected);
+            }
+        }
+        Ok(())
+    };
+    for_all(12, &steps(), |steps| runtime.block_on(run(steps)));
+}
+
+#[test]
+fn of_everyday_sizes() {
+    compare(true);
+}
+
+#[test]
+fn of_other_sizes() {
+    compare(false);
+}
+
+fn four(store: &Store, tenant: u64) -> [RedisLimiter; 4] {
+    [
+        store.limiter("user", TokenBucket::per_second(100_000)),
+        store.limiter("tenant", FixedWindow::new(Quota::per_day(tenant))),
+        store.limiter("daily", SlidingLog::new(Quota::per_day(100_000))),
+        store.limiter("jobs", Concurrency::new(100_000)),
+    ]
+    .map(|limiter| limiter.expect("a limit"))
+}
+
+/// Decisions of many callers take far fewer scripts than that, and none is granted too much.
+#[tokio::test]
+async fn those_who_wait_share_a_script() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let four = four(&store, 300);
+    let decide = |number: usize| {
+        let (store, four) = (store.clone(), four.clone());
+        tokio::spawn(async move {
+            let key = KEYS[number % 2];
+            let asks = four.each_ref().map(|it| StoreAsk::new(it, key, 1));
+            let decision = store.decide_all(&asks).await.expect("a decision");
+            let admitted = decision.is_admitted();
+            if let Ok(permits) = decision.into_result() {
+                std::mem::forget(permits);
+            }
+            admitted
+        })
+    };
+    let tasks: Vec<_> = (0..800).map(decide).collect();
+    let mut admitted = 0;
+    for task in tasks {
+        admitted += u64::from(task.await.expect("a task"));
+    }
+    assert_eq!(admitted, 600, "300 for each key");
+    let scripts = server.scripts_run();
+    assert!(scripts < 160, "{scripts} scripts for 800 decisions");
+}
+
+#[tokio::test]
+async fn a_key_that_holds_something_else_fails_its_own_decisions_only() {
+    let server = Server::start();
+    let store = server.store().raw_keys().open().expect("a store");
+    let four = four(&store, 1000);
+    server.cli(&["lpush", "plimsoll:{two}:tenant:w", "something"]);
+    let decide = |number: usize| {
+        let (store, four) = (store.clone(), four.clone());
+        tokio::spawn(async move {
+            let key = KEYS[number % 2];
+            let asks = four.each_ref().map(|it| StoreAsk::new(it, key, 1));
+            store.decide_all(&asks).await.map(|it| it.is_admitted())
+        })
+    };
+    let tasks: Vec<_> = (0..60).map(decide).collect();
+    for (number, task) in tasks.into_iter().enumerate() {
+        match task.await.expect("a task") {
+            Ok(admitted) => assert!(admitted && number % 2 == 0, "{number}"),
+            Err(error) => assert_eq!((error.kind(), number % 2), (StoreErrorKind::WrongType, 1)),
+        }
+    }
+    assert_eq!(four[1].look("one").await.expect("a look").in_use, 30);
+    assert_eq!(
+        four[0].look("two").await.expect("a look").in_use,
+        0,
+        "nothing was taken"
+    );
+}
