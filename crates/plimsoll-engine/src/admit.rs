@@ -23,19 +23,20 @@ pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
 fn attempt_each(members: &mut Members) -> Option<bool> {
     let (plan, parts) = members.split();
     let limit = |member: &Member| &plan.limits[member.limit];
-    let handle = |member: &Member| limit(member).terms(member.terms);
-    let plain = match &parts.list[..] {
-        [one] => !handle(one).is_remote(),
-        all => all.iter().all(|member| handle(member).is_plain()),
-    };
-    if !plain {
-        return None;
+    let plain = |member: &Member| limit(member).is_plain(member.terms);
+    if !parts.list.iter().all(plain) {
+        // One that is alone need not be undone.
+        match &parts.list[..] {
+            [one] if !limit(one).terms(one.terms).is_remote() => {}
+            _ => return None,
+        }
     }
     let mut shadow = false;
     for member in &parts.list {
-        let handle = handle(member);
-        if limit(member).shadow || matches!(handle, Handle::Unlimited) {
-            shadow |= limit(member).shadow;
+        let limit = limit(member);
+        let handle = limit.terms(member.terms);
+        if limit.shadow || matches!(handle, Handle::Unlimited) {
+            shadow |= limit.shadow;
             parts.permits.push(None);
             continue;
         }

@@ -81,7 +81,7 @@ impl Held {
                 self.passed = Some(Passed::of(head));
             }
         }
-        self.returns = hold.gives_back();
+        self.returns = hold.gives_back() || !members.beyond.is_empty();
         self.hold = Some(hold);
     }
 
@@ -203,7 +203,7 @@ impl plimsoll_tower::Limits for FileLimits {
             }
             _ => done.outcome(),
         };
-        if let (Some(outcome), Some(hold)) = (outcome, &mut held.hold) {
+        if let (Some(outcome), Some(hold), true) = (outcome, &mut held.hold, held.returns) {
             hold.give_back(outcome);
         }
         outcome.is_none()
@@ -248,13 +248,13 @@ impl plimsoll_tower::Limits for FileLimits {
         LimitStatus::new(name, told)
     }
 
-    fn respond(&self, head: &Head<'_>, denied: &Denied, _class: Class) -> Option<Response<Bytes>> {
+    fn respond(&self, head: &Head<'_>, denied: &Denied, class: Class) -> Option<Response<Bytes>> {
         let plan = self.limits.plan();
         let of_limit = denied.limiter().and_then(|name| plan.limit(name));
         let of_limit = of_limit.and_then(|limit| plan.limits[limit].answer.clone());
         let of_route = || plan.routes[plan.route(head)?].answer.clone();
         let answer = of_limit.or_else(of_route).or_else(|| plan.answer.clone())?;
-        Some(respond(&answer, denied))
+        Some(respond(&answer, denied, class))
     }
 
     #[inline]

@@ -43,6 +43,8 @@ impl Plan {
 pub(crate) struct Limit {
     pub(crate) name: Arc<str>,
     own: Handle,
+    /// Whether its own terms are [plain](Handle::is_plain).
+    plain: bool,
     /// The other terms: those of tiers, then those of single keys.
     others: Vec<Other>,
     tiers: Option<Tiers>,
@@ -67,6 +69,7 @@ pub(crate) struct Other {
     /// The tier, or the key that has them.
     pub(crate) name: String,
     pub(crate) handle: Handle,
+    plain: bool,
     /// What its limiter is called in the configuration.
     #[cfg(feature = "redis")]
     id: String,
@@ -88,9 +91,11 @@ fn tier_id(limit: &str, field: &str, tier: &str) -> String {
 impl Limit {
     /// The limit of this name in `set`, used as `by` says.
     fn new(name: &str, by: &Use, set: &LimitSet, client: &Client, seen: Arc<Seen>) -> Option<Self> {
+        let own = handle(set, name)?;
         let mut limit = Self {
             name: name.into(),
-            own: handle(set, name)?,
+            plain: own.is_plain(),
+            own,
             others: Vec::new(),
             tiers: None,
             overrides: HashMap::new(),
@@ -139,6 +144,7 @@ impl Limit {
         };
         self.others.push(Other {
             name: name.to_owned(),
+            plain: handle.is_plain(),
             handle,
             #[cfg(feature = "redis")]
             id,
@@ -152,6 +158,16 @@ impl Limit {
         match number.checked_sub(1) {
             None => &self.own,
             Some(other) => self.others.get(other).map_or(&self.own, |it| &it.handle),
+        }
+    }
+
+    /// Whether what these terms grant can be undone exactly, in memory. Where another limiter comes to stand there that is
+    /// not so, the next plan says so.
+    #[inline]
+    pub(crate) fn is_plain(&self, number: usize) -> bool {
+        match number.checked_sub(1) {
+            None => self.plain,
+            Some(other) => self.others.get(other).is_some_and(|it| it.plain),
         }
     }
 

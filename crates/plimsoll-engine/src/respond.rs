@@ -4,11 +4,13 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use plimsoll::{Denied, Metadata};
 use plimsoll_config::uses::AnswerSpec;
+use plimsoll_tower::answer::Class;
 
 /// The response that `answer` says.
-pub(crate) fn respond(answer: &AnswerSpec, denied: &Denied) -> Response<Bytes> {
+pub(crate) fn respond(answer: &AnswerSpec, denied: &Denied, class: Class) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
-    let status = answer.status.map_or(429, |status| status.code());
+    let status = answer.status.map(|status| status.code());
+    let status = status.unwrap_or(class.status().as_u16());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let headers = response.headers_mut();
     for (name, value) in answer.headers.iter() {

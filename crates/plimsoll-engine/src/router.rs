@@ -129,6 +129,32 @@ mod tests {
         routes.map(|route| route.patterns[0].clone()).collect()
     }
 
+    /// How many routes are looked at to find one.
+    #[test]
+    fn a_thousand_routes_are_looked_at_as_ten_are() {
+        let looked_at = |routes: usize| {
+            let all = (0..routes).map(|route| format!("/v1/service_{route}/*"));
+            let patterns = read(&all.chain(["/**".to_owned()]).collect::<Vec<_>>());
+            let mut router = Router::default();
+            for (route, pattern) in patterns.iter().enumerate() {
+                router.add(pattern, route);
+            }
+            let looked_at = std::cell::Cell::new(0);
+            let fits = |_| {
+                looked_at.set(looked_at.get() + 1);
+                true
+            };
+            let found = router.find(&format!("/v1/service_{}/x", routes / 2), fits);
+            assert_eq!(found, Some(routes / 2));
+            looked_at.get()
+        };
+        assert_eq!(
+            (looked_at(10), looked_at(1000)),
+            (2, 2),
+            "`/**`, and the one before it"
+        );
+    }
+
     proptest! {
         #[test]
         fn the_tree_finds_what_a_list_finds(

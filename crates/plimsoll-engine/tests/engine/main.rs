@@ -8,11 +8,15 @@ mod decisions;
 mod hostile_keys;
 mod kinds;
 
+mod large;
 mod layer;
 mod model;
 #[cfg(feature = "redis")]
+mod model_redis;
+#[cfg(feature = "redis")]
 mod redis;
 mod requests;
+mod server;
 mod shadow;
 mod tiers;
 #[cfg(unix)]

@@ -10,7 +10,7 @@ use crate::limits;
 
 /// A limit of the model. Times are milliseconds.
 #[derive(Clone, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     Bucket { burst: u64, refill: u64, every: u64 },
     Window { limit: u64, window: u64 },
     Log { limit: u64, window: u64 },
@@ -18,14 +18,24 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Limit {
-    kind: Kind,
-    keyed: bool,
-    shadow: bool,
+pub(crate) struct Limit {
+    pub(crate) kind: Kind,
+    pub(crate) keyed: bool,
+    pub(crate) shadow: bool,
+    /// Whether it is kept in the store `shared`.
+    pub(crate) stored: bool,
 }
 
 impl Limit {
-    fn text(&self, name: usize) -> String {
+    /// The most that it ever has.
+    pub(crate) fn most(&self) -> u64 {
+        match self.kind {
+            Kind::Bucket { burst, .. } => burst,
+            Kind::Window { limit, .. } | Kind::Log { limit, .. } | Kind::Slots { limit } => limit,
+        }
+    }
+
+    pub(crate) fn text(&self, name: usize) -> String {
         let kind = match self.kind {
             Kind::Bucket {
                 burst,
@@ -48,24 +58,25 @@ impl Limit {
             ""
         };
         let shadow = if self.shadow { ", mode: shadow" } else { "" };
-        format!("  l{name}: {{ {kind}{keyed}{shadow} }}\n")
+        let stored = if self.stored { ", store: shared" } else { "" };
+        format!("  l{name}: {{ {kind}{keyed}{shadow}{stored} }}\n")
     }
 }
 
 /// The state of one subject.
 #[derive(Clone, Debug, Default)]
-struct State {
+pub(crate) struct State {
     /// Of a bucket: what is missing, in tokens times `every`, and since when.
     missing: u64,
     seen: u64,
     /// Of windows: when each unit was taken.
     taken: Vec<u64>,
-    in_flight: u64,
+    pub(crate) in_flight: u64,
 }
 
 impl State {
     /// How much is left.
-    fn left(&mut self, kind: &Kind, now: u64) -> u64 {
+    fn left(&mut self, kind: &Kind, now: u64, epoch: u64) -> u64 {
         match *kind {
             Kind::Bucket {
                 burst,
@@ -77,9 +88,9 @@ impl State {
                 (burst * every - self.missing) / every
             }
             Kind::Window { limit, window } => {
-                // Windows are counted from the moment at which the limits were built.
-                let begun = now / window * window;
-                self.taken.retain(|at| *at >= begun);
+                // Windows are counted from the moment at which the limits were built, or from the epoch.
+                let begun = (now + epoch) / window * window;
+                self.taken.retain(|at| at + epoch >= begun);
                 limit - u64::try_from(self.taken.len()).expect("it works")
             }
             Kind::Log { limit, window } => {
@@ -100,7 +111,7 @@ impl State {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Advance(u64),
     Decide(Vec<(usize, usize, u64)>),
     Peek(Vec<(usize, usize, u64)>),
@@ -121,15 +132,16 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-fn limit() -> impl Strategy<Value = Limit> {
+pub(crate) fn limit() -> impl Strategy<Value = Limit> {
     (kind(), any::<bool>(), prop::bool::weighted(0.2)).prop_map(|(kind, keyed, shadow)| Limit {
         kind,
         keyed,
         shadow,
+        stored: false,
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let asks = || prop::collection::vec((0_usize..4, 0_usize..3, 1_u64..4), 1..5);
     prop_oneof![
         2 => (0_u64..30).prop_map(Step::Advance),
@@ -140,27 +152,65 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// When limits are built that are in stores, in milliseconds.
+pub(crate) const START: u64 = 1_789_000_000_000;
+
 const KEYS: [&str; 3] = ["anna", "bert", "cleo"];
 
 /// A decision that was admitted: its asks, and which of them took something.
-type Held = (Hold, Vec<(usize, usize, u64)>, Vec<bool>);
+pub(crate) type Held = (Hold, Vec<(usize, usize, u64)>, Vec<bool>);
 
 /// What the model says: who refuses if anybody does, and who in shadow mode would.
-type Said = (Option<()>, Vec<bool>);
+pub(crate) type Said = (Option<()>, Vec<bool>);
 
-struct Model {
-    limits: Vec<Limit>,
-    states: HashMap<(usize, usize), State>,
-    now: u64,
+pub(crate) struct Model {
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) states: HashMap<(usize, usize), State>,
+    pub(crate) now: u64,
 }
 
 impl Model {
-    fn subject(&self, (limit, key, _): (usize, usize, u64)) -> (usize, usize) {
+    pub(crate) fn new(limits: Vec<Limit>) -> Self {
+        let (states, now) = (HashMap::new(), 0);
+        Self {
+            limits,
+            states,
+            now,
+        }
+    }
+
+    /// When the limits were built, as the windows of this one are counted: those in stores begin at the same moments everywhere.
+    fn epoch(&self, limit: usize) -> u64 {
+        if self.limits[limit].stored { START } else { 0 }
+    }
+
+    /// What is asked, as the engine is asked it.
+    pub(crate) fn ask<'a>(&self, ask: (usize, usize, u64), name: &'a str) -> Ask<'a> {
+        let real = Ask::new(name).cost(ask.2);
+        if self.limits[ask.0].keyed {
+            real.key(KEYS[ask.1])
+        } else {
+            real
+        }
+    }
+
+    /// What was taken of slots comes back.
+    pub(crate) fn finish(&mut self, asks: &[(usize, usize, u64)], taken: &[bool]) {
+        for (ask, _) in asks.iter().zip(taken).filter(|(_, taken)| **taken) {
+            let subject = self.subject(*ask);
+            if matches!(self.limits[ask.0].kind, Kind::Slots { .. }) {
+                let state = self.states.get_mut(&subject);
+                state.expect("it was taken from").in_flight -= ask.2;
+            }
+        }
+    }
+
+    pub(crate) fn subject(&self, (limit, key, _): (usize, usize, u64)) -> (usize, usize) {
         (limit, if self.limits[limit].keyed { key } else { 0 })
     }
 
     /// Which asks do not fit, each with all that the decision asks of its subject.
-    fn lacking(&mut self, asks: &[(usize, usize, u64)]) -> Vec<bool> {
+    pub(crate) fn lacking(&mut self, asks: &[(usize, usize, u64)]) -> Vec<bool> {
         let lacking = asks.iter().map(|ask| {
             let subject = self.subject(*ask);
             let whole: u64 = asks
@@ -168,17 +218,21 @@ impl Model {
                 .filter(|it| self.subject(**it) == subject)
                 .map(|it| it.2)
                 .sum();
-            let kind = self.limits[subject.0].kind.clone();
+            let (kind, epoch) = (self.limits[subject.0].kind.clone(), self.epoch(subject.0));
             self.states
                 .entry(subject)
                 .or_default()
-                .left(&kind, self.now)
+                .left(&kind, self.now, epoch)
                 < whole
         });
         lacking.collect()
     }
 
-    fn decide(&mut self, asks: &[(usize, usize, u64)], takes: bool) -> (Said, Vec<bool>) {
+    pub(crate) fn decide(
+        &mut self,
+        asks: &[(usize, usize, u64)],
+        takes: bool,
+    ) -> (Said, Vec<bool>) {
         let lacking = self.lacking(asks);
         let shadow = |index: usize| self.limits[asks[index].0].shadow;
         let refused = (0..asks.len()).any(|index| lacking[index] && !shadow(index));
@@ -187,9 +241,10 @@ impl Model {
         if !refused && takes {
             for (index, ask) in asks.iter().enumerate() {
                 let (subject, kind) = (self.subject(*ask), self.limits[ask.0].kind.clone());
+                let epoch = self.epoch(ask.0);
                 let state = self.states.entry(subject).or_default();
                 // A limit in shadow mode is charged one ask after the other.
-                let fits = state.left(&kind, self.now) >= ask.2;
+                let fits = state.left(&kind, self.now, epoch) >= ask.2;
                 would[index] = !fits;
                 if fits {
                     state.take(&kind, self.now, ask.2);
@@ -211,7 +266,7 @@ proptest! {
     ) {
         let text: String = of.iter().enumerate().map(|(name, limit)| limit.text(name)).collect();
         let (limits, time) = limits(&format!("limits:\n{text}"));
-        let mut model = Model { limits: of, states: HashMap::new(), now: 0 };
+        let mut model = Model::new(of);
         let mut held: Vec<Held> = Vec::new();
         for step in steps {
             match step {
@@ -223,10 +278,7 @@ proptest! {
                 Step::Decide(ref asks) | Step::Peek(ref asks) => {
                     let takes = matches!(step, Step::Decide(_));
                     let names: Vec<String> = asks.iter().map(|ask| format!("l{}", ask.0)).collect();
-                    let real: Vec<Ask<'_>> = asks.iter().zip(&names).map(|(ask, name)| {
-                        let real = Ask::new(name).cost(ask.2);
-                        if model.limits[ask.0].keyed { real.key(KEYS[ask.1]) } else { real }
-                    }).collect();
+                    let real: Vec<Ask<'_>> = asks.iter().zip(&names).map(|(ask, name)| model.ask(*ask, name)).collect();
                     let (said, taken) = model.decide(asks, takes);
                     let answer = if takes { limits.try_decide(&real) } else { limits.peek(&real) };
                     match answer {
@@ -247,12 +299,7 @@ proptest! {
                     if index < held.len() {
                         let (hold, asks, taken) = held.swap_remove(index);
                         drop(hold);
-                        for (ask, _) in asks.iter().zip(taken).filter(|(_, taken)| *taken) {
-                            let subject = model.subject(*ask);
-                            if matches!(model.limits[ask.0].kind, Kind::Slots { .. }) {
-                                model.states.get_mut(&subject).expect("it works").in_flight -= ask.2;
-                            }
-                        }
+                        model.finish(&asks, &taken);
                     }
                 }
                 Step::Undo => {
@@ -264,10 +311,7 @@ proptest! {
                         continue;
                     }
                     hold.undo();
-                    for (ask, _) in asks.iter().zip(taken).filter(|(_, taken)| *taken) {
-                        let subject = model.subject(*ask);
-                        model.states.get_mut(&subject).expect("it works").in_flight -= ask.2;
-                    }
+                    model.finish(&asks, &taken);
                 }
             }
         }

@@ -9,14 +9,14 @@ use plimsoll_config::{Config, Format};
 use plimsoll_engine::{Ask, Limits};
 
 /// A server of its own, ended when it is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
     /// `None` where there is no Redis: then the test says so and passes.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").expect("it works");
         let port = free.local_addr().expect("it works").port();
         drop(free);
@@ -47,22 +47,36 @@ impl Server {
     }
 
     fn limits(&self, text: &str) -> Limits {
+        self.limits_on(text, &plimsoll::Clock::system())
+    }
+
+    pub(crate) fn limits_on(&self, text: &str, clock: &plimsoll::Clock) -> Limits {
         let url = format!("redis://127.0.0.1:{}", self.port);
         let text = format!("stores: {{ shared: {{ url: '{url}', deadline: 5s }} }}\n{text}");
         let config = Config::from_str("limits.yaml", &text, Format::Yaml)
             .unwrap_or_else(|error| panic!("{error}"));
-        Limits::new(&config, &plimsoll::Clock::system()).expect("it works")
+        Limits::new(&config, clock).expect("it works")
+    }
+
+    /// What the server answers to one command.
+    pub(crate) fn command(&self, words: &[&str]) -> String {
+        use std::io::{Read, Write};
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it works");
+        for words in [words, &["QUIT"]] {
+            let mut text = format!("*{}\r\n", words.len());
+            for word in words {
+                text += &format!("${}\r\n{word}\r\n", word.len());
+            }
+            stream.write_all(text.as_bytes()).expect("it works");
+        }
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("it works");
+        text
     }
 
     /// How many scripts were run so far.
     fn scripts(&self) -> u64 {
-        use std::io::{Read, Write};
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it works");
-        stream
-            .write_all(b"INFO commandstats\r\nQUIT\r\n")
-            .expect("it works");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("it works");
+        let text = self.command(&["INFO", "commandstats"]);
         let calls = |name: &str| -> u64 {
             let line = text
                 .lines()
