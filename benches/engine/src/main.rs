@@ -1,7 +1,9 @@
-//! What decisions of the engine cost, beside what typed limits cost in the same rounds, and how it takes large files.
+//! What decisions of the engine cost, beside what typed limits cost in the same rounds; how it takes large files; and what
+//! decisions about four limits cost in Redis.
 
 mod cases;
 mod large;
+mod redis;
 mod timing;
 
 use std::process::Command;
@@ -17,12 +19,14 @@ fn main() {
     match arguments[..] {
         ["--counted", name] => count_case(name),
         ["--large"] => large::report(),
+        ["--redis"] => redis::report(),
         ["--only", name] => report(&[name]),
         [] => {
             report(&cases::NAMES);
             large::report();
+            redis::report();
         }
-        _ => eprintln!("usage: plimsoll-benches-engine [--only CASE | --large]"),
+        _ => eprintln!("usage: plimsoll-benches-engine [--only CASE | --large | --redis]"),
     }
 }
 
