@@ -64,7 +64,7 @@ pub(crate) fn report() {
             });
         }
         let line = [check, load, same, changed].map(|times| {
-            let time = Duration::from_nanos(median(times) as u64);
+            let time = Duration::from_secs_f64(median(times) / 1e9);
             format!("{time:.1?}")
         });
         say(&format!("| {size} | {} |", line.join(" | ")));

@@ -211,6 +211,12 @@ fn write_address(address: &Address, to: &mut impl Write) -> std::fmt::Result {
     to.write_str(std::str::from_utf8(&text[..end]).unwrap_or_default())
 }
 
+/// Where the parts of a key are read.
+pub(crate) fn sources(parts: &[KeyPart], client: &Client) -> Vec<Source> {
+    let sources = parts.iter().filter_map(|part| Source::new(part, client));
+    sources.collect()
+}
+
 /// The host that is asked for, without its port.
 pub(crate) fn host<'r>(head: &Head<'r>) -> Option<&'r str> {
     let authority = head.uri().authority().map(http::uri::Authority::as_str);

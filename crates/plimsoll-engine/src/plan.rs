@@ -6,14 +6,14 @@ use std::sync::Arc;
 use http::{HeaderName, Method};
 use plimsoll::{KeyHash, Metadata, Standing};
 use plimsoll_config::uses::{
-    AnswerSpec, CostPart, CostSpec, KeyPart, Mode, PrioritySpec, Tier, Use, WithoutKey,
+    AnswerSpec, CostPart, CostSpec, Mode, PrioritySpec, Tier, Use, WithoutKey,
 };
 use plimsoll_config::{Config, HeaderMatch, HostPattern, LimitSet, Part, RouteSpec};
 use plimsoll_tower::Head;
 
 use crate::costs::{cost_reads_body, counts_body, is_known_before, reads_answer};
 use crate::handle::Handle;
-use crate::keys::{Client, Source};
+use crate::keys::{Client, Source, sources};
 use crate::router::Router;
 use crate::seen::Seen;
 use crate::terms::LastTerms;
@@ -243,11 +243,6 @@ const OVERRIDES: &str = "overrides";
 
 /// How many keys of a limit are known to have changed tiers.
 const MOST_TERMS: usize = 1_000_000;
-
-fn sources(parts: &[KeyPart], client: &Client) -> Vec<Source> {
-    let sources = parts.iter().filter_map(|part| Source::new(part, client));
-    sources.collect()
-}
 
 fn handle(set: &LimitSet, id: &str) -> Option<Handle> {
     match set.get(id)? {
