@@ -52,8 +52,8 @@ impl Limits {
         self.plan().limits.iter().map(view).collect()
     }
 
-    /// [`snapshot`](Self::snapshot), with what stores know of limits without keys: what is in use there, by all processes. Of
-    /// a limit whose store does not answer, and of one with keys, it says what this process knows.
+    /// [`snapshot`](Self::snapshot), with what stores know of limits without keys: what is in use there, by all processes. When
+    /// a store does not answer, no more are asked; of their limits, and of those with keys, it says what this process knows.
     #[cfg(feature = "redis")]
     pub async fn snapshot_asking_stores(&self) -> Vec<LimitView> {
         let mut views = self.snapshot();
@@ -62,13 +62,15 @@ impl Limits {
             let Some(key) = set.fleet_key(&view.name, "") else {
                 continue;
             };
-            if let Ok(standing) = key.ask_standing().await {
-                let here = view.snapshot;
-                let left = standing.remaining.unwrap_or(standing.limit);
-                view.snapshot = Snapshot::of(standing.limit, left)
-                    .with_totals(here.granted_total(), here.denied_total())
-                    .with_waiters(here.waiters(), here.queue_bound());
-            }
+            // A store that does not answer is waited for once.
+            let Ok(standing) = key.ask_standing().await else {
+                break;
+            };
+            let here = view.snapshot;
+            let left = standing.remaining.unwrap_or(standing.limit);
+            view.snapshot = Snapshot::of(standing.limit, left)
+                .with_totals(here.granted_total(), here.denied_total())
+                .with_waiters(here.waiters(), here.queue_bound());
         }
         views
     }

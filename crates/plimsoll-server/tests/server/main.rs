@@ -14,6 +14,8 @@ mod reload;
 mod resp;
 mod snapshots;
 mod soak;
+#[cfg(feature = "redis")]
+mod store_metrics;
 mod wire;
 
 use std::net::SocketAddr;
