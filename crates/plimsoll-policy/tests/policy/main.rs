@@ -5,6 +5,8 @@
     reason = "a test that cannot be set up has failed"
 )]
 
+mod active;
 mod packet_server;
 mod policies;
 mod random;
+mod reports;
