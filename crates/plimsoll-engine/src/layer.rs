@@ -276,6 +276,7 @@ impl plimsoll_tower::Limits for FileLimits {
         let mut after = After {
             reads_usage: false,
             outlasts_head: held.returns,
+            settles: held.settles,
         };
         if let Some(hold) = held.to_settle() {
             for part in Held::each(hold).filter_map(|(_, cost)| late(cost)) {

@@ -108,6 +108,8 @@ pub struct After {
     pub reads_usage: bool,
     /// Something is held or charged after the head of the response is there.
     pub outlasts_head: bool,
+    /// Something is charged by what the response says.
+    pub settles: bool,
 }
 
 /// One limit, whatever its type.
@@ -306,6 +308,7 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
         After {
             reads_usage: one.reads_usage || other.reads_usage,
             outlasts_head: one.outlasts_head || other.outlasts_head,
+            settles: one.settles || other.settles,
         }
     }
 }

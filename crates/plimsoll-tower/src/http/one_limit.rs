@@ -129,9 +129,11 @@ where
             }
         }
         let gives_back = held.permit.as_ref().is_some_and(Permit::gives_back);
+        let settles = !matches!(self.options.settle, Settle::Never);
         After {
             reads_usage: matches!(self.options.settle, Settle::ByUsage),
-            outlasts_head: gives_back || !matches!(self.options.settle, Settle::Never),
+            outlasts_head: gives_back || settles,
+            settles,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct RequestPermits<L: Limits> {
     priority: Priority,
     /// Whether anything is left to do when the head of the response is there.
     outlasts_head: bool,
+    /// Whether anything is charged by what the response says.
+    settles: bool,
     ended: bool,
     /// The upgrade that the request asks for, if it does and is to hold anything while that lasts.
     upgrade: Option<Upgrade<L>>,
@@ -47,6 +49,7 @@ impl<L: Limits> RequestPermits<L> {
             bytes: 0,
             priority,
             outlasts_head: false,
+            settles: false,
             ended: false,
             upgrade: None,
         }
@@ -131,7 +134,7 @@ impl<L: Limits> RequestPermits<L> {
             extensions.insert(usage.clone());
             self.usage = Some(usage);
         }
-        self.outlasts_head = after.outlasts_head;
+        (self.outlasts_head, self.settles) = (after.outlasts_head, after.settles);
         if after.outlasts_head {
             self.upgrade = Upgrade::of(request);
         }
@@ -165,7 +168,9 @@ impl<L: Limits> RequestPermits<L> {
             settings,
         } = &*self.shared;
         let head = ResponseHead::of(response);
-        limits.settle(&Done::Answered(head), &mut self.held);
+        if self.settles {
+            limits.settle(&Done::Answered(head), &mut self.held);
+        }
         // A rate has nothing to learn, and nothing to return.
         let outcome = match &settings.classify {
             _ if !self.outlasts_head => None,
