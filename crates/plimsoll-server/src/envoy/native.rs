@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request};
-use plimsoll::{Demand, Denied, Priority};
+use plimsoll::{Demand, Denied};
 use plimsoll_engine::{Answer, Ask, Descriptors, Hold, LimiterKind, Refusal, RequestAsk};
 use plimsoll_tower::Head;
 use plimsoll_tower::answer::{Class, problem, retry_seconds};
@@ -33,7 +33,8 @@ pub(super) async fn decide(
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
     let state = &*front.state;
-    let mut priority = Priority::Normal;
+    // That of the first descriptor that a route is for.
+    let mut priority = None;
     let mut asked = Vec::with_capacity(request.descriptors.len());
     let mut missing = None;
     for descriptor in &request.descriptors {
@@ -46,7 +47,7 @@ pub(super) async fn decide(
         let described = describe(&request.domain, descriptor);
         match state.limits.asks_of(&Head::of(&described)) {
             Ok(Some((asks, its))) => {
-                priority = priority.max(its);
+                priority.get_or_insert(its);
                 asked.push(counted(state, asks, request, descriptor));
             }
             Ok(None) => asked.push(Asked {
@@ -73,7 +74,10 @@ pub(super) async fn decide(
         false => {
             state
                 .limits
-                .decide(&asks, Demand::ONE.priority(priority).at_once())
+                .decide(
+                    &asks,
+                    Demand::ONE.priority(priority.unwrap_or_default()).at_once(),
+                )
                 .await
         }
     };
