@@ -24,7 +24,14 @@ pub(crate) async fn write(state: &Arc<State>) {
     let state = Arc::clone(state);
     let written = tokio::task::spawn_blocking(move || {
         if let Some(snapshots) = &state.snapshots {
-            snapshots.write(&state.limits, &state.parametric, &state.clock);
+            let State {
+                limits,
+                envoy,
+                parametric,
+                clock,
+                ..
+            } = &*state;
+            snapshots.write(limits, envoy, parametric, clock);
         }
     });
     // If it panicked, that was said.

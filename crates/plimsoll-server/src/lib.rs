@@ -211,17 +211,18 @@ impl Server {
         let heads = kept.as_ref().map_or(&[][..], |kept| &kept.limits);
         let limits = Limits::of(config.build_saved(&clock, heads)?);
         let parametric = Parametric::new(clock.clone(), KEYS);
+        let envoy = Envoy::new(settings.envoy, &clock)?;
         if let (Some(kept), Some(directory)) = (kept, settings.state) {
             let age = kept.age;
-            let restored = kept.restore(&limits, &parametric);
+            let restored = kept.restore(&limits, envoy.limits(), &parametric);
             let restored = restored.map_err(|error| StartError::State(directory, error))?;
             tracing::info!(restored, ?age, "went on from a snapshot");
         }
-        let envoy = Envoy::new(settings.envoy, &clock)?;
         let (begin, drain) = drain::new();
         let state = State {
             quotas: Quotas::new(limits.clone(), clock.clone()),
             limits,
+            envoy: envoy.limits().clone(),
             parametric,
             snapshots,
             clock,

@@ -16,6 +16,8 @@ use crate::snapshot::Snapshots;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) limits: Limits,
+    /// Those of the configuration of Envoy's reference server.
+    pub(crate) envoy: Limits,
     pub(crate) parametric: Parametric,
     pub(crate) leases: Leases,
     pub(crate) quotas: Arc<Quotas>,

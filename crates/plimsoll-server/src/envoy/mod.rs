@@ -136,6 +136,11 @@ impl Envoy {
         Ok(envoy)
     }
 
+    /// The limits of the configuration, as the engine has them.
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     pub(crate) const fn stats(&self) -> &Stats {
         &self.stats
     }

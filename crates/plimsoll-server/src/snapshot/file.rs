@@ -25,6 +25,8 @@ pub(super) struct Head {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
     Limit(Saved),
+    /// Of the configuration of Envoy's reference server.
+    Envoy(Saved),
     Bucket(SavedBucket),
 }
 

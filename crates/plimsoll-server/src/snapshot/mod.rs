@@ -74,10 +74,16 @@ impl Snapshots {
     }
 
     /// Writes what the limits remember now. Says how it went in the log.
-    pub(crate) fn write(&self, limits: &Limits, buckets: &Parametric, clock: &Clock) {
+    pub(crate) fn write(
+        &self,
+        limits: &Limits,
+        envoy: &Limits,
+        buckets: &Parametric,
+        clock: &Clock,
+    ) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock.precise_now();
-        match self.try_write(limits, buckets, now) {
+        match self.try_write(limits, envoy, buckets, now) {
             Ok(lines) => {
                 self.written.fetch_add(1, Ordering::Relaxed);
                 self.last.store(now.as_nanos(), Ordering::Relaxed);
@@ -95,7 +101,13 @@ impl Snapshots {
         }
     }
 
-    fn try_write(&self, limits: &Limits, buckets: &Parametric, now: Moment) -> io::Result<u64> {
+    fn try_write(
+        &self,
+        limits: &Limits,
+        envoy: &Limits,
+        buckets: &Parametric,
+        now: Moment,
+    ) -> io::Result<u64> {
         let writing = self.directory.join(WRITING);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
@@ -105,6 +117,8 @@ impl Snapshots {
         let mut lines = Lines::new(BufWriter::new(options.open(&writing)?), now)?;
         let limiters = limits.limiters();
         limiters.save(|saved| lines.write(&Line::Limit(saved)))?;
+        let limiters = envoy.limiters();
+        limiters.save(|saved| lines.write(&Line::Envoy(saved)))?;
         buckets.save(|saved| lines.write(&Line::Bucket(saved)))?;
         let count = lines.count();
         let mut to = lines.end()?;

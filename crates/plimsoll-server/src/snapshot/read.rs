@@ -60,7 +60,7 @@ impl Kept {
                 return Err(Bad::Truncated);
             }
             match parse(&line, lines + 1) {
-                Ok(Line::Limit(Saved::Key(..)) | Line::Bucket(_)) => {}
+                Ok(Line::Limit(Saved::Key(..)) | Line::Envoy(_) | Line::Bucket(_)) => {}
                 Ok(Line::Limit(saved)) => limits.push(saved),
                 Err(bad) => {
                     let Ok(end) = serde_json::from_slice::<End>(&line) else {
@@ -87,9 +87,14 @@ impl Kept {
     }
 
     /// Puts everything where it belongs. Returns how much of it had a place.
-    pub(crate) fn restore(mut self, limits: &Limits, buckets: &Parametric) -> io::Result<u64> {
-        let limiters = limits.limiters();
-        let mut restore = limiters.restore();
+    pub(crate) fn restore(
+        mut self,
+        limits: &Limits,
+        envoy: &Limits,
+        buckets: &Parametric,
+    ) -> io::Result<u64> {
+        let (limiters, of_envoy) = (limits.limiters(), envoy.limiters());
+        let (mut restore, mut envoy) = (limiters.restore(), of_envoy.restore());
         let (mut terms, mut count) = (None, 0);
         let mut line = Vec::new();
         for number in 0..self.lines {
@@ -97,6 +102,7 @@ impl Kept {
             let restored = match parse(&line, number + 1) {
                 _ if number == 0 => false,
                 Ok(Line::Limit(saved)) => restore.put(saved),
+                Ok(Line::Envoy(saved)) => envoy.put(saved),
                 Ok(Line::Bucket(saved)) => {
                     let (next, restored) = buckets.restore(terms, saved);
                     terms = next;

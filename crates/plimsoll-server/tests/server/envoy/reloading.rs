@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{OK, OVER, Served, descriptor};
+use plimsoll_server::Settings;
+
+use super::{Answer, Dir, METHOD, OK, OVER, Request, Served, descriptor};
+use crate::Running;
+use crate::grpc::Client;
 use crate::http::send;
 
 /// Looks for something until it is there. The configuration is looked at twice a second.
@@ -104,4 +108,28 @@ async fn files_of_one_domain_are_merged_where_that_is_wanted() {
     let both = served.ask(vec![descriptor("a=x"), descriptor("b=x")]).await;
     assert_eq!(both.remaining(), [1, 1]);
     served.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_counted_outlives_the_process() {
+    let dir = Dir::new(&[("config/a.yaml", &text(5))]);
+    let ask = async |hits| {
+        let mut settings = Settings::default();
+        settings.envoy.config = vec![dir.0.join("config")];
+        settings.state = Some(dir.0.join("state"));
+        let server = Running::with(settings).await;
+        let request = Request {
+            domain: "d".to_owned(),
+            descriptors: vec![descriptor("k=v").hits(hits)],
+            hits_addend: 0,
+        };
+        let mut client = Client::new(&server).await;
+        let answer: Answer = client.call(METHOD, request).await.expect("an answer");
+        server.stop().await;
+        (answer.overall_code, answer.remaining())
+    };
+    assert_eq!(ask(3).await, (OK, vec![2]));
+    assert_eq!(ask(1).await, (OK, vec![1]), "a restart is not a free burst");
+    assert_eq!(ask(2).await, (OVER, vec![0]));
+    assert_eq!(ask(0).await, (OVER, vec![0]), "nor is the mark forgotten");
 }
