@@ -14,7 +14,10 @@ fn ask(limits: &Limits, user: &str) -> Result<(), Reason> {
     let decided = limits.decide_request(&Head::of(&request), Demand::ONE);
     let decided = decided.and_then(|mut decide| decide.now());
     match decided.expect("there is a route, and nobody waits") {
-        Ok(hold) => Ok(hold.finish(plimsoll::Outcome::Success)),
+        Ok(hold) => {
+            hold.finish(plimsoll::Outcome::Success);
+            Ok(())
+        }
         Err(refusal) => Err(refusal.denied().reason()),
     }
 }

@@ -67,7 +67,7 @@ fn words(decision: StoreDecision) -> Vec<String> {
     let words = words.map(|it| format!("{:?} {:?} {}", it.standing, it.denied, it.shadow));
     let words = words.chain([decision.is_admitted().to_string()]).collect();
     if let Ok(permits) = decision.into_result() {
-        std::mem::forget(permits);
+        let _held = std::mem::ManuallyDrop::new(permits);
     }
     words
 }
@@ -145,7 +145,7 @@ async fn those_who_wait_share_a_script() {
             let decision = store.decide_all(&asks).await.expect("a decision");
             let admitted = decision.is_admitted();
             if let Ok(permits) = decision.into_result() {
-                std::mem::forget(permits);
+                let _held = std::mem::ManuallyDrop::new(permits);
             }
             admitted
         })
