@@ -1,6 +1,7 @@
 #!/bin/bash
 # The gateway beside nginx before the same server: each proxy has one core, the server and the load have the other.
-# Prints requests a second and the 99th percentile, interleaved, and the ratios of the medians.
+# Prints requests a second, the 99th percentile and the processor time that the proxy took for a request, interleaved, and the ratios of
+# the medians. Of these only the processor time means something where others use the machine.
 #
 #   benches/gateway.sh [ROUNDS] [SECONDS]      needs nginx and wrk, two cores, and nobody else on them
 #   GATEWAY=path benches/gateway.sh            a gateway that is built already: a program that takes a file
@@ -50,24 +51,27 @@ for port in 18100 18101 18102; do
     grep -q "hello, world" "$dir/body" || { echo "nothing answers on $port" >&2; exit 1; }
 done
 
-# Requests a second and the 99th percentile in microseconds.
+# The processor time of a process and its children, in ticks of 10 ms.
+cpu() { cat $(for pid in $1 $(pgrep -P "$1"); do echo "/proc/$pid/stat"; done) | awk '{ sub(/.*\) /, ""); sum += $12 + $13 } END { print sum }'; }
+# Requests a second, the 99th percentile in microseconds, and processor time for a request in microseconds.
 load() {
+    local before=$(cpu "$3")
     taskset -c 1 wrk -t1 -c"$2" -d"${seconds}s" --latency "http://127.0.0.1:$1/" > "$dir/wrk"
     grep -q "Non-2xx" "$dir/wrk" && { cat "$dir/wrk" >&2; exit 1; }
-    awk '/99%/ { v = $2 + 0; if ($2 ~ /ms$/) v *= 1000; else if ($2 !~ /us$/) v *= 1000000; p = v } /Requests\/sec/ { print $2, p }' "$dir/wrk"
+    awk '/99%/ { v = $2 + 0; if ($2 ~ /ms$/) v *= 1000; else if ($2 !~ /us$/) v *= 1000000; p = v } /requests in/ { n = $1 } /Requests\/sec/ { r = $2 } END { print r, p, t * 10000 / n }' t=$(($(cpu "$3") - before)) "$dir/wrk"
 }
 median() { sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
-printf '%-12s %-8s %12s %12s\n' proxy clients requests/s "p99 µs"
+printf '%-12s %-8s %12s %12s %14s\n' proxy clients requests/s "p99 µs" "µs of its core"
 for clients in 16 64; do
     for round in $(seq "$rounds"); do
-        for proxy in nginx:18101 plimsoll:18102; do
-            read -r rate p99 < <(load "${proxy#*:}" "$clients")
-            printf '%-12s %-8s %12s %12s\n' "${proxy%:*}" "$clients" "$rate" "$p99"
-            echo "$rate" >> "$dir/${proxy%:*}.$clients.rate"
-            echo "$p99" >> "$dir/${proxy%:*}.$clients.p99"
+        for proxy in nginx:18101:${pids[1]} plimsoll:18102:${pids[2]}; do
+            IFS=: read -r name port pid <<< "$proxy"
+            read -r rate p99 time < <(load "$port" "$clients" "$pid")
+            printf '%-12s %-8s %12s %12s %14s\n' "$name" "$clients" "$rate" "$p99" "$time"
+            for what in rate p99 time; do echo "${!what}" >> "$dir/$name.$clients.$what"; done
         done
     done
-    for what in rate p99; do
+    for what in rate p99 time; do
         ours=$(median < "$dir/plimsoll.$clients.$what") theirs=$(median < "$dir/nginx.$clients.$what")
         awk -v c="$clients" -v w="$what" -v a="$ours" -v b="$theirs" 'BEGIN { printf "%s clients, %s: %.2f of nginx\n", c, w, a / b }'
     done
