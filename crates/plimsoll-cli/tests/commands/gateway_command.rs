@@ -46,6 +46,7 @@ fn without_a_file_it_says_what_it_does_and_does_it() {
     ];
     let mut child = plimsoll(&args)
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("started");
     let mut out = BufReader::new(child.stdout.take().expect("its output")).lines();
@@ -83,15 +84,24 @@ fn without_a_file_it_says_what_it_does_and_does_it() {
         metrics.contains("plimsoll_granted_total{limit=\"per_client\"} 1\n"),
         "{metrics}"
     );
+    let mut stream = TcpStream::connect(gateway).expect("a connection");
+    stream
+        .write_all(b"GET / HTTP/1.1\nhost: a\n\n")
+        .expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains("\"fault\":\"bare_line_feed\""), "{answer}");
+    // The server is gone by now.
+    assert!(get(gateway, "/").starts_with("HTTP/1.1 502"));
     let pid = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &pid])
-            .status()
-            .expect("sent")
-            .success()
-    );
-    assert!(child.wait().expect("ended").success());
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.expect("sent").success());
+    let ended = child.wait_with_output().expect("ended");
+    assert!(ended.status.success());
+    // What was malformed is told once.
+    let log = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(log.matches("bare_line_feed").count(), 1, "{log}");
+    assert_eq!(log.matches("a request failed").count(), 1, "{log}");
 }
 
 #[test]
