@@ -23,7 +23,7 @@ use crate::serve::{Signals, log};
 pub(crate) struct Args {
     /// The file of limits and of the gateway (YAML, TOML or JSON)
     file: Option<PathBuf>,
-    /// The server behind it, such as http://127.0.0.1:9000
+    /// The server behind it, such as `http://127.0.0.1:9000`
     #[arg(long, value_name = "URL", value_parser = origin, env = "PLIMSOLL_GATEWAY_TO")]
     to: Option<Origin>,
     /// Where to listen: where the file says, or else 127.0.0.1:8080

@@ -82,7 +82,7 @@ pub(crate) struct Args {
         env = "PLIMSOLL_DRAIN"
     )]
     drain: Duration,
-    /// The form of log lines, which go to the standard error. PLIMSOLL_LOG says which there are: `debug`, `warn`, `plimsoll_server=debug`
+    /// The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_server=debug`
     #[arg(
         long,
         value_name = "FORM",
@@ -161,19 +161,19 @@ struct Envoy {
         value_delimiter = ':'
     )]
     config: Vec<PathBuf>,
-    /// Several files may describe one domain (MERGE_DOMAIN_CONFIG of the reference server)
+    /// Several files may describe one domain (`MERGE_DOMAIN_CONFIG` of the reference server)
     #[arg(long = "envoy-merge", env = "PLIMSOLL_ENVOY_MERGE")]
     merge: bool,
-    /// Refuse nothing, only count (SHADOW_MODE of the reference server)
+    /// Refuse nothing, only count (`SHADOW_MODE` of the reference server)
     #[arg(long = "envoy-shadow", env = "PLIMSOLL_ENVOY_SHADOW")]
     shadow: bool,
-    /// Of all limits of a request one is enough (QUOTA_MODE of the reference server)
+    /// Of all limits of a request one is enough (`QUOTA_MODE` of the reference server)
     #[arg(long = "envoy-quota", env = "PLIMSOLL_ENVOY_QUOTA")]
     quota: bool,
     /// Serve /json and /healthcheck, /rlconfig and /stats on the admin port, and its statistics and header fields too
     #[arg(long = "envoy-compat", env = "PLIMSOLL_ENVOY_COMPAT")]
     compat: bool,
-    /// A Redis in which a fleet counts together, such as redis://127.0.0.1:6379
+    /// A Redis in which a fleet counts together, such as `redis://127.0.0.1:6379`
     #[arg(
         long = "envoy-store",
         value_name = "URL",
