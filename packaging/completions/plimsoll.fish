@@ -54,21 +54,21 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l resp -d 'Whe
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc -d 'Where to listen for gRPC: Envoy\'s rate-limit service, health' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin -d 'Where to listen for operators: /healthz, /readyz, /metrics, /limits' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-config -d 'A directory with configurations of the reference server (envoyproxy/ratelimit); all files below it are read, and read again when they change. May be given several times' -r -F
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-store -d 'A Redis in which a fleet counts together, such as redis://127.0.0.1:6379' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-store -d 'A Redis in which a fleet counts together, such as `redis://127.0.0.1:6379`' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-lease -d 'How many seconds a descriptor holds a slot at most that it does not give back with negative hits' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l token -d 'What clients must say to be answered (Bearer over HTTP, AUTH over RESP)' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state -d 'Keeps what limits in memory remember in this directory, so that a restart is not a free burst' -r -F
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state-every -d 'How often it is written there, beside at the end: a crash forgets what was used since then' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l drain -d 'How long what is under way may take when it stops' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l log -d 'The form of log lines, which go to the standard error. PLIMSOLL_LOG says which there are: `debug`, `warn`, `plimsoll_server=debug`' -r -f -a "text\t'For people'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_server=debug`' -r -f -a "text\t'For people'
 json\t'For programs: one object a line'"
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-merge -d 'Several files may describe one domain (MERGE_DOMAIN_CONFIG of the reference server)'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-shadow -d 'Refuse nothing, only count (SHADOW_MODE of the reference server)'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-quota -d 'Of all limits of a request one is enough (QUOTA_MODE of the reference server)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-merge -d 'Several files may describe one domain (`MERGE_DOMAIN_CONFIG` of the reference server)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-shadow -d 'Refuse nothing, only count (`SHADOW_MODE` of the reference server)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-quota -d 'Of all limits of a request one is enough (`QUOTA_MODE` of the reference server)'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-compat -d 'Serve /json and /healthcheck, /rlconfig and /stats on the admin port, and its statistics and header fields too'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l to -d 'The server behind it, such as http://127.0.0.1:9000' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l to -d 'The server behind it, such as `http://127.0.0.1:9000`' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l listen -d 'Where to listen: where the file says, or else 127.0.0.1:8080' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin -d 'Where to listen for operators: health, metrics. On this machine only' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l drain -d 'How many seconds requests that are under way have when it is stopped' -r
