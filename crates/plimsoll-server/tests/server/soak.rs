@@ -1,5 +1,5 @@
 //! Five times what there is, with clients that hang up: nothing is lost, nothing grows, and the counts are those of the clients.
-//! A few seconds; longer with `PLIMSOLL_SOAK_SECONDS`.
+//! A few seconds; longer with `PLIMSOLL_SERVER_SOAK_SECONDS`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +41,7 @@ async fn counted(server: &Running, name: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_times_what_there_is() {
     let seconds =
-        std::env::var("PLIMSOLL_SOAK_SECONDS").map_or(3, |it| it.parse().expect("seconds"));
+        std::env::var("PLIMSOLL_SERVER_SOAK_SECONDS").map_or(3, |it| it.parse().expect("seconds"));
     let directory = Directory::new();
     let file = directory.0.join("limits.yaml");
     std::fs::write(&file, FILE).expect("a file");
