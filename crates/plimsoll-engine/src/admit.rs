@@ -7,13 +7,16 @@ use crate::handle::Handle;
 use crate::members::Members;
 use crate::parts::Member;
 use crate::seen::Beyond;
+use crate::tell::tell_admitted;
 
 /// Decides if that is quickly done: all members are in memory, each grants when it is asked by itself, and each could be
 /// undone exactly. Otherwise nothing is decided and nothing taken.
 #[inline]
 pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
     match attempt_each(&mut members) {
-        Some(shadow) if shadow || members.sampled => Ok(admitted(members)),
+        Some(shadow) if shadow || members.sampled || members.plan.audience.is_there() => {
+            Ok(admitted(members))
+        }
         Some(_) => Ok(Hold::new(members)),
         None => Err(members),
     }
@@ -51,8 +54,15 @@ fn attempt_each(members: &mut Members) -> Option<bool> {
     Some(shadow)
 }
 
-/// An admitted decision. Limits in shadow mode are charged now, as if they were enforced.
+/// An admitted decision, of which subscribers are told.
 pub(crate) fn admitted(members: Members) -> Hold {
+    let hold = charged(members);
+    tell_admitted(&hold);
+    hold
+}
+
+/// An admitted decision. Limits in shadow mode are charged now, as if they were enforced.
+pub(crate) fn charged(members: Members) -> Hold {
     let mut hold = Hold::new(members);
     for index in 0..hold.members().list.len() {
         let members = hold.members();

@@ -8,15 +8,18 @@ use std::task::{Context, Poll, ready};
 use plimsoll::together::{Ask, Permits, Waiting};
 use plimsoll::{Denied, Permit};
 
-#[cfg(feature = "redis")]
-use crate::admit::shadowed;
 use crate::admit::{admitted, attempt};
+#[cfg(feature = "redis")]
+use crate::admit::{charged, shadowed};
 use crate::decision::{Hold, Refusal};
 use crate::handle::{Handle, blocked};
 use crate::members::Members;
 use crate::parts::{Denials, Member};
 #[cfg(feature = "redis")]
 use crate::stores::{self, AskStores, StoresSaid};
+#[cfg(feature = "redis")]
+use crate::tell::tell_admitted;
+use crate::tell::tell_refused;
 
 /// Takes now, or refuses. Limits in stores answer what is known in this process.
 #[inline]
@@ -89,13 +92,14 @@ pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal
     refusal
 }
 
-/// Counts a refusal.
+/// Counts a refusal, and tells subscribers of it.
 fn note_refused(refusal: &Refusal) {
     let members = refusal.members();
     if let Some(member) = refusal.binding().and_then(|at| members.list.get(at)) {
         let seen = &members.limit(member).seen;
         seen.refused(refusal.denied(), members.key(member));
     }
+    tell_refused(refusal);
 }
 
 /// What [`try_decide`] would answer. Takes nothing, counts nothing and leaves no key behind.
@@ -225,13 +229,14 @@ fn answered(mut members: Members, mut said: StoresSaid) -> Result<Hold, Refusal>
     let mut denials = said.denials(members.list.len());
     if let Some(permits) = said.permits.take() {
         keep(&mut members, permits);
-        let mut hold = admitted(members);
+        let mut hold = charged(members);
         for (index, denied) in denials.into_iter().enumerate() {
             if let Some(denied) = denied {
                 shadowed(&mut hold, index, Err(denied));
             }
         }
         hold.members_mut().told = told;
+        tell_admitted(&hold);
         return Ok(hold);
     }
     members.undo();

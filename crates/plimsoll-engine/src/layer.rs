@@ -21,6 +21,7 @@ use crate::plan::Limit;
 use crate::resolve::{lacks_body, resolve};
 use crate::respond::respond;
 use crate::settle::{Passed, cost_after, late, reads_body};
+use crate::tell::tell_refused;
 
 impl Limits {
     /// A layer that asks the limits of a request's route, for axum, tonic and every service that speaks HTTP.
@@ -148,7 +149,10 @@ impl plimsoll_tower::Limits for FileLimits {
             None if held.waited.is_some() => return Ask::Pass,
             None => match resolve(&self.limits.plan(), head, Demand::ONE.priority(priority)) {
                 Ok(None) => return Ask::Pass,
-                Err(refusal) => Err(refusal),
+                Err(refusal) => {
+                    tell_refused(&refusal);
+                    Err(refusal)
+                }
                 Ok(Some(members)) => match attempt(members) {
                     Ok(hold) => Ok(hold),
                     Err(members) => {

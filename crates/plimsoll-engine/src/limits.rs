@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use plimsoll::{Clock, Demand, Denied, Priority, Reason};
+use plimsoll::{Clock, Demand, Denied, Events, Listener, Priority, Reason};
 use plimsoll_config::{Changes, Config, ConfigError, FileWatch, FileWatcher, Limits as Limiters};
 use plimsoll_kinds::LimiterKind;
 
@@ -17,11 +17,13 @@ use plimsoll_tower::Head;
 use crate::ask::Ask;
 use crate::decide::{self, Decide};
 use crate::decision::{Hold, Refusal};
+use crate::events::{Audience, LimitsEvent, LimitsEventKind};
 use crate::members::Members;
 use crate::parts::Member;
 use crate::plan::Plan;
 use crate::resolve::{self, RequestAsk, resolve};
 use crate::seen::Seen;
+use crate::tell::tell_refused;
 
 /// The limits of a file, running: one decision over as many of them as a request has.
 ///
@@ -54,6 +56,7 @@ struct Shared {
     plan: ArcSwap<Plan>,
     /// What is counted of limits, by name. It stays when the file changes. Locked while a file is put in place.
     seen: Mutex<HashMap<String, Arc<Seen>>>,
+    audience: Arc<Audience>,
 }
 
 impl Limits {
@@ -90,12 +93,15 @@ impl Limits {
     #[must_use]
     pub fn of(limiters: Limiters) -> Self {
         let mut seen = HashMap::new();
-        let plan = Plan::build(&limiters.current(), &mut seen);
+        let audience = Arc::new(Audience::new(limiters.sampler().clock()));
+        let mut plan = Plan::build(&limiters.current(), &mut seen);
+        plan.audience = Arc::clone(&audience);
         Self {
             shared: Arc::new(Shared {
                 limiters: Arc::new(limiters),
                 plan: ArcSwap::from_pointee(plan),
                 seen: Mutex::new(seen),
+                audience,
             }),
         }
     }
@@ -113,8 +119,16 @@ impl Limits {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let changes = self.shared.limiters.replace(config)?;
-        let plan = Plan::build(&self.shared.limiters.current(), &mut seen);
+        let mut plan = Plan::build(&self.shared.limiters.current(), &mut seen);
+        plan.audience = Arc::clone(&self.shared.audience);
         self.shared.plan.store(Arc::new(plan));
+        // Whoever is woken may replace them again.
+        drop(seen);
+        if self.shared.audience.is_there() {
+            let changes = Arc::new(changes.clone());
+            let kind = LimitsEventKind::Changed { changes };
+            self.shared.audience.tell(kind);
+        }
         Ok(changes)
     }
 
@@ -177,13 +191,14 @@ impl Limits {
     ///
     /// The refusal, with the answer of each limit.
     pub fn try_decide(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
-        decide::try_decide(self.members(asks, Demand::ONE)?)
+        let members = self.members(asks, Demand::ONE).inspect_err(tell_refused)?;
+        decide::try_decide(members)
     }
 
     /// Takes for all of `asks`, or for none. Waits in the queues of limits that have one, with the priority and until the
     /// deadline of `like`, and for stores.
     pub fn decide(&self, asks: &[Ask<'_>], like: impl Into<Demand>) -> Decide {
-        match self.members(asks, like.into()) {
+        match self.members(asks, like.into()).inspect_err(tell_refused) {
             Ok(members) => Decide::start(members),
             Err(refusal) => Decide::ready(Err(refusal)),
         }
@@ -223,7 +238,7 @@ impl Limits {
 
     /// Decides by the routes of the file. `None` if no route is for this request.
     pub fn decide_request(&self, head: &Head<'_>, like: impl Into<Demand>) -> Option<Decide> {
-        match resolve(&self.plan(), head, like.into()) {
+        match resolve(&self.plan(), head, like.into()).inspect_err(tell_refused) {
             Ok(members) => members.map(Decide::start),
             Err(refusal) => Some(Decide::ready(Err(refusal))),
         }
@@ -295,6 +310,43 @@ impl Limits {
 
     pub(crate) fn plan(&self) -> Arc<Plan> {
         self.shared.plan.load_full()
+    }
+
+    /// Subscribes to decisions and to changes of the file from now on. At most `capacity` events are stored until they are read;
+    /// more are lost and counted. Dropping what is returned ends the subscription. See [`Events`].
+    ///
+    /// Each decision is one event, when it is made: also one that waited, and one of a [layer](Self::layer). Those that are
+    /// given up while they wait, and what [`peek`](Self::peek) answers, are not told. Limits have the names of the file, and
+    /// keys are [masked](crate::EventKey) unless you ask for them. Without subscribers a decision costs one load more.
+    ///
+    /// ```
+    /// use plimsoll_engine::{Ask, Limits, LimitsEventKind};
+    ///
+    /// let limits = Limits::from_yaml("limits: { user: { rate: 1/h, key: header:x-user } }")?;
+    /// let mut events = limits.subscribe(1000);
+    /// for _ in 0..2 {
+    ///     let _ = limits.try_decide(&[Ask::new("user").key("anna@example.com")]);
+    /// }
+    /// assert_eq!(events.next().unwrap().kind.as_str(), "admitted");
+    /// let LimitsEventKind::Refused { limit, reason, .. } = events.next().unwrap().kind else { unreachable!() };
+    /// assert_eq!((limit.as_deref(), reason.as_str()), (Some("user"), "exhausted"));
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
+    pub fn subscribe(&self, capacity: usize) -> Events<LimitsEvent> {
+        self.shared.audience.subscribe(capacity)
+    }
+
+    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
+    /// [`Listener`].
+    ///
+    /// # Errors
+    ///
+    /// If the system has no room for another thread.
+    pub fn subscribe_with(
+        &self,
+        callback: impl FnMut(LimitsEvent) + Send + 'static,
+    ) -> io::Result<Listener> {
+        self.subscribe(1024).listen(callback)
     }
 
     /// The limiters, by name, for code that asks one of them alone.

@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) set: Option<Arc<LimitSet>>,
     /// What is answered where neither the limit nor the route says.
     pub(crate) answer: Option<Arc<AnswerSpec>>,
+    /// Who is told of decisions.
+    pub(crate) audience: Arc<crate::events::Audience>,
 }
 
 impl Plan {
@@ -129,8 +131,7 @@ impl Limit {
         let overrides = by.overrides.iter();
         let overrides = overrides
             .filter_map(|(key, terms)| Some((key.into(), limit.add(set, OVERRIDES, key, terms)?)));
-        let overrides = overrides.collect();
-        limit.overrides = overrides;
+        limit.overrides = overrides.collect();
         Some(limit)
     }
 

@@ -70,7 +70,8 @@ impl TopKeys {
     }
 }
 
-fn bounded(key: &str) -> &str {
+/// The beginning of a key that is kept.
+pub(crate) fn bounded(key: &str) -> &str {
     let mut end = key.len().min(LONGEST);
     while !key.is_char_boundary(end) {
         end -= 1;

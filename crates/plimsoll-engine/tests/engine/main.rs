@@ -5,6 +5,7 @@ mod bodies;
 #[path = "../../../plimsoll/tests/counting/mod.rs"]
 mod counting;
 mod decisions;
+mod events;
 mod hostile_keys;
 mod kinds;
 

@@ -260,3 +260,44 @@ limits: { a: { rate: 10/s, store: gone, outage: deny } }";
     assert!(failed >= 1, "{stats:?}");
     assert_eq!((stats.decisions, stats.connections), (0, 0));
 }
+
+/// One event for a decision of memory and a store, when the store has answered.
+#[tokio::test]
+async fn what_a_store_decides_is_told_once() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let limits = server.limits(
+        "limits:
+  far: { kind: fixed_window, limit: 2, window: 1h, store: shared }
+  tomorrow: { kind: fixed_window, limit: 1, window: 1h, store: shared, mode: shadow }
+  here: { rate: 100/s }
+",
+    );
+    let mut events = limits.subscribe(100);
+    let asks = ["here", "far", "tomorrow"].map(Ask::new);
+    for _ in 0..3 {
+        let _ = limits.decide(&asks, 1).await;
+    }
+    let told = events.by_ref().map(|event| {
+        let would = event.would_refuse().map(|asked| asked.limit.to_string());
+        let would = would.collect::<Vec<_>>().join(" ");
+        let binding = match &event.kind {
+            plimsoll_engine::LimitsEventKind::Refused { limit, .. } => limit.clone(),
+            _ => None,
+        };
+        (
+            event.kind.as_str(),
+            binding.as_deref().map(str::to_owned),
+            would,
+        )
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ("admitted", None, String::new()),
+            ("admitted", None, "tomorrow".to_owned()),
+            ("refused", Some("far".to_owned()), "tomorrow".to_owned()),
+        ]
+    );
+}
