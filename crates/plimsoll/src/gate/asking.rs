@@ -1,7 +1,7 @@
 //! Asking behind the lock, and what a gate answers when it refuses.
 
-use super::changing::WideStamp;
 use super::locked::{Inside, Turn};
+use super::resets::WideStamp;
 use super::word::{ByWord, Core, Open};
 use crate::events::EventKind;
 use crate::queue::{Order, Ticket};

@@ -3,10 +3,10 @@
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 
-use super::changing::Resets;
 use super::events::Reported;
 use super::forecast::Forecast;
 use super::reserving::Bookings;
+use super::resets::Resets;
 use super::serving::Alarm;
 use super::word::Core;
 use crate::events::Sink;

@@ -15,6 +15,7 @@ mod looking;
 pub(crate) mod model;
 mod releasing;
 mod reserving;
+mod resets;
 mod serving;
 mod waiting;
 mod weak;
@@ -23,8 +24,8 @@ mod word;
 use std::fmt;
 use std::sync::Arc;
 
-use self::changing::Resets;
 use self::locked::Inside;
+use self::resets::Resets;
 use self::word::{ByWord, Core, Open};
 use crate::acquire::{Acquire, Owner, Stage};
 use crate::name::Name;

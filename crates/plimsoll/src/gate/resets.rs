@@ -1,0 +1,119 @@
+//! The resets of a gate: which grants came before the last one.
+//!
+//! A moment alone does not tell what was granted before a reset from what was granted after it in the same instant. So
+//! in the instant of a reset the state stays behind the lock, where everything happens in one order, and what is
+//! granted there says after how many resets of the instant it was. From the next instant on the moment tells, and the
+//! state goes back into the word: grants on the fast path neither know nor tell of any of this.
+
+use std::time::Duration;
+
+use crate::grant::Era;
+use crate::moment::Moment;
+use crate::stamp::Stamp;
+
+impl Stamp {
+    #[inline]
+    pub(super) fn widen(self) -> WideStamp {
+        WideStamp {
+            at: self.at,
+            era: self.era.number(),
+        }
+    }
+}
+
+/// A [`Stamp`] whose fields are as wide as those of a refusal.
+///
+/// A slow path that returned a narrower field in the place of a refusal's would have every refusal of the fast path
+/// copied in parts, of which each waits for the whole that was written just before.
+#[derive(Clone, Copy)]
+pub(super) struct WideStamp {
+    at: Moment,
+    era: u64,
+}
+
+impl WideStamp {
+    #[inline]
+    pub(super) fn narrow(self) -> Stamp {
+        Stamp {
+            at: self.at,
+            era: Era::from_number(self.era),
+        }
+    }
+}
+
+/// The last reset of a gate.
+#[derive(Default)]
+pub(super) struct Resets {
+    /// When the last one was.
+    at: Moment,
+    /// How many there were in that instant; none, if there has not been any.
+    era: Era,
+    /// Whether the state stays behind the lock until that instant is over.
+    holds: bool,
+    /// When it is over for all threads, by a clock that may be late as well.
+    until: Moment,
+}
+
+impl Resets {
+    /// Those of a gate whose state began then, on a clock that may be late by `late`.
+    pub(super) fn since(start: Stamp, late: Duration) -> Self {
+        Self {
+            at: start.at,
+            era: start.era,
+            holds: true,
+            until: start.at.plus(late),
+        }
+    }
+
+    /// Everything starts anew at `now`, which is not before anything that was granted. Its number in that instant is at
+    /// least that of `start`.
+    pub(super) fn reset(&mut self, now: Moment, late: Duration, start: Option<Stamp>) {
+        let era = self.era_at(now).next();
+        let at_least = start.filter(|start| start.at == now);
+        let era = at_least.map_or(era, |start| era.max(start.era));
+        *self = Self::since(Stamp { at: now, era }, late);
+    }
+
+    /// What is granted at `now` is granted then.
+    #[inline]
+    pub(super) fn stamp(&self, now: Moment) -> Stamp {
+        // Where nothing is held back, the instant of the last reset is over.
+        let era = if self.holds {
+            self.era_at(now)
+        } else {
+            Era::default()
+        };
+        Stamp { at: now, era }
+    }
+
+    /// The era of what was taken after the last reset, to be used at `at`.
+    pub(super) fn era_at(&self, at: Moment) -> Era {
+        if self.at == at {
+            self.era
+        } else {
+            Era::default()
+        }
+    }
+
+    /// Whether what was granted then was granted after the last reset.
+    pub(super) fn are_before(&self, granted: Stamp) -> bool {
+        if granted.era == Era::LOST {
+            return false;
+        }
+        let never = self.era == Era::default();
+        never || granted.at > self.at || (granted.at == self.at && granted.era == self.era)
+    }
+
+    /// Whether the state has been kept behind the lock for an instant that is over by now.
+    #[inline]
+    pub(super) fn are_over(&self, now: Moment) -> bool {
+        self.holds && now > self.until
+    }
+
+    /// Whether the state has to stay behind the lock.
+    #[inline]
+    pub(super) fn hold(&mut self, now: Moment) -> bool {
+        self.holds &= now <= self.until;
+        self.holds
+    }
+}
