@@ -1,23 +1,14 @@
-//! # How it works
-//!
-//! Below the cost of one exchange on a shared word there is only not touching the word. A thread takes
-//! a batch of permits at once and spends them by itself: a few loads and stores on memory that is its
-//! own. Each thread has a small table of stocks, one for each limiter it uses this way; a limiter's
-//! number says where. Two limiters that fall on the same place push each other out, which costs time
-//! and nothing else.
+mod stocks;
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use self::stocks::{OWNERS, SLOTS, STOCKS, Shared, Stock};
 use crate::grant::Era;
 use crate::limiter::LimiterExt;
-use crate::{
-    Demand, Denied, Gate, Grant, InvalidLimit, Moment, Outcome, Permit, Rule, Shareable, Snapshot,
-    Source,
-};
+use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Moment, Permit, Rule, Snapshot};
 
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
@@ -57,38 +48,6 @@ pub struct Batched<R: Rule> {
     id: u64,
     batch: u64,
     hold: Duration,
-}
-
-struct Shared {
-    /// Demands that were granted from stocks, as far as threads have reported them.
-    granted: AtomicU64,
-    /// Of all that were granted, those that were undone.
-    undone: AtomicU64,
-    gate: Arc<dyn Source>,
-    me: Weak<Self>,
-}
-
-/// What was taken from the gate for a stock goes back to the gate, whatever was counted there as one grant.
-impl Source for Shared {
-    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
-
-    fn undo(&self, grant: Grant, whole: bool) {
-        self.undo_of(grant, whole, Era::default());
-    }
-
-    fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
-        self.undone.fetch_add(u64::from(whole), Ordering::Relaxed);
-        self.gate.undo_of(grant, false, era);
-    }
-}
-
-impl Shareable for Shared {
-    fn to_shared(&self) -> Arc<dyn Source> {
-        match self.me.upgrade() {
-            Some(me) => me,
-            None => unreachable!("it lives in an Arc"),
-        }
-    }
 }
 
 impl<R: Rule> Batched<R> {
@@ -270,117 +229,5 @@ impl<R: Rule> fmt::Debug for Batched<R> {
             .field("batch", &self.batch)
             .field("hold", &self.hold)
             .finish_non_exhaustive()
-    }
-}
-
-const SLOTS: usize = 16;
-
-thread_local! {
-    /// Without destructors, so that reaching it is a single addition.
-    static STOCKS: [Slot; SLOTS] = const { [const { Slot::empty() }; SLOTS] };
-    /// The owner of the stocks, which returns them when the thread ends.
-    static OWNERS: Owners = const { Owners([const { RefCell::new(None) }; SLOTS]) };
-}
-
-/// What a thread has in stock of one limiter.
-#[derive(Clone, Copy, Default)]
-struct Stock {
-    id: u64,
-    batch: u64,
-    left: u64,
-    surplus: u64,
-    taken: Moment,
-    era: Era,
-    until: Moment,
-}
-
-struct Slot {
-    id: Cell<u64>,
-    left: Cell<u64>,
-    /// How much more than their number the granted demands have cost.
-    surplus: Cell<u64>,
-    batch: Cell<u64>,
-    /// When the gate granted it.
-    taken: Cell<Moment>,
-    era: Cell<Era>,
-    until: Cell<Moment>,
-}
-
-impl Slot {
-    const fn empty() -> Self {
-        Self {
-            id: Cell::new(0),
-            batch: Cell::new(0),
-            left: Cell::new(0),
-            surplus: Cell::new(0),
-            taken: Cell::new(Moment::ORIGIN),
-            era: Cell::new(Era::LOST),
-            until: Cell::new(Moment::ORIGIN),
-        }
-    }
-
-    /// Takes from it if there is enough; says when the gate granted that.
-    #[inline]
-    fn spend(&self, id: u64, now: Moment, cost: u64) -> Option<(Moment, Era)> {
-        let left = self.left.get();
-        let enough = self.id.get() == id && now < self.until.get() && cost > 0 && cost <= left;
-        if enough {
-            self.left.set(left - cost);
-            if cost > 1 {
-                self.surplus.set(self.surplus.get() + cost - 1);
-            }
-        }
-        enough.then(|| (self.taken.get(), self.era.get()))
-    }
-
-    /// How many demands were granted from a stock of which nothing is left. It is reported once.
-    fn used_up(&self, id: u64) -> Option<u64> {
-        if self.id.get() != id || self.left.get() > 0 {
-            return None;
-        }
-        Some(self.batch.take() - self.surplus.take())
-    }
-
-    fn set(&self, stock: Stock) {
-        self.id.set(stock.id);
-        self.batch.set(stock.batch);
-        self.left.set(stock.left);
-        self.surplus.set(stock.surplus);
-        self.taken.set(stock.taken);
-        self.era.set(stock.era);
-        self.until.set(stock.until);
-    }
-}
-
-struct Owners([RefCell<Option<Weak<Shared>>>; SLOTS]);
-
-impl Owners {
-    fn set(&self, slot: usize, owner: Weak<Shared>) {
-        self.0[slot].replace(Some(owner));
-    }
-
-    /// Empties a slot: reports what was granted from it, and returns the rest.
-    fn settle(&self, slot: usize) {
-        let owner = self.0[slot].take();
-        STOCKS.with(|stocks| {
-            let stock = &stocks[slot];
-            if let Some(owner) = owner.and_then(|owner| owner.upgrade()) {
-                let served = stock.batch.get() - stock.left.get() - stock.surplus.get();
-                owner.granted.fetch_add(served, Ordering::Relaxed);
-                if stock.left.get() > 0 {
-                    let rest = Demand::of(stock.left.get()).granted(stock.taken.get());
-                    owner.gate.undo_of(rest, false, stock.era.get());
-                }
-            }
-            stock.set(Stock::default());
-        });
-    }
-}
-
-impl Drop for Owners {
-    fn drop(&mut self) {
-        for slot in 0..SLOTS {
-            self.settle(slot);
-        }
     }
 }

@@ -1,0 +1,159 @@
+//! What each thread has in stock of a batched limiter.
+//!
+//! Below the cost of one exchange on a shared word there is only not touching the word. A thread takes
+//! a batch of permits at once and spends them by itself: a few loads and stores on memory that is its
+//! own. Each thread has a small table of stocks, one for each limiter it uses this way; a limiter's
+//! number says where. Two limiters that fall on the same place push each other out, which costs time
+//! and nothing else.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::grant::Era;
+use crate::{Demand, Grant, Moment, Outcome, Shareable, Source};
+
+/// What all clones of a limiter and the stocks of all threads share.
+pub(super) struct Shared {
+    /// Demands that were granted from stocks, as far as threads have reported them.
+    pub(super) granted: AtomicU64,
+    /// Of all that were granted, those that were undone.
+    pub(super) undone: AtomicU64,
+    pub(super) gate: Arc<dyn Source>,
+    pub(super) me: Weak<Self>,
+}
+
+/// What was taken from the gate for a stock goes back to the gate, whatever was counted there as one grant.
+impl Source for Shared {
+    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
+
+    fn undo(&self, grant: Grant, whole: bool) {
+        self.undo_of(grant, whole, Era::default());
+    }
+
+    fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
+        self.undone.fetch_add(u64::from(whole), Ordering::Relaxed);
+        self.gate.undo_of(grant, false, era);
+    }
+}
+
+impl Shareable for Shared {
+    fn to_shared(&self) -> Arc<dyn Source> {
+        match self.me.upgrade() {
+            Some(me) => me,
+            None => unreachable!("it lives in an Arc"),
+        }
+    }
+}
+
+pub(super) const SLOTS: usize = 16;
+
+thread_local! {
+    /// Without destructors, so that reaching it is a single addition.
+    pub(super) static STOCKS: [Slot; SLOTS] = const { [const { Slot::empty() }; SLOTS] };
+    /// The owner of the stocks, which returns them when the thread ends.
+    pub(super) static OWNERS: Owners = const { Owners([const { RefCell::new(None) }; SLOTS]) };
+}
+
+/// What a thread has in stock of one limiter.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stock {
+    pub(super) id: u64,
+    pub(super) batch: u64,
+    pub(super) left: u64,
+    pub(super) surplus: u64,
+    pub(super) taken: Moment,
+    pub(super) era: Era,
+    pub(super) until: Moment,
+}
+
+pub(super) struct Slot {
+    pub(super) id: Cell<u64>,
+    left: Cell<u64>,
+    /// How much more than their number the granted demands have cost.
+    surplus: Cell<u64>,
+    batch: Cell<u64>,
+    /// When the gate granted it.
+    taken: Cell<Moment>,
+    era: Cell<Era>,
+    until: Cell<Moment>,
+}
+
+impl Slot {
+    const fn empty() -> Self {
+        Self {
+            id: Cell::new(0),
+            batch: Cell::new(0),
+            left: Cell::new(0),
+            surplus: Cell::new(0),
+            taken: Cell::new(Moment::ORIGIN),
+            era: Cell::new(Era::LOST),
+            until: Cell::new(Moment::ORIGIN),
+        }
+    }
+
+    /// Takes from it if there is enough; says when the gate granted that.
+    #[inline]
+    pub(super) fn spend(&self, id: u64, now: Moment, cost: u64) -> Option<(Moment, Era)> {
+        let left = self.left.get();
+        let enough = self.id.get() == id && now < self.until.get() && cost > 0 && cost <= left;
+        if enough {
+            self.left.set(left - cost);
+            if cost > 1 {
+                self.surplus.set(self.surplus.get() + cost - 1);
+            }
+        }
+        enough.then(|| (self.taken.get(), self.era.get()))
+    }
+
+    /// How many demands were granted from a stock of which nothing is left. It is reported once.
+    pub(super) fn used_up(&self, id: u64) -> Option<u64> {
+        if self.id.get() != id || self.left.get() > 0 {
+            return None;
+        }
+        Some(self.batch.take() - self.surplus.take())
+    }
+
+    pub(super) fn set(&self, stock: Stock) {
+        self.id.set(stock.id);
+        self.batch.set(stock.batch);
+        self.left.set(stock.left);
+        self.surplus.set(stock.surplus);
+        self.taken.set(stock.taken);
+        self.era.set(stock.era);
+        self.until.set(stock.until);
+    }
+}
+
+pub(super) struct Owners([RefCell<Option<Weak<Shared>>>; SLOTS]);
+
+impl Owners {
+    pub(super) fn set(&self, slot: usize, owner: Weak<Shared>) {
+        self.0[slot].replace(Some(owner));
+    }
+
+    /// Empties a slot: reports what was granted from it, and returns the rest.
+    pub(super) fn settle(&self, slot: usize) {
+        let owner = self.0[slot].take();
+        STOCKS.with(|stocks| {
+            let stock = &stocks[slot];
+            if let Some(owner) = owner.and_then(|owner| owner.upgrade()) {
+                let served = stock.batch.get() - stock.left.get() - stock.surplus.get();
+                owner.granted.fetch_add(served, Ordering::Relaxed);
+                if stock.left.get() > 0 {
+                    let rest = Demand::of(stock.left.get()).granted(stock.taken.get());
+                    owner.gate.undo_of(rest, false, stock.era.get());
+                }
+            }
+            stock.set(Stock::default());
+        });
+    }
+}
+
+impl Drop for Owners {
+    fn drop(&mut self) {
+        for slot in 0..SLOTS {
+            self.settle(slot);
+        }
+    }
+}
