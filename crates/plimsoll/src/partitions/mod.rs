@@ -1,18 +1,20 @@
 //! Shares of one limit.
 
+mod part;
 mod per_key;
 mod shares;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use self::part::{Part, Shared, lock};
 use self::shares::Shares;
 use crate::moment::saturating_nanos;
 use crate::name::Name;
 use crate::{
-    Acquire, Clock, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, Metadata, Moment, Outcome,
-    Permit, Reason, Refusal, Reservation, Rule, Shareable, Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Gate, InvalidLimit, Limiter, Metadata, Permit, Reservation,
+    Rule, Shareable, Snapshot, Standing,
 };
 
 /// One limit for several kinds of work, of which each has a share by weight.
@@ -56,21 +58,9 @@ pub struct Partitions<R: Rule> {
     others: Option<usize>,
 }
 
-struct Shared<R: Rule> {
-    gate: Gate<R>,
-    names: Box<[Name]>,
-    shares: Mutex<Shares>,
-}
-
 /// One of the [`Partitions`] of a limit: a limiter of its own.
 pub struct Partition<R: Rule> {
     part: Arc<Part<R>>,
-}
-
-struct Part<R: Rule> {
-    shared: Arc<Shared<R>>,
-    index: usize,
-    me: Weak<Self>,
 }
 
 impl<R: Rule> Partitions<R> {
@@ -155,101 +145,6 @@ impl<R: Rule> Partitions<R> {
     #[must_use]
     pub fn gate(&self) -> &Gate<R> {
         &self.shared.gate
-    }
-}
-
-/// What a partition has set aside and not yet got.
-struct Claim<'a, R: Rule> {
-    part: &'a Part<R>,
-    cost: u64,
-}
-
-impl<R: Rule> Claim<'_, R> {
-    /// It has got so much: more than it has set aside, if the limit has grown meanwhile.
-    fn fulfil(mut self, granted: u64) {
-        let more = granted.saturating_sub(std::mem::take(&mut self.cost));
-        if more > 0 {
-            lock(&self.part.shared.shares).add(self.part.index, more);
-        }
-    }
-}
-
-impl<R: Rule> Drop for Claim<'_, R> {
-    fn drop(&mut self) {
-        self.part.release(self.cost);
-    }
-}
-
-impl<R: Rule> Part<R> {
-    fn name(&self) -> Name {
-        self.shared.names[self.index]
-    }
-
-    fn release(&self, cost: u64) {
-        if cost > 0 {
-            lock(&self.shared.shares).release(self.index, cost);
-        }
-    }
-
-    fn claim(&self, demand: Demand) -> Result<Claim<'_, R>, Denied> {
-        let gate = &self.shared.gate;
-        let (now, limit, cost) = (gate.now(), gate.limit(), demand.cost);
-        // What is above the limit is for the gate to refuse.
-        let claimed = if cost > limit {
-            Ok(0)
-        } else {
-            let claimed = lock(&self.shared.shares).claim(self.index, demand, limit, now);
-            claimed.map(|()| cost)
-        };
-        match claimed {
-            Ok(cost) => Ok(Claim { part: self, cost }),
-            Err(remaining) => Err(self.exhausted(limit, remaining, now)),
-        }
-    }
-
-    fn exhausted(&self, limit: u64, remaining: u64, now: Moment) -> Denied {
-        let refusal = Refusal::until_returned().because(Reason::Exhausted);
-        Denied::from_rule(refusal, now, (limit, remaining), Some(self.name()))
-    }
-
-    /// The gate's permit, as one of this partition.
-    fn adopt(&self, claim: Claim<'_, R>, permit: Permit<'_>) -> Permit<'_> {
-        let grant = permit.grant();
-        permit.forget();
-        claim.fulfil(grant.cost);
-        Permit::new(self, grant, true)
-    }
-
-    async fn acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
-        let claim = self.claim(demand)?;
-        let permit = self.shared.gate.acquire(demand).await?;
-        Ok(self.adopt(claim, permit))
-    }
-}
-
-impl<R: Rule> Source for Part<R> {
-    fn give_back(&self, grant: Grant, outcome: Outcome) {
-        // Before the gate may wake a task that asks for it.
-        self.release(grant.cost);
-        self.shared.gate.source().give_back(grant, outcome);
-    }
-
-    fn undo(&self, grant: Grant, whole: bool) {
-        self.release(grant.cost);
-        self.shared.gate.source().undo(grant, whole);
-    }
-
-    fn metadata(&self) -> Option<&Metadata> {
-        self.name().metadata()
-    }
-}
-
-impl<R: Rule> Shareable for Part<R> {
-    fn to_shared(&self) -> Arc<dyn Source> {
-        match self.me.upgrade() {
-            Some(me) => me,
-            None => unreachable!("a part lives in an Arc"),
-        }
     }
 }
 
@@ -379,8 +274,4 @@ impl<R: Rule> fmt::Debug for Partitions<R> {
             .field("shares", &self.shared.shares)
             .finish()
     }
-}
-
-fn lock(shares: &Mutex<Shares>) -> MutexGuard<'_, Shares> {
-    shares.lock().unwrap_or_else(PoisonError::into_inner)
 }

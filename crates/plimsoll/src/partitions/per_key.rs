@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Partition, Partitions, lock};
+use super::part::lock;
+use super::{Partition, Partitions};
 use crate::limiter::Target;
 use crate::together::may_wait;
 use crate::{
