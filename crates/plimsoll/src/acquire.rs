@@ -21,6 +21,26 @@ use crate::stamp::Stamp;
 /// Nothing happens before the first poll. Dropping the future leaves the queue at once and serves the waiters that can
 /// then run; a permit that was granted in the last moment is returned.
 ///
+/// # Time-outs
+///
+/// A time-out belongs into the [`Demand`](crate::Demand): the limiter then refuses with
+/// [`Reason::TimedOut`](crate::Reason::TimedOut), counts the refusal, and refuses at once what is known to have to wait longer. A
+/// time-out around the future, such as that of tokio, drops it: this counts as cancelled.
+///
+/// ```
+/// use plimsoll::{Concurrency, Demand, Gate, Queue, Reason};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let gate = Gate::builder(Concurrency::new(1)).queue(Queue::fifo(10)).build();
+/// let _running = gate.try_acquire(1)?;
+/// let denied = gate.acquire(Demand::ONE.within(Duration::from_millis(1))).await.unwrap_err();
+/// assert_eq!(denied.reason(), Reason::TimedOut);
+/// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
+/// ```
+///
+/// # For authors of limiters
+///
 /// A limiter of your own makes one from an answer it knows, or from a future:
 ///
 /// ```
@@ -51,11 +71,26 @@ pub(crate) type BoxAcquire<'a> =
 
 impl<'a> Acquire<'a> {
     /// A future that is ready, for limiters without a queue.
+    ///
+    /// It allocates nothing. The answer is given at the first poll; a future that is dropped before returns its permit.
+    ///
+    /// ```
+    /// use plimsoll::{Acquire, Concurrency, Demand, Gate, Limiter};
+    ///
+    /// /// A limiter without a queue answers what `try_acquire` answers.
+    /// fn acquire<L: Limiter>(limiter: &L, demand: Demand) -> Acquire<'_> {
+    ///     Acquire::ready(limiter.try_acquire(demand))
+    /// }
+    /// # let _ = acquire(&Gate::new(Concurrency::new(1)), Demand::ONE);
+    /// ```
     pub fn ready(answer: Result<Permit<'a>, Denied>) -> Self {
         Self(Stage::Answered(answer))
     }
 
     /// The output of a future, for limiters that wait in their own way.
+    ///
+    /// It allocates the future. Dropping it has to leave the limiter's queue and to return what was granted to it: a future that
+    /// holds a [`Permit`] only as a local variable does so by itself.
     pub fn from_future(
         future: impl Future<Output = Result<Permit<'a>, Denied>> + Send + 'a,
     ) -> Self {

@@ -19,6 +19,7 @@ use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Refusal, Rule};
 ///
 /// To protect what has a capacity and no rate: connections, workers, memory. Where the right number is unknown or
 /// changes, an [`Adaptive`](crate::adaptive::Adaptive) limit finds it.
+/// [`Gate::resize`](crate::Gate::resize) changes the limit by hand.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Queue};

@@ -89,6 +89,8 @@ impl Denied {
     }
 
     /// Sets the limit and how much of it remains.
+    ///
+    /// A limiter that does not know them leaves them out: both are then 0, and [`percent_used`](Self::percent_used) is 100.
     #[must_use]
     pub fn with_limit(mut self, limit: u64, remaining: u64) -> Self {
         self.limit = limit;
@@ -183,6 +185,15 @@ impl Denied {
     }
 
     /// How much of the limit is in use, in percent.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    ///
+    /// let gate = Gate::new(Concurrency::new(4));
+    /// let _permit = gate.try_acquire(3)?;
+    /// assert_eq!(gate.try_acquire(2).unwrap_err().percent_used(), 75.0);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn percent_used(&self) -> f64 {
         if self.limit == 0 {

@@ -3,6 +3,8 @@ use std::fmt;
 
 /// A limit that cannot be: which option is wrong, what it was, and what it must be.
 ///
+/// The `try_` constructors return it. The constructors without `try_` make the same check, and panic.
+///
 /// ```
 /// use plimsoll::Concurrency;
 ///
@@ -18,6 +20,13 @@ pub struct InvalidLimit {
 
 impl InvalidLimit {
     /// An error about the option `field`, for rules that check their own options.
+    ///
+    /// ```
+    /// use plimsoll::InvalidLimit;
+    ///
+    /// let invalid = InvalidLimit::new("window", "0s", "at least 1ns");
+    /// assert_eq!((invalid.field(), invalid.value(), invalid.rule()), ("window", "0s", "at least 1ns"));
+    /// ```
     #[must_use]
     pub fn new(field: &'static str, value: impl fmt::Display, rule: &'static str) -> Self {
         Self {
@@ -40,6 +49,8 @@ impl InvalidLimit {
     }
 
     /// What was expected instead.
+    ///
+    /// It goes on after the word "expected", as in `at least 1`.
     #[must_use]
     pub fn rule(&self) -> &str {
         self.rule

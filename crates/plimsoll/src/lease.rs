@@ -13,6 +13,10 @@ use crate::{Clock, Moment};
 /// and another process may get the permit. Permits of limits in memory have no lease. See
 /// [`Permit::leases`](crate::Permit::leases).
 ///
+/// Work that must not go on without its permit waits for [`lost`](Self::lost) beside its own end, and carries the
+/// [fencing number](Self::fence) in what it writes: between the end of a lease and its holder's learning of it there is always
+/// some time.
+///
 /// ```
 /// use plimsoll::LeaseState;
 ///
@@ -51,6 +55,21 @@ impl LeaseState {
     /// A lease that holds until `ends` by this clock, unless it is [renewed](Self::renew). From then on
     /// [`is_lost`](Self::is_lost) is true by itself; [`lose`](Self::lose) has to be called all the same, to wake the tasks
     /// that wait for [`lost`](Self::lost).
+    ///
+    /// ```
+    /// use plimsoll::{LeaseState, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let in_ten = |time: &ManualClock| time.clock().now().plus(Duration::from_secs(10));
+    /// let lease = LeaseState::until(7, time.clock(), in_ten(&time));
+    /// time.advance(Duration::from_secs(9));
+    /// lease.renew(in_ten(&time));
+    /// time.advance(Duration::from_secs(9));
+    /// assert!(!lease.is_lost());
+    /// time.advance(Duration::from_secs(1));
+    /// assert!(lease.is_lost());
+    /// ```
     #[must_use]
     pub fn until(fence: u64, clock: Clock, ends: Moment) -> Self {
         Self::of(fence, Some(clock), ends)
@@ -102,6 +121,8 @@ impl LeaseState {
     }
 
     /// A future that resolves when the lease is lost, and never if it is returned before.
+    ///
+    /// It holds no borrow of the permit, so that work and watch can be in one `select!`.
     pub fn lost(&self) -> Lost {
         Lost::of([self.clone()])
     }
@@ -131,6 +152,16 @@ pub struct Lost {
 
 impl Lost {
     /// Resolves when the first of these is lost; never, if there are none.
+    ///
+    /// ```
+    /// use plimsoll::{LeaseState, Lost};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let (one, other) = (LeaseState::new(1), LeaseState::new(2));
+    /// other.lose();
+    /// Lost::of([one, other]).await;
+    /// # });
+    /// ```
     pub fn of(leases: impl IntoIterator<Item = LeaseState>) -> Self {
         Self {
             leases: leases.into_iter().map(|lease| (lease, None)).collect(),

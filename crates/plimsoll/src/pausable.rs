@@ -12,6 +12,12 @@ use crate::{Gate, Moment};
 /// waiting, and counts what it counts as before. Pauses do not add up: the latest end counts, and no pause ends another one
 /// early.
 ///
+/// # When to use it
+///
+/// For a client that is told by the service it calls to slow down: a `Retry-After` field, or a code such as 429 or 503. A
+/// pause holds back all callers of the limit, also those whose demands the rule itself would grant. To stop for good,
+/// [`close`](Gate::close) the gate.
+///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Pausable, Queue, TokenBucket};
 /// use std::time::Duration;
@@ -60,6 +66,15 @@ impl<R: Rule> Pausable<R> {
     }
 
     /// When the pause ends, or ended.
+    ///
+    /// ```
+    /// use plimsoll::{Moment, Pausable, TokenBucket};
+    ///
+    /// let rule = Pausable::new(TokenBucket::per_second(10));
+    /// rule.pause_until(Moment::from_nanos(500));
+    /// rule.pause_until(Moment::from_nanos(200)); // no pause ends another one early
+    /// assert_eq!(rule.paused_until(), Moment::from_nanos(500));
+    /// ```
     #[must_use]
     pub fn paused_until(&self) -> Moment {
         Moment::from_nanos(self.until.load(Ordering::Acquire))
@@ -80,11 +95,23 @@ impl<R: Rule> Pausable<R> {
 
 impl<R: Rule> Gate<Pausable<R>> {
     /// Grants nothing before `until`, by its clock; waiters stay in the queue. See [`Pausable`].
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, ManualClock, Pausable};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let gate = Gate::builder(Pausable::new(Concurrency::new(2))).clock(time.clock()).build();
+    /// gate.pause_until(time.clock().now().plus(Duration::from_secs(1)));
+    /// assert!(gate.try_acquire(1).is_err());
+    /// ```
     pub fn pause_until(&self, until: Moment) {
         self.change_rule(|rule| rule.pause_until(until));
     }
 
     /// [`pause_until`](Self::pause_until) so long from now.
+    ///
+    /// For answers that say how long to wait, such as a `Retry-After` field in seconds.
     pub fn pause_for(&self, span: Duration) {
         self.pause_until(self.precise_now().plus(span));
     }

@@ -2,6 +2,10 @@ use std::fmt;
 
 /// Why a limiter refused a demand.
 ///
+/// [`Denied::retry_after`](crate::Denied::retry_after) says when to try again; the reason says whether that makes sense.
+/// After [`TooLarge`](Self::TooLarge), [`NoKey`](Self::NoKey) and [`Closed`](Self::Closed) the same demand is refused again.
+/// New reasons may be added, so a `match` needs an arm for those it does not know.
+///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Reason};
 ///

@@ -16,6 +16,9 @@ use crate::reason::Reason;
 
 /// A permit that was taken now and may be used later. [`Limiter::reserve`](crate::Limiter::reserve) returns it.
 ///
+/// For callers that have to know now when they may act: schedulers, batch jobs, and clients that would rather do something
+/// else than wait.
+///
 /// Awaiting it waits for its time and yields the permit. Dropping it cancels it. Up to its time, cancelling refunds what
 /// no later reservation depends on; after its time it refunds nothing. [`undo`](Self::undo) is for callers that know
 /// that it has not been used.
@@ -187,6 +190,15 @@ impl<'a> Reservation<'a> {
     }
 
     /// Blocks the thread until the reservation is ready.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(1)).clock(ManualClock::new().clock()).build();
+    /// let permit = gate.reserve(1)?.wait_blocking()?;
+    /// assert_eq!(permit.cost(), 1);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     ///
     /// # Errors
     ///

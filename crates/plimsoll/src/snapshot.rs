@@ -37,6 +37,13 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The snapshot of a limiter without a queue, for authors of limiters. What is not available is in use.
+    ///
+    /// ```
+    /// use plimsoll::Snapshot;
+    ///
+    /// let snapshot = Snapshot::of(10, 4).with_totals(70, 3);
+    /// assert_eq!((snapshot.in_use(), snapshot.denied_total()), (6, 3));
+    /// ```
     #[must_use]
     pub fn of(limit: u64, available: u64) -> Self {
         let available = available.min(limit);

@@ -53,6 +53,9 @@ pub struct Batched<R: Rule> {
 impl<R: Rule> Batched<R> {
     /// Lets each thread take `batch` permits at once from `gate`.
     ///
+    /// A larger batch saves more exchanges on the shared word and strands more permits: a batch times the number of threads
+    /// should be a small part of the limit.
+    ///
     /// A limit whose permits are returned cannot be batched; that is a compile-time error.
     ///
     /// # Panics
@@ -101,6 +104,20 @@ impl<R: Rule> Batched<R> {
     }
 
     /// Sets how long a thread holds what is left of a batch.
+    ///
+    /// ```
+    /// use plimsoll::{Batched, Gate, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let gate = Gate::builder(TokenBucket::per_second(1000)).clock(time.clock()).build();
+    /// let api = Batched::new(gate, 10).hold(Duration::from_millis(1));
+    /// api.try_acquire(1)?;
+    /// assert_eq!(api.snapshot().available(), 990);
+    /// api.return_stock();
+    /// assert_eq!(api.snapshot().available(), 999);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn hold(mut self, hold: Duration) -> Self {
         self.hold = hold;

@@ -48,6 +48,8 @@ impl<R: Rule> GateBuilder<R> {
 
     /// Sets the clock. The default is [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive)
     /// limit.
+    ///
+    /// A [`ManualClock`](crate::ManualClock) makes a test exact and keeps it from sleeping.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -55,6 +57,16 @@ impl<R: Rule> GateBuilder<R> {
 
     /// Sets the queue in which [`Gate::acquire`] waits. Without one, which is the default, `acquire` refuses what
     /// [`Gate::try_acquire`] refuses.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Queue, Reason};
+    ///
+    /// let gate = Gate::builder(Concurrency::new(1)).queue(Queue::fifo(0)).build();
+    /// let _running = gate.try_acquire(1)?;
+    /// let denied = gate.acquire_blocking(1).unwrap_err();
+    /// assert_eq!(denied.reason(), Reason::QueueFull);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = Some(queue);
         self

@@ -16,6 +16,17 @@ impl<R: Rule> Gate<R> {
     ///
     /// From then on every decision takes the lock: the fast path is for limits that never change. A limit whose permits
     /// are returned is [resized](Gate::resize) instead; replacing one is a compile-time error.
+    ///
+    /// ```
+    /// use plimsoll::{Carry, Gate, ManualClock, TokenBucket};
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(10)).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(5)?;
+    /// // Half of the old limit is used, so half of the new one is.
+    /// gate.replace(TokenBucket::per_second(100), Carry::Proportional);
+    /// assert_eq!(gate.snapshot().available(), 50);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn replace(&self, rule: R, carry: Carry) {
         const {
             assert!(
@@ -62,6 +73,18 @@ impl<R: Rule> Gate<R> {
     /// Makes `amount` more available, at most up to the limit, and serves waiters.
     ///
     /// On a limit whose permits are returned it does nothing.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(5)).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(5)?;
+    /// gate.add(2); // such as for requests that failed through no fault of the caller
+    /// assert_eq!(gate.snapshot().available(), 2);
+    /// gate.add(100);
+    /// assert_eq!(gate.snapshot().available(), 5);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn add(&self, amount: u64) {
         self.change(|turn| turn.rule.add(turn.state, turn.now, amount));
     }
@@ -88,6 +111,8 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Sets the bound of the queue. Demands that already wait stay. Without a queue it does nothing.
+    ///
+    /// With a bound of 0 no further demand joins the queue.
     pub fn set_queue_bound(&self, bound: u64) {
         self.core.enter(self.core.clock.precise_now(), |turn| {
             if let Some(queue) = &mut turn.inside.queue {
@@ -109,6 +134,20 @@ impl<R: Rule> Gate<R> {
 
     /// Closes the gate: all waiters and all later demands are refused with [`Reason::Closed`](crate::Reason::Closed).
     /// Permits that are out may still be returned.
+    ///
+    /// For shutting down: new work is refused, work that runs ends by itself. A closed gate stays closed.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Reason};
+    ///
+    /// let gate = Gate::new(Concurrency::new(10));
+    /// let running = gate.try_acquire(1)?;
+    /// gate.close();
+    /// assert_eq!(gate.try_acquire(1).unwrap_err().reason(), Reason::Closed);
+    /// drop(running);
+    /// assert_eq!(gate.snapshot().in_use(), 0);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn close(&self) {
         self.core.close();
     }
@@ -157,6 +196,18 @@ impl<R: Rule> Gate<R> {
 
 impl Gate<Concurrency> {
     /// Sets the limit. A larger limit serves waiters; a smaller one takes effect as permits are returned.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    ///
+    /// let gate = Gate::new(Concurrency::new(4));
+    /// let permits = gate.try_acquire(4)?;
+    /// gate.resize(2)?;
+    /// assert_eq!((gate.snapshot().limit(), gate.snapshot().in_use()), (2, 4));
+    /// drop(permits);
+    /// assert_eq!(gate.snapshot().available(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -16,6 +16,20 @@ use crate::{Grant, Moment, Outcome, Rule};
 impl<R: Rule> Gate<R> {
     /// Subscribes to the events of the gate from now on. At most `capacity` events are stored until they are read; more
     /// are lost and counted. See [`Events`].
+    ///
+    /// The first events are the limit and the bound of the queue as they are. While there is a subscription, each decision
+    /// takes the lock.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    ///
+    /// let gate = Gate::new(Concurrency::new(1));
+    /// let events = gate.subscribe(100);
+    /// drop(gate.try_acquire(1)?);
+    /// let kinds: Vec<_> = events.map(|event| event.kind.as_str()).collect();
+    /// assert!(kinds.contains(&"processing") && kinds.contains(&"processed"));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn subscribe(&self, capacity: usize) -> Events {
         let (writer, events) = Writer::new(capacity);
         self.core.enter(self.core.clock.precise_now(), |turn| {

@@ -169,6 +169,21 @@ impl<R: Rule> Gate<R> {
 
     /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
     ///
+    /// Another caller may take the permits before this one does, so an answer of yes is no promise.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(2)).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(1)?;
+    /// assert!(gate.estimate(1).is_ok());
+    /// let denied = gate.estimate(2).unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(500)));
+    /// assert_eq!(gate.snapshot().available(), 1);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The refusal that `try_acquire` would return.

@@ -49,6 +49,16 @@ pub(crate) use weak::WeakGate;
 /// compare-and-exchange: it allocates nothing and takes no lock. A rule whose state does not fit a word, such as
 /// [`SlidingWindow`](crate::SlidingWindow), takes a lock.
 ///
+/// # Which method to call
+///
+/// - [`try_acquire`](Self::try_acquire) answers at once: for servers that refuse what exceeds the limit.
+/// - [`acquire`](Self::acquire) waits in the queue: for clients that keep to the limit of another service.
+/// - [`reserve`](Self::reserve) takes now what is used later, and returns when: for schedulers.
+/// - [`take_up_to`](Self::take_up_to) takes what there is: for work that can be cut to size.
+/// - [`charge`](Self::charge) takes after the fact: for costs that are known when the work is done.
+///
+/// Code that takes any limiter uses the trait [`Limiter`](crate::Limiter), which a gate implements.
+///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Queue, TokenBucket};
 /// use std::time::Duration;
@@ -79,11 +89,21 @@ pub struct Gate<R: Rule> {
 
 impl<R: Rule> Gate<R> {
     /// A limiter without a queue, on the system's clock.
+    ///
+    /// It is [`builder`](Self::builder) with no setting changed. A rule has checked its numbers when it was made, so a gate of
+    /// it cannot fail.
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
 
     /// A limiter with other settings.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Queue};
+    ///
+    /// let gate = Gate::builder(Concurrency::new(10)).queue(Queue::fifo(50)).name("pool").build();
+    /// assert_eq!(gate.snapshot().queue_bound(), 50);
+    /// ```
     pub fn builder(rule: R) -> GateBuilder<R> {
         GateBuilder::new(rule)
     }
@@ -224,11 +244,39 @@ impl<R: Rule> Gate<R> {
     }
 
     /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the gate.
+    ///
+    /// For tasks that are spawned, and for permits that are stored in a struct.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Permit};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let gate = Gate::new(Concurrency::new(1));
+    /// let waiting = gate.acquire_owned(1);
+    /// drop(gate);
+    /// let permit: Permit<'static> = tokio::spawn(waiting).await.unwrap()?;
+    /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
+    /// ```
     pub fn acquire_owned(&self, demand: impl Into<Demand>) -> Acquire<'static> {
         Acquire(Stage::Asking(self.shared(), demand.into()))
     }
 
     /// [`acquire`](Self::acquire) that blocks the thread while it waits. For threads outside of async runtimes.
+    ///
+    /// Within a runtime it blocks a worker, and perhaps the tasks that would return the permits it waits for.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Queue};
+    /// use std::thread;
+    ///
+    /// let gate = Gate::builder(Concurrency::new(1)).queue(Queue::fifo(1)).build();
+    /// let first = gate.acquire_blocking(1)?;
+    /// let other = gate.clone();
+    /// let waiting = thread::spawn(move || other.acquire_blocking(1).map(|permit| permit.cost()));
+    /// drop(first);
+    /// assert_eq!(waiting.join().unwrap()?, 1);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -241,6 +289,19 @@ impl<R: Rule> Gate<R> {
     ///
     /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows put the reservation before all later demands,
     /// whatever the bound of the queue. [`Concurrency`](crate::Concurrency) joins the queue, if the gate has one.
+    ///
+    /// ```
+    /// use plimsoll::{Demand, Gate, ManualClock, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let gate = Gate::builder(TokenBucket::per_second(2)).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(2)?;
+    /// let reserved = gate.reserve(2)?;
+    /// assert_eq!(reserved.wait(), Some(Duration::from_secs(1)));
+    /// // Not if it takes longer than the caller has time.
+    /// assert!(gate.reserve(Demand::ONE.within(Duration::from_secs(1))).is_err());
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -76,6 +76,8 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     /// Sets the clock. The default is [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive) limit.
+    ///
+    /// All keys share it. A [`ManualClock`](crate::ManualClock) makes a test exact and keeps it from sleeping.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -96,6 +98,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     }
 
     /// Sets the name of the limit, which its refusals carry. It does not contain the key.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed};
+    ///
+    /// let per_host: Keyed<String, _> = Keyed::builder(Concurrency::new(1)).name("hosts").build();
+    /// let denied = per_host.try_acquire("db1", 2).unwrap_err();
+    /// assert_eq!(denied.limiter(), Some("hosts"));
+    /// ```
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self

@@ -47,6 +47,12 @@ use crate::{
 ///
 /// Shares follow the limit when it moves, as that of an [`Adaptive`](crate::adaptive::Adaptive) rule does.
 ///
+/// # When to use it
+///
+/// For kinds of work that share one capacity and must not starve each other: live and batch requests, tenants of a plan,
+/// readers and writers. A [`Priority`](crate::Priority) is for work of which one kind always goes first. A
+/// [`Keyed`](crate::Keyed) limit is for callers that each have a limit of their own, and share nothing.
+///
 /// # By key
 ///
 /// They are also a [limit by key](crate::PerKey): the key is the name of a partition, such as a header of a request says
@@ -59,12 +65,29 @@ pub struct Partitions<R: Rule> {
 }
 
 /// One of the [`Partitions`] of a limit: a limiter of its own.
+///
+/// A clone is a handle to the same partition. A refusal by its share carries its name, one by the whole limit that of the
+/// gate. [`Limiter::snapshot`] shows its share as the limit, and what it holds as in use.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, Limiter, Partitions};
+///
+/// let shares = Partitions::try_new(Gate::new(Concurrency::new(10)), [("live", 7), ("batch", 3)])?;
+/// let batch = shares.get("batch").unwrap();
+/// let _permit = batch.try_acquire(2.into())?;
+/// let snapshot = batch.snapshot();
+/// assert_eq!((snapshot.limit(), snapshot.in_use()), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Partition<R: Rule> {
     part: Arc<Part<R>>,
 }
 
 impl<R: Rule> Partitions<R> {
     /// Divides the limit of `gate` among partitions by weight.
+    ///
+    /// Weights are relative: 7 and 3 are the same as 70 and 30. Only a limit whose permits are returned has shares, since a
+    /// share is what a partition may hold at once; for other rules it is a compile-time error.
     ///
     /// # Errors
     ///
@@ -126,11 +149,16 @@ impl<R: Rule> Partitions<R> {
 
     /// Sets for how long a share is not lent after its partition last asked for it. It is lent after twice that time at
     /// the latest.
+    ///
+    /// A short time uses the limit better while kinds of work come and go. A long one keeps the share of a partition free that
+    /// asks now and then, and must not wait for borrowers.
     pub fn lend_after(&self, idle: Duration) {
         lock(&self.shared.shares).set_lend_after(saturating_nanos(idle).max(1));
     }
 
     /// The partition of this name.
+    ///
+    /// `None` if there is none; [`of_key`](Self::of_key) falls back to the partition of [others](Self::others).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Partition<R>> {
         self.parts.get(self.position(name)?).cloned()
@@ -142,6 +170,9 @@ impl<R: Rule> Partitions<R> {
     }
 
     /// The limit that is shared.
+    ///
+    /// Changes of the gate, such as [`resize`](Gate::resize), hold for all partitions. What is taken from the gate itself counts
+    /// against no share, and takes away from all of them.
     #[must_use]
     pub fn gate(&self) -> &Gate<R> {
         &self.shared.gate

@@ -41,6 +41,18 @@ impl<R: Rule> Partitions<R> {
 
     /// Changes the weights, while the partitions are in use. Those that are not named keep theirs.
     ///
+    /// A partition that holds more than its new share keeps it until its permits are returned.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Partitions};
+    ///
+    /// let shares = Partitions::try_new(Gate::new(Concurrency::new(10)), [("live", 7), ("batch", 3)])?;
+    /// shares.set_weights([("live", 1), ("batch", 1)])?;
+    /// assert_eq!(shares.snapshot_of("batch").unwrap().limit(), 5);
+    /// assert!(shares.set_weights([("night", 1)]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no such partition, or a weight is 0. Then nothing has changed.

@@ -118,6 +118,23 @@ impl PenaltyBucket {
 
     /// Counts refusals as in a row if each comes within `soft_window` of the one before; 5 seconds unless set. A later
     /// refusal is the first of a new row.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, ManualClock, PenaltyBucket, Reason, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let rule = PenaltyBucket::new(TokenBucket::per_second(1).burst(10))
+    ///     .lockout(2, Duration::from_secs(30))
+    ///     .soft_window(Duration::from_secs(1));
+    /// let gate = Gate::builder(rule).clock(time.clock()).build();
+    /// gate.try_acquire(10)?;
+    /// assert!(gate.try_acquire(10).is_err());
+    /// time.advance(Duration::from_secs(2));
+    /// // Too late after the first refusal to count with it.
+    /// assert_eq!(gate.try_acquire(10).unwrap_err().reason(), Reason::SoftThrottle);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub const fn soft_window(mut self, soft_window: Duration) -> Self {
         self.soft_window = soft_window;
         self

@@ -55,6 +55,14 @@ const MOST_SEGMENTS: u32 = 1 << 16;
 impl SlidingWindow {
     /// As many as the quota's units in a window of its period, in `segments` steps.
     ///
+    /// ```
+    /// use plimsoll::{Quota, SlidingWindow};
+    ///
+    /// let rule = SlidingWindow::new(Quota::per_hour(1000), 60);
+    /// assert_eq!((rule.quota().units(), rule.segments()), (1000, 60));
+    /// assert!(SlidingWindow::try_new(Quota::per_hour(1000), 0).is_err());
+    /// ```
+    ///
     /// # Panics
     ///
     /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
