@@ -17,9 +17,9 @@ use crate::members::Members;
 use crate::parts::{Denials, Member};
 #[cfg(feature = "redis")]
 use crate::stores::{self, AskStores, StoresSaid};
+use crate::tell::note_refused;
 #[cfg(feature = "redis")]
 use crate::tell::tell_admitted;
-use crate::tell::tell_refused;
 
 /// Takes now, or refuses. Limits in stores answer what is known in this process.
 #[inline]
@@ -90,16 +90,6 @@ pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal
     let refusal = Refusal::new(members, denials, first);
     note_refused(&refusal);
     refusal
-}
-
-/// Counts a refusal, and tells subscribers of it.
-fn note_refused(refusal: &Refusal) {
-    let members = refusal.members();
-    if let Some(member) = refusal.binding().and_then(|at| members.list.get(at)) {
-        let seen = &members.limit(member).seen;
-        seen.refused(refusal.denied(), members.key(member));
-    }
-    tell_refused(refusal);
 }
 
 /// What [`try_decide`] would answer. Takes nothing, counts nothing and leaves no key behind.

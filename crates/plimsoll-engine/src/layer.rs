@@ -21,7 +21,7 @@ use crate::plan::Limit;
 use crate::resolve::{lacks_body, resolve};
 use crate::respond::respond;
 use crate::settle::{Passed, cost_after, late, reads_body};
-use crate::tell::tell_refused;
+use crate::tell::note_refused;
 
 impl Limits {
     /// A layer that asks the limits of a request's route, for axum, tonic and every service that speaks HTTP.
@@ -150,7 +150,7 @@ impl plimsoll_tower::Limits for FileLimits {
             None => match resolve(&self.limits.plan(), head, Demand::ONE.priority(priority)) {
                 Ok(None) => return Ask::Pass,
                 Err(refusal) => {
-                    tell_refused(&refusal);
+                    note_refused(&refusal);
                     Err(refusal)
                 }
                 Ok(Some(members)) => match attempt(members) {

@@ -23,7 +23,7 @@ use crate::parts::Member;
 use crate::plan::Plan;
 use crate::resolve::{self, RequestAsk, resolve};
 use crate::seen::Seen;
-use crate::tell::tell_refused;
+use crate::tell::note_refused;
 
 /// The limits of a file, running: one decision over as many of them as a request has.
 ///
@@ -191,14 +191,14 @@ impl Limits {
     ///
     /// The refusal, with the answer of each limit.
     pub fn try_decide(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
-        let members = self.members(asks, Demand::ONE).inspect_err(tell_refused)?;
+        let members = self.members(asks, Demand::ONE).inspect_err(note_refused)?;
         decide::try_decide(members)
     }
 
     /// Takes for all of `asks`, or for none. Waits in the queues of limits that have one, with the priority and until the
     /// deadline of `like`, and for stores.
     pub fn decide(&self, asks: &[Ask<'_>], like: impl Into<Demand>) -> Decide {
-        match self.members(asks, like.into()).inspect_err(tell_refused) {
+        match self.members(asks, like.into()).inspect_err(note_refused) {
             Ok(members) => Decide::start(members),
             Err(refusal) => Decide::ready(Err(refusal)),
         }
@@ -238,7 +238,7 @@ impl Limits {
 
     /// Decides by the routes of the file. `None` if no route is for this request.
     pub fn decide_request(&self, head: &Head<'_>, like: impl Into<Demand>) -> Option<Decide> {
-        match resolve(&self.plan(), head, like.into()).inspect_err(tell_refused) {
+        match resolve(&self.plan(), head, like.into()).inspect_err(note_refused) {
             Ok(members) => members.map(Decide::start),
             Err(refusal) => Some(Decide::ready(Err(refusal))),
         }
@@ -265,10 +265,10 @@ impl Limits {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn asks_of(&self, head: &Head<'_>) -> Result<Option<(Vec<RequestAsk>, Priority)>, Refusal> {
-        resolve::asks(&self.plan(), head)
+        resolve::asks(&self.plan(), head).inspect_err(note_refused)
     }
 
-    /// What [`decide_request`](Self::decide_request) would answer now. Takes nothing and leaves no key behind.
+    /// What [`decide_request`](Self::decide_request) would answer now. Takes nothing, counts nothing and leaves no key behind.
     pub fn peek_request(&self, head: &Head<'_>) -> Option<Result<Hold, Refusal>> {
         match resolve(&self.plan(), head, Demand::ONE) {
             Ok(members) => members.map(decide::peek),

@@ -55,7 +55,6 @@ pub(crate) fn resolve(
                 WithoutKey::Share => {}
                 _ => {
                     let denied = Denied::new(Reason::NoKey);
-                    limit.seen.refused(&denied, "");
                     return Err(Refusal::before(members, &limit.name, denied));
                 }
             }

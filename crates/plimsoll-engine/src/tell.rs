@@ -1,4 +1,4 @@
-//! Tells subscribers how decisions end.
+//! Notes how decisions end: counts refusals, and tells subscribers.
 
 use std::sync::Arc;
 
@@ -18,16 +18,22 @@ pub(crate) fn tell_admitted(hold: &Hold) {
     }
 }
 
-/// Tells of a decision that was refused.
-#[inline]
-pub(crate) fn tell_refused(refusal: &Refusal) {
+/// Counts a decision that was refused, and tells of it.
+#[cold]
+pub(crate) fn note_refused(refusal: &Refusal) {
     let members = refusal.members();
     let plan = &members.plan;
+    let binding = refusal.binding().and_then(|at| members.list.get(at));
+    // Only names that the file knows: those that callers make up would have no bound.
+    let number = binding.map_or_else(|| plan.limit(refusal.limit()), |it| Some(it.limit));
+    let limit = number.map(|number| &plan.limits[number]);
+    if let Some(limit) = limit {
+        let key = binding.map_or("", |member| members.key(member));
+        limit.seen.refused(refusal.denied(), key);
+    }
     if plan.audience.is_there() {
-        let limit = plan.limit(refusal.limit());
         plan.audience.tell(LimitsEventKind::Refused {
-            // Only names that the file knows: those that callers make up would have no bound.
-            limit: limit.map(|limit| Arc::clone(&plan.limits[limit].name)),
+            limit: limit.map(|limit| Arc::clone(&limit.name)),
             reason: refusal.denied().reason(),
             retry_after: refusal.retry_after(),
             asked: asked(members),

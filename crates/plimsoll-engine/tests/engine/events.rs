@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Empty;
-use plimsoll::Events;
+use plimsoll::{Events, Reason};
 use plimsoll_config::{Config, Format};
 use plimsoll_engine::{Ask, Limits, LimitsEvent, LimitsEventKind};
 use plimsoll_tower::Head;
@@ -178,8 +178,11 @@ fn a_peek_is_not_told_and_names_that_callers_make_up_are_not_passed_on() {
     limits.refund(&asks);
     let no_key = request("/", None);
     let _ = limits.peek_request(&Head::of(&no_key));
-    let _ = limits.asks_of(&Head::of(&no_key));
     assert_eq!(heard(&mut events), [""; 0]);
+    assert_eq!(limits.snapshot()[0].refused, [], "a peek is not counted");
+    assert!(limits.asks_of(&Head::of(&no_key)).is_err());
+    assert_eq!(heard(&mut events), ["refused by user NoKey"]);
+    assert_eq!(limits.snapshot()[0].refused, [(Reason::NoKey, 1)]);
     assert!(limits.try_decide(&asks).is_err());
     assert!(matches!(
         poll(pin!(limits.decide(&asks, 1))),
