@@ -50,7 +50,7 @@ limiters:
   c: { kind: concurency, limit: 1 }
   d: { kind: all, of: [e, nobody, { kind: concurrency, limit: -1 }] }
   e: { kind: concurrency, limit: 1, keyed: true, queue: { bonud: 1 } }
-  f: { kind: memory, hard_limit: 80%, keyed: true, queue: { bonud: 1 } }
+  f: { kind: memory, hard_limit: 80%, keyed: true, queue: { bound: 1 } }
 providers:
   p: { request_cuont: a, network_bytes: nothing }
 middleware:
@@ -72,7 +72,6 @@ routes:
             "8:63: limiters.d.of[2].limit: expected a whole number",
             "9:59: limiters.e.queue.bonud: unknown field of a queue, did you mean `bound`?",
             "10:39: limiters.f.keyed: `memory` has no keys",
-            "10:61: limiters.f.queue.bonud: unknown field of a queue, did you mean `bound`?",
             "12:8: providers.p.request_cuont: unknown weight, did you mean `request_count`?",
             "12:41: providers.p.network_bytes: there is no limiter `nothing`",
             "14:13: middleware.m[2]: there is no limiter, provider or list of middleware `missing`",
