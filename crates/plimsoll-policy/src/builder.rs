@@ -167,6 +167,11 @@ impl PoliciesBuilder {
         Ok(Policies::new(handlers, fallback, settings))
     }
 
+    /// A handler that was declared by number.
+    pub(crate) fn first_handler(&self) -> Option<OpCode> {
+        self.handlers.first().map(|(op, _)| *op)
+    }
+
     /// The fallback and the settings, if they are in their ranges.
     pub(crate) fn into_parts(self) -> Result<(Option<TokenBucket>, Settings), InvalidLimit> {
         self.settings.check()?;

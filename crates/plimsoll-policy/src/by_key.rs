@@ -1,12 +1,15 @@
 //! Policies of operations that have names, as one limit with keys.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll::together::Target;
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, InvalidLimit, Keyed, Metadata, PenaltyBucket, PerKey,
-    Permit, Reason, Snapshot, Standing,
+    Acquire, Clock, Demand, Denied, Event, EventKind, Events, Grant, InvalidLimit, Keyed,
+    KeyedEvent, Listener, Listeners, Metadata, PenaltyBucket, PerKey, Permit, Reason, Snapshot,
+    Standing,
 };
 
 use crate::active::SubjectLimits;
@@ -42,10 +45,17 @@ pub struct PolicyKeys {
     handlers: HashMap<String, Effective>,
     /// The tables of tiers that a handler declares.
     tiers: [Option<Arc<Table>>; TIERS],
+    /// Its keys are those of callers, without the operation: `|` and who calls.
     fallback: Option<Arc<Table>>,
+    /// The subscribers of all tables.
+    heard: Mutex<Option<Heard>>,
+    /// Whether there may be any.
+    is_heard: AtomicBool,
 }
 
 type Table = SubjectLimits<String>;
+
+type Heard = Arc<Listeners<KeyedEvent<String>>>;
 
 /// What decides about a key.
 enum By<'a, 'k> {
@@ -57,21 +67,24 @@ enum By<'a, 'k> {
 
 impl PoliciesBuilder {
     /// Builds one limit by key from handlers that have names, with the settings and the fallback of this builder, its name
-    /// for refusals, and what they say besides. Handlers that were declared by number are left out.
-    ///
-    /// Nothing is swept, as a table without states costs next to nothing, and addresses are texts: `max_policies`,
-    /// `policy_idle`, `cleanup_interval` and `ipv6_prefix` have no meaning here.
+    /// for refusals, and what they say besides.
     ///
     /// # Errors
     ///
-    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
+    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies. Nothing is swept, as a
+    /// table without states costs next to nothing, addresses are texts, and handlers have names: `max_policies`, `policy_idle`,
+    /// `cleanup_interval`, `ipv6_prefix` and [`handler`](Self::handler) have no meaning here, and are errors if they are set.
     pub fn by_key<'a>(
         self,
         name: &str,
         metadata: Option<Metadata>,
         handlers: impl IntoIterator<Item = (&'a str, Policy)>,
     ) -> Result<PolicyKeys, InvalidLimit> {
+        if let Some(op) = self.first_handler() {
+            return Err(InvalidLimit::new("handler", op, "the name of an operation"));
+        }
         let (fallback, mut settings) = self.into_parts()?;
+        settings.check_by_key()?;
         settings.about = Some((name.to_owned(), metadata.clone()));
         settings.totals = true;
         let mut keys = PolicyKeys {
@@ -82,6 +95,8 @@ impl PoliciesBuilder {
             tiers: [const { None }; TIERS],
             fallback: fallback
                 .map(|bucket| Arc::new(Table::new(PenaltyBucket::new(bucket), &settings))),
+            heard: Mutex::new(None),
+            is_heard: AtomicBool::new(false),
         };
         for (op, policy) in handlers {
             let effective = policy.effective()?;
@@ -107,7 +122,8 @@ impl PolicyKeys {
     }
 
     fn by<'k>(&self, key: &'k str) -> By<'_, 'k> {
-        let (op, who) = key.split_once(Self::SEPARATOR).unwrap_or((key, ""));
+        let end = key.find(Self::SEPARATOR).unwrap_or(key.len());
+        let (op, who) = key.split_at(end);
         match self.handlers.get(op) {
             Some(Effective::Unlimited) => By::Unlimited,
             Some(Effective::Refused) => By::Refused,
@@ -176,15 +192,71 @@ impl PolicyKeys {
 
     /// Every key of which something is in use, and how much. A key of the fallback has no operation.
     pub fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {
-        for table in self.tiers.iter().flatten() {
+        for table in self.tables() {
             for (key, seen) in table.states().top(usize::MAX) {
                 see(&key, seen.in_use());
             }
         }
-        if let Some(table) = &self.fallback {
-            for (who, seen) in table.states().top(usize::MAX) {
-                see(&format!("{}{who}", Self::SEPARATOR), seen.in_use());
-            }
+    }
+
+    /// Subscribes to the events of all keys from now on, each with its key; that of the fallback has no operation. At most
+    /// `capacity` events are stored until they are read; more are lost and counted. See [`Events`] and [`Keyed::subscribe`].
+    ///
+    /// ```
+    /// use plimsoll::PerKey;
+    /// use plimsoll_policy::{Policies, Policy};
+    ///
+    /// let handlers = [("login", Policy::per_second(1.0))];
+    /// let policies = Policies::builder().by_key("packets", None, handlers)?;
+    /// let events = policies.subscribe(1000);
+    /// for key in ["login|192.0.2.1", "move|192.0.2.1"] {
+    ///     let _ = policies.try_acquire(key, 1.into());
+    /// }
+    /// let keys: Vec<String> =
+    ///     events.filter(|it| it.event.kind.as_str() == "processing").map(|it| it.key).collect();
+    /// assert_eq!(keys, ["login|192.0.2.1", "|192.0.2.1"]);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
+    pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<String>> {
+        let mut kept = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(heard) = kept.as_ref().filter(|heard| heard.are_left()) {
+            return heard.subscribe(capacity);
+        }
+        // New ones: states may still know those that have left.
+        let heard = Heard::default();
+        let events = heard.subscribe(capacity);
+        self.tables()
+            .for_each(|table| table.states().report_to(&heard));
+        *kept = Some(heard);
+        self.is_heard.store(true, Ordering::Relaxed);
+        events
+    }
+
+    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
+    /// [`Listener`].
+    ///
+    /// # Errors
+    ///
+    /// If the system has no room for another thread.
+    pub fn subscribe_with(
+        &self,
+        callback: impl FnMut(KeyedEvent<String>) + Send + 'static,
+    ) -> io::Result<Listener> {
+        self.subscribe(1024).listen(callback)
+    }
+
+    /// Reports a decision that no state knows of.
+    #[cold]
+    fn tell(&self, key: &str, kind: EventKind) {
+        let kept = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = kept.clone().filter(|heard| heard.are_there());
+        if heard.is_none() {
+            self.is_heard.store(false, Ordering::Relaxed);
+        }
+        drop(kept);
+        if let Some(heard) = heard {
+            let event = Event::new(kind, self.clock.now(), &Snapshot::of(0, 0));
+            heard.emit(KeyedEvent::new(key.to_owned(), event));
         }
     }
 
@@ -212,7 +284,11 @@ impl PolicyKeys {
         self.len() == 0
     }
 
-    fn free(&self, demand: Demand) -> Permit<'static> {
+    fn free(&self, key: &str, demand: Demand) -> Permit<'static> {
+        if self.is_heard.load(Ordering::Relaxed) {
+            let priority = demand.priority;
+            self.tell(key, EventKind::Processing { priority });
+        }
         Permit::spent(Grant::of(demand).taken(self.clock.now()))
     }
 }
@@ -221,15 +297,24 @@ impl PerKey<str> for PolicyKeys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.by(key) {
             By::State(states, key) => states.try_acquire(key, demand),
-            By::Unlimited => Ok(self.free(demand)),
-            By::Refused => Err(self.locked_out()),
+            By::Unlimited => Ok(self.free(key, demand)),
+            By::Refused => {
+                let denied = self.locked_out();
+                if self.is_heard.load(Ordering::Relaxed) {
+                    let (priority, reason) = (demand.priority, denied.reason());
+                    self.tell(key, EventKind::Rejected { priority, reason });
+                }
+                Err(denied)
+            }
         }
     }
 
     fn attempt(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.by(key) {
             By::State(states, key) => PerKey::attempt(states, key, demand),
-            _ => self.try_acquire(key, demand),
+            By::Unlimited => Ok(self.free(key, demand)),
+            // Not reported: the caller asks again.
+            By::Refused => Err(self.locked_out()),
         }
     }
 

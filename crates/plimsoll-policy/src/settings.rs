@@ -81,4 +81,26 @@ impl Settings {
         }
         Ok(())
     }
+
+    /// Checks that nothing is set that means nothing to limits by key.
+    pub(crate) fn check_by_key(&self) -> Result<(), InvalidLimit> {
+        let usual = Self::default();
+        let set = [
+            ("max_policies", self.max_policies != usual.max_policies),
+            ("policy_idle", self.policy_idle != usual.policy_idle),
+            (
+                "cleanup_interval",
+                self.cleanup_interval != usual.cleanup_interval,
+            ),
+            ("ipv6_prefix", self.ipv6_prefix != usual.ipv6_prefix),
+        ];
+        match set.into_iter().find(|(_, is_set)| *is_set) {
+            Some((field, _)) => Err(InvalidLimit::new(
+                field,
+                "set",
+                "no such setting of limits by key",
+            )),
+            None => Ok(()),
+        }
+    }
 }

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use plimsoll::Moment;
-use plimsoll_policy::{OpCode, Remote};
+use plimsoll::{Events, KeyedEvent, ManualClock, Moment, PerKey};
+use plimsoll_policy::{OpCode, Policies, Policy, PolicyKeys, Remote};
 
 use crate::active::{handlers, use_op};
 use crate::policies::{PEER, build, one, secs};
@@ -121,6 +121,75 @@ fn decisions_are_emitted_with_operation_and_port() {
     let _ = policies.evaluate(2_u32, peer).unwrap();
     assert_eq!(heard.recv().unwrap(), OpCode(2));
     listener.finish();
+}
+
+fn by_key() -> PolicyKeys {
+    let handlers = [
+        ("login", Policy::per_second(1.0)),
+        ("ping", Policy::per_second(0.0)),
+        ("ban", Policy::per_second(1.0).burst(0.0)),
+    ];
+    let builder = Policies::builder().clock(ManualClock::new().clock());
+    builder.by_key("packets", None, handlers).unwrap()
+}
+
+#[test]
+fn policies_by_key_emit_every_decision_once() {
+    let policies = by_key();
+    let ask = |key| policies.try_acquire(key, 1.into()).is_ok();
+    assert!(ask("login|a"));
+    let decisions = |events: &mut Events<KeyedEvent<String>>| -> Vec<_> {
+        let decided = events.filter(|it| !it.event.kind.as_str().ends_with("_changed"));
+        decided
+            .map(|it| (it.key, it.event.kind.as_str()))
+            .collect::<Vec<_>>()
+    };
+    let expected = [
+        ("login|a", "rejected"),
+        ("login|b", "processing"),
+        ("ping|a", "processing"),
+        ("ban|a", "rejected"),
+        ("|a", "processing"),
+    ]
+    .map(|(key, word)| (key.to_owned(), word));
+    let all = ["login|a", "login|b", "ping|a", "ban|a", "move|a"];
+    let (mut one, mut other) = (policies.subscribe(100), policies.subscribe(100));
+    let _ = all.map(ask);
+    assert_eq!(decisions(&mut one), expected);
+    drop(one);
+    assert_eq!(decisions(&mut other), expected);
+    drop(other);
+    let _ = all.map(ask);
+    // Whoever comes when all have left is not told twice.
+    let mut again = policies.subscribe(100);
+    assert!(ask("login|c") && ask("ping|a") && !ask("login|a"));
+    let expected = [
+        ("login|c", "processing"),
+        ("ping|a", "processing"),
+        ("login|a", "rejected"),
+    ];
+    assert_eq!(
+        decisions(&mut again),
+        expected.map(|(key, word)| (key.to_owned(), word))
+    );
+    drop(policies);
+    assert!(again.recv_blocking().is_none());
+}
+
+#[test]
+fn policies_by_key_refuse_settings_that_would_do_nothing() {
+    let builder = Policies::builder;
+    let cases = [
+        (builder().max_policies(3), "max_policies"),
+        (builder().policy_idle(secs(1)), "policy_idle"),
+        (builder().cleanup_interval(secs(1)), "cleanup_interval"),
+        (builder().ipv6_prefix(64), "ipv6_prefix"),
+        (builder().handler(7_u32, Policy::per_second(1.0)), "handler"),
+    ];
+    for (builder, field) in cases {
+        let invalid = builder.by_key("packets", None, []).unwrap_err();
+        assert_eq!(invalid.field(), field);
+    }
 }
 
 #[cfg(feature = "tracing")]

@@ -83,7 +83,8 @@ impl<T> Listeners<T> {
     }
 
     /// Whether there still are subscribers. Those that are gone are removed.
-    pub(crate) fn are_left(&self) -> bool {
+    #[must_use]
+    pub fn are_left(&self) -> bool {
         let mut feeds = self.feeds();
         feeds.retain(Writer::is_read);
         self.any.store(!feeds.is_empty(), Ordering::Relaxed);

@@ -44,11 +44,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
         let heard = Arc::new(Listeners::new());
         let events = heard.subscribe(capacity);
         *kept = Some(Arc::clone(&heard));
+        self.report_to(&heard);
+        events
+    }
+
+    /// Adds subscribers that are not its own, for several tables that report as one. They must not have been added before.
+    #[doc(hidden)]
+    pub fn report_to(&self, heard: &Arc<Listeners<KeyedEvent<K>>>) {
+        let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
         for shard in 0..shared.shards.len() {
             let mut gates: Vec<(K, Lease<R>)> = Vec::new();
             let mut table = shared.locked(shard, now);
-            table.heard = Some(Arc::new(Arc::clone(&heard)));
+            table.heard = Some(Arc::new(Arc::clone(heard)));
             table.open_fast_path();
             table.each(now, |key, view| {
                 if let View::Gate(held) = view {
@@ -58,10 +66,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
             drop(table);
             // A gate that is entered serves, which wakes tasks, so the lock of the shard is free.
             for (key, gate) in gates {
-                OpenFeed::attach(&heard, &key, &gate);
+                OpenFeed::attach(heard, &key, &gate);
             }
         }
-        events
     }
 
     /// Calls a function with each event of all keys from now on, on a thread of its own: slow or panicking, it disturbs
