@@ -1,5 +1,6 @@
 //! Servers other than this Redis, where there are any: what is not there is said to be skipped.
 
+use std::io::Write;
 use std::time::Duration;
 
 use crate::server::{Server, patient};
@@ -61,7 +62,9 @@ async fn redis_in_the_protocol_before_the_newest() {
 #[tokio::test]
 async fn valkey() {
     let Some(server) = Server::of("valkey-server", &[]) else {
-        println!("SKIPPED: there is no valkey-server here, so nothing is shown about Valkey");
+        // Past the harness, which would hide it.
+        let line = "SKIPPED: there is no valkey-server here, so nothing is shown about Valkey";
+        let _ = writeln!(std::io::stderr(), "{line}");
         return;
     };
     decides(&server.store().open().expect("a store")).await;
