@@ -376,6 +376,53 @@ async fn any_limit_can_be_declared() {
     assert_eq!(admitted(&app, BOB, "/desk").await, 100);
 }
 
+#[limit(concurrency = 1, queue = 1)]
+async fn queued() -> &'static str {
+    "served"
+}
+
+#[limit(concurrency = 1, key = Peer::new())]
+async fn one_each() -> &'static str {
+    "yours"
+}
+
+static TENANTS: LazyLock<Keyed<Address, TokenBucket>> = LazyLock::new(|| {
+    let rule = TokenBucket::per_second(1).burst(5);
+    let tenants = Keyed::builder(rule).clock(ManualClock::new().clock());
+    tenants.name("tenants").build()
+});
+
+#[limit(limiter = TENANTS.clone(), key = Peer::new(), cost = |head| if head.uri().query().is_some() { 4 } else { 1 })]
+async fn shared() {}
+
+#[tokio::test]
+async fn declared_limits_queue_and_have_keys_and_costs() {
+    let time = ManualClock::new();
+    let app: Router = Router::new()
+        .route("/queued", get(queued))
+        .route("/one-each", get(one_each))
+        .route("/shared", get(shared))
+        .policies(shut(&time));
+    let first = ask(&app, from(ANN, "GET", "/queued")).await;
+    let mut second = Box::pin(ask(&app, from(BOB, "GET", "/queued")));
+    assert!(crate::hand::poll(second.as_mut()).is_pending(), "it waits");
+    assert_eq!(answer(&app, ANN, "/queued").await.0, 503, "no room");
+    drop(first);
+    assert_eq!(second.await.status(), 200);
+
+    let held = ask(&app, from(ANN, "GET", "/one-each")).await;
+    assert_eq!(held.status(), 200);
+    assert_eq!(answer(&app, ANN, "/one-each").await.0, 429, "its own limit");
+    assert_eq!(answer(&app, BOB, "/one-each").await.0, 200);
+
+    // The limiter is the one of the program, and a request costs what it asks for.
+    assert_eq!(answer(&app, ANN, "/shared?all").await.0, 200);
+    assert_eq!(answer(&app, ANN, "/shared?all").await.0, 429);
+    assert_eq!(answer(&app, ANN, "/shared").await.0, 200);
+    assert_eq!(admitted(&app, BOB, "/shared").await, 5);
+    assert_eq!(TENANTS.len(), 2);
+}
+
 #[tokio::test]
 async fn declared_limits_answer_as_the_policies_around_them() {
     let teapot = |layer: plimsoll_tower::declare::FallbackLayer| {
