@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use plimsoll::{Moment, PenaltyBucket, Refresh, Rule, SlidingCounter, Smooth};
+use plimsoll::{
+    Concurrency, FixedWindow, Moment, Packed, PenaltyBucket, Quota, Refresh, Rule, SlidingCounter,
+    Smooth, TokenBucket,
+};
 
 /// The interval of three a second cannot be written down in floating point, nor in parts of a nanosecond.
 #[test]
@@ -27,6 +30,33 @@ fn the_time_of_a_smooth_limit_stays_within_its_bound() {
     );
 }
 
+/// Two a second, warm after four seconds: four permits are stored at the price of a warm one, four more at up to three times
+/// that. Idling stores eight in the four seconds.
+#[test]
+fn a_warm_up_is_cold_again_after_idling_as_long_as_it_takes_to_warm_up() {
+    let rule = Smooth::warm_up(2.0, Duration::from_secs(4), 3.0);
+    let mut now = Moment::from_nanos(1_000);
+    let mut state = rule.fresh(now);
+    let mut waits_after = |idle: Duration| {
+        now = now.plus(idle);
+        [(); 8].map(|()| {
+            let (next, ready_at) = rule.book(&state, now, 1).expect("it books any cost");
+            let micros = (ready_at.nanos_since(now) + 500) / 1_000;
+            (state, now) = (next, ready_at);
+            micros / 1_000
+        })
+    };
+    let cold = [0, 1375, 1125, 875, 625, 500, 500, 500];
+    // The last of eight is paid for in half a second.
+    let (paid, second) = (Duration::from_millis(500), Duration::from_secs(1));
+    assert_eq!(waits_after(Duration::ZERO), cold, "it begins cold");
+    assert_eq!(waits_after(paid + 4 * second), cold);
+    let warm = [0, 500, 500, 500, 500, 500, 500, 500];
+    assert_eq!(waits_after(paid + 2 * second), warm, "only four are stored");
+    let half = [0, 875, 625, 500, 500, 500, 500, 500];
+    assert_eq!(waits_after(paid + 3 * second), half);
+}
+
 /// `README.md` and the pages of the rules say how much is remembered.
 #[test]
 fn states_are_as_large_as_the_documentation_says() {
@@ -48,7 +78,21 @@ fn states_are_as_large_as_the_documentation_says() {
         "SlidingCounter",
         size_of::<<SlidingCounter as Rule>::State>(),
     );
-    says("TokenBucket", size_of::<u64>());
-    says("FixedWindow", size_of::<u64>());
-    says("Concurrency", size_of::<u64>());
+    says("TokenBucket", size(&TokenBucket::per_second(5)));
+    says(
+        "FixedWindow",
+        size(&FixedWindow::new(Quota::per_second(5)).aligned_to_epoch()),
+    );
+    says("Concurrency", size(&Concurrency::new(5)));
+}
+
+/// What a state takes: a word if it fits one.
+fn size<R: Rule>(rule: &R) -> usize {
+    let now = Moment::from_nanos(1_000);
+    let mut state = rule.fresh(now);
+    rule.take(&mut state, now, 1).expect("there is one");
+    match R::Fast::pack(rule, &state, now) {
+        Some(word) => size_of_val(&word),
+        None => size_of::<R::State>(),
+    }
 }
