@@ -59,6 +59,12 @@ pub trait Provides {
 ///    refuses, the others are as if they had not been asked, rates and penalties included.
 ///
 /// A limiter that several weights share is asked for the sum. A weight without a limiter is not limited.
+///
+/// # Rates and resources
+///
+/// A place may have rates for some weights and resources for others. One that cannot hold a permit asks for
+/// [`rate`](Self::rate) when the program starts, which is an error for a weight that a resource limits. A single
+/// [source](Provides) has either rates or resources: [`Provider::of`] checks that.
 #[derive(Clone)]
 pub struct Provider {
     pub(crate) basics: Arc<[Basic]>,
