@@ -237,7 +237,7 @@ fn kind_of(error: &RedisError) -> StoreErrorKind {
 fn kind_of_text(error: &RedisError) -> StoreErrorKind {
     use StoreErrorKind as Kind;
 
-    const KNOWN: [(&str, StoreErrorKind); 13] = [
+    const KNOWN: [(&str, StoreErrorKind); 14] = [
         ("WRONGTYPE", Kind::WrongType),
         ("BADSTATE", Kind::WrongType),
         ("not a valid float", Kind::WrongType),
@@ -251,6 +251,8 @@ fn kind_of_text(error: &RedisError) -> StoreErrorKind {
         ("WRONGPASS", Kind::NotPermitted),
         ("NOPERM", Kind::NotPermitted),
         ("The user executing the script", Kind::NotPermitted),
+        // Valkey says it so.
+        ("ACL failure in script", Kind::NotPermitted),
     ];
     let (code, detail) = (error.code().unwrap_or(""), error.detail().unwrap_or(""));
     let known = KNOWN
