@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     for file in &args.files {
         match Simulation::from_file(file) {
             Ok(simulation) => simulations.push(match &log {
-                Some(log) => simulation.with_access_log(log.clone()),
+                Some(log) => simulation.access_log(log.clone()),
                 None => simulation,
             }),
             Err(error) => {

@@ -9,6 +9,7 @@ use std::fmt;
 /// assert_eq!(Method::from("BREW").as_str(), "UNKNOWN");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[non_exhaustive]
 pub enum Method {
     /// `GET`
     Get,

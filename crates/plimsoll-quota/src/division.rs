@@ -125,8 +125,8 @@ impl Division {
         Member(id)
     }
 
-    /// How much a member counts beside the others: 1 unless said otherwise.
-    pub fn weight(&mut self, member: Member, weight: u32) {
+    /// Sets the weight of a member beside the others: 1 unless set. A weight of 0 counts as 1.
+    pub fn set_weight(&mut self, member: Member, weight: u32) {
         if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.weight = weight.max(1);
         }

@@ -37,6 +37,7 @@ pub struct Comparison<'s> {
 
 /// What came of a [`Comparison`].
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Compared {
     /// Limit by limit.
     pub limits: Vec<Fared>,
@@ -45,6 +46,7 @@ pub struct Compared {
 
 /// How one limit fared.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Fared {
     /// The name of the limit.
     pub limit: String,

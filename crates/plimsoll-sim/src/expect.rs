@@ -159,6 +159,7 @@ impl Relation {
 
 /// An expectation, and whether it was met.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Checked {
     /// The limit that was looked at.
     pub limit: String,

@@ -10,6 +10,7 @@ use crate::summary::{self, Summary};
 
 /// What a limit made of a simulation.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Run {
     /// The name of the limit.
     pub limit: String,

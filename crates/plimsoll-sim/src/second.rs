@@ -6,6 +6,7 @@ use crate::class::CLASSES;
 
 /// What became of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Came, retries not counted.
     pub offered: u64,
@@ -37,6 +38,7 @@ impl Add for Counts {
 
 /// One second of a run.
 #[derive(Clone, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Second {
     /// What came, was answered and was refused in it, by class: critical, normal, non-critical.
     pub classes: [Counts; CLASSES.len()],

@@ -90,9 +90,9 @@ pub(crate) struct ServerModel {
 }
 
 impl Simulation {
-    /// The same with requests as they came once, in place of its rate and bursts.
+    /// Sets the requests of an access log, in place of the rate and the bursts.
     #[must_use]
-    pub fn with_access_log(mut self, log: AccessLog) -> Self {
+    pub fn access_log(mut self, log: AccessLog) -> Self {
         self.log = Some(Arc::new(log));
         self
     }

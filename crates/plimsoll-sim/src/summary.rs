@@ -13,6 +13,7 @@ use crate::second::{Counts, Second};
 ///
 /// Shares are parts of 1: of the ideal for the goodput, of what was offered for the rest.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// The name of the phase.
     pub phase: String,

@@ -11,6 +11,7 @@ use crate::tree::{Node, document};
 
 /// What a file is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Format {
     /// YAML, of which JSON is a part.
     Yaml,

@@ -230,7 +230,7 @@ fn a_lower_limit_is_told_to_all_at_once() {
 fn weights_count() {
     let mut table = Table::new();
     let (heavy, light) = (table.join(), table.join());
-    table.division.weight(heavy, 3);
+    table.division.set_weight(heavy, 3);
     table.pushes();
     table.rounds(8, &[(heavy, 100), (light, 100)]);
     let (heavy, light) = (table.has(heavy).rate(), table.has(light).rate());
@@ -245,7 +245,7 @@ fn what_is_unknown_is_not_heard() {
     let unknown = other.join();
     table.report(unknown, 1, 1);
     table.division.leave(unknown);
-    table.division.weight(unknown, 2);
+    table.division.set_weight(unknown, 2);
     assert!(table.pushes().is_empty() && table.division.is_fresh());
 }
 
@@ -293,7 +293,7 @@ proptest! {
             match what {
                 0 => members.push(division.join(now)),
                 1 => division.leave(member),
-                2 => division.weight(member, u32::try_from(who).unwrap_or(1)),
+                2 => division.set_weight(member, u32::try_from(who).unwrap_or(1)),
                 3 => now = now.plus(Duration::from_secs(20)),
                 _ => division.report(member, Usage::new(count, count / 2, Duration::from_secs(count)), now),
             }

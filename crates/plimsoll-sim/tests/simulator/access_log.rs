@@ -9,7 +9,7 @@ const SERVER: &str = "name: n\nduration: 10s\nrate: 1\nworkers: 100\nservice: 1m
 fn answered(log: &str, seed: u64) -> Vec<u64> {
     let log = AccessLog::from_text("access.log", log).expect("a log");
     let simulation = Simulation::from_text("s.yaml", SERVER).expect("a simulation");
-    let run = run(&simulation.with_access_log(log), &Contender::none(), seed);
+    let run = run(&simulation.access_log(log), &Contender::none(), seed);
     run.seconds
         .iter()
         .map(|second| second.counts().good)

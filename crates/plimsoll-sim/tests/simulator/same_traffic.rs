@@ -110,6 +110,7 @@ fn check(simulation: &Simulation, contender: &Contender, what: &str) {
         good,
         late,
         rejected,
+        ..
     } = run.counts();
     assert!(offered > 0, "{what}");
     assert_eq!(

@@ -41,9 +41,22 @@ pub struct WeightsLayer {
 impl WeightsLayer {
     /// Measures what this provider limits.
     ///
+    /// # Panics
+    ///
+    /// If bytes on the network are limited by a resource, whose permits nothing would return.
+    #[track_caller]
+    pub fn new(provider: &Provider) -> Self {
+        match Self::try_new(provider) {
+            Ok(layer) => layer,
+            Err(invalid) => panic!("{invalid}"),
+        }
+    }
+
+    /// Measures what this provider limits.
+    ///
     /// # Errors
     ///
-    /// If bytes on the network are limited by a resource, which nobody could give back.
+    /// If bytes on the network are limited by a resource, whose permits nothing would return.
     pub fn try_new(provider: &Provider) -> Result<Self, InvalidLimit> {
         let bytes = match provider.limiters(Weight::NETWORK_BYTES).next() {
             Some(_) => provider.rate(Weight::NETWORK_BYTES)?,

@@ -23,7 +23,7 @@ use crate::{
 /// use plimsoll::{Concurrency, Demand, Gate, Limiter, Partitions};
 ///
 /// let gate = Gate::new(Concurrency::new(10));
-/// let shares = Partitions::try_new(gate, [("live", 7), ("batch", 3)])?;
+/// let shares = Partitions::new(gate, [("live", 7), ("batch", 3)]);
 /// let (live, batch) = (shares.get("live").unwrap(), shares.get("batch").unwrap());
 ///
 /// // There is no live work: batch work may have the whole limit.
@@ -84,6 +84,19 @@ pub struct Partition<R: Rule> {
 }
 
 impl<R: Rule> Partitions<R> {
+    /// Divides the limit of `gate` among partitions by weight. See [`try_new`](Self::try_new).
+    ///
+    /// # Panics
+    ///
+    /// If there are none, if two have the same name, or if a weight is 0.
+    #[track_caller]
+    pub fn new<'a>(gate: Gate<R>, weights: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
+        match Self::try_new(gate, weights) {
+            Ok(partitions) => partitions,
+            Err(invalid) => panic!("{invalid}"),
+        }
+    }
+
     /// Divides the limit of `gate` among partitions by weight.
     ///
     /// Weights are relative: 7 and 3 are the same as 70 and 30. Only a limit whose permits are returned has shares, since a

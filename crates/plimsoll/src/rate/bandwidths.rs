@@ -87,6 +87,19 @@ impl Bandwidths {
         Self::try_named(buckets.into_iter().map(|bucket| (None, bucket)))
     }
 
+    /// All of `buckets`, each with an id or without. See [`try_named`](Self::try_named).
+    ///
+    /// # Panics
+    ///
+    /// If there are none, or an id is used twice.
+    #[track_caller]
+    pub fn named<'a>(buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>) -> Self {
+        match Self::try_named(buckets) {
+            Ok(bandwidths) => bandwidths,
+            Err(invalid) => panic!("{invalid}"),
+        }
+    }
+
     /// All of `buckets`, each with an id or without: on a [change](crate::Gate::replace), buckets of the
     /// same id carry over what they hold.
     ///
