@@ -153,7 +153,8 @@ impl Parametric {
         let Some((index, table)) = self.find(terms)? else {
             return Ok(None);
         };
-        if let Some(before) = self.last.note(key, index) {
+        let before = self.last.note(key, index as u64);
+        if let Some(before) = before.and_then(|before| usize::try_from(before).ok()) {
             self.carry(key, before, &table);
         }
         Ok(Some(table))
@@ -199,7 +200,7 @@ impl Parametric {
             SavedBucket::Bucket(key, filling) => {
                 let table = last.and_then(|terms| self.find(terms).ok().flatten());
                 let restored = table.is_some_and(|(index, table)| {
-                    self.last.note(&key, index);
+                    self.last.note(&key, index as u64);
                     table.restore(key.as_str(), |_, _| filling).is_ok()
                 });
                 (last, restored)

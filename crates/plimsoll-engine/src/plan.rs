@@ -16,7 +16,7 @@ use crate::handle::Handle;
 use crate::keys::{Client, Source, sources};
 use crate::router::Router;
 use crate::seen::Seen;
-use crate::terms::LastTerms;
+use crate::terms::carry;
 
 /// All limits and routes of one configuration. It never changes; the limiters behind it may.
 #[derive(Debug, Default)]
@@ -51,8 +51,6 @@ pub(crate) struct Limit {
     others: Vec<Other>,
     tiers: Option<Tiers>,
     overrides: HashMap<Box<str>, usize>,
-    /// By which terms keys were asked last, where there are tiers.
-    last: Option<Box<LastTerms>>,
     /// What its key is made of; nothing for a limit without keys.
     pub(crate) key: Vec<Source>,
     pub(crate) cost: CostSpec,
@@ -72,6 +70,8 @@ pub(crate) struct Other {
     pub(crate) name: String,
     pub(crate) handle: Handle,
     plain: bool,
+    /// Its number among those that keys were asked by last; see [`Limit::add`].
+    number: Option<u64>,
     /// What its limiter is called in the configuration.
     #[cfg(feature = "redis")]
     id: String,
@@ -101,10 +101,6 @@ impl Limit {
             others: Vec::new(),
             tiers: None,
             overrides: HashMap::new(),
-            last: by
-                .tiers
-                .is_some()
-                .then(|| Box::new(LastTerms::new(MOST_TERMS))),
             key: sources(by.key.as_ref().map_or(&[], |key| &key.0), client),
             cost: by.cost.clone(),
             shadow: by.mode == Mode::Shadow,
@@ -143,9 +139,13 @@ impl Limit {
             Tier::Blocked => Handle::Blocked,
             _ => handle(set, &id)?,
         };
+        // Nothing is used where anything or nothing is granted: the tier before counts in the next one. Stores keep one state
+        // for all tiers.
+        let carries = !matches!(handle, Handle::Unlimited | Handle::Blocked) && !handle.is_remote();
         self.others.push(Other {
             name: name.to_owned(),
             plain: handle.is_plain(),
+            number: carries.then(|| self.seen.last_terms().number(name)),
             handle,
             #[cfg(feature = "redis")]
             id,
@@ -202,29 +202,21 @@ impl Limit {
         if let Some(terms) = self.overrides.get(key) {
             return *terms;
         }
-        let (Some(tiers), Some(last)) = (&self.tiers, &self.last) else {
+        let Some(tiers) = &self.tiers else {
             return 0;
         };
         let terms = tier.and_then(|tier| tiers.of.get(tier).copied());
         let terms = terms.unwrap_or(tiers.default);
-        if let Some(before) = last.note(key, terms) {
-            self.carry(key, before, terms);
+        let other = terms.checked_sub(1).and_then(|it| self.others.get(it));
+        if let Some(number) = other.map_or(Some(0), |it| it.number)
+            && let Some(before) = self.seen.last_terms().note(key, number)
+        {
+            let before = self.others.iter().position(|it| it.number == Some(before));
+            // Where its tier is gone, what the key has used of the limit itself counts.
+            let before = before.map_or(0, |index| index + 1);
+            carry(self.terms(before), self.terms(terms), key);
         }
         terms
-    }
-
-    /// A key has changed its tier: what it has used stays used.
-    #[cold]
-    fn carry(&self, key: &str, from: usize, to: usize) {
-        let (from, to) = (self.terms(from).of(key), self.terms(to).of(key));
-        let used = |subject: &crate::handle::Subject<'_>| {
-            let standing = subject.standing()?;
-            let rate = !standing.returns;
-            rate.then_some(standing.limit.saturating_sub(standing.remaining?))
-        };
-        if let (Some(before), Some(here)) = (used(&from), used(&to)) {
-            to.charge(before.saturating_sub(here));
-        }
     }
 
     /// What every key without other terms is promised.
@@ -241,9 +233,6 @@ impl Limit {
 /// The fields of a limit that hold other terms.
 const TIERS: &str = "tiers";
 const OVERRIDES: &str = "overrides";
-
-/// How many keys of a limit are known to have changed tiers.
-const MOST_TERMS: usize = 1_000_000;
 
 fn handle(set: &LimitSet, id: &str) -> Option<Handle> {
     match set.get(id)? {

@@ -1,10 +1,11 @@
 //! What is counted of a limit beside what its limiter counts itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use plimsoll::{Denied, Reason};
 
+use crate::terms::LastTerms;
 use crate::top::TopKeys;
 
 /// The reasons that are counted apart. One that is not here counts as the last.
@@ -28,7 +29,10 @@ const REASONS: [Reason; 14] = [
 /// Of every so many decisions of a thread one is noted among the top keys, for all of them.
 pub(crate) const SAMPLED: u32 = 16;
 
-/// The counts of one limit. They stay when the file changes.
+/// How many keys of a limit are known to have changed tiers.
+const MOST_TERMS: usize = 1_000_000;
+
+/// The counts of one limit, and which terms its keys had last. They stay when the file changes.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     refused: [AtomicU64; REASONS.len()],
@@ -36,6 +40,7 @@ pub(crate) struct Seen {
     /// What is in flight beyond a limit in shadow mode.
     beyond: AtomicU64,
     top: Mutex<Top>,
+    last: OnceLock<Box<LastTerms>>,
 }
 
 /// The keys that use most, and those that are refused most.
@@ -74,6 +79,12 @@ impl Seen {
         if !key.is_empty() {
             self.lock().refused.add(key, 1);
         }
+    }
+
+    /// By which terms keys were asked last.
+    pub(crate) fn last_terms(&self) -> &LastTerms {
+        self.last
+            .get_or_init(|| Box::new(LastTerms::new(MOST_TERMS)))
     }
 
     /// How many decisions it refused, by reason, without those that are 0.

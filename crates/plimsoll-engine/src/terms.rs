@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
+use crate::handle::{Handle, Subject};
+
 const SHARDS: usize = 16;
 
 /// Which terms the keys of a limit were asked by last, for keys that use others than those of the limit itself or have
 /// done so. Bounded: where too many keys are known, some are forgotten, and what such a key has used in its last tier is
 /// not carried over when it changes to another.
 pub(crate) struct LastTerms {
-    shards: [Mutex<HashMap<u64, u16>>; SHARDS],
+    shards: [Mutex<HashMap<u64, u64>>; SHARDS],
     hasher: RandomState,
     most: usize,
 }
@@ -24,9 +26,14 @@ impl LastTerms {
         }
     }
 
-    /// Notes that `key` is asked by `terms` now. Returns the terms before, if they were others.
-    pub(crate) fn note(&self, key: &str, terms: usize) -> Option<usize> {
-        let terms = u16::try_from(terms).unwrap_or(u16::MAX);
+    /// The number of the terms with this name. It stays when a file changes, and others come before them.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.hasher.hash_one(name).max(1)
+    }
+
+    /// Notes that `key` is asked by the terms with this number now; 0 are those of the limit itself. Returns the terms before,
+    /// if they were others.
+    pub(crate) fn note(&self, key: &str, terms: u64) -> Option<u64> {
         let hash = self.hasher.hash_one(key);
         let shard = usize::try_from(hash % SHARDS as u64).unwrap_or_default();
         let mut known = self.shards[shard]
@@ -34,7 +41,7 @@ impl LastTerms {
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = known.get_mut(&hash) {
             let before = std::mem::replace(last, terms);
-            return (before != terms).then_some(before.into());
+            return (before != terms).then_some(before);
         }
         // Terms of the limit itself need not be known: who is not known has them.
         if terms == 0 {
@@ -45,6 +52,20 @@ impl LastTerms {
         }
         known.insert(hash, terms);
         Some(0)
+    }
+}
+
+/// A key has changed from terms to others: what it has used stays used.
+#[cold]
+pub(crate) fn carry(from: &Handle, to: &Handle, key: &str) {
+    let (from, to) = (from.of(key), to.of(key));
+    let used = |subject: &Subject<'_>| {
+        let standing = subject.standing()?;
+        let rate = !standing.returns;
+        rate.then_some(standing.limit.saturating_sub(standing.remaining?))
+    };
+    if let (Some(before), Some(here)) = (used(&from), used(&to)) {
+        to.charge(before.saturating_sub(here));
     }
 }
 
@@ -61,19 +82,20 @@ mod tests {
     #[test]
     fn a_change_of_terms_is_noticed_once() {
         let last = LastTerms::new(100);
-        assert_eq!(last.note("anna", 0), None);
-        assert_eq!(last.note("anna", 2), Some(0));
-        assert_eq!(last.note("anna", 2), None);
-        assert_eq!(last.note("bert", 0), None);
-        assert_eq!(last.note("anna", 0), Some(2));
-        assert_eq!(last.note("anna", 0), None);
+        let (own, pro) = (0, last.number("pro"));
+        assert_eq!(last.note("anna", own), None);
+        assert_eq!(last.note("anna", pro), Some(own));
+        assert_eq!(last.note("anna", pro), None);
+        assert_eq!(last.note("bert", own), None);
+        assert_eq!(last.note("anna", own), Some(pro));
+        assert_eq!(last.note("anna", own), None);
     }
 
     #[test]
     fn it_is_bounded() {
         let last = LastTerms::new(160);
         for key in 0..10_000 {
-            last.note(&key.to_string(), 1);
+            last.note(&key.to_string(), last.number("pro"));
         }
         let known: usize = last.shards.iter().map(|it| it.lock().unwrap().len()).sum();
         assert!(known <= 160, "{known}");

@@ -25,6 +25,8 @@ pub(crate) struct Definition {
     pub(crate) class: Class,
     /// Whether it, or a limiter behind it, is kept in a store.
     pub(crate) stored: bool,
+    /// The name of the limit, for one of its tiers.
+    tier_of: Option<String>,
 }
 
 impl Definition {
@@ -32,6 +34,11 @@ impl Definition {
     pub(crate) fn name(&self) -> &str {
         let name = self.limiter.common.name.as_ref();
         name.unwrap_or(&self.id)
+    }
+
+    /// The name by which a store keeps it. Tiers have that of their limit: a key that changes its tier is still the same key.
+    pub(crate) fn name_in_store(&self) -> &str {
+        self.tier_of.as_deref().unwrap_or_else(|| self.name())
     }
 
     pub(crate) const fn is_keyed(&self) -> bool {
@@ -50,6 +57,9 @@ pub(crate) fn definitions(context: &Context<'_>) -> Vec<Definition> {
                 let path = below(&below(&path, Step::Key(field)), Step::Key(tier));
                 let id = format!("{name}.{field}[{tier}]");
                 draft(id, limiter, path, context, &mut drafts);
+                if let Some(draft) = drafts.last_mut() {
+                    draft.tier_of = Some(limit.limiter.common.name.as_deref().unwrap_or(name));
+                }
             }
         }
         draft(name.to_owned(), &limit.limiter, path, context, &mut drafts);
@@ -76,6 +86,7 @@ struct Draft<'a> {
     id: String,
     path: Path<'a>,
     limiter: &'a Limiter,
+    tier_of: Option<&'a str>,
 }
 
 impl Draft<'_> {
@@ -107,7 +118,12 @@ fn draft<'a>(
             }
         }
     }
-    drafts.push(Draft { id, path, limiter });
+    drafts.push(Draft {
+        id,
+        path,
+        limiter,
+        tier_of: None,
+    });
 }
 
 /// Fields that are right by themselves, and wrong beside others.
@@ -303,6 +319,7 @@ impl Sorter<'_, '_> {
             members,
             class,
             stored,
+            tier_of: draft.tier_of.map(str::to_owned),
         });
     }
 

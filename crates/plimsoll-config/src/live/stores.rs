@@ -63,7 +63,7 @@ impl Stores {
 
     /// Builds a limiter in its store.
     pub(super) fn build(&self, definition: &Definition) -> Result<Built, String> {
-        let name = definition.name();
+        let name = definition.name_in_store();
         let fleet = self.fleet(definition)?.build();
         let fleet = fleet.map_err(|invalid| invalid.to_string())?;
         // The key of a limit without keys is its name, so that limits are spread over the nodes of a cluster.
@@ -83,7 +83,7 @@ impl Stores {
 
     fn fleet(&self, definition: &Definition) -> Result<FleetBuilder, String> {
         let store = self.get(definition).ok_or("there is no such store")?;
-        let fleet = redis::fleet(&definition.limiter, definition.name(), store);
+        let fleet = redis::fleet(&definition.limiter, definition.name_in_store(), store);
         fleet.map_err(|spec| spec.invalid().to_string())
     }
 }
@@ -100,7 +100,7 @@ impl Change for InStore {
     /// By its name and its kind the store finds it again.
     fn is_possible(&self, to: &Definition) -> bool {
         let kind = to.limiter.kind.word();
-        let fits = (to.name(), kind, to.is_keyed()) == (&self.name, self.kind, self.keyed);
+        let fits = (to.name_in_store(), kind, to.is_keyed()) == (&self.name, self.kind, self.keyed);
         fits && to.limiter.common.store.is_some()
     }
 

@@ -301,3 +301,42 @@ async fn what_a_store_decides_is_told_once() {
         ]
     );
 }
+
+#[tokio::test]
+async fn what_was_used_stays_used_when_a_key_changes_its_tier() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let text = "limits:
+  tokens:
+    kind: token_bucket
+    burst: 2
+    refill: 1
+    every: 1h
+    key: header:authorization
+    store: shared
+    tiers:
+      by: header:x-plan
+      pro: { kind: token_bucket, burst: 5, refill: 1, every: 1h }
+      internal: unlimited
+    overrides:
+      vip: { kind: token_bucket, burst: 9, refill: 1, every: 1h }
+";
+    // Two processes: which tier a key had last is known to neither.
+    let (one, two) = (server.limits(text), server.limits(text));
+    let granted = async |limits: &Limits, ask: Ask<'_>| {
+        let mut granted = 0;
+        while granted < 20 && limits.decide(&[ask], 1).await.is_ok() {
+            granted += 1;
+        }
+        granted
+    };
+    let anna = Ask::new("tokens").key("anna");
+    assert_eq!(granted(&one, anna).await, 2);
+    assert_eq!(granted(&two, anna.tier("internal")).await, 20);
+    assert_eq!(granted(&two, anna.tier("pro")).await, 3, "2 of 5 are used");
+    assert_eq!(granted(&one, anna).await, 0);
+    assert_eq!(granted(&one, anna.tier("pro")).await, 0);
+    assert_eq!(granted(&one, anna.key("vip").tier("pro")).await, 9);
+    assert_eq!(granted(&two, anna.key("bert").tier("pro")).await, 5);
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_config::{Config, Format};
 use plimsoll_engine::{Ask, Limits};
 
 use crate::limits;
@@ -71,4 +72,29 @@ fn what_was_used_stays_used_when_a_key_changes_its_tier() {
     );
     time.advance(Duration::from_secs(3600));
     assert_eq!(granted(&limits, anna.tier("pro")), 1);
+}
+
+#[test]
+fn what_was_used_before_an_unlimited_tier_counts_in_the_next_one() {
+    let (limits, _time) = limits(TIERS);
+    let anna = Ask::new("tokens").key("anna");
+    assert_eq!(granted(&limits, anna), 2);
+    assert_eq!(granted(&limits, anna.tier("internal")), 100);
+    assert_eq!(granted(&limits, anna.tier("pro")), 3, "2 of 5 are used");
+}
+
+#[test]
+fn another_file_does_not_forget_which_tier_a_key_had() {
+    let (limits, _time) = limits(TIERS);
+    let anna = Ask::new("tokens").key("anna");
+    assert_eq!(granted(&limits, anna.tier("pro")), 5);
+    // Another tier stands before the one that she had.
+    let tiers =
+        "by: header:x-plan\n      basic: { kind: token_bucket, burst: 3, refill: 1, every: 1h }";
+    let text = TIERS.replace("by: header:x-plan", tiers);
+    let config = Config::from_str("limits.yaml", &text, Format::Yaml).expect("it is right");
+    limits.replace(&config).expect("it can be built");
+    assert_eq!(granted(&limits, anna.tier("basic")), 0, "5 are used");
+    assert_eq!(granted(&limits, anna), 0);
+    assert_eq!(granted(&limits, anna.key("bert").tier("basic")), 3);
 }
