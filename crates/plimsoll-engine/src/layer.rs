@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Extensions, Response};
 use plimsoll::{Clock, Demand, Denied, Moment, Permit, Priority, Reason, Standing};
 use plimsoll_config::uses::{CostPart, CostSpec};
-use plimsoll_tower::answer::{Class, LimitStatus};
+use plimsoll_tower::answer::{Class, LimitStatus, is_grpc};
 use plimsoll_tower::internals::{
     After, Ask, Asked, Done, Finding, How, Note, OneLimit, Sealed, add_leases,
 };
@@ -258,7 +258,8 @@ impl plimsoll_tower::Limits for FileLimits {
         let of_limit = of_limit.and_then(|limit| plan.limits[limit].answer.clone());
         let of_route = || plan.routes[plan.route(head)?].answer.clone();
         let answer = of_limit.or_else(of_route).or_else(|| plan.answer.clone())?;
-        Some(respond(&answer, denied, class))
+        // A gRPC client expects a status of gRPC, not one of HTTP and a text.
+        (!is_grpc(head)).then(|| respond(&answer, denied, class))
     }
 
     #[inline]

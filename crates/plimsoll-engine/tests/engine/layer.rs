@@ -179,6 +179,22 @@ async fn a_file_says_what_is_answered() {
 }
 
 #[tokio::test]
+async fn refusals_of_grpc_are_statuses_of_grpc_whatever_the_file_says_for_http() {
+    let (layer, _limits) = layered();
+    let call = |path: &str| Request::post(path).header("content-type", "application/grpc+proto");
+    for (path, granted) in [("/package.Service/Method", 2), ("/own", 1)] {
+        for _ in 0..granted {
+            assert_eq!(ask(&layer, call(path)).await.body(), "done", "{path}");
+        }
+        let refused = ask(&layer, call(path)).await;
+        assert_eq!(refused.status(), 200, "{path}");
+        assert_eq!(refused.headers()["grpc-status"], "8", "{path}");
+        assert_eq!(refused.headers()["content-type"], "application/grpc");
+        assert!(refused.body().is_empty(), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn another_file_counts_from_the_next_request_on() {
     let (layer, limits) = layered();
     let read = |text: &str| {
