@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use http::Request;
-use plimsoll::Reason;
-use plimsoll_engine::{Claims, Hold, Limits, Refusal};
+use plimsoll::{Priority, Reason};
+use plimsoll_engine::{Claims, Descriptors, Hold, Limits, Refusal};
 use plimsoll_tower::Head;
 use plimsoll_tower::keys::PeerAddr;
 
@@ -234,4 +234,128 @@ routes: [{ match: /**, limits: [bytes, units, plan] }]
             .is_ok()
     });
     assert_eq!(granted.count(), 3);
+}
+
+/// For each part a key can be made of: a request, one with the same key, and one with another.
+#[test]
+fn every_part_of_a_request_can_be_a_key() {
+    let of = |method: &str, path: &str, header: (&'static str, &str)| {
+        let request = get(path).method(method).header(header.0, header.1);
+        let entries = Descriptors(vec![("tenant".to_owned(), header.1.to_owned())]);
+        let claims = Claims::from([("plan", header.1)]);
+        let request = request.extension(entries).extension(claims);
+        request.body(()).expect("a request")
+    };
+    let path = |path: &str| of("GET", path, ("x", "1"));
+    let method = |method: &str| of(method, "/a", ("x", "1"));
+    let header = |name: &'static str, value: &str| of("GET", "/a", (name, value));
+    let peer = |address: &str| {
+        let peer = PeerAddr(address.parse().expect("an address"));
+        let request = Request::get("/a").extension(peer);
+        request.body(()).expect("a request")
+    };
+    for (key, [one, same, other]) in [
+        (
+            "client",
+            [
+                peer("192.0.2.7:1"),
+                peer("192.0.2.7:2"),
+                peer("192.0.2.8:1"),
+            ],
+        ),
+        (
+            "peer",
+            [
+                peer("192.0.2.7:1"),
+                peer("192.0.2.7:2"),
+                peer("192.0.2.8:1"),
+            ],
+        ),
+        ("method", [method("GET"), method("GET"), method("PUT")]),
+        ("path", [path("/a?b"), path("/a?c"), path("/b")]),
+        ("route", [path("/in/a"), path("/in/b"), path("/a")]),
+        ("segment:2", [path("/a/x/c"), path("/b/x"), path("/a/y/c")]),
+        (
+            "query:q",
+            [path("/a?q=1&r=2"), path("/b?r=3&q=1"), path("/a?q=2")],
+        ),
+        (
+            "host",
+            [
+                header("host", "a:1"),
+                header("host", "a:2"),
+                header("host", "b:1"),
+            ],
+        ),
+        (
+            "header:x",
+            [header("x", "1"), header("x", "1"), header("x", "2")],
+        ),
+        (
+            "metadata:x-a",
+            [header("x-a", "1"), header("x-a", "1"), header("x-a", "2")],
+        ),
+        (
+            "cookie:sid",
+            [
+                header("cookie", "a=2; sid=1"),
+                header("cookie", "sid=1"),
+                header("cookie", "sid=2"),
+            ],
+        ),
+        (
+            "descriptor:tenant",
+            [header("x", "1"), header("y", "1"), header("x", "2")],
+        ),
+        (
+            "claim:plan",
+            [header("x", "1"), header("y", "1"), header("x", "2")],
+        ),
+        (
+            "[method, 'header:x']",
+            [header("x", "1"), header("x", "1"), header("x", "2")],
+        ),
+        ("['constant:a', path]", [path("/a"), path("/a"), path("/b")]),
+    ] {
+        let (limits, _time) = limits(&format!(
+            "limits: {{ one: {{ rate: 1/h, key: {key} }} }}
+routes: [{{ match: /in/**, limits: [one] }}, {{ match: /**, limits: [one] }}]"
+        ));
+        let granted = |request| decide(&limits, request).expect("a route").is_ok();
+        let granted = [&one, &same, &other].map(granted);
+        assert_eq!(granted, [true, false, true], "{key}");
+    }
+    let (limits, _time) = limits(
+        "limits: { one: { rate: 1/h, key: 'constant:all' } }\nroutes: [{ match: /**, limits: [one] }]",
+    );
+    assert!(decide(&limits, &path("/a")).expect("a route").is_ok());
+    assert!(decide(&limits, &path("/b")).expect("a route").is_err());
+}
+
+#[test]
+fn a_priority_is_that_of_the_route_or_of_a_limit_or_read_from_the_request() {
+    let (limits, _time) = limits(
+        "
+limits:
+  plain: { rate: 100/s }
+  least: { rate: 100/s, priority: non-critical }
+routes:
+  - { match: /login, limits: [least], priority: critical }
+  - { match: /said, limits: [plain], priority: header:x-priority }
+  - { match: /batch, limits: [plain, least] }
+  - { match: /**, limits: [plain] }
+",
+    );
+    let priority = |path: &str, says: &str| {
+        let request = get(path).header("x-priority", says);
+        let request = request.body(()).expect("a request");
+        let asks = limits.asks_of(&Head::of(&request)).expect("keys");
+        asks.expect("a route").1
+    };
+    assert_eq!(priority("/login", "non-critical"), Priority::Critical);
+    assert_eq!(priority("/said", "critical"), Priority::Critical);
+    assert_eq!(priority("/said", "non-critical"), Priority::NonCritical);
+    assert_eq!(priority("/said", "nonsense"), Priority::Normal);
+    assert_eq!(priority("/batch", "critical"), Priority::NonCritical);
+    assert_eq!(priority("/else", "critical"), Priority::Normal);
 }
