@@ -18,14 +18,15 @@ use crate::serve::{Signals, log};
 /// the server works on at once is found out; others wait, who matters more (X-Priority) first. A file is read again when it
 /// changes. SIGTERM ends it in order: nothing new is accepted, and what is under way ends.
 ///
-/// It ends with 0 when it was stopped, with 1 if something is wrong with the file, and with 2 if it cannot start.
+/// It ends with 0 when it was stopped, with 1 if it cannot serve (a port is taken), and with 2 if the arguments or the file
+/// are wrong.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The file of limits and of the gateway (YAML, TOML or JSON)
     file: Option<PathBuf>,
     /// The server behind it, such as `http://127.0.0.1:9000`
-    #[arg(long, value_name = "URL", value_parser = origin, env = "PLIMSOLL_GATEWAY_TO")]
-    to: Option<Origin>,
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_GATEWAY_TO")]
+    to: Option<String>,
     /// Where to listen: where the file says, or else 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_GATEWAY_LISTEN")]
     listen: Option<SocketAddr>,
@@ -40,15 +41,22 @@ pub(crate) struct Args {
     json_logs: bool,
 }
 
+/// Read here rather than with the other arguments: what is wrong would be shown, and there may be a password in it.
 fn origin(text: &str) -> Result<Origin, String> {
-    Origin::parse(text).map_err(|hint| format!("expected {}{hint}", Origin::WANTED))
+    Origin::parse(text).map_err(|hint| format!("--to: expected {}{hint}", Origin::WANTED))
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     log(args.json_logs);
     let mut settings = Settings::default();
     settings.file.clone_from(&args.file);
-    settings.to.clone_from(&args.to);
+    settings.to = match args.to.as_deref().map(origin).transpose() {
+        Ok(to) => to,
+        Err(message) => {
+            writeln!(err, "plimsoll: {message}")?;
+            return Ok(ExitCode::from(2));
+        }
+    };
     settings.listen = args.listen;
     settings.admin = args.admin;
     settings.drain = Duration::from_secs(args.drain);
@@ -58,11 +66,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
             for line in error.lines() {
                 writeln!(err, "{line}")?;
             }
-            return Ok(ExitCode::from(1));
+            return Ok(ExitCode::from(2));
         }
         Err(error) => {
             writeln!(err, "plimsoll: {error}")?;
-            return Ok(ExitCode::from(2));
+            let serves_nothing = matches!(error, StartError::Listen(..));
+            return Ok(ExitCode::from(if serves_nothing { 1 } else { 2 }));
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

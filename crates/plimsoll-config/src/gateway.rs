@@ -1,9 +1,10 @@
 //! A gateway before other servers, as a file describes it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 
-use plimsoll_spec::{Count, Named, Percent, Period};
+use plimsoll_spec::{Count, Named, Percent, Period, Url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -322,7 +323,7 @@ impl Origin {
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text
             .split_once("://")
-            .ok_or_else(|| format!(", did you mean `http://{text}`?"))?;
+            .ok_or_else(|| format!(", did you mean `http://{}`?", Url::hidden(text)))?;
         let tls = match scheme {
             "http" => false,
             "https" => true,
@@ -371,6 +372,11 @@ impl Spelled for Origin {
 
     fn parse(text: &str) -> Result<Self, String> {
         Self::parse(text)
+    }
+
+    /// There may be a password in it.
+    fn shown(text: &str) -> Cow<'_, str> {
+        Url::hidden(text)
     }
 }
 

@@ -131,6 +131,18 @@ fn what_it_cannot_do_it_says_with_a_remedy() {
     assert_eq!(status, Some(2), "{said}");
     assert!(said.contains("expected a loopback address"), "{said}");
     let (status, said) = run(&["/none.yaml"]);
-    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(status, Some(2), "{said}");
     assert!(said.contains("/none.yaml"), "{said}");
+    // The arguments are right, and somebody else listens there: as with `serve`, that is another status.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("its number").to_string();
+    let (status, said) = run(&["--to", "http://127.0.0.1:1", "--listen", &taken]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains(&taken), "{said}");
+    let (status, said) = run(&["--to", "http://anna:sesame@127.0.0.1:1"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("a server has no user") && !said.contains("sesame"),
+        "{said}"
+    );
 }

@@ -20,6 +20,11 @@ pub(crate) trait Spelled: Sized {
     /// The value; the error is what could have been meant, as a hint after the message.
     fn parse(text: &str) -> Result<Self, String>;
 
+    /// What a message may show of a text that is wrong.
+    fn shown(text: &str) -> Cow<'_, str> {
+        text.into()
+    }
+
     /// The number that it is, if it is written as one.
     fn number(&self) -> Option<u16> {
         None
@@ -41,7 +46,7 @@ pub(crate) fn spelled<'de, T: Spelled, D: Deserializer<'de>>(
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
             T::parse(text).map_err(|hint| {
-                let (wanted, found) = (T::WANTED, quote(text));
+                let (wanted, found) = (T::WANTED, quote(&T::shown(text)));
                 E::custom(format_args!("expected {wanted}, found {found}{hint}"))
             })
         }
