@@ -23,7 +23,7 @@ pub struct Push {
     pub member: Member,
     /// What it may spend from now on.
     pub share: Share,
-    /// Another number for every share that a member is given, below 10^9. Envoy tells two assignments apart by the nanoseconds
+    /// Another number for every share that is assigned to a member, below 10^9. Envoy tells two assignments apart by the nanoseconds
     /// of their interval, not by its seconds, and cuts them off: this is what to put there.
     pub version: u32,
     /// How long the share lasts unless it is sent again.
@@ -67,18 +67,18 @@ pub struct Push {
 pub struct Division {
     shares: Shares,
     joined: u64,
-    /// Who came, and who reported, since pushes were asked for.
+    /// The members that joined, and those that reported, since the last call of `pushes`.
     newcomers: Vec<u64>,
     reported: Vec<u64>,
     divided: Option<Moment>,
     /// When to divide again.
     wake: Option<Moment>,
-    /// Until when nobody is told anything.
+    /// Until when no shares are pushed.
     learning: Option<Moment>,
 }
 
 impl Division {
-    /// Divides `quota`, with a burst of `burst` in all, where nobody has had a share before.
+    /// Divides `quota`, with a burst of `burst` in all, where no member has had a share before.
     #[must_use]
     pub fn new(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let burst = burst.max(1);
@@ -93,8 +93,8 @@ impl Division {
         }
     }
 
-    /// Goes on where a server was stopped, whose members may still spend what it gave them: there is no burst to give, and nobody is told
-    /// anything until all have had the time to report. Their shares go on meanwhile. Then they get shares by what they
+    /// Goes on where a server was stopped, whose members may still spend the shares it assigned: there is no burst to assign,
+    /// and no shares are pushed until all members have had the time to report. Their shares go on meanwhile. Then they get shares by what they
     /// let through, without a burst, which comes back with time.
     #[must_use]
     pub fn restarted(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
@@ -107,7 +107,7 @@ impl Division {
         }
     }
 
-    /// Another rate and burst. Who has more than its part of them is told so at once.
+    /// Changes the rate and the burst. Members that hold more than their part are pushed a smaller share at once.
     pub fn change(&mut self, quota: Quota, burst: u64, now: Moment) {
         self.shares.ledger.advance(now);
         self.shares.ledger.terms(rate(quota), burst.max(1));
@@ -147,7 +147,7 @@ impl Division {
         self.wake_at(Some(now));
     }
 
-    /// A member has gone, or cannot be reached. It may spend its share until that has run out, so nobody else gets it before.
+    /// A member has gone, or cannot be reached. It may spend its share until that has run out, so no other member gets it before.
     pub fn leave(&mut self, member: Member) {
         if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.left = true;
@@ -173,7 +173,7 @@ impl Division {
             return Vec::new();
         }
         let newcomers = std::mem::take(&mut self.newcomers);
-        let mut given = match self.learning.take() {
+        let mut changed = match self.learning.take() {
             // They are among those that are divided among. What was refilled meanwhile was lent by the server before.
             Some(_) => {
                 self.shares.ledger.forget();
@@ -184,7 +184,7 @@ impl Division {
         if self.next().is_some_and(|next| next <= now) {
             self.divided = Some(now);
             let (moved, short) = self.shares.divide(now);
-            given.extend(moved);
+            changed.extend(moved);
             self.wake = self.shares.first_gone();
             if short {
                 self.wake_at(Some(now));
@@ -192,11 +192,11 @@ impl Division {
         }
         for id in std::mem::take(&mut self.reported) {
             if self.shares.refresh(id, now) {
-                given.push(id);
+                changed.push(id);
             }
         }
-        given.sort_unstable();
-        given.dedup();
+        changed.sort_unstable();
+        changed.dedup();
         let ttl = self.shares.ledger.timing.ttl();
         let push = |id| {
             let state: &State = self.shares.members.get(&id)?;
@@ -207,7 +207,7 @@ impl Division {
                 ttl,
             })
         };
-        given.into_iter().filter_map(push).collect()
+        changed.into_iter().filter_map(push).collect()
     }
 
     /// What a member has and wants.

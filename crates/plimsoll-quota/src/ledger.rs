@@ -10,8 +10,8 @@ const ATTO: u128 = 1_000_000_000_000_000_000;
 
 /// A token bucket whose refill and whose room are lent out.
 ///
-/// `held_rate` and `held_burst` are sums of what may be in force at members, of each the most; `tokens` are those that nobody
-/// has been given. At all times `held_rate <= rate` and `held_burst + tokens <= burst`, as long as the terms stay what they are.
+/// `held_rate` and `held_burst` are sums of what may be in force at members, of each the most; `tokens` are those
+/// assigned to no member. At all times `held_rate <= rate` and `held_burst + tokens <= burst`, as long as the terms stay what they are.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// Nanotokens per second.
@@ -24,17 +24,17 @@ pub(crate) struct Ledger {
     at: Moment,
 }
 
-/// What one member was given.
+/// What is assigned to one member.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
-    given: Option<Given>,
-    /// What may be in force in the place of what was given, because nobody has said that it arrived.
+    assigned: Option<Assigned>,
+    /// The share that may still be in force, because the arrival of the assigned one is not confirmed.
     before: Option<Before>,
     version: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Given {
+struct Assigned {
     share: Share,
     /// When it was sent first, and last.
     pushed: Moment,
@@ -61,7 +61,7 @@ impl Ledger {
         }
     }
 
-    /// Refills by what is lent to nobody.
+    /// Refills by the rate that is assigned to no member.
     pub(crate) fn advance(&mut self, now: Moment) {
         let time = u128::from(now.nanos_since(self.at));
         self.at = self.at.max(now);
@@ -86,12 +86,12 @@ impl Ledger {
         self.fit();
     }
 
-    /// Nanotokens per second that nobody holds.
+    /// Nanotokens per second that no member holds.
     pub(crate) fn free_rate(&self) -> u64 {
         narrow(u128::from(self.rate).saturating_sub(self.held_rate))
     }
 
-    /// Whole tokens that can be given away.
+    /// Whole tokens that can be assigned.
     pub(crate) fn free_burst(&self) -> u64 {
         narrow(self.tokens / ATTO)
     }
@@ -102,7 +102,7 @@ impl Ledger {
     }
 
     /// Gives a member a share of at most this, in the place of the one it has; less if less is free. Returns whether
-    /// anything was given. A member whose share may or may not have run out is given nothing until it has.
+    /// anything was assigned. A member whose share may or may not have expired is assigned nothing until it has.
     pub(crate) fn give(
         &mut self,
         holding: &mut Holding,
@@ -122,7 +122,7 @@ impl Ledger {
             most_burst = most_burst.saturating_add(self.free_burst());
         }
         let share = Share::at_most(rate.min(most_rate), burst.min(most_burst));
-        if holding.given.is_some() && share == had {
+        if holding.assigned.is_some() && share == had {
             return false;
         }
         let paid = u128::from(share.burst().saturating_sub(had.burst()));
@@ -143,9 +143,9 @@ impl Ledger {
     fn put(&mut self, holding: &mut Holding, share: Share, now: Moment) {
         let gone = self.gone_after();
         self.update(holding, |holding| {
-            if let Some(Given {
+            if let Some(Assigned {
                 share: had, sent, ..
-            }) = holding.given
+            }) = holding.assigned
                 && (had.rate() > share.rate() || had.burst() > share.burst())
             {
                 let before = holding.before.get_or_insert(Before {
@@ -158,7 +158,7 @@ impl Ledger {
                 before.until = before.until.max(sent.plus_nanos(gone));
             }
             holding.version = (holding.version + 1) % 1_000_000_000;
-            holding.given = Some(Given {
+            holding.assigned = Some(Assigned {
                 share,
                 pushed: now,
                 sent: now,
@@ -169,8 +169,8 @@ impl Ledger {
     /// A report came: what was sent long enough ago has arrived.
     pub(crate) fn confirm(&mut self, holding: &mut Holding, now: Moment) {
         let settle = self.timing.settle();
-        if let Some(given) = holding.given
-            && given.pushed.plus(settle) <= now
+        if let Some(assigned) = holding.assigned
+            && assigned.pushed.plus(settle) <= now
         {
             self.update(holding, |holding| holding.before = None);
         }
@@ -181,18 +181,18 @@ impl Ledger {
         let gone = self.gone_after();
         self.update(holding, |holding| {
             holding.before = holding.before.filter(|before| now <= before.until);
-            holding.given = holding
-                .given
-                .filter(|given| now <= given.sent.plus_nanos(gone));
+            holding.assigned = holding
+                .assigned
+                .filter(|assigned| now <= assigned.sent.plus_nanos(gone));
         });
     }
 
     /// Sends a share again, so that it goes on. Returns whether there is one.
     pub(crate) fn refresh(&self, holding: &mut Holding, now: Moment) -> bool {
         let doubt = holding.in_doubt(self.timing, now);
-        match &mut holding.given {
-            Some(given) if !doubt => {
-                given.sent = now;
+        match &mut holding.assigned {
+            Some(assigned) if !doubt => {
+                assigned.sent = now;
                 true
             }
             _ => false,
@@ -216,13 +216,13 @@ impl Ledger {
 }
 
 impl Holding {
-    /// What was given last, and has not run out.
+    /// The share that was assigned last and has not expired.
     pub(crate) fn share(&self) -> Share {
-        self.given.map_or(Share::NONE, |given| given.share)
+        self.assigned.map_or(Share::NONE, |assigned| assigned.share)
     }
 
     pub(crate) const fn is_given(&self) -> bool {
-        self.given.is_some()
+        self.assigned.is_some()
     }
 
     /// Whether a smaller share is on its way.
@@ -237,9 +237,9 @@ impl Holding {
         (share.rate().max(before.0), share.burst().max(before.1))
     }
 
-    /// When what was given was sent first.
+    /// When the assigned share was sent first.
     pub(crate) fn pushed(&self) -> Option<Moment> {
-        self.given.map(|given| given.pushed)
+        self.assigned.map(|assigned| assigned.pushed)
     }
 
     pub(crate) const fn version(&self) -> u32 {
@@ -248,16 +248,17 @@ impl Holding {
 
     /// When nothing of it is in force any more, unless it is sent again.
     pub(crate) fn until(&self, timing: Timing) -> Option<Moment> {
-        let given = self
-            .given
+        let assigned = self
+            .assigned
             .map(|it| it.sent.plus(timing.ttl()).plus(timing.settle()));
-        given.max(self.before.map(|before| before.until))
+        assigned.max(self.before.map(|before| before.until))
     }
 
-    /// Whether what was given may have run out at the member, or may not: it was sent too long ago to be sent again in time.
+    /// Whether the assigned share may or may not have expired at the member: it was sent too long ago to be sent again in time.
     fn in_doubt(&self, timing: Timing, now: Moment) -> bool {
         let safe = timing.ttl() - timing.settle();
-        self.given.is_some_and(|given| given.sent.plus(safe) < now)
+        self.assigned
+            .is_some_and(|assigned| assigned.sent.plus(safe) < now)
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// Divides `total` among members by what each wants and by weight. Returns what each gets, in order.
 ///
-/// Who wants less than its fair part gets what it wants, and what that leaves is divided among the others. O(n log n). Nobody can get more without taking it from a member that has no more by weight. The sum is at most `total`, and within
+/// A member that wants less than its fair part gets what it wants, and what that leaves is divided among the others. O(n log n). No member can get more without taking it from a member that has no more by weight. The sum is at most `total`, and within
 /// the number of members of it unless all have what they want. A weight of 0 counts as 1.
 ///
 /// ```

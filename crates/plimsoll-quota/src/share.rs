@@ -8,7 +8,7 @@ pub(crate) const NANO: u64 = 1_000_000_000;
 const INTERVALS: [u32; 6] = [1, 10, 60, 600, 3600, 86_400];
 /// An interval is good if the share is at most a hundredth less than it should be.
 const FINE: u128 = 100;
-/// Envoy refills a bucket at least once a year, whatever it is told.
+/// Envoy refills a bucket at least once a year, whatever its configuration says.
 const LONGEST: u32 = 365 * 86_400;
 
 /// What a member may spend: `tokens` in every interval, and at most `burst` at once.

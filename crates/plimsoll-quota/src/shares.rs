@@ -15,7 +15,7 @@ const CALM: u64 = 10;
 const DENIED: u64 = 32;
 /// It shrinks by a hundred and twenty-eighth if others are refused and nothing is free.
 const PRESSED: u64 = 128;
-/// A sixty-fourth is lent to nobody where members are so many that no single one could tell the difference: new ones find
+/// A sixty-fourth is lent to no member where members are so many that no single one could tell the difference: new ones find
 /// something, and what they start with.
 const MANY: u64 = 16;
 const RESERVE: u64 = 64;
@@ -23,7 +23,7 @@ const RESERVE: u64 = 64;
 const WITHHELD: u64 = 8;
 const WITHIN: u64 = 10;
 
-/// Who is there, and what is lent to whom.
+/// The members, and the share of each.
 #[derive(Debug)]
 pub(crate) struct Shares {
     pub(crate) ledger: Ledger,
@@ -39,10 +39,10 @@ impl Shares {
     }
 
     /// New members get an equal part of the whole, but at most half of what is free: others may come in the same moment. If nothing
-    /// is free, they are told to wait.
+    /// is free, they are pushed a share of nothing.
     pub(crate) fn start(&mut self, newcomers: &[u64], now: Moment) -> Vec<u64> {
         let here = self.members.values().filter(|state| !state.left).count() as u64;
-        let mut given = Vec::new();
+        let mut changed = Vec::new();
         for id in newcomers {
             let Some(state) = self.members.get_mut(id).filter(|state| !state.left) else {
                 continue;
@@ -50,10 +50,10 @@ impl Shares {
             let fair = (self.ledger.rate / here.max(1)).min(self.ledger.free_rate() / 2);
             let burst = part(self.ledger.burst, fair, self.ledger.rate).max(1);
             if self.ledger.give(&mut state.holding, fair, burst, now) {
-                given.push(*id);
+                changed.push(*id);
             }
         }
-        given
+        changed
     }
 
     /// Sends a share again. Returns whether there is one.
@@ -69,7 +69,7 @@ impl Shares {
         until.min().map(|until| until.plus_nanos(1))
     }
 
-    /// Forgets what has run out, and divides. Returns whose share changed, and whether some should have more than there was.
+    /// Forgets what has run out, and divides. Returns the members with a changed share, and whether some should have more than there was.
     pub(crate) fn divide(&mut self, now: Moment) -> (Vec<u64>, bool) {
         let ledger = &mut self.ledger;
         self.members.retain(|_, state| {
@@ -210,7 +210,7 @@ impl Shares {
                 order.push((!has.is_none(), state.turn, *target));
             }
         }
-        // Those without a bucket first: of them, who has waited longest.
+        // Those without a bucket first: of them, the one that has waited longest.
         order.sort_by_key(|&(has, turn, target)| (has, turn, target.id));
         let tokens = ledger.free_burst();
         let mut short = false;

@@ -68,7 +68,7 @@ pub(crate) fn rotate(
     let (mut holders, mut waiting): (Vec<_>, Vec<_>) = members
         .iter()
         .partition(|(_, state)| !state.holding.share().is_none());
-    // Who is not heard of yet, and who was refused, before who is idle; then who has waited longest.
+    // Members without a report and members with refusals before idle ones; then by the time they have waited.
     waiting.retain(|(_, state)| !state.holding.is_shrinking());
     waiting.sort_by_key(|(id, state)| (!state.active, state.turn, *id));
     let wanting = waiting.iter().filter(|(_, state)| state.active).count();

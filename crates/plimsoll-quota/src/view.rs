@@ -13,7 +13,7 @@ use crate::timing::Timing;
 pub struct MemberView {
     /// Which.
     pub member: Member,
-    /// What it was given last; nothing if that has run out.
+    /// The share that was assigned to it last; none if that has expired.
     pub share: Share,
     /// The most that it may hold, because it may not have heard of less: nanotokens per second.
     pub held_rate: u64,
@@ -60,9 +60,9 @@ pub struct DivisionView {
     pub held_rate: u64,
     /// What members may hold of the burst; with `tokens` never more than it.
     pub held_burst: u64,
-    /// Whole tokens that nobody has been given.
+    /// Whole tokens that are assigned to no member.
     pub tokens: u64,
-    /// Until when nobody is told anything, after a restart.
+    /// Until when no shares are pushed, after a restart.
     pub learning: Option<Moment>,
     /// All members, from the oldest on.
     pub members: Vec<MemberView>,

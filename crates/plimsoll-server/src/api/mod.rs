@@ -51,7 +51,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// Lets through who knows the token, if there is one.
+/// Passes requests that carry the token, if one is set.
 pub(crate) async fn authorize(
     Extract(state): Extract<Arc<State>>,
     request: Request,

@@ -48,7 +48,7 @@ fn router(envoy: &envoy::Front, drain: &Drain) -> Router {
         .fallback(unknown)
 }
 
-/// Lets through who knows the token, if there is one.
+/// Passes requests that carry the token, if one is set.
 async fn authorize(Extract(state): Extract<Arc<State>>, request: Request, next: Next) -> Response {
     if state.needs_token() {
         let said = request.headers().get(AUTHORIZATION);
