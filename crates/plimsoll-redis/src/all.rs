@@ -63,11 +63,14 @@ impl RedisAll {
             return Ok(Decision::Denied(denied));
         }
         let standing = least(&subjects);
-        let told: Vec<_> = subjects.each_mut().filter_map(Subject::take_told).collect();
+        let events: Vec<_> = subjects
+            .each_mut()
+            .filter_map(Subject::take_return_event)
+            .collect();
         let subjects = subjects.into_each().into_iter();
         let leases = subjects.filter_map(|mut subject| subject.take_lease());
         let permit = RedisPermit::new(cost, standing, leases.collect());
-        Ok(Decision::Granted(permit.told(told)))
+        Ok(Decision::Granted(permit.return_events(events)))
     }
 
     /// What [`decide`](Self::decide) would answer. Takes nothing.
@@ -99,8 +102,8 @@ impl RedisAll {
 
 /// What is left of the limit of which least is.
 fn least(subjects: &Subjects) -> Standing {
-    let told = subjects.each().iter().filter_map(Subject::told);
-    let least = told.min_by_key(|standing| standing.remaining);
+    let standings = subjects.each().iter().filter_map(Subject::granted_standing);
+    let least = standings.min_by_key(|standing| standing.remaining);
     least.unwrap_or_default()
 }
 

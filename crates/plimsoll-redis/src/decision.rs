@@ -1,8 +1,8 @@
 use plimsoll::{Denied, LeaseState, Lost, Moment, Standing};
 
 use crate::StoreError;
+use crate::event_reports::ReturnEvent;
 use crate::lease::Lease;
-use crate::told::Told;
 
 /// What a store decided.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct RedisPermit {
     taken: Moment,
     // Before what tells of its return.
     leases: Vec<Lease>,
-    told: Vec<Told>,
+    return_events: Vec<ReturnEvent>,
 }
 
 impl RedisPermit {
@@ -55,13 +55,13 @@ impl RedisPermit {
             standing,
             taken: Moment::ORIGIN,
             leases,
-            told: Vec::new(),
+            return_events: Vec::new(),
         }
     }
 
     /// Tells of its return.
-    pub(crate) fn told(mut self, told: impl IntoIterator<Item = Told>) -> Self {
-        self.told.extend(told);
+    pub(crate) fn return_events(mut self, events: impl IntoIterator<Item = ReturnEvent>) -> Self {
+        self.return_events.extend(events);
         self
     }
 
@@ -133,8 +133,8 @@ impl RedisPermit {
 
     /// Never gives it back. What is held by a lease comes back when the lease runs out.
     pub fn forget(mut self) {
-        // It never comes back, so nobody is told that it does.
-        self.told.drain(..).for_each(Told::forget);
+        // It is never returned, so no event reports its return.
+        self.return_events.drain(..).for_each(ReturnEvent::forget);
         std::mem::take(&mut self.leases)
             .into_iter()
             .for_each(Lease::abandon);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll::{Events, KeyedEvent, Listener};
 
 use crate::RedisLimiter;
-use crate::told::Teller;
+use crate::event_reports::Reporter;
 
 impl RedisLimiter {
     /// Subscribes to what the store decides for this limiter and its clones from now on, each with its key. At most
@@ -14,7 +14,7 @@ impl RedisLimiter {
     ///
     /// A grant is [`Processing`](plimsoll::EventKind::Processing), a refusal
     /// [`Rejected`](plimsoll::EventKind::Rejected), and the return of a lease [`Processed`](plimsoll::EventKind::Processed), with the
-    /// numbers that the store had told last. Only decisions of this process are told of, also those about several limits at once and
+    /// last known numbers of the store. Only decisions of this process are reported, also those about several limits at once and
     /// those that a fleet makes of what it has borrowed; not what is answered while there is no store. Of a decision about several that is
     /// refused, only the limits that refuse tell. Without subscribers a decision costs one load more.
     ///
@@ -30,7 +30,7 @@ impl RedisLimiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<Vec<u8>>> {
-        self.heard().subscribe(capacity)
+        self.subscribers().subscribe(capacity)
     }
 
     /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
@@ -47,9 +47,9 @@ impl RedisLimiter {
     }
 
     /// Who tells of decisions about `key`, if anybody listens.
-    pub(crate) fn teller(&self, key: &[u8]) -> Option<Teller> {
-        self.heard().are_there().then(|| Teller {
-            heard: Arc::clone(self.heard()),
+    pub(crate) fn reporter(&self, key: &[u8]) -> Option<Reporter> {
+        self.subscribers().are_there().then(|| Reporter {
+            subscribers: Arc::clone(self.subscribers()),
             clock: self.store().clock(),
             key: key.to_vec(),
         })

@@ -90,6 +90,7 @@ mod decision;
 #[cfg(feature = "spec")]
 mod described;
 mod error;
+mod event_reports;
 mod events;
 mod fleet;
 mod group;
@@ -109,7 +110,6 @@ mod script;
 mod state;
 mod store;
 mod terms;
-mod told;
 mod undo;
 
 pub use all::RedisAll;

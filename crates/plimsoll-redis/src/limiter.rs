@@ -6,13 +6,13 @@ use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 
 use crate::answer::{Answer, Decided, Refused};
 use crate::batch::Demand;
+use crate::event_reports::Subscribers;
 use crate::key;
 use crate::lease::Leases;
 use crate::rule::{self, Kind, number};
 use crate::script::Script;
 use crate::store::Store;
 use crate::terms::Terms;
-use crate::told::Heard;
 use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 
 /// A limit held in Redis, with one state for each key. Made by [`Store::limiter`].
@@ -59,7 +59,7 @@ struct Inner {
     terms: RwLock<Arc<Terms>>,
     /// Of every length there was.
     leases: Mutex<Vec<Arc<Leases>>>,
-    heard: Heard,
+    subscribers: Subscribers,
 }
 
 impl Store {
@@ -92,7 +92,7 @@ impl RedisLimiter {
             origin,
             terms: RwLock::new(Arc::new(terms)),
             leases: Mutex::new(leases),
-            heard: Heard::default(),
+            subscribers: Subscribers::default(),
             store,
         };
         Ok(Self {
@@ -145,7 +145,7 @@ impl RedisLimiter {
     /// If the store cannot decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
     /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is returned.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
-        let teller = self.teller(key.as_ref());
+        let reporter = self.reporter(key.as_ref());
         let (terms, key) = (self.terms(), self.key(key.as_ref()));
         let id = terms.new_id();
         let lease = match (&terms.leases, cost) {
@@ -166,16 +166,17 @@ impl RedisLimiter {
             Decided::Granted(standing, taken) => {
                 let leases = lease.into_iter().map(|lease| lease.granted(fence(taken)));
                 let permit = RedisPermit::new(cost, standing, leases.collect());
-                let told = teller.and_then(|teller| teller.granted(standing, permit.is_leased()));
-                Decision::Granted(permit.taken_at(taken).told(told))
+                let event =
+                    reporter.and_then(|reporter| reporter.granted(standing, permit.is_leased()));
+                Decision::Granted(permit.taken_at(taken).return_events(event))
             }
             Decided::Refused(refused) => {
                 if let Some(lease) = lease {
                     lease.abandon();
                 }
                 let denied = refused.denied(terms.rule.limit(), self.name());
-                if let Some(teller) = teller {
-                    teller.refused(&denied);
+                if let Some(reporter) = reporter {
+                    reporter.refused(&denied);
                 }
                 Decision::Denied(denied)
             }
@@ -294,8 +295,8 @@ impl RedisLimiter {
         leases.iter().map(|leases| leases.failures()).sum()
     }
 
-    pub(crate) fn heard(&self) -> &Heard {
-        &self.inner.heard
+    pub(crate) fn subscribers(&self) -> &Subscribers {
+        &self.inner.subscribers
     }
 
     pub(crate) fn store(&self) -> &Store {

@@ -142,7 +142,7 @@ impl Entry {
                 let batch = Borrowed {
                     amount: taken.amount,
                     taken: taken.at,
-                    standing: subject.told().unwrap_or_default(),
+                    standing: subject.granted_standing().unwrap_or_default(),
                 };
                 let (tag, _) = fetch.taken(asked, &batch, self.cost);
                 self.grant_from_stock(like, tag, None);

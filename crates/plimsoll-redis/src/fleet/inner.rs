@@ -120,15 +120,15 @@ impl Inner {
 
     /// Tells those who listen of a grant from what was borrowed.
     pub(super) fn tell_granted(&self, key: &[u8], standing: Option<Standing>) {
-        if let Some(teller) = self.limiter.teller(key) {
-            let _ = teller.granted(standing.unwrap_or(self.promise), false);
+        if let Some(reporter) = self.limiter.reporter(key) {
+            let _ = reporter.granted(standing.unwrap_or(self.promise), false);
         }
     }
 
     /// Tells those who listen of a refusal by what is known here.
     pub(super) fn tell_refused(&self, key: &[u8], denied: &Denied) {
-        if let Some(teller) = self.limiter.teller(key) {
-            teller.refused(denied);
+        if let Some(reporter) = self.limiter.reporter(key) {
+            reporter.refused(denied);
         }
     }
 

@@ -52,12 +52,12 @@ impl FleetKey {
     /// If the store cannot tell.
     pub async fn ask_standing(&self) -> Result<Standing, StoreError> {
         let now = self.shared.now();
-        let told = now.limiter().estimate(&self.key, 0).await?;
+        let standing = now.limiter().estimate(&self.key, 0).await?;
         let none = |denied: Denied| {
             let standing = Standing::of_limit(denied.limit());
             standing.remaining(Some(0)).more_after(denied.retry_after())
         };
-        Ok(now.promised(told.unwrap_or_else(none)))
+        Ok(now.promised(standing.unwrap_or_else(none)))
     }
 
     async fn ask(self, demand: Demand) -> Result<Permit<'static>, Denied> {

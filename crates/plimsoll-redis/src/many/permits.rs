@@ -5,8 +5,8 @@ use plimsoll::{LeaseState, Lost};
 use super::subject::Subject;
 use super::subjects::Subjects;
 use crate::StoreError;
+use crate::event_reports::ReturnEvent;
 use crate::lease::Lease;
-use crate::told::Told;
 
 /// What a decision about many subjects took. What is held by [leases](crate::RedisRule::lease) is returned when it is
 /// dropped; rates refill by themselves.
@@ -69,9 +69,9 @@ impl StorePermits {
 
     /// Never returns it. What is held by leases comes back when they run out.
     pub fn forget(mut self) {
-        // It never comes back, so nobody is told that it does.
-        let told = self.taken.each_mut().filter_map(Subject::take_told);
-        told.for_each(Told::forget);
+        // It is never returned, so no event reports its return.
+        let events = self.taken.each_mut().filter_map(Subject::take_return_event);
+        events.for_each(ReturnEvent::forget);
         self.leases().into_iter().for_each(Lease::abandon);
     }
 

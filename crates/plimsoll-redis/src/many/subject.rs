@@ -4,11 +4,11 @@ use plimsoll::{Moment, Standing};
 
 use super::StoreAnswer;
 use crate::answer::{Answer, Decided};
+use crate::event_reports::{Reporter, ReturnEvent};
 use crate::lease::Lease;
 use crate::limiter::fence;
 use crate::rule::{Kind, amount, moment};
 use crate::terms::Terms;
-use crate::told::{Teller, Told};
 use crate::{RedisLimiter, RedisPermit, StoreError, StoreErrorKind};
 
 /// One limit at one key, and what a decision asks of it.
@@ -30,9 +30,9 @@ pub(crate) struct Subject {
     failed: Option<StoreErrorKind>,
     taken: Option<Taken>,
     /// Who tells of the decision, if anybody listens.
-    teller: Option<Teller>,
+    reporter: Option<Reporter>,
     /// Tells of the return of its lease.
-    return_told: Option<Told>,
+    return_event: Option<ReturnEvent>,
 }
 
 /// What was taken.
@@ -78,36 +78,36 @@ impl Subject {
             answer: None,
             failed: None,
             taken: None,
-            teller: None,
-            return_told: None,
+            reporter: None,
+            return_event: None,
         }
     }
 
     /// Whoever listens hears of the decision.
-    pub(super) fn told_by(mut self, teller: Option<Teller>) -> Self {
-        self.teller = teller;
+    pub(super) fn reported_by(mut self, reporter: Option<Reporter>) -> Self {
+        self.reporter = reporter;
         self
     }
 
     /// Tells of a decision that was admitted or not. Of one that was, those who were not taken from say nothing.
     pub(super) fn tell(&mut self, admitted: bool) {
-        let Some(teller) = self.teller.take() else {
+        let Some(reporter) = self.reporter.take() else {
             return;
         };
         match &self.answer {
             Some(Decided::Granted(standing, _)) if admitted => {
-                self.return_told = teller.granted(*standing, self.lease.is_some());
+                self.return_event = reporter.granted(*standing, self.lease.is_some());
             }
             Some(Decided::Refused(refused)) if !admitted && !self.shadow => {
-                teller.refused(&refused.denied(self.limit(), self.limiter.name()));
+                reporter.refused(&refused.denied(self.limit(), self.limiter.name()));
             }
             _ => {}
         }
     }
 
     /// What tells of the return of its lease, for whoever holds that from now on.
-    pub(crate) fn take_told(&mut self) -> Option<Told> {
-        self.return_told.take()
+    pub(crate) fn take_return_event(&mut self) -> Option<ReturnEvent> {
+        self.return_event.take()
     }
 
     /// It is asked for twice: the costs add up. It is a shadow only if it always is.
@@ -223,14 +223,14 @@ impl Subject {
     /// Its permit, if it was taken from.
     pub(crate) fn into_permit(mut self) -> Option<RedisPermit> {
         let taken = self.taken?;
-        let standing = self.told().unwrap_or_default();
+        let standing = self.granted_standing().unwrap_or_default();
         let leases = self.take_lease().into_iter().collect();
         let permit = RedisPermit::new(taken.amount, standing, leases).taken_at(taken.at);
-        Some(permit.told(self.take_told()))
+        Some(permit.return_events(self.take_return_event()))
     }
 
     /// What the store said is left, if it granted.
-    pub(crate) fn told(&self) -> Option<Standing> {
+    pub(crate) fn granted_standing(&self) -> Option<Standing> {
         match &self.answer {
             Some(Decided::Granted(standing, _)) => Some(*standing),
             _ => None,
@@ -247,11 +247,11 @@ impl Subject {
             cause: self.failed,
         };
         match &self.answer {
-            Some(Decided::Granted(told, _)) => {
+            Some(Decided::Granted(standing, _)) => {
                 answer.standing = promise
-                    .remaining(told.remaining)
-                    .more_after(told.more_after)
-                    .reset(told.reset);
+                    .remaining(standing.remaining)
+                    .more_after(standing.more_after)
+                    .reset(standing.reset);
             }
             Some(Decided::Refused(refused)) => {
                 let denied = refused.denied(self.limit(), self.limiter.name());

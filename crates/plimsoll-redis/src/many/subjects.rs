@@ -31,7 +31,7 @@ impl Subjects {
     ) -> (Self, Vec<usize>) {
         let mut all = Vec::<Subject>::new();
         let place = |(limiter, key, cost, shadow): (&RedisLimiter, &[u8], u64, bool)| {
-            let teller = limiter.teller(key);
+            let reporter = limiter.reporter(key);
             let key = limiter.key(key);
             let same = |subject: &Subject| {
                 subject.key() == key && subject.limiter().store().is(limiter.store())
@@ -40,7 +40,7 @@ impl Subjects {
                 all[place].add(cost, shadow);
                 return place;
             }
-            all.push(Subject::new(limiter, key, cost, shadow).told_by(teller));
+            all.push(Subject::new(limiter, key, cost, shadow).reported_by(reporter));
             all.len() - 1
         };
         let places = asks.into_iter().map(place).collect();

@@ -1,4 +1,4 @@
-//! What those who listen to a limiter are told of its decisions.
+//! The events of decisions, for the subscribers of a limiter.
 
 use std::sync::Arc;
 
@@ -7,46 +7,47 @@ use plimsoll::{
     Standing,
 };
 
-/// Those who listen to a limiter.
-pub(crate) type Heard = Arc<Listeners<KeyedEvent<Vec<u8>>>>;
+/// The subscribers of a limiter.
+pub(crate) type Subscribers = Arc<Listeners<KeyedEvent<Vec<u8>>>>;
 
-/// Tells of the decisions about one key.
-pub(crate) struct Teller {
-    pub(crate) heard: Heard,
+/// Emits the events of one key.
+pub(crate) struct Reporter {
+    pub(crate) subscribers: Subscribers,
     pub(crate) clock: Clock,
     pub(crate) key: Vec<u8>,
 }
 
-impl Teller {
-    fn tell(&self, kind: EventKind, (limit, left): (u64, u64)) {
+impl Reporter {
+    fn emit(&self, kind: EventKind, (limit, left): (u64, u64)) {
         let event = Event::new(kind, self.clock.now(), &Snapshot::of(limit, left));
-        self.heard.emit(KeyedEvent::new(self.key.clone(), event));
+        self.subscribers
+            .emit(KeyedEvent::new(self.key.clone(), event));
     }
 
-    /// Tells of a grant. With `leased` the result tells of its return when it is dropped.
-    pub(crate) fn granted(self, standing: Standing, leased: bool) -> Option<Told> {
+    /// Emits the event of a grant. With `leased`, dropping the result emits that of its return.
+    pub(crate) fn granted(self, standing: Standing, leased: bool) -> Option<ReturnEvent> {
         let priority = Priority::Normal;
         let left = standing.remaining.unwrap_or(0);
-        self.tell(EventKind::Processing { priority }, (standing.limit, left));
-        leased.then(|| Told {
+        self.emit(EventKind::Processing { priority }, (standing.limit, left));
+        leased.then(|| ReturnEvent {
             granted: self.clock.now(),
             limit: standing.limit,
             left,
             forgotten: false,
-            teller: self,
+            reporter: self,
         })
     }
 
     pub(crate) fn refused(&self, denied: &Denied) {
         let (priority, reason) = (Priority::Normal, denied.reason());
         let kind = EventKind::Rejected { priority, reason };
-        self.tell(kind, (denied.limit(), denied.remaining()));
+        self.emit(kind, (denied.limit(), denied.remaining()));
     }
 }
 
-/// A grant that was told of and is still held.
-pub(crate) struct Told {
-    teller: Teller,
+/// A grant that is still held. Dropping it emits the event of its return.
+pub(crate) struct ReturnEvent {
+    reporter: Reporter,
     granted: Moment,
     limit: u64,
     /// What was left after it was granted: what others did since is known to the store alone.
@@ -54,30 +55,30 @@ pub(crate) struct Told {
     forgotten: bool,
 }
 
-impl Told {
+impl ReturnEvent {
     /// It is never returned.
     pub(crate) fn forget(mut self) {
         self.forgotten = true;
     }
 }
 
-impl Drop for Told {
+impl Drop for ReturnEvent {
     fn drop(&mut self) {
         if self.forgotten {
             return;
         }
         let kind = EventKind::Processed {
             priority: Priority::Normal,
-            took: self.teller.clock.now().since(self.granted),
+            took: self.reporter.clock.now().since(self.granted),
             outcome: Outcome::Ignore,
         };
-        self.teller.tell(kind, (self.limit, self.left));
+        self.reporter.emit(kind, (self.limit, self.left));
     }
 }
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for ReturnEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not the key, which may be a secret.
-        f.debug_struct("Told").finish_non_exhaustive()
+        f.debug_struct("ReturnEvent").finish_non_exhaustive()
     }
 }
