@@ -54,7 +54,7 @@ fn attempt_each(members: &mut Members) -> Option<bool> {
     Some(shadow)
 }
 
-/// An admitted decision, of which subscribers are told.
+/// An admitted decision that is reported to subscribers.
 pub(crate) fn admitted(members: Members) -> Hold {
     let hold = charged(members);
     tell_admitted(&hold);

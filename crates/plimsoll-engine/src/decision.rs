@@ -17,7 +17,7 @@ pub struct Answer<'d> {
     pub limit: &'d str,
     /// What was asked of it.
     pub cost: u64,
-    /// Whether it only counts, and refuses nobody.
+    /// Whether it only counts, and refuses nothing.
     pub shadow: bool,
     /// How it stands after the decision. `None` for a tier that is unlimited.
     pub standing: Option<Standing>,
@@ -34,7 +34,7 @@ impl Answer<'_> {
         self.denied.is_none()
     }
 
-    /// How long to wait before what was asked would be granted, if nobody else came.
+    /// How long to wait before what was asked would be granted, if no other demand came.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied?.retry_after()
@@ -229,7 +229,7 @@ impl Refusal {
         }))
     }
 
-    /// The same, as stores have told.
+    /// The same, from the answers of stores.
     #[cfg(feature = "redis")]
     pub(crate) fn told(mut self, told: Told, compensated: bool) -> Self {
         self.0.members.told = told;
@@ -255,7 +255,7 @@ impl Refusal {
     }
 
     /// The refusal of the binding limit: of those that refuse, the one that takes longest to grant. It says when the whole
-    /// decision would be admitted, if nobody else came.
+    /// decision would be admitted, if no other demand came.
     #[must_use]
     pub fn denied(&self) -> &Denied {
         &self.0.denied
@@ -274,7 +274,7 @@ impl Refusal {
         self.0.denied.limiter().unwrap_or_default()
     }
 
-    /// How long to wait before the decision would be admitted, if nobody else came. `None` if nobody knows.
+    /// How long to wait before the decision would be admitted, if no other demand came. `None` if that is not known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.denied.retry_after()

@@ -1,4 +1,4 @@
-//! What subscribers of the limits of a file are told.
+//! The events of the limits of a file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub enum LimitsEventKind {
         limit: Option<Arc<str>>,
         /// Why it refused.
         reason: Reason,
-        /// How long to wait before the decision would be admitted, if nobody else came. `None` if nobody knows.
+        /// How long to wait before the decision would be admitted, if no other demand came. `None` if that is not known.
         retry_after: Option<Duration>,
         /// What was asked, in the order of the decision. Where a key is missing or a limit is not there, nothing more was
         /// looked at: only what stands before it.
@@ -60,7 +60,7 @@ pub struct AskEvent {
     pub key: Option<EventKey>,
     /// What was asked of it.
     pub cost: u64,
-    /// Whether the limit only counts, and refuses nobody.
+    /// Whether the limit only counts, and refuses nothing.
     pub shadow: bool,
     /// Why it refuses, or would refuse if it were enforced.
     pub denied: Option<Reason>,
@@ -138,7 +138,7 @@ impl LimitsEventKind {
     }
 }
 
-/// Those who listen to the limits of a file. They stay when it changes.
+/// The subscribers of the limits of a file. They stay when it changes.
 #[derive(Debug, Default)]
 pub(crate) struct Audience {
     listeners: Listeners<LimitsEvent>,

@@ -25,7 +25,7 @@ pub(crate) enum Client {
 impl Client {
     pub(crate) fn new(spec: &ClientSpec) -> Self {
         let networks = spec.proxies.iter().map(ToString::to_string);
-        // The file was checked: an address that this cannot read is trusted by nobody.
+        // The file was checked: an address that cannot be read is not trusted.
         let trusted = TrustedProxies::parse(networks).unwrap_or_default();
         if trusted == TrustedProxies::none() {
             return Self::Peer(Peer::new().ipv6_prefix(spec.ipv6_prefix));

@@ -336,7 +336,7 @@ impl Limits {
         self.shared.audience.subscribe(capacity)
     }
 
-    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
+    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it delays no decision. See
     /// [`Listener`].
     ///
     /// # Errors

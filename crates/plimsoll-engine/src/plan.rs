@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     pub(crate) set: Option<Arc<LimitSet>>,
     /// What is answered where neither the limit nor the route says.
     pub(crate) answer: Option<Arc<AnswerSpec>>,
-    /// Who is told of decisions.
+    /// The subscribers to decisions.
     pub(crate) audience: Arc<crate::events::Audience>,
 }
 

@@ -92,7 +92,7 @@ impl BodyValues {
         }
         let mut form = HashMap::new();
         for (name, value) in form_urlencoded::parse(text) {
-            // The first counts, as it does for most who read forms.
+            // The first counts, as in most parsers of forms.
             form.entry(name.into_owned())
                 .or_insert_with(|| value.into_owned());
         }

@@ -143,7 +143,7 @@ fn tier(limit: &Limit, head: &Head<'_>, route: &str) -> Option<String> {
     by.write(head, route, &mut tier).then_some(tier)
 }
 
-/// Whether a limit needs the body of the request, and nobody has read it.
+/// Whether a limit needs the body of the request, which has not been read.
 pub(crate) fn lacks_body(route: &Route, head: &Head<'_>) -> bool {
     let is_read = || head.extensions().get::<BodyValues>().is_some();
     let is_counted = || {

@@ -116,7 +116,7 @@ const fn answered<'d>(done: &Done<'d>) -> Option<ResponseHead<'d>> {
     }
 }
 
-/// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported.
+/// What is charged for usage. For work that was cut short it is unknown whether all of its usage was reported.
 fn used(usage: Option<&Usage>, complete: bool, taken: u64) -> u64 {
     let total = usage.map_or(0, Usage::total);
     match usage.map_or(complete, |usage| usage.is_known(complete)) {

@@ -43,7 +43,7 @@ impl LastTerms {
             let before = std::mem::replace(last, terms);
             return (before != terms).then_some(before);
         }
-        // Terms of the limit itself need not be known: who is not known has them.
+        // Terms of the limit itself need not be known: a key that is not stored has them.
         if terms == 0 {
             return None;
         }

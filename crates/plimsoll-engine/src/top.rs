@@ -79,7 +79,7 @@ pub(crate) fn bounded(key: &str) -> &str {
     &key[..end]
 }
 
-/// A key that is recognised by who knows it, and not told to who does not: its first characters, and how many follow.
+/// A masked key: its first characters, and how many follow. Operators who know the key recognise it.
 ///
 /// ```
 /// assert_eq!(plimsoll_engine::mask("sk-live-51Hq9"), "sk-l… (13)");

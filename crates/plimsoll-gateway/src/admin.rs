@@ -20,7 +20,7 @@ use crate::response_body::ResponseBody;
 /// How many connections of operators there are at most.
 const CONNECTIONS: usize = 64;
 
-/// What operators are told of.
+/// The pages for operators.
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) limits: Limits,

@@ -48,7 +48,7 @@ impl Budget {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let past = now.saturating_duration_since(spent.since);
         if past >= 2 * WINDOW {
-            // Nobody has looked for long: what came in a window is known only on average.
+            // There was no call for long: what came in a window is known only on average.
             let requests = self.requests.load(Ordering::Relaxed);
             let share = requests.saturating_mul(10) / past.as_secs().max(1);
             self.requests.store(share, Ordering::Relaxed);

@@ -34,7 +34,7 @@ enum Sender {
     Http2(http2::SendRequest<RequestBody>),
 }
 
-/// Ends a task. A connection whose answer nobody reads to its end is of no use.
+/// Ends a task. A connection whose answer is not read to its end cannot be used again.
 struct OnDrop(Option<AbortHandle>);
 
 impl Drop for OnDrop {

@@ -86,12 +86,12 @@ impl Shared {
             Ok(response) => response,
             Err(fault) => {
                 self.counts.note(fault);
-                // Faults of servers have been told, with the server.
+                // Faults of servers have been logged, with the server.
                 if fault == Fault::NoPool || fault.status().is_client_error() {
                     tracing::warn!(fault = fault.word(), "a request was not passed on");
                 }
                 let mut response = fault.response().map(ResponseBody::own);
-                // Who sends what is malformed is not asked for more.
+                // No more is read from a client that sends malformed requests.
                 if is_http1 && response.status().is_client_error() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);

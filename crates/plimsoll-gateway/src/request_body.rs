@@ -43,7 +43,7 @@ struct Held {
     wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// How far a body has come, for who waits for the answer.
+/// How far a body has come, for the task that waits for the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     frames: AtomicU64,

@@ -120,7 +120,7 @@ impl Body for ResponseBody {
                 if let (Some(tokens), Some(data)) = (&mut body.tokens, frame.data_ref()) {
                     tokens.see(data);
                 }
-                // Who sends it on may not ask again.
+                // The sender may not poll again.
                 if body.body.is_end_stream() {
                     this.end();
                 }

@@ -72,7 +72,7 @@ pub enum StartError {
     Config(ConfigError),
     /// Nothing says which servers are behind it.
     NoServer,
-    /// The file says which servers are behind it, and so does who starts it.
+    /// Both the file and the settings name the servers.
     TwoGateways,
     /// A certificate cannot be used.
     Tls(TlsError),

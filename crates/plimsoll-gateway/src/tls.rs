@@ -37,7 +37,7 @@ fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// Accepts TLS, with HTTP/2 for who speaks it.
+/// Accepts TLS, with HTTP/2 for clients that offer it.
 pub(crate) fn acceptor(spec: &TlsSpec) -> Result<TlsAcceptor, TlsError> {
     let chain = certificates(&spec.cert)?;
     let key = PrivateKeyDer::from_pem_file(&spec.key)

@@ -19,7 +19,7 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Reads an answer with these header fields, if it is one that can say something. If not, nobody knows what it used.
+    /// Reads an answer with these header fields, if it is one that can say something. If not, its usage is unknown.
     pub(crate) fn of(headers: &HeaderMap, usage: Usage) -> Option<Self> {
         let kind = headers
             .get(CONTENT_TYPE)

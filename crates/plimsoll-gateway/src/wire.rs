@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::patience::Patience;
 use crate::scan::Scan;
 
-/// What is known of the connection of a client, for who serves its requests.
+/// What is known of the connection of a client, for the service of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     phase: AtomicU8,
@@ -34,7 +34,7 @@ pub(crate) struct Wire {
 #[derive(Debug, Default)]
 struct Between {
     text: Vec<u8>,
-    /// Who writes it.
+    /// The task that writes it.
     waker: Option<Waker>,
 }
 

@@ -78,7 +78,7 @@ impl Worker {
         };
         let drained = async {
             graceful.shutdown().await;
-            // Until the last upgraded connection is closed, which nobody sends a word about.
+            // Until the last upgraded connection is closed, of which no message is sent.
             let _ = all_closed.recv().await;
         };
         if tokio::time::timeout(self.drain, drained).await.is_err() {

@@ -179,7 +179,7 @@ impl Server {
     ///
     /// If something is wrong with the file, or a port cannot be listened on.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
-        // Before anything else: nobody is refused meanwhile, and nothing of the state is read in vain.
+        // Before anything else: no request is refused meanwhile, and nothing of the state is read in vain.
         let mut sockets = Sockets::of_environment().map_err(StartError::Sockets)?;
         let admin = listen("admin", settings.admin, &mut sockets).await?;
         if let Some(address) = admin.as_ref().and_then(|it| it.local_addr().ok())

@@ -46,7 +46,7 @@ impl State {
         token.is_none_or(|token| same(token.as_bytes(), said))
     }
 
-    /// Whether a limit can be asked by name, for a permit that nobody returns.
+    /// Whether a limit can be asked by name, for a permit that is not returned.
     pub(crate) fn check(&self, ask: Ask<'_>) -> Result<(), String> {
         match self.limits.kind(ask.limit) {
             None => Err(format!("ERR there is no limit `{}`", ask.limit)),

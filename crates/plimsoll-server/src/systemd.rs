@@ -38,7 +38,7 @@ impl Sockets {
         Some(self.0.swap_remove(index).1)
     }
 
-    /// The name of one that nobody took.
+    /// The name of one that was not taken.
     pub(crate) fn left(&self) -> Option<&str> {
         self.0.first().map(|(name, _)| name.as_str())
     }

@@ -153,7 +153,7 @@ async fn quotas(Extract(admin): Extract<Admin>) -> Json<Value> {
     Json(quota::page(&admin.state.quotas))
 }
 
-/// Refuses names that a page of somebody else could have pointed at this machine, and who does not know the token.
+/// Refuses host names that a foreign page could have pointed at this machine, and requests without the token.
 async fn guard(Extract(admin): Extract<Admin>, request: Request, next: Next) -> Response {
     if let Some(token) = &admin.token {
         let said = request.headers().get(AUTHORIZATION);

@@ -170,7 +170,7 @@ impl Described {
 }
 
 impl Asked {
-    /// Decides. `None` if no route is for the request. Who waits when the server stops is answered that it does.
+    /// Decides. `None` if no route is for the request. Requests that wait when the server stops are answered so.
     pub(crate) async fn decide(
         &self,
         state: &State,
@@ -268,7 +268,7 @@ impl From<Answer<'_>> for Said {
     }
 }
 
-/// Milliseconds, rounded up: who comes a moment too early is refused again.
+/// Milliseconds, rounded up: a retry a moment too early is refused again.
 pub(crate) fn millis(span: Duration) -> u64 {
     let rest = !span.subsec_nanos().is_multiple_of(1_000_000);
     u64::try_from(span.as_millis())

@@ -51,7 +51,7 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a key. If that is nothing, the caller is the one who does it.
+    /// What is known of a key. If that is nothing, the caller runs the request.
     fn begin(&self, key: &Key) -> Option<Known> {
         let now = Instant::now();
         let mut table = self.lock();
@@ -84,7 +84,7 @@ impl Answers {
     }
 }
 
-/// Ends what nobody waits for any more: a client that hangs up may ask again.
+/// Ends requests that no client waits for any more: a client that hangs up may ask again.
 struct Begun<'a>(&'a Answers, Option<Key>);
 
 impl Drop for Begun<'_> {
@@ -95,7 +95,7 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Answers a request whose key is known as it was answered. Only what was done is kept: who was refused may try again.
+/// Answers a request whose key is known as it was answered. Only what was carried out is stored: a refused client may try again.
 pub(crate) async fn once(
     Extract(answers): Extract<Answers>,
     request: Request,

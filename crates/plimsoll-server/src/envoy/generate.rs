@@ -12,7 +12,7 @@ use super::tree::Tree;
 pub(super) const MOST: u32 = u32::MAX;
 /// How many counters there are at most, of all limits together.
 const COUNTERS: usize = 4_000_000;
-/// How long a store may take. Envoy gives up long before that, unless it is told otherwise.
+/// How long a store may take. Envoy gives up long before that, unless it is configured otherwise.
 const DEADLINE: &str = "1s";
 /// How many counters each limit may have at least.
 const FEWEST: usize = 1_000;

@@ -239,7 +239,7 @@ fn said(answers: &[Answer<'_>]) -> Said {
     };
     let binding = binding.or_else(|| refusing.iter().min_by_key(remaining));
     let would = answers.iter().find(|it| it.shadow && !it.is_granted());
-    // A limit in shadow mode is told where there is no other.
+    // A limit in shadow mode is reported where there is no other.
     let Some(answer) = binding.copied().or(would).or(answers.first()) else {
         return Said::default();
     };

@@ -1,7 +1,7 @@
 //! Slots that descriptors hold until they give them back.
 //!
 //! Envoy gives back by descriptor, not by what it was granted: the lease that was taken longest ago ends. One whose time is
-//! up has ended by itself, and who gives it back after that ends a younger one of the same descriptor.
+//! up has ended by itself, and a later return ends a younger one of the same descriptor.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};

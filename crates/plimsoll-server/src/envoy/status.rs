@@ -20,7 +20,7 @@ pub(super) struct Said {
     pub(super) remaining: u64,
     /// Whether it is above its limit.
     pub(super) over: bool,
-    /// Whether its limit is only counted, and refuses nobody.
+    /// Whether its limit is only counted, and refuses nothing.
     pub(super) shadow: bool,
     /// Whether it is one of several, of which one is enough.
     pub(super) quota: bool,
@@ -35,7 +35,7 @@ pub(super) struct Said {
     pub(super) metadata: Option<Struct>,
 }
 
-/// A limit as it is told to others.
+/// A limit as it is reported.
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
     /// What it is called: by its own name, or by its place.

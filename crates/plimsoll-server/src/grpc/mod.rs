@@ -36,7 +36,7 @@ pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Dra
     accept::serve(listener, router, state, drain, Some(AGE)).await;
 }
 
-/// All services of the port. Who asks for the health of the server needs no token.
+/// All services of the port. Requests for the health of the server need no token.
 fn router(envoy: &envoy::Front, drain: &Drain) -> Router {
     let state = &envoy.state;
     let authorized = axum::middleware::from_fn_with_state(Arc::clone(state), authorize);

@@ -20,7 +20,7 @@ pub(super) struct Bucket {
     pub(super) cost: u64,
     /// What is divided, if there is something to divide.
     pub(super) division: Option<Division>,
-    /// To whom members belong: a stream, and what it calls the bucket.
+    /// The owner of each member: a stream, and its name for the bucket.
     pub(super) members: HashMap<Member, (u64, BucketId)>,
     by_stream: HashMap<u64, Option<Member>>,
 }
@@ -95,7 +95,7 @@ impl Bucket {
         self.by_stream.len()
     }
 
-    /// Whether it can be forgotten: nobody has a part of it, and it would be made anew as it is.
+    /// Whether it can be forgotten: no member has a share of it, and a new one would be the same.
     pub(super) fn is_fresh(&self) -> bool {
         self.by_stream.is_empty() && self.division.as_ref().is_none_or(Division::is_fresh)
     }

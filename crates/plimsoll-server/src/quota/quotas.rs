@@ -184,7 +184,7 @@ impl Quotas {
             return Vec::new();
         };
         if usage.allowed > 0 {
-            // So that those who ask on other ports see what proxies have used.
+            // So that requests on other ports see what proxies have used.
             let cost = usage.allowed.saturating_mul(bucket.cost);
             let ask = Ask::new(&place.0).key(&place.1).cost(cost);
             self.limits.charge(&[ask]);

@@ -37,7 +37,7 @@ async fn read(
     loop {
         let next = tokio::select! {
             next = drain.unless_begun(reports.message()) => next,
-            // Nobody reads what is sent.
+            // The receiver is gone.
             () = sender.closed() => None,
         };
         match next {
