@@ -340,3 +340,33 @@ async fn what_was_used_stays_used_when_a_key_changes_its_tier() {
     assert_eq!(granted(&one, anna.key("vip").tier("pro")).await, 9);
     assert_eq!(granted(&two, anna.key("bert").tier("pro")).await, 5);
 }
+
+/// No script reaches two servers: what the first granted is given back, and the refusal says so.
+#[tokio::test]
+async fn what_one_store_granted_is_given_back_if_another_refuses() {
+    let (Some(one), Some(two)) = (Server::start(), Server::start()) else {
+        return;
+    };
+    let text = format!(
+        "stores:
+  one: {{ url: 'redis://127.0.0.1:{}', deadline: 5s }}
+  two: {{ url: 'redis://127.0.0.1:{}', deadline: 5s }}
+limits:
+  first: {{ kind: token_bucket, burst: 3, refill: 1, every: 1h, store: one }}
+  second: {{ kind: token_bucket, burst: 1, refill: 1, every: 1h, store: two }}
+",
+        one.port, two.port
+    );
+    let config = Config::from_str("limits.yaml", &text, Format::Yaml).expect("it is right");
+    let limits = Limits::new(&config, &plimsoll::Clock::system()).expect("it can be built");
+    let both = ["first", "second"].map(Ask::new);
+    assert!(limits.decide(&both, 1).await.is_ok());
+    for _ in 0..3 {
+        let refusal = limits.decide(&both, 1).await.expect_err("it is used up");
+        assert_eq!(refusal.limit(), "second");
+        assert!(refusal.is_compensated());
+    }
+    let first = [Ask::new("first").cost(2)];
+    assert!(limits.decide(&first, 1).await.is_ok(), "2 of 3 are left");
+    assert!(limits.decide(&both[..1], 1).await.is_err());
+}
