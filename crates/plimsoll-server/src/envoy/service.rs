@@ -71,17 +71,27 @@ fn check(request: &RateLimitRequest) -> Result<(), Status> {
             "rate limit descriptor list must not be empty",
         ));
     }
-    at_most("domain", "bytes", request.domain.len(), LONGEST_DOMAIN)?;
+    at_most(
+        || "domain".to_owned(),
+        "bytes",
+        request.domain.len(),
+        LONGEST_DOMAIN,
+    )?;
     let count = request.descriptors.len();
-    at_most("descriptors", "of them", count, MOST_DESCRIPTORS)?;
+    at_most(
+        || "descriptors".to_owned(),
+        "of them",
+        count,
+        MOST_DESCRIPTORS,
+    )?;
     for (index, descriptor) in request.descriptors.iter().enumerate() {
-        let place = format_args!("descriptors[{index}].entries");
         let entries = &descriptor.entries;
+        let place = || format!("descriptors[{index}].entries");
         at_most(place, "of them", entries.len(), MOST_ENTRIES)?;
         for (at, entry) in entries.iter().enumerate() {
-            let place = format_args!("descriptors[{index}].entries[{at}].key");
+            let place = || format!("descriptors[{index}].entries[{at}].key");
             at_most(place, "bytes", entry.key.len(), LONGEST_KEY)?;
-            let place = format_args!("descriptors[{index}].entries[{at}].value");
+            let place = || format!("descriptors[{index}].entries[{at}].value");
             at_most(place, "bytes", entry.value.len(), LONGEST_VALUE)?;
         }
     }
@@ -89,7 +99,7 @@ fn check(request: &RateLimitRequest) -> Result<(), Status> {
 }
 
 fn at_most(
-    what: impl std::fmt::Display,
+    what: impl FnOnce() -> String,
     unit: &str,
     found: usize,
     most: usize,
@@ -98,6 +108,7 @@ fn at_most(
         return Ok(());
     }
     Err(Status::invalid_argument(format!(
-        "{what}: expected at most {most} {unit}, found {found}"
+        "{}: expected at most {most} {unit}, found {found}",
+        what()
     )))
 }
