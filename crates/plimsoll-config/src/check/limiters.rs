@@ -37,6 +37,10 @@ impl Definition {
     }
 
     /// The name by which a store keeps it. Tiers have that of their limit: a key that changes its tier is still the same key.
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "without a client nothing is kept in stores")
+    )]
     pub(crate) fn name_in_store(&self) -> &str {
         self.tier_of.as_deref().unwrap_or_else(|| self.name())
     }

@@ -8,12 +8,12 @@ mod decisions;
 mod events;
 mod hostile_keys;
 mod kinds;
-
 mod large;
 mod layer;
 mod model;
 #[cfg(feature = "redis")]
 mod model_redis;
+mod model_requests;
 #[cfg(feature = "redis")]
 mod redis;
 mod requests;

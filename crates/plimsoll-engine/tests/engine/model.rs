@@ -35,8 +35,9 @@ impl Limit {
         }
     }
 
-    pub(crate) fn text(&self, name: usize) -> String {
-        let kind = match self.kind {
+    /// What it is, in the words of a file.
+    pub(crate) fn terms(&self) -> String {
+        match self.kind {
             Kind::Bucket {
                 burst,
                 refill,
@@ -51,7 +52,11 @@ impl Limit {
                 format!("kind: sliding_log, limit: {limit}, window: {window}ms")
             }
             Kind::Slots { limit } => format!("kind: concurrency, limit: {limit}"),
-        };
+        }
+    }
+
+    pub(crate) fn text(&self, name: usize) -> String {
+        let kind = self.terms();
         let keyed = if self.keyed {
             ", key: header:x-user"
         } else {
@@ -85,7 +90,8 @@ impl State {
             } => {
                 self.missing = self.missing.saturating_sub((now - self.seen) * refill);
                 self.seen = now;
-                (burst * every - self.missing) / every
+                // More may be missing than there is room for: what was used by other terms.
+                (burst * every).saturating_sub(self.missing) / every
             }
             Kind::Window { limit, window } => {
                 // Windows are counted from the moment at which the limits were built, or from the epoch.
@@ -205,6 +211,21 @@ impl Model {
         }
     }
 
+    /// How much is left of a subject now.
+    pub(crate) fn left(&mut self, subject: (usize, usize)) -> u64 {
+        let (kind, epoch) = (self.limits[subject.0].kind.clone(), self.epoch(subject.0));
+        let state = self.states.entry(subject).or_default();
+        state.left(&kind, self.now, epoch)
+    }
+
+    /// Takes from a subject whatever is left.
+    pub(crate) fn charge(&mut self, subject: (usize, usize), cost: u64) {
+        self.left(subject);
+        let kind = self.limits[subject.0].kind.clone();
+        let state = self.states.entry(subject).or_default();
+        state.take(&kind, self.now, cost);
+    }
+
     pub(crate) fn subject(&self, (limit, key, _): (usize, usize, u64)) -> (usize, usize) {
         (limit, if self.limits[limit].keyed { key } else { 0 })
     }
@@ -218,12 +239,7 @@ impl Model {
                 .filter(|it| self.subject(**it) == subject)
                 .map(|it| it.2)
                 .sum();
-            let (kind, epoch) = (self.limits[subject.0].kind.clone(), self.epoch(subject.0));
-            self.states
-                .entry(subject)
-                .or_default()
-                .left(&kind, self.now, epoch)
-                < whole
+            self.left(subject) < whole
         });
         lacking.collect()
     }
