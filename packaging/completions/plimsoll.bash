@@ -40,6 +40,9 @@ _plimsoll() {
             plimsoll,test)
                 cmd="plimsoll__subcmd__test"
                 ;;
+            plimsoll,top)
+                cmd="plimsoll__subcmd__top"
+                ;;
             plimsoll__subcmd__help,check)
                 cmd="plimsoll__subcmd__help__subcmd__check"
                 ;;
@@ -64,6 +67,9 @@ _plimsoll() {
             plimsoll__subcmd__help,test)
                 cmd="plimsoll__subcmd__help__subcmd__test"
                 ;;
+            plimsoll__subcmd__help,top)
+                cmd="plimsoll__subcmd__help__subcmd__top"
+                ;;
             *)
                 ;;
         esac
@@ -71,7 +77,7 @@ _plimsoll() {
 
     case "${cmd}" in
         plimsoll)
-            opts="-h -V --help --version check test simulate serve gateway health generate help"
+            opts="-h -V --help --version check test simulate serve gateway top health generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -161,7 +167,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__help)
-            opts="check test simulate serve gateway health generate help"
+            opts="check test simulate serve gateway top health generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -273,6 +279,20 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__help__subcmd__test)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plimsoll__subcmd__help__subcmd__top)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -402,6 +422,24 @@ _plimsoll() {
             fi
             case "${prev}" in
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plimsoll__subcmd__top)
+            opts="-h --admin-token --once --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --admin-token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

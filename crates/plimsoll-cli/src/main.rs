@@ -7,6 +7,7 @@ mod health;
 mod serve;
 mod simulate;
 mod test;
+mod top;
 mod which;
 
 use std::io::{self, ErrorKind, Write};
@@ -29,6 +30,7 @@ enum Command {
     Simulate(simulate::Args),
     Serve(serve::Args),
     Gateway(gateway::Args),
+    Top(top::Args),
     Health(health::Args),
     #[command(hide = true)]
     Generate(generate::Args),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args, &mut out, &mut err),
         Command::Serve(args) => serve::run(args, &mut out, &mut err),
         Command::Gateway(args) => gateway::run(&args, &mut out, &mut err),
+        Command::Top(args) => top::run(args, &mut out, &mut err),
         Command::Health(args) => health::run(&args, &mut out, &mut err),
         Command::Generate(args) => generate::run(&args, &mut Cli::command()),
     };

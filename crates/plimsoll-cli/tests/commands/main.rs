@@ -7,3 +7,4 @@ mod serve_command;
 mod simulate_command;
 mod store_option;
 mod test_command;
+mod top_command;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const PLIMSOLL: &str = env!("CARGO_BIN_EXE_plimsoll");
+pub(crate) const PLIMSOLL: &str = env!("CARGO_BIN_EXE_plimsoll");
 /// Any port that is free.
-const ANY: [&str; 8] = [
+pub(crate) const ANY: [&str; 8] = [
     "--http",
     "127.0.0.1:0",
     "--resp",
@@ -20,10 +20,10 @@ const ANY: [&str; 8] = [
 ];
 
 /// A directory of its own, which is gone with it.
-struct Dir(PathBuf);
+pub(crate) struct Dir(PathBuf);
 
 impl Dir {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("plimsoll-serve-{}-{number}", std::process::id());
@@ -32,7 +32,7 @@ impl Dir {
         Self(dir)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 }
@@ -44,14 +44,14 @@ impl Drop for Dir {
 }
 
 /// A server that runs.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     out: BufReader<ChildStdout>,
     greeting: String,
 }
 
 impl Served {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -75,11 +75,11 @@ impl Served {
         }
     }
 
-    fn serve(args: &[&str]) -> Self {
+    pub(crate) fn serve(args: &[&str]) -> Self {
         Self::start(Command::new(PLIMSOLL).arg("serve").args(ANY).args(args))
     }
 
-    fn address(&self, port: &str) -> &str {
+    pub(crate) fn address(&self, port: &str) -> &str {
         let mut lines = self.greeting.lines();
         let address = lines.find_map(|line| line.strip_prefix(port));
         address.unwrap_or_else(|| panic!("{port} in {}", self.greeting))
@@ -92,7 +92,7 @@ impl Served {
     }
 
     /// Asks it to end, and waits until it has.
-    fn end(mut self) -> Output {
+    pub(crate) fn end(mut self) -> Output {
         self.signal("TERM");
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).expect("it can be read");
@@ -100,13 +100,13 @@ impl Served {
     }
 
     /// Ends it at once.
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
     /// What is answered to typed commands.
-    fn say(&self, commands: &str) -> String {
+    pub(crate) fn say(&self, commands: &str) -> String {
         let mut stream = TcpStream::connect(self.address("RESP  redis://")).expect("it listens");
         stream
             .write_all(format!("{commands}\r\nQUIT\r\n").as_bytes())

@@ -1,0 +1,72 @@
+//! The terminal: keys, sizes, and what it looked like before.
+
+use std::io;
+use std::time::Duration;
+
+use plimsoll::Clock;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+
+use crate::app::{App, Connection};
+use crate::draw::render;
+use crate::feed::{Endpoint, Feed, News, Wanted};
+
+/// How long a key is waited for before the server is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Whether colours are wanted: not where `NO_COLOR` is set to anything, nor on a terminal that says that it is dumb.
+#[must_use]
+pub fn is_coloured() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
+    !refused && !dumb
+}
+
+/// Shows a server until whoever looks leaves. The terminal is as before afterwards.
+///
+/// # Errors
+///
+/// If there is no terminal.
+pub fn run(endpoint: Endpoint, coloured: bool) -> io::Result<()> {
+    let app = App::new(endpoint.to_string());
+    let feed = Feed::start(endpoint)?;
+    let mut terminal = ratatui::try_init()?;
+    let shown = show(app, feed, coloured, &mut terminal);
+    ratatui::restore();
+    shown
+}
+
+fn show(
+    mut app: App,
+    mut feed: Feed,
+    coloured: bool,
+    terminal: &mut DefaultTerminal,
+) -> io::Result<()> {
+    let clock = Clock::system();
+    let mut is_old = true;
+    loop {
+        if is_old {
+            terminal.draw(|frame| render(&app, coloured, frame))?;
+        }
+        is_old = event::poll(LOOK)?;
+        if is_old
+            && let Event::Key(key) = event::read()?
+            && !app.press(key)
+        {
+            return Ok(());
+        }
+        feed.want(Wanted {
+            search: app.search().to_owned(),
+            open: app.open().map(str::to_owned),
+            paused: *app.connection() == Connection::Paused,
+        });
+        while let Some(news) = feed.next(Duration::ZERO) {
+            is_old = true;
+            match news {
+                News::Tick(tick) => app.tick(*tick, clock.precise_now()),
+                News::Keys(limit, keys) => app.keys(limit, keys),
+                News::Away(why) => app.away(why.to_string()),
+            }
+        }
+    }
+}
