@@ -2,16 +2,15 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::Simulation;
 use crate::chance::{Chance, generator};
-use crate::class::Class;
 use crate::num::{index, whole};
 use crate::simulation::Clients;
-use crate::traffic::Classes;
+use crate::traffic::{Kind, Kinds};
 
 /// Clients that ask, wait for the answer, think, and ask again: the slower the answers, the less they ask.
-pub(crate) struct ClosedLoop {
+pub(crate) struct ClosedLoop<'s> {
     model: Clients,
     rng: Pcg64Mcg,
-    classes: Classes,
+    kinds: Kinds<'s>,
     /// How often each has asked and been done with it.
     turns: Vec<u32>,
 }
@@ -23,14 +22,14 @@ pub(crate) struct Turn {
     number: u32,
 }
 
-impl ClosedLoop {
-    pub(crate) fn new(simulation: &Simulation, seed: u64) -> Option<Self> {
+impl<'s> ClosedLoop<'s> {
+    pub(crate) fn new(simulation: &'s Simulation, seed: u64) -> Option<Self> {
         let model = simulation.traffic.clients?;
         Some(Self {
             model,
             rng: generator(seed, Chance::Thinking),
-            // Not those of the open loop: its classes must not depend on what happens here.
-            classes: Classes::new(simulation, !seed),
+            // Not those of the open loop, which must not depend on what happens here.
+            kinds: Kinds::new(simulation, !seed),
             turns: vec![0; index(u64::from(model.count))],
         })
     }
@@ -42,12 +41,12 @@ impl ClosedLoop {
             .collect()
     }
 
-    pub(crate) fn send(&mut self, client: u32) -> (Turn, Class) {
+    pub(crate) fn send(&mut self, client: u32, now: u64) -> (Turn, Kind) {
         let turn = Turn {
             client,
             number: self.turns[index(u64::from(client))],
         };
-        (turn, self.classes.draw())
+        (turn, self.kinds.draw(now))
     }
 
     /// Whether the client still waits for it.

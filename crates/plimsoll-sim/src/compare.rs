@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::run::run_watched;
 use crate::summary::average;
-use crate::world::run_watched;
 use crate::{Checked, Contender, Run, Simulation, Summary};
 
 /// Several limits on the same traffic, each with several seeds.

@@ -1,12 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use plimsoll::adaptive::{Limit, Load, Sample};
+use plimsoll::adaptive::{Limit, Sample};
 use plimsoll_spec::{Fields, Node, Read, Units, limit_at, scalar};
-
-use crate::num::whole;
-use crate::profile::Profile;
 
 /// A limit to put between traffic and a server: a name, and how to make it.
 ///
@@ -21,11 +17,11 @@ use crate::profile::Profile;
 #[derive(Clone)]
 pub struct Contender {
     name: String,
-    make: Arc<Make>,
+    /// `None` for the oracle, which depends on the simulation.
+    make: Option<Arc<Make>>,
 }
 
-/// From the number of workers over time, which only the oracle looks at.
-type Make = dyn Fn(&Profile) -> Box<dyn Limit> + Send + Sync;
+type Make = dyn Fn() -> Box<dyn Limit> + Send + Sync;
 
 /// A name that no limit has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,7 +64,7 @@ impl Contender {
     ) -> Self {
         Self {
             name: name.into(),
-            make: Arc::new(move |_| make()),
+            make: Some(Arc::new(make)),
         }
     }
 
@@ -84,12 +80,13 @@ impl Contender {
         Self::fixed_as(&format!("fixed={limit}"), limit)
     }
 
-    /// What a limit could be that knew the server: a fifth more than there are workers, with every change known at once.
+    /// The best fixed limit of each phase, with every change of the workers known at once. It is searched for once for each
+    /// simulation.
     #[must_use]
     pub fn oracle() -> Self {
         Self {
             name: "oracle".to_owned(),
-            make: Arc::new(|workers| Box::new(Oracle::new(workers))),
+            make: None,
         }
     }
 
@@ -158,8 +155,9 @@ impl Contender {
         &self.name
     }
 
-    pub(crate) fn make(&self, workers: &Profile) -> Box<dyn Limit> {
-        (self.make)(workers)
+    /// A limit; `None` if it is the oracle.
+    pub(crate) fn make(&self) -> Option<Box<dyn Limit>> {
+        self.make.as_ref().map(|make| make())
     }
 
     fn fixed_as(name: &str, limit: u64) -> Self {
@@ -200,41 +198,4 @@ impl Limit for Fixed {
     }
 
     fn sample(&mut self, _sample: &Sample) {}
-}
-
-#[derive(Debug)]
-struct Oracle {
-    workers: Profile,
-    limit: u64,
-}
-
-impl Oracle {
-    fn new(workers: &Profile) -> Self {
-        let mut oracle = Self {
-            workers: workers.clone(),
-            limit: 1,
-        };
-        oracle.look(0);
-        oracle
-    }
-
-    fn look(&mut self, now: u64) {
-        self.limit = whole(1.2 * self.workers.at(now).floor()).saturating_add(1);
-    }
-}
-
-impl Limit for Oracle {
-    fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    fn sample(&mut self, _sample: &Sample) {}
-
-    fn tick_every(&self) -> Option<Duration> {
-        Some(Duration::from_millis(100))
-    }
-
-    fn tick(&mut self, load: Load) {
-        self.look(load.now.as_nanos());
-    }
 }

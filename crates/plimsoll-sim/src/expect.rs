@@ -34,6 +34,7 @@ pub(crate) enum Plain {
     Goodput,
     Rejected,
     Late,
+    Failed,
     P50,
     P90,
     P99,
@@ -41,6 +42,7 @@ pub(crate) enum Plain {
     Recovery,
     Limit,
     LimitSd,
+    Fairness,
 }
 
 /// What a number counts.
@@ -62,10 +64,11 @@ pub(crate) enum Relation {
 }
 
 /// All metrics by their words, those by class left out: they are written as a map of classes.
-pub(crate) const METRICS: [(&str, Metric); 14] = [
+pub(crate) const METRICS: [(&str, Metric); 16] = [
     ("goodput", Metric::Plain(Plain::Goodput)),
     ("rejected", Metric::Plain(Plain::Rejected)),
     ("late", Metric::Plain(Plain::Late)),
+    ("failed", Metric::Plain(Plain::Failed)),
     ("p50", Metric::Plain(Plain::P50)),
     ("p90", Metric::Plain(Plain::P90)),
     ("p99", Metric::Plain(Plain::P99)),
@@ -77,6 +80,7 @@ pub(crate) const METRICS: [(&str, Metric); 14] = [
     ("p50_vs_oracle", Metric::VsOracle(Plain::P50)),
     ("p99_vs_oracle", Metric::VsOracle(Plain::P99)),
     ("limit_vs_first", Metric::LimitVsFirst),
+    ("fairness", Metric::Plain(Plain::Fairness)),
 ];
 
 pub(crate) const RELATIONS: [(&str, Relation); 5] = [
@@ -117,10 +121,10 @@ impl Metric {
 impl Plain {
     fn unit(self) -> Unit {
         match self {
-            Self::Goodput | Self::Rejected | Self::Late => Unit::Share,
+            Self::Goodput | Self::Rejected | Self::Late | Self::Failed => Unit::Share,
             Self::P50 | Self::P90 | Self::P99 => Unit::Millis,
             Self::Settle | Self::Recovery => Unit::Seconds,
-            Self::Limit | Self::LimitSd => Unit::Number,
+            Self::Limit | Self::LimitSd | Self::Fairness => Unit::Number,
         }
     }
 
@@ -129,6 +133,7 @@ impl Plain {
             Self::Goodput => summary.goodput,
             Self::Rejected => Some(summary.rejected),
             Self::Late => Some(summary.late),
+            Self::Failed => Some(summary.failed),
             Self::P50 => summary.p50_ms,
             Self::P90 => summary.p90_ms,
             Self::P99 => summary.p99_ms,
@@ -136,6 +141,7 @@ impl Plain {
             Self::Recovery => summary.recovery_s,
             Self::Limit => summary.limit,
             Self::LimitSd => summary.limit_sd,
+            Self::Fairness => summary.fairness,
         }
     }
 }

@@ -3,10 +3,12 @@ use std::ops::Add;
 use hdrhistogram::Histogram;
 
 use crate::class::Class;
+use crate::fluid;
 use crate::num::{NANOS, index, millis, seconds, whole};
 use crate::second::{Counts, Second};
 use crate::simulation::Simulation;
 use crate::summary::{self, Summary};
+use crate::traffic::Kind;
 
 /// What a limit made of a simulation.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,22 +54,35 @@ pub(crate) struct Recorder<'s> {
     from_clients: u64,
     /// What a perfect limiter would answer later, in time.
     carried: f64,
+    /// What its idle workers could begin at once, beyond what they do in a second.
+    idle: f64,
     /// Latencies of the open second.
     latencies: Vec<u64>,
-    /// Latencies of each phase.
-    phases: Vec<Histogram<u64>>,
+    phases: Vec<Seen>,
+}
+
+/// What is seen of a phase beside its seconds.
+struct Seen {
+    latencies: Histogram<u64>,
+    /// What was answered in time, by process.
+    good: Vec<u64>,
 }
 
 impl<'s> Recorder<'s> {
     pub(crate) fn new(simulation: &'s Simulation) -> Self {
+        let seen = || Seen {
+            latencies: latencies(),
+            good: vec![0; simulation.processes.len()],
+        };
         Self {
             simulation,
             seconds: Vec::with_capacity(simulation.seconds()),
             open: Second::default(),
             from_clients: 0,
             carried: 0.0,
+            idle: f64::INFINITY,
             latencies: Vec::new(),
-            phases: simulation.phases.iter().map(|_| latencies()).collect(),
+            phases: simulation.phases.iter().map(|_| seen()).collect(),
         }
     }
 
@@ -97,43 +112,64 @@ impl<'s> Recorder<'s> {
     ///
     /// It can do no more than the server, and has no more to answer than what came in this second and what was
     /// left of the seconds before. As much is left as can be answered before the deadline: with a deadline of
-    /// a second or less nothing is, and work that takes longer than a second is not cut off at its end.
+    /// a second or less nothing is, and work that takes longer than a second is not cut off at its end. Workers that take
+    /// longer than a second for a request can each begin one, if they are idle.
     fn ideal(&mut self, offered: u64, middle: u64) -> f64 {
-        let capacity = self.simulation.capacity_at(middle);
+        let fluid = fluid::at(self.simulation, middle);
+        let stated = self.simulation.ideal.as_ref().map(|ideal| ideal.at(middle));
+        let capacity = stated.unwrap_or(fluid.capacity);
         let clients = std::mem::take(&mut self.from_clients);
-        let loops = match self.simulation.clients_at(middle) {
+        let loops = match fluid.clients(self.simulation) {
             Some(rate) => (offered - clients) as f64 + rate,
             None => offered as f64,
         };
         let wanted = loops + self.carried;
-        let answered = wanted.min(capacity);
+        let inside = if stated.is_some() {
+            0.0
+        } else {
+            fluid.inside()
+        };
+        let possible = (self.idle + capacity).min(capacity.max(inside));
+        let answered = wanted.min(possible);
+        self.idle = possible - answered;
         let later = (seconds(self.simulation.deadline) - 1.0).max(0.0);
-        self.carried = (wanted - answered).min(capacity * later);
-        answered
+        // Of what has no end none is left.
+        self.carried = (wanted - answered).min(capacity * later).max(0.0);
+        if stated.is_some() {
+            answered
+        } else {
+            fluid.good(answered)
+        }
     }
 
-    pub(crate) fn offered(&mut self, class: Class, by_client: bool) {
-        self.open.classes[class].offered += 1;
+    pub(crate) fn offered(&mut self, kind: Kind, by_client: bool) {
+        self.open.classes[kind.class].offered += 1;
         self.from_clients += u64::from(by_client);
+    }
+
+    pub(crate) fn failed(&mut self, class: Class) {
+        self.open.classes[class].failed += 1;
     }
 
     pub(crate) fn rejected(&mut self, class: Class) {
         self.open.classes[class].rejected += 1;
     }
 
-    pub(crate) fn answered(&mut self, class: Class, latency: u64) {
-        let counts = &mut self.open.classes[class];
-        if latency <= self.simulation.deadline {
+    pub(crate) fn answered(&mut self, kind: Kind, latency: u64) {
+        let counts = &mut self.open.classes[kind.class];
+        let good = latency <= self.simulation.deadline;
+        if good {
             counts.good += 1;
         } else {
             counts.late += 1;
         }
         self.latencies.push(latency);
         let second = self.seconds.len();
-        for (phase, histogram) in self.simulation.phases.iter().zip(&mut self.phases) {
+        for (phase, seen) in self.simulation.phases.iter().zip(&mut self.phases) {
             if phase.range().contains(&second) {
+                seen.good[kind.process] += u64::from(good);
                 // It grows with what it records; only memory could end.
-                let _ = histogram.record(latency);
+                let _ = seen.latencies.record(latency);
             }
         }
     }
@@ -141,7 +177,11 @@ impl<'s> Recorder<'s> {
     /// Sums up. Every second must have passed.
     pub(crate) fn finish(self, limit: &str, seed: u64, inside: u64) -> Run {
         let phases = self.simulation.phases.iter().zip(&self.phases);
-        let sum = |(phase, latencies)| summary::sum_up(phase, &self.seconds, latencies);
+        let shares = &self.simulation.processes;
+        let sum = |(phase, seen): (_, &Seen)| Summary {
+            fairness: summary::fairness(&seen.good, shares),
+            ..summary::sum_up(phase, &self.seconds, &seen.latencies)
+        };
         Run {
             limit: limit.to_owned(),
             seed,

@@ -16,6 +16,8 @@ pub struct Counts {
     pub late: u64,
     /// Were refused for good.
     pub rejected: u64,
+    /// Were answered with an error.
+    pub failed: u64,
 }
 
 impl AddAssign for Counts {
@@ -24,6 +26,7 @@ impl AddAssign for Counts {
         self.good += other.good;
         self.late += other.late;
         self.rejected += other.rejected;
+        self.failed += other.failed;
     }
 }
 

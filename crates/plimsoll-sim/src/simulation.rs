@@ -1,15 +1,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll::Queue;
+use plimsoll::{Outcome, Queue};
 
 use crate::access_log::AccessLog;
+use crate::class::CLASSES;
 use crate::contender::Contender;
 use crate::expect::Expectation;
 use crate::num::{NANOS, index};
-use crate::pauses::Pauses;
 use crate::phase::Phase;
 use crate::profile::Profile;
+use crate::station::StationModel;
 use crate::work::Work;
 
 /// A description of traffic, of a server, and of what a limit between them should achieve.
@@ -23,8 +24,13 @@ pub struct Simulation {
     pub(crate) duration: u64,
     pub(crate) deadline: u64,
     pub(crate) traffic: Traffic,
-    pub(crate) server: ServerModel,
+    /// The share of the traffic of each process, summing up to 1. Each has a gate of its own before the same server.
+    pub(crate) processes: Vec<f64>,
+    /// The parts of the server, in the order in which a request passes them.
+    pub(crate) stations: Vec<Stop>,
     pub(crate) queue: Option<WaitingRoom>,
+    /// What a limit hears of an answer after the deadline.
+    pub(crate) late_outcome: Outcome,
     pub(crate) phases: Vec<Phase>,
     /// What a perfect limiter would get answered in time, a second; `None`: what the server can do.
     pub(crate) ideal: Option<Profile>,
@@ -42,8 +48,8 @@ pub(crate) struct Traffic {
     pub(crate) bursts: Option<Bursts>,
     pub(crate) clients: Option<Clients>,
     pub(crate) retries: Option<Retries>,
-    /// The share of each class, summing up to 1.
-    pub(crate) shares: [f64; 3],
+    /// The share of each class, summing up to 1 at all times.
+    pub(crate) shares: [Profile; CLASSES.len()],
 }
 
 /// Another rate for a while, again and again, from the beginning.
@@ -65,7 +71,20 @@ pub(crate) struct Clients {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retries {
     pub(crate) times: u32,
+    /// Before the first, in nanoseconds.
     pub(crate) delay: u64,
+    /// What each delay is longer by than the one before.
+    pub(crate) factor: f64,
+    /// The longest delay.
+    pub(crate) most: u64,
+    /// The part of the delay by which it is longer or shorter by chance, from 0 to 1.
+    pub(crate) jitter: f64,
+    /// How many retries there may be for each request, on the whole.
+    pub(crate) budget: Option<f64>,
+    /// Whether who is refused tries again.
+    pub(crate) refused: bool,
+    /// Whether who gets an error tries again.
+    pub(crate) failed: bool,
 }
 
 /// Where requests wait at the gate.
@@ -77,16 +96,24 @@ pub(crate) struct WaitingRoom {
     pub(crate) timeout: Option<u64>,
 }
 
-/// Who answers.
+/// A part of the server, and who passes it.
 #[derive(Clone, Debug)]
-pub(crate) struct ServerModel {
-    pub(crate) workers: Profile,
-    pub(crate) service: Work,
-    /// What the time of service is multiplied by.
-    pub(crate) slow_down: Profile,
-    /// By how much service slows down for each multiple of the workers that is in flight above them.
-    pub(crate) contention: f64,
-    pub(crate) pauses: Option<Pauses>,
+pub(crate) struct Stop {
+    pub(crate) name: String,
+    /// The share of the requests that need it.
+    pub(crate) share: Profile,
+    /// Whether its worker, and its permit, are held until the request is answered.
+    pub(crate) holds: bool,
+    /// A limit of its own before it.
+    pub(crate) gate: Option<InnerGate>,
+    pub(crate) model: StationModel,
+}
+
+/// A gate before a part of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct InnerGate {
+    pub(crate) limit: Contender,
+    pub(crate) queue: Option<WaitingRoom>,
 }
 
 impl Simulation {
@@ -132,28 +159,10 @@ impl Simulation {
         index(self.duration / NANOS)
     }
 
-    /// What a perfect limiter would get answered in time, a second, if there were enough to answer.
-    pub(crate) fn capacity_at(&self, now: u64) -> f64 {
-        if let Some(ideal) = &self.ideal {
-            return ideal.at(now);
-        }
-        let running = self.server.pauses.map_or(1.0, Pauses::share_running);
-        self.server.workers.at(now).floor() * running / self.service_at(now)
-    }
-
-    /// What the clients of the closed loop would ask for, a second, if each was answered without waiting. What they
-    /// do ask for says nothing: a limit that keeps them waiting keeps them from asking. `None` if the mean time
-    /// of their thinking is infinite.
-    pub(crate) fn clients_at(&self, now: u64) -> Option<f64> {
-        let clients = self.traffic.clients?;
-        let think = clients.think.mean()? / NANOS as f64;
-        Some(f64::from(clients.count) / (think + self.service_at(now)))
-    }
-
-    /// The mean time of service, in seconds.
-    fn service_at(&self, now: u64) -> f64 {
-        let mean = self.server.service.mean().unwrap_or(f64::INFINITY) / NANOS as f64;
-        mean * self.server.slow_down.at(now)
+    /// Whether some answers may be errors.
+    pub(crate) fn may_fail(&self) -> bool {
+        let fails = |stop: &Stop| stop.gate.is_some() || !stop.model.failures.is_empty();
+        self.stations.iter().any(fails)
     }
 }
 

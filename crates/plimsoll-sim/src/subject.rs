@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use plimsoll::adaptive::{Adaptive, Limit};
-use plimsoll::{Acquire, Clock, Counts, Demand, Gate, Outcome, Permit, Queue};
+use plimsoll::{Acquire, Clock, Counts, Demand, Gate, Permit, Queue};
 
 /// A gate whose width an algorithm finds.
 pub(crate) struct Subject {
@@ -68,14 +68,5 @@ impl Subject {
             Ok(permit) => Answer::Granted(permit),
             Err(_) => Answer::Refused,
         })
-    }
-
-    /// The work behind a permit is done. How long it took, the gate knows.
-    pub(crate) fn finish(permit: Permit<'_>, overload: bool) {
-        permit.finish(if overload {
-            Outcome::Overload
-        } else {
-            Outcome::Success
-        });
     }
 }

@@ -32,6 +32,8 @@ pub struct Summary {
     pub rejected: f64,
     /// The share that was answered too late.
     pub late: f64,
+    /// The share that was answered with an error.
+    pub failed: f64,
     /// How many seconds it took until, for 5 seconds, every 3 had at least 90 % of the ideal goodput.
     pub settle_s: Option<f64>,
     /// How many seconds it took until, for as long, the median latency was down as well, to at most 1.25 of that of
@@ -45,6 +47,9 @@ pub struct Summary {
     pub rejected_by_class: [Option<f64>; CLASSES.len()],
     /// The share of each class that was answered in time.
     pub good_by_class: [Option<f64>; CLASSES.len()],
+    /// How evenly several processes had their requests answered in time, by the index of Jain: 1 if all had the same for
+    /// their share of the traffic, 1/n if one of n had all. `None` of one process.
+    pub fairness: Option<f64>,
 }
 
 /// How many seconds goodput is averaged over.
@@ -89,13 +94,24 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram<u6
         p99_ms: percentile(0.99),
         rejected: share(counts.rejected, counts.offered),
         late: share(counts.late, counts.offered),
+        failed: share(counts.failed, counts.offered),
         settle_s: first(&range, settled),
         recovery_s: first(&range, recovered),
         limit: mean(&limits),
         limit_sd: spread(&limits),
         rejected_by_class: by_class(|counts| counts.rejected),
         good_by_class: by_class(|counts| counts.good),
+        fairness: None,
     }
+}
+
+/// Jain's index of what each had for its share.
+pub(crate) fn fairness(had: &[u64], shares: &[f64]) -> Option<f64> {
+    let parts = had.iter().zip(shares).filter(|(_, share)| **share > 0.0);
+    let parts: Vec<f64> = parts.map(|(had, share)| *had as f64 / share).collect();
+    let sum: f64 = parts.iter().sum();
+    let squares: f64 = parts.iter().map(|part| part * part).sum();
+    (parts.len() > 1 && squares > 0.0).then(|| sum * sum / (parts.len() as f64 * squares))
 }
 
 /// Seconds from the beginning of the phase to the first that is `good`.
@@ -165,12 +181,14 @@ pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
         p99_ms: option(&|run| run.p99_ms),
         rejected: number(|run| run.rejected),
         late: number(|run| run.late),
+        failed: number(|run| run.failed),
         settle_s: option(&|run| run.settle_s),
         recovery_s: option(&|run| run.recovery_s),
         limit: option(&|run| run.limit),
         limit_sd: option(&|run| run.limit_sd),
         rejected_by_class: std::array::from_fn(|i| option(&|run| run.rejected_by_class[i])),
         good_by_class: std::array::from_fn(|i| option(&|run| run.good_by_class[i])),
+        fairness: option(&|run| run.fairness),
     })
 }
 
@@ -189,8 +207,8 @@ mod tests {
             second.classes[1] = Counts {
                 offered: 100,
                 good,
-                late: 0,
                 rejected: 100 - good,
+                ..Counts::default()
             };
             second
         };

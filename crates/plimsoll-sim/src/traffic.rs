@@ -4,14 +4,14 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::Simulation;
 use crate::chance::{Chance, generator};
-use crate::class::{CLASSES, Class, NORMAL};
+use crate::class::{Class, NORMAL};
 use crate::num::{NANOS, whole};
 
 /// The arrivals of the open loop: a Poisson process whose rate changes, by thinning one of the greatest rate.
 pub(crate) struct Arrivals<'s> {
     simulation: &'s Simulation,
     rng: Pcg64Mcg,
-    classes: Classes,
+    kinds: Kinds<'s>,
     peak: f64,
     /// Seconds.
     now: f64,
@@ -24,7 +24,7 @@ impl<'s> Arrivals<'s> {
         Self {
             simulation,
             rng: generator(seed, Chance::Arrivals),
-            classes: Classes::new(simulation, seed),
+            kinds: Kinds::new(simulation, seed),
             peak: simulation.traffic.peak(),
             now: 0.0,
             log: simulation
@@ -36,12 +36,12 @@ impl<'s> Arrivals<'s> {
 }
 
 impl Iterator for Arrivals<'_> {
-    type Item = (u64, Class);
+    type Item = (u64, Kind);
 
-    fn next(&mut self) -> Option<(u64, Class)> {
+    fn next(&mut self) -> Option<(u64, Kind)> {
         if let Some(log) = &mut self.log {
             let at = log.next().filter(|at| *at < self.simulation.duration)?;
-            return Some((at, self.classes.draw()));
+            return Some((at, self.kinds.draw(at)));
         }
         if self.peak <= 0.0 {
             return None;
@@ -54,38 +54,80 @@ impl Iterator for Arrivals<'_> {
                 return None;
             }
             if self.rng.random::<f64>() * self.peak <= self.simulation.traffic.rate_at(now) {
-                return Some((now, self.classes.draw()));
+                return Some((now, self.kinds.draw(now)));
             }
         }
     }
 }
 
-/// Who is how important.
-pub(crate) struct Classes {
-    shares: [f64; CLASSES.len()],
-    rng: Pcg64Mcg,
+/// What a request is, whatever becomes of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) class: Class,
+    /// The process that it comes to.
+    pub(crate) process: usize,
+    /// A bit for each station that it needs.
+    needs: u32,
 }
 
-impl Classes {
-    pub(crate) fn new(simulation: &Simulation, seed: u64) -> Self {
+impl Kind {
+    pub(crate) fn needs(self, station: usize) -> bool {
+        self.needs >> station & 1 == 1
+    }
+}
+
+/// Who is how important, comes to which process, and needs which stations.
+pub(crate) struct Kinds<'s> {
+    simulation: &'s Simulation,
+    classes: Pcg64Mcg,
+    processes: Pcg64Mcg,
+    routes: Pcg64Mcg,
+}
+
+impl<'s> Kinds<'s> {
+    pub(crate) fn new(simulation: &'s Simulation, seed: u64) -> Self {
         Self {
-            shares: simulation.traffic.shares,
-            rng: generator(seed, Chance::Classes),
+            simulation,
+            classes: generator(seed, Chance::Classes),
+            processes: generator(seed, Chance::Processes),
+            routes: generator(seed, Chance::Routes),
         }
     }
 
-    pub(crate) fn draw(&mut self) -> Class {
-        let mut at = self.rng.random::<f64>();
-        for (class, share) in self.shares.iter().enumerate() {
-            if at < *share {
-                return class;
-            }
-            at -= share;
+    pub(crate) fn draw(&mut self, now: u64) -> Kind {
+        let shares = &self.simulation.traffic.shares;
+        let class = pick(shares.iter().map(|share| share.at(now)), &mut self.classes);
+        let process = match &self.simulation.processes[..] {
+            [_] => Some(0),
+            several => pick(several.iter().copied(), &mut self.processes),
+        };
+        let mut needs = 0;
+        for (station, stop) in self.simulation.stations.iter().enumerate() {
+            let share = stop.share.at(now);
+            let needed = share >= 1.0 || self.routes.random::<f64>() < share;
+            needs |= u32::from(needed) << station;
         }
-        // Shares that sum up to a hair less than 1.
-        self.shares
-            .iter()
-            .rposition(|share| *share > 0.0)
-            .unwrap_or(NORMAL)
+        Kind {
+            class: class.unwrap_or(NORMAL),
+            process: process.unwrap_or(0),
+            needs,
+        }
     }
+}
+
+/// One of several by their shares.
+fn pick(shares: impl Iterator<Item = f64>, rng: &mut Pcg64Mcg) -> Option<usize> {
+    let mut at = rng.random::<f64>();
+    // Shares may sum up to a hair less than 1.
+    let mut last = None;
+    for (index, share) in shares.enumerate() {
+        if at < share {
+            return Some(index);
+        }
+        at -= share;
+        if share > 0.0 {
+            last = Some(index);
+        }
+    }
+    last
 }

@@ -1,36 +1,19 @@
-//! The loop itself: requests come, pass the gate or not, are worked on, and what becomes of them changes the limit.
+//! The loop itself: requests come, are let in or not, are worked on, and what becomes of them changes the limit.
 
-use plimsoll::{Demand, ManualClock, Moment, Permit};
-use rand::RngExt;
-use rand_pcg::Pcg64Mcg;
+use plimsoll::{Demand, ManualClock, Moment, Outcome, Permit};
 
-use crate::chance::{Chance, generator};
-use crate::class::{CLASSES, Class};
+use crate::Simulation;
+use crate::class::CLASSES;
 use crate::closed_loop::{ClosedLoop, Turn};
 use crate::events::Events;
-use crate::num::whole;
-use crate::record::{Gauges, Recorder, Run};
+use crate::job::{Job, Request};
+use crate::record::{Gauges, Recorder};
+use crate::retrying::{Retrying, Why};
 use crate::room::Room;
-use crate::server::{Begun, Server};
+use crate::simulation::WaitingRoom;
+use crate::station::{Begun, Station};
 use crate::subject::{Answer, Subject};
-use crate::traffic::Arrivals;
-use crate::{Contender, Simulation};
-
-/// One request of a client, through all its tries.
-#[derive(Clone, Copy)]
-struct Request {
-    arrived: u64,
-    tries: u32,
-    class: Class,
-    /// Whose it is in the closed loop.
-    turn: Option<Turn>,
-}
-
-struct Job<'s> {
-    request: Request,
-    begun: u64,
-    permit: Permit<'s>,
-}
+use crate::traffic::{Arrivals, Kind};
 
 enum Event<'s> {
     /// Somebody tries again.
@@ -39,85 +22,68 @@ enum Event<'s> {
     Send(u32),
     /// A client of the closed loop has waited enough.
     GiveUp(Turn),
-    Done(Job<'s>),
-    /// There may be another number of workers.
-    Change,
-    /// Somebody at the gate has waited enough. The clock must stop here; the gate does the rest.
+    /// A worker is done, with what the limit hears if that failed.
+    Done(Job<'s>, Option<Outcome>),
+    /// There may be another number of workers at a station.
+    Change(usize),
+    /// Somebody at a gate has waited enough. The clock must stop here; the gate does the rest.
     Due,
 }
 
-/// Runs a simulation with a limit. The same seed gives the same run, on any machine.
-///
-/// The traffic depends on the seed alone, so that limits can be compared: arrivals, their classes and the times of
-/// service are drawn from generators of their own.
-#[must_use]
-pub fn run(simulation: &Simulation, contender: &Contender, seed: u64) -> Run {
-    run_watched(simulation, contender, seed, &mut |_| {})
-}
-
-/// As [`run`], and says after every virtual second how many have passed.
-#[must_use]
-pub fn run_watched(
-    simulation: &Simulation,
-    contender: &Contender,
-    seed: u64,
-    watch: &mut dyn FnMut(usize),
-) -> Run {
-    let clock = ManualClock::new();
-    let limit = contender.make(&simulation.server.workers);
-    let subject = Subject::new(
-        limit,
-        simulation.queue.map(|room| (room.queue, room.bound)),
-        clock.clock(),
-    );
-    let mut world = World::new(simulation, &subject, clock, seed);
-    world.go(watch);
-    let inside = world.inside();
-    world.recorder.finish(contender.name(), seed, inside)
-}
-
-struct World<'s> {
+pub(crate) struct World<'s> {
     simulation: &'s Simulation,
-    subject: &'s Subject,
     clock: ManualClock,
     now: u64,
     events: Events<Event<'s>>,
     arrivals: Arrivals<'s>,
-    closed_loop: Option<ClosedLoop>,
-    server: Server<'s, Job<'s>>,
-    room: Room<'s, Request>,
-    /// How long before the next try.
-    delays: Pcg64Mcg,
+    closed_loop: Option<ClosedLoop<'s>>,
+    /// The gate of each process, and who waits there.
+    gates: Vec<(&'s Subject, Room<'s, Request>)>,
+    stations: Vec<Part<'s>>,
+    retries: Retrying,
     in_flight: u32,
     retrying: u64,
     recorder: Recorder<'s>,
 }
 
+/// A station, with the gate before it and who waits there.
+struct Part<'s> {
+    station: Station<'s, Job<'s>>,
+    gate: Option<(&'s Subject, Room<'s, Job<'s>>)>,
+}
+
 impl<'s> World<'s> {
-    fn new(
+    pub(crate) fn new(
         simulation: &'s Simulation,
-        subject: &'s Subject,
+        outer: &'s [Subject],
+        inner: &'s [Option<Subject>],
         clock: ManualClock,
         seed: u64,
     ) -> Self {
+        let stations = simulation.stations.iter().zip(inner).enumerate();
+        let part =
+            |(index, (stop, gate)): (usize, (&'s crate::simulation::Stop, &'s Option<_>))| Part {
+                station: Station::new(&stop.model, seed, index),
+                gate: gate.as_ref().map(|gate| (gate, Room::new())),
+            };
         Self {
             simulation,
-            subject,
             clock,
             now: 0,
             events: Events::new(),
             arrivals: Arrivals::new(simulation, seed),
             closed_loop: ClosedLoop::new(simulation, seed),
-            server: Server::new(&simulation.server, seed),
-            room: Room::new(),
-            delays: generator(seed, Chance::Retries),
+            gates: outer.iter().map(|gate| (gate, Room::new())).collect(),
+            stations: stations.map(part).collect(),
+            retries: Retrying::new(simulation.traffic.retries, seed),
             in_flight: 0,
             retrying: 0,
             recorder: Recorder::new(simulation),
         }
     }
 
-    fn go(&mut self, watch: &mut dyn FnMut(usize)) {
+    /// Runs it to the end, and says after every virtual second how many have passed.
+    pub(crate) fn go(&mut self, watch: &mut dyn FnMut(usize)) {
         let end = self.simulation.duration;
         self.begin(end);
         let mut seen = 0;
@@ -134,22 +100,24 @@ impl<'s> World<'s> {
                 seen = passed;
                 watch(passed);
             }
-            if let Some((arrived, class)) = comes {
-                self.arrive(arrived, class, None);
+            if let Some((arrived, kind)) = comes {
+                self.arrive(arrived, kind, None);
                 arrival = self.arrivals.next();
             } else if let Some(event) = self.events.pop() {
                 self.happen(event);
             }
-            self.serve_room();
+            self.serve_rooms();
         }
-        // Nothing more happens, not even at the gate: who is still inside stays there.
+        // Nothing more happens, not even at the gates: who is still inside stays there.
         watch(self.record_until(end));
     }
 
     /// What is known from the start.
     fn begin(&mut self, end: u64) {
-        for at in self.simulation.server.workers.changes(end) {
-            self.events.push(at, Event::Change);
+        for (index, stop) in self.simulation.stations.iter().enumerate() {
+            for at in stop.model.workers.iter().flat_map(|it| it.changes(end)) {
+                self.events.push(at, Event::Change(index));
+            }
         }
         let first = self.closed_loop.iter_mut().flat_map(ClosedLoop::first);
         for (client, at) in first {
@@ -162,13 +130,14 @@ impl<'s> World<'s> {
         let passed = self.record_until(now);
         self.now = now;
         self.clock.advance_to(Moment::from_nanos(now));
-        self.serve_room();
+        self.serve_rooms();
         passed
     }
 
     fn record_until(&mut self, now: u64) -> usize {
+        let limits = self.gates.iter().map(|(gate, _)| gate.limit());
         let gauges = Gauges {
-            limit: self.subject.limit(),
+            limit: limits.fold(0, u64::saturating_add),
             in_flight: self.in_flight,
             waiting: self.waiting(),
         };
@@ -182,15 +151,15 @@ impl<'s> World<'s> {
                 if self.cares(request) {
                     self.ask(request);
                 } else {
-                    self.recorder.rejected(request.class);
+                    self.recorder.rejected(request.kind.class);
                 }
             }
             Event::Send(client) => self.send(client),
             Event::GiveUp(turn) => self.next_turn(turn),
-            Event::Done(job) => self.done(job),
-            Event::Change => {
-                self.server.change(self.now);
-                while let Some(begun) = self.server.begin(self.now, self.in_flight) {
+            Event::Done(job, failed) => self.done(job, failed),
+            Event::Change(index) => {
+                self.stations[index].station.change(self.now);
+                while let Some(begun) = self.stations[index].station.begin(self.now) {
                     self.begun(begun);
                 }
             }
@@ -198,22 +167,23 @@ impl<'s> World<'s> {
         }
     }
 
-    fn arrive(&mut self, arrived: u64, class: Class, turn: Option<Turn>) {
-        self.recorder.offered(class, turn.is_some());
+    fn arrive(&mut self, arrived: u64, kind: Kind, turn: Option<Turn>) {
+        self.recorder.offered(kind, turn.is_some());
+        self.retries.came();
         self.ask(Request {
             arrived,
             tries: 0,
-            class,
+            kind,
             turn,
         });
     }
 
     fn send(&mut self, client: u32) {
         if let Some(closed_loop) = &mut self.closed_loop {
-            let (turn, class) = closed_loop.send(client);
+            let (turn, kind) = closed_loop.send(client, self.now);
             let gives_up = self.now.saturating_add(self.simulation.deadline);
             self.events.push(gives_up, Event::GiveUp(turn));
-            self.arrive(self.now, class, Some(turn));
+            self.arrive(self.now, kind, Some(turn));
         }
     }
 
@@ -226,65 +196,179 @@ impl<'s> World<'s> {
         }
     }
 
-    fn ask(&mut self, request: Request) {
+    fn demand(&self, request: &Request) -> Demand {
         let until = request.arrived.saturating_add(self.simulation.deadline);
-        let demand = Demand::ONE
-            .priority(CLASSES[request.class].1)
-            .until(Moment::from_nanos(until));
-        match self.room.ask(self.subject, demand, request) {
+        Demand::ONE
+            .priority(CLASSES[request.kind.class].1)
+            .until(Moment::from_nanos(until))
+    }
+
+    /// Somebody waits at a gate with this queue, as long as that allows.
+    fn waits(&mut self, request: &Request, queue: Option<WaitingRoom>) {
+        let until = request.arrived.saturating_add(self.simulation.deadline);
+        let timeout = queue.and_then(|room| room.timeout);
+        let due = timeout.map_or(until, |span| until.min(self.now.saturating_add(span)));
+        // A deadline is met until it has passed.
+        self.events.push(due.saturating_add(1), Event::Due);
+    }
+
+    fn ask(&mut self, request: Request) {
+        let demand = self.demand(&request);
+        let (gate, room) = &mut self.gates[request.kind.process];
+        match room.ask(gate, demand, request) {
             Some((answer, request)) => self.answer(answer, request),
-            None => {
-                let timeout = self.simulation.queue.and_then(|room| room.timeout);
-                let due = timeout.map_or(until, |span| until.min(self.now.saturating_add(span)));
-                // A deadline is met until it has passed.
-                self.events.push(due.saturating_add(1), Event::Due);
-            }
+            None => self.waits(&request, self.simulation.queue),
         }
     }
 
-    /// Deals with everybody who no longer waits at the gate.
-    fn serve_room(&mut self) {
-        while let Some((answer, request)) = self.room.next_settled(self.subject) {
-            self.answer(answer, request);
+    /// Deals with everybody who no longer waits at a gate.
+    fn serve_rooms(&mut self) {
+        let mut again = true;
+        while again {
+            again = false;
+            for process in 0..self.gates.len() {
+                let (gate, room) = &mut self.gates[process];
+                if let Some((answer, request)) = room.next_settled(gate) {
+                    again = true;
+                    self.answer(answer, request);
+                }
+            }
+            for index in 0..self.stations.len() {
+                if let Some((gate, room)) = &mut self.stations[index].gate
+                    && let Some((answer, job)) = room.next_settled(gate)
+                {
+                    again = true;
+                    self.inner_answer(answer, job);
+                }
+            }
         }
     }
 
     fn answer(&mut self, answer: Answer<'s>, request: Request) {
         match answer {
-            Answer::Granted(permit) => self.admit(permit, request),
-            Answer::Waiting(_) | Answer::Refused => self.reject(request),
+            Answer::Granted(permit) => {
+                self.in_flight += 1;
+                self.enter(Job::new(request, self.now, permit));
+            }
+            Answer::Waiting(_) | Answer::Refused => {
+                self.unserved(request, Why::Refused);
+            }
         }
     }
 
-    fn admit(&mut self, permit: Permit<'s>, request: Request) {
-        self.in_flight += 1;
-        let job = Job {
-            request,
-            begun: self.now,
-            permit,
-        };
-        if let Some(begun) = self.server.admit(self.now, self.in_flight, job) {
+    /// Goes to the next station that it needs; after the last it is answered.
+    fn enter(&mut self, mut job: Job<'s>) {
+        let kind = job.request.kind;
+        while job.at < self.stations.len() && !kind.needs(job.at) {
+            job.at += 1;
+        }
+        let (request, index) = (job.request, job.at);
+        let demand = self.demand(&request);
+        match self.stations.get_mut(index).map(|part| &mut part.gate) {
+            None => self.end(job, None),
+            Some(None) => self.work(job),
+            Some(Some((gate, room))) => match room.ask(gate, demand, job) {
+                Some((answer, job)) => self.inner_answer(answer, job),
+                None => {
+                    let queue = self.simulation.stations[index].gate.as_ref();
+                    self.waits(&request, queue.and_then(|gate| gate.queue));
+                }
+            },
+        }
+    }
+
+    fn inner_answer(&mut self, answer: Answer<'s>, mut job: Job<'s>) {
+        match answer {
+            Answer::Granted(permit) => {
+                job.inner = Some(permit);
+                self.work(job);
+            }
+            Answer::Waiting(_) | Answer::Refused => self.end(job, Some(Outcome::Overload)),
+        }
+    }
+
+    fn work(&mut self, job: Job<'s>) {
+        let (now, class) = (self.now, job.request.kind.class);
+        if let Some(begun) = self.stations[job.at].station.admit(now, class, job) {
             self.begun(begun);
         }
     }
 
     fn begun(&mut self, begun: Begun<Job<'s>>) {
-        self.events.push(begun.end, Event::Done(begun.job));
+        let done = Event::Done(begun.job, begun.failed);
+        self.events.push(begun.end, done);
     }
 
-    fn reject(&mut self, mut request: Request) {
-        if let Some(retries) = self.simulation.traffic.retries
-            && request.tries < retries.times
-            && self.cares(request)
+    /// A worker is done with it.
+    fn done(&mut self, mut job: Job<'s>, failed: Option<Outcome>) {
+        let inner = job.inner.take();
+        if failed.is_none() && self.simulation.stations[job.at].holds {
+            job.held.push((job.at, inner));
+        } else {
+            self.free(job.at, inner, self.outcome(&job, failed));
+        }
+        job.at += 1;
+        match failed {
+            Some(_) => self.end(job, failed),
+            None => self.enter(job),
+        }
+    }
+
+    /// A worker is free, and so is the place at the gate before it.
+    fn free(&mut self, station: usize, permit: Option<Permit<'s>>, outcome: Outcome) {
+        if let Some(begun) = self.stations[station].station.done(self.now) {
+            self.begun(begun);
+        }
+        if let Some(permit) = permit {
+            permit.finish(outcome);
+        }
+    }
+
+    /// What a limit hears of it.
+    fn outcome(&self, job: &Job<'s>, failed: Option<Outcome>) -> Outcome {
+        let late = self.now - job.begun > self.simulation.deadline;
+        match failed {
+            Some(outcome) => outcome,
+            None if late => self.simulation.late_outcome,
+            None => Outcome::Success,
+        }
+    }
+
+    /// It has its answer, which may be an error.
+    fn end(&mut self, mut job: Job<'s>, failed: Option<Outcome>) {
+        let outcome = self.outcome(&job, failed);
+        for (station, permit) in std::mem::take(&mut job.held) {
+            self.free(station, permit, outcome);
+        }
+        self.in_flight -= 1;
+        job.permit.finish(outcome);
+        let request = job.request;
+        if failed.is_some() {
+            self.unserved(request, Why::Failed);
+            return;
+        }
+        let latency = self.now - request.arrived;
+        self.recorder.answered(request.kind, latency);
+        if let Some(turn) = request.turn {
+            self.next_turn(turn);
+        }
+    }
+
+    /// Somebody was refused or got an error, and tries again or not.
+    fn unserved(&mut self, mut request: Request, why: Why) {
+        if self.cares(request)
+            && let Some(delay) = self.retries.again(why, request.tries)
         {
             request.tries += 1;
             self.retrying += 1;
-            let delay = retries.delay as f64 * (0.5 + self.delays.random::<f64>());
-            let at = self.now.saturating_add(whole(delay));
+            let at = self.now.saturating_add(delay);
             self.events.push(at, Event::Retry(request));
             return;
         }
-        self.recorder.rejected(request.class);
+        match why {
+            Why::Refused => self.recorder.rejected(request.kind.class),
+            Why::Failed => self.recorder.failed(request.kind.class),
+        }
         if let Some(turn) = request.turn {
             self.next_turn(turn);
         }
@@ -298,27 +382,18 @@ impl<'s> World<'s> {
         }
     }
 
-    fn done(&mut self, job: Job<'s>) {
-        if let Some(begun) = self.server.done(self.now, self.in_flight) {
-            self.begun(begun);
-        }
-        let overload = self.now - job.begun > self.simulation.deadline;
-        self.in_flight -= 1;
-        Subject::finish(job.permit, overload);
-        let request = job.request;
-        self.recorder
-            .answered(request.class, self.now - request.arrived);
-        if let Some(turn) = request.turn {
-            self.next_turn(turn);
-        }
-    }
-
     fn waiting(&self) -> u32 {
-        u32::try_from(self.room.waiting()).unwrap_or(u32::MAX)
+        let waiting = self.gates.iter().map(|(_, room)| room.waiting());
+        u32::try_from(waiting.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// How many are still on their way.
+    /// What was written down, and how many are still on their way.
+    pub(crate) fn end_of(self) -> (Recorder<'s>, u64) {
+        let inside = self.inside();
+        (self.recorder, inside)
+    }
+
     fn inside(&self) -> u64 {
-        u64::from(self.in_flight) + self.room.waiting() as u64 + self.retrying
+        u64::from(self.in_flight) + u64::from(self.waiting()) + self.retrying
     }
 }

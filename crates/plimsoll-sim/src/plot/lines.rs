@@ -173,7 +173,7 @@ pub(super) fn picture(simulation: &Simulation, compared: &Compared) -> Picture {
         .traffic
         .shares
         .iter()
-        .filter(|share| **share > 0.0)
+        .filter(|share| share.peak() > 0.0)
         .count()
         > 1
     {

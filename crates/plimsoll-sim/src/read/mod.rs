@@ -4,9 +4,11 @@ mod expect;
 mod server;
 mod shape;
 mod traffic;
+mod work;
 
 use std::path::Path;
 
+use plimsoll::Outcome;
 use plimsoll_spec::scalar::{expected, period, text};
 use plimsoll_spec::{
     Fields, FileError, Node, Problem, Queue, Read, Units, Value, document, each, read_one, scalar,
@@ -20,7 +22,7 @@ use crate::profile::Profile;
 use crate::simulation::{Simulation, WaitingRoom};
 
 const WHAT: &str = "a simulation: a map with a `name`";
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 22] = [
     "name",
     "about",
     "duration",
@@ -30,11 +32,15 @@ const KNOWN: [&str; 18] = [
     "clients",
     "retries",
     "priorities",
+    "processes",
+    "stations",
     "workers",
     "service",
     "slow_down",
     "contention",
     "pauses",
+    "failures",
+    "late_outcome",
     "queue",
     "phases",
     "ideal",
@@ -80,7 +86,13 @@ fn simulation(text: &str) -> Read<Simulation> {
         duration,
         deadline: fields.optional("deadline", span)?.unwrap_or(NANOS),
         traffic: traffic::traffic(&fields)?,
-        server: server::server(&fields)?,
+        processes: fields
+            .optional("processes", traffic::processes)?
+            .unwrap_or_else(|| vec![1.0]),
+        stations: server::stations(&fields)?,
+        late_outcome: fields
+            .optional("late_outcome", |node| scalar::word(node, &server::OUTCOMES))?
+            .unwrap_or(Outcome::Overload),
         queue: fields.optional("queue", waiting_room)?,
         log: None,
         ideal: fields.optional("ideal", shape::amounts)?,
@@ -92,7 +104,8 @@ fn simulation(text: &str) -> Read<Simulation> {
             .unwrap_or_default(),
         phases,
     };
-    if simulation.ideal.is_none() && simulation.server.service.mean().is_none() {
+    let mut stations = simulation.stations.iter();
+    if simulation.ideal.is_none() && !stations.all(|stop| stop.model.service.has_mean()) {
         let message = "this field is missing: the mean time of service is infinite, so nobody can tell \
                        what the server can do";
         return Err(Problem::new(fields.place, message).under_key("ideal"));

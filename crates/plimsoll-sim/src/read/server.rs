@@ -1,43 +1,119 @@
 //! Who answers.
 
-use plimsoll_spec::scalar::{expected, fraction, period, rate};
-use plimsoll_spec::{Fields, Node, Problem, Read, Value, label, scalar};
+use plimsoll::Outcome;
+use plimsoll_spec::scalar::{expected, flag, fraction, text, word};
+use plimsoll_spec::{Fields, Node, Problem, Read, Value, each};
 
-use super::traffic::regularly;
-use super::{positive_shape, shape};
+use super::traffic::{class, regularly};
+use super::work::{mix, work};
+use super::{limit, positive_shape, shape, waiting_room};
 use crate::pauses::Pauses;
 use crate::profile::Profile;
-use crate::simulation::ServerModel;
-use crate::work::Work;
+use crate::simulation::{InnerGate, Stop};
+use crate::station::{Contention, Failures, StationModel};
 
 /// More workers than this are a mistake.
 const MOST_WORKERS: f64 = 1e6;
-/// Past this a lognormal distribution has no mean anybody will ever see.
-const WIDEST: f64 = 5.0;
+/// Each is a bit of a request.
+const MOST_STATIONS: usize = 32;
 
-const A_SERVICE: &str = "a duration, or one of { constant: 50ms }, { exponential: { mean: 50ms } }, \
-                         { lognormal: { mean: 50ms, sigma: 0.5 } }, { bimodal: { fast: 20ms, slow: 500ms, \
-                         share: 0.05 } }, { pareto: { least: 20ms, alpha: 1.5 } }";
-
-type WorkRow = (&'static str, fn(&Node) -> Read<Work>);
-const WORKS: [WorkRow; 5] = [
-    ("constant", constant),
-    ("exponential", exponential),
-    ("lognormal", lognormal),
-    ("bimodal", bimodal),
-    ("pareto", pareto),
+/// What describes a server, or a station of one.
+const OF_A_STATION: [&str; 6] = [
+    "workers",
+    "service",
+    "slow_down",
+    "contention",
+    "pauses",
+    "failures",
 ];
 
-pub(super) fn server(fields: &Fields<'_>) -> Read<ServerModel> {
-    Ok(ServerModel {
-        workers: fields.required("workers", |node| shape::profile(node, workers))?,
-        service: fields.required("service", work)?,
+pub(super) const OUTCOMES: [(&str, Outcome); 3] = [
+    ("overload", Outcome::Overload),
+    ("ignore", Outcome::Ignore),
+    ("success", Outcome::Success),
+];
+
+/// The server of a file: one station, or several.
+pub(super) fn stations(fields: &Fields<'_>) -> Read<Vec<Stop>> {
+    let Some(entry) = fields.get("stations") else {
+        return Ok(vec![Stop {
+            name: "server".to_owned(),
+            share: Profile::constant(1.0),
+            holds: false,
+            gate: None,
+            model: model(fields, Some(fields.required("workers", worker_shape)?))?,
+        }]);
+    };
+    if let Some(name) = OF_A_STATION.iter().find(|name| fields.get(name).is_some()) {
+        return Err(fields.problem(name, "belongs to one of the `stations`"));
+    }
+    let mut names: Vec<String> = Vec::new();
+    let stops = each(&entry.value, "a list of stations", |item| {
+        let stop = stop(item)?;
+        if names.contains(&stop.name) {
+            let message = "there is a station of this name already";
+            return Err(Problem::new(item.place, message).under_key("name"));
+        }
+        names.push(stop.name.clone());
+        Ok(stop)
+    });
+    let stops = stops.map_err(|problem| problem.under_key("stations"))?;
+    if stops.len() > MOST_STATIONS {
+        return Err(fields.problem("stations", "there can be 32 at most"));
+    }
+    Ok(stops)
+}
+
+fn stop(node: &Node) -> Read<Stop> {
+    let own = ["name", "share", "holds", "limit", "queue"];
+    let fields = Fields::of(node, "a station", &[&own[..], &OF_A_STATION].concat())?;
+    let workers = fields.optional("workers", worker_shape)?;
+    if let (None, Some(name)) = (
+        &workers,
+        ["contention", "holds"]
+            .iter()
+            .find(|name| fields.get(name).is_some()),
+    ) {
+        return Err(fields.problem(name, "a station without `workers` has none to speak of"));
+    }
+    let limit = fields.optional("limit", limit)?;
+    let queue = fields.optional("queue", waiting_room)?;
+    if limit.as_ref().is_some_and(|limit| limit.make().is_none()) {
+        return Err(fields.problem("limit", "the oracle is only for the first gate"));
+    }
+    if limit.is_none() && queue.is_some() {
+        return Err(fields.problem("queue", "needs a `limit` to wait for"));
+    }
+    Ok(Stop {
+        name: fields.required("name", text)?,
+        share: fields
+            .optional("share", shape::shares)?
+            .unwrap_or_else(|| Profile::constant(1.0)),
+        holds: fields.optional("holds", flag)?.unwrap_or(false),
+        gate: limit.map(|limit| InnerGate { limit, queue }),
+        model: model(&fields, workers)?,
+    })
+}
+
+fn model(fields: &Fields<'_>, workers: Option<Profile>) -> Read<StationModel> {
+    Ok(StationModel {
+        workers,
+        service: fields.required("service", mix)?,
         slow_down: fields
             .optional("slow_down", positive_shape)?
             .unwrap_or_else(|| Profile::constant(1.0)),
-        contention: fields.optional("contention", fraction)?.unwrap_or(0.0),
+        contention: fields
+            .optional("contention", contention)?
+            .unwrap_or_default(),
         pauses: fields.optional("pauses", pauses)?,
+        failures: fields
+            .optional("failures", all_failures)?
+            .unwrap_or_default(),
     })
+}
+
+fn worker_shape(node: &Node) -> Read<Profile> {
+    shape::profile(node, workers)
 }
 
 fn workers(node: &Node) -> Read<f64> {
@@ -48,64 +124,50 @@ fn workers(node: &Node) -> Read<f64> {
         .ok_or_else(wanted)
 }
 
+/// A factor, or a factor and from how many on.
+fn contention(node: &Node) -> Read<Contention> {
+    if !matches!(node.value, Value::Map(_)) {
+        let factor = fraction(node)?;
+        return Ok(Contention {
+            factor,
+            above: None,
+        });
+    }
+    let fields = Fields::of(node, "contention", &["factor", "above"])?;
+    Ok(Contention {
+        factor: fields.required("factor", fraction)?,
+        above: Some(fields.required("above", workers)?),
+    })
+}
+
 fn pauses(node: &Node) -> Read<Pauses> {
     let fields = Fields::of(node, "pauses", &["every", "for"])?;
     let (every, length) = regularly(&fields)?;
     Ok(Pauses { every, length })
 }
 
-/// A distribution: a map with its name as the only field. A duration alone is a constant.
-pub(super) fn work(node: &Node) -> Read<Work> {
-    if let Value::Scalar { .. } = node.value {
-        return constant(node);
+/// One way to fail, or a list of them.
+fn all_failures(node: &Node) -> Read<Vec<Failures>> {
+    match node.value {
+        Value::List(_) => each(node, "a list of failures", failures),
+        _ => Ok(vec![failures(node)?]),
     }
-    let fields = Fields::any(node, A_SERVICE)?;
-    let mut entries = fields.iter();
-    let (Some(entry), None) = (entries.next(), entries.next()) else {
-        return Err(expected(A_SERVICE, node));
+}
+
+fn failures(node: &Node) -> Read<Failures> {
+    let fields = Fields::of(node, "failures", &["share", "priority", "outcome", "after"])?;
+    let priority = |node: &Node| {
+        class(&text(node)?).map_err(|hint| {
+            let message = format!("unknown priority{hint}");
+            Problem::new(node.place, message)
+        })
     };
-    let Some((_, read)) = WORKS.iter().find(|(word, _)| *word == entry.key) else {
-        let hint = scalar::nearest(&entry.key, WORKS.iter().map(|(word, _)| *word));
-        let problem = Problem::new(entry.place, format!("unknown distribution{hint}"));
-        return Err(problem.under_key(&label(&entry.key)));
-    };
-    read(&entry.value).map_err(|problem| problem.under_key(&entry.key))
-}
-
-fn constant(node: &Node) -> Read<Work> {
-    period(node).map(Work::constant)
-}
-
-fn exponential(node: &Node) -> Read<Work> {
-    let fields = Fields::of(node, "an exponential distribution", &["mean"])?;
-    fields.required("mean", period).map(Work::exponential)
-}
-
-fn lognormal(node: &Node) -> Read<Work> {
-    let fields = Fields::of(node, "a lognormal distribution", &["mean", "sigma"])?;
-    let mean = fields.required("mean", period)?;
-    fields.required("sigma", |node| {
-        let sigma = fraction(node).ok().filter(|sigma| *sigma <= WIDEST);
-        let work = sigma.and_then(|sigma| Work::lognormal(mean, sigma));
-        work.ok_or_else(|| expected("a number from 0 to 5", node))
-    })
-}
-
-fn bimodal(node: &Node) -> Read<Work> {
-    let fields = Fields::of(node, "a bimodal distribution", &["fast", "slow", "share"])?;
-    let fast = fields.required("fast", period)?;
-    let slow = fields.required("slow", period)?;
-    let share = |node: &Node| {
-        let share = fraction(node).ok().filter(|share| *share <= 1.0);
-        share.ok_or_else(|| expected("the share of the slow, from 0 to 1", node))
-    };
-    Ok(Work::bimodal(fast, slow, fields.required("share", share)?))
-}
-
-fn pareto(node: &Node) -> Read<Work> {
-    let fields = Fields::of(node, "a Pareto distribution", &["least", "alpha"])?;
-    let least = fields.required("least", period)?;
-    fields.required("alpha", |node| {
-        Work::pareto(least, rate(node)?).ok_or_else(|| expected("a number above 0", node))
+    Ok(Failures {
+        share: fields.required("share", shape::shares)?,
+        class: fields.optional("priority", priority)?,
+        outcome: fields
+            .optional("outcome", |node| word(node, &OUTCOMES))?
+            .unwrap_or(Outcome::Overload),
+        after: fields.optional("after", work)?,
     })
 }

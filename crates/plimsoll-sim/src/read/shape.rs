@@ -3,36 +3,54 @@
 use plimsoll_spec::scalar::{self, expected};
 use plimsoll_spec::{Fields, Node, Read, Value, each};
 
-use crate::profile::Profile;
+use super::span;
+use crate::profile::{Profile, Step};
 
 /// A number, 0 or more, that may change with time.
 pub(super) fn amounts(node: &Node) -> Read<Profile> {
     profile(node, scalar::fraction)
 }
 
-/// A number, steps, or a ramp.
+/// A part of a whole that may change with time.
+pub(super) fn shares(node: &Node) -> Read<Profile> {
+    profile(node, share)
+}
+
+fn share(node: &Node) -> Read<f64> {
+    let share = scalar::fraction(node).ok().filter(|share| *share <= 1.0);
+    share.ok_or_else(|| expected("a share from 0 to 1", node))
+}
+
+/// A number, steps, some of which may take their time, or a ramp.
 pub(super) fn profile(node: &Node, number: fn(&Node) -> Read<f64>) -> Read<Profile> {
     match &node.value {
         Value::Scalar { .. } => number(node).map(Profile::constant),
-        Value::List(_) => points(node, number).map(Profile::steps),
+        Value::List(_) => points(node, &["at", "value", "over"], number).map(Profile::steps),
         Value::Map(_) => {
             let fields = Fields::of(node, "a number that changes", &["ramp"])?;
-            let points = fields.required("ramp", |node| points(node, number))?;
-            Ok(Profile::ramp(points))
+            let points = fields.required("ramp", |node| points(node, &["at", "value"], number))?;
+            Ok(Profile::ramp(
+                points.iter().map(|step| (step.at, step.value)),
+            ))
         }
     }
 }
 
-fn points(node: &Node, number: fn(&Node) -> Read<f64>) -> Read<Vec<(u64, f64)>> {
-    let mut last = None;
+fn points(node: &Node, known: &[&str], number: fn(&Node) -> Read<f64>) -> Read<Vec<Step>> {
+    let mut last: Option<u64> = None;
     each(node, "a list of { at, value }", |item| {
-        let fields = Fields::of(item, "a step", &["at", "value"])?;
+        let fields = Fields::of(item, "a step", known)?;
         let at = fields.required("at", scalar::nanos)?;
-        if last.is_some_and(|last| at <= last) {
+        let over = fields.optional("over", span)?.unwrap_or(0);
+        if last.is_some_and(|last| at < last || (at == last && over == 0)) {
             let wanted = "a moment after that of the step before";
             return fields.required("at", |node| Err(expected(wanted, node)));
         }
-        last = Some(at);
-        Ok((at, fields.required("value", number)?))
+        if last.is_none() && over > 0 {
+            return Err(fields.problem("over", "the first step has nothing to come from"));
+        }
+        last = Some(at.saturating_add(over));
+        let value = fields.required("value", number)?;
+        Ok(Step { at, value, over })
     })
 }

@@ -1,9 +1,10 @@
 //! Who asks.
 
-use plimsoll_spec::scalar::{count, expected, fraction, nearest};
-use plimsoll_spec::{Fields, Node, Problem, Read, label};
+use plimsoll_spec::scalar::{count, expected, fraction, nearest, word};
+use plimsoll_spec::{Fields, Node, Problem, Read, Value, each, label};
 
-use super::{server, shape, span};
+use super::work::work;
+use super::{shape, span};
 use crate::class::{CLASSES, NORMAL};
 use crate::num::NANOS;
 use crate::profile::Profile;
@@ -32,9 +33,7 @@ pub(super) fn traffic(fields: &Fields<'_>) -> Read<Traffic> {
         shares: fields
             .optional("priorities", priorities)?
             .unwrap_or_else(|| {
-                let mut shares = [0.0; CLASSES.len()];
-                shares[NORMAL] = 1.0;
-                shares
+                std::array::from_fn(|class| Profile::constant(f64::from(u8::from(class == NORMAL))))
             }),
     })
 }
@@ -74,7 +73,7 @@ pub(super) fn regularly(fields: &Fields<'_>) -> Read<(u64, u64)> {
 fn clients(node: &Node) -> Read<Clients> {
     let fields = Fields::of(node, "clients", &["count", "think"])?;
     let think = |node: &Node| {
-        let think = server::work(node)?;
+        let think = work(node)?;
         if think.mean().is_some_and(|mean| mean < LEAST_THINKING) {
             return Err(expected("clients that think for 1ms or longer", node));
         }
@@ -93,29 +92,96 @@ fn clients(node: &Node) -> Read<Clients> {
 }
 
 fn retries(node: &Node) -> Read<Retries> {
-    let fields = Fields::of(node, "retries", &["times", "delay"])?;
+    let known = [
+        "times",
+        "delay",
+        "factor",
+        "max_delay",
+        "jitter",
+        "budget",
+        "on",
+    ];
+    let fields = Fields::of(node, "retries", &known)?;
+    let on = fields.optional("on", causes)?;
+    let share = |what: &'static str| {
+        move |node: &Node| {
+            let share = fraction(node).ok().filter(|share| *share <= 1.0);
+            share.ok_or_else(|| expected(what, node))
+        }
+    };
+    let factor = |node: &Node| {
+        let factor = fraction(node).ok().filter(|it| (1.0..=1000.0).contains(it));
+        factor.ok_or_else(|| expected("a number from 1 to 1000", node))
+    };
+    let (refused, failed) = on.unwrap_or((true, false));
     Ok(Retries {
         times: fields.required("times", |node| count(node, 1))?,
         delay: fields.optional("delay", span)?.unwrap_or(RETRY_DELAY),
+        factor: fields.optional("factor", factor)?.unwrap_or(1.0),
+        most: fields.optional("max_delay", span)?.unwrap_or(u64::MAX),
+        jitter: fields
+            .optional("jitter", share("a part of the delay from 0 to 1"))?
+            .unwrap_or(0.5),
+        budget: fields.optional("budget", share("a share of the requests from 0 to 1"))?,
+        refused,
+        failed,
     })
 }
 
-fn priorities(node: &Node) -> Read<[f64; CLASSES.len()]> {
+/// After what clients try again: being refused, an error.
+fn causes(node: &Node) -> Read<(bool, bool)> {
+    const CAUSES: [(&str, bool); 2] = [("refused", true), ("failed", false)];
+    let causes = match node.value {
+        Value::List(_) => each(node, "a list of refused and failed", |item| {
+            word(item, &CAUSES)
+        })?,
+        _ => vec![word(node, &CAUSES)?],
+    };
+    Ok((causes.contains(&true), causes.contains(&false)))
+}
+
+/// How many processes, or the share of the traffic of each.
+pub(super) fn processes(node: &Node) -> Read<Vec<f64>> {
+    const MOST: u32 = 100;
+    if !matches!(node.value, Value::List(_)) {
+        let number = count(node, 1).ok().filter(|count| *count <= MOST);
+        let what = "a number of processes from 1 to 100, or a list of their shares of the traffic";
+        let number = number.ok_or_else(|| expected(what, node))?;
+        return Ok(vec![1.0 / f64::from(number); number as usize]);
+    }
+    let shares = each(node, "a list of shares", |item| {
+        let share = fraction(item).ok().filter(|share| *share <= 1.0);
+        share.ok_or_else(|| expected("a share from 0 to 1", item))
+    })?;
+    if shares.len() > MOST as usize {
+        return Err(expected("at most 100 shares", node));
+    }
+    whole(node, shares.iter().sum())?;
+    Ok(shares)
+}
+
+fn whole(node: &Node, sum: f64) -> Read<()> {
+    if (sum - 1.0).abs() > 1e-6 {
+        let message = format!("the shares must sum up to 1, and sum up to {sum}");
+        return Err(Problem::new(node.place, message));
+    }
+    Ok(())
+}
+
+fn priorities(node: &Node) -> Read<[Profile; CLASSES.len()]> {
     let fields = Fields::any(node, "a map of priorities to their shares")?;
-    let mut shares = [0.0; CLASSES.len()];
+    let mut shares = [(); CLASSES.len()].map(|()| Profile::constant(0.0));
     for entry in fields.iter() {
         let class = class(&entry.key)
             .map_err(|hint| Problem::new(entry.place, format!("unknown priority{hint}")))
             .map_err(|problem| problem.under_key(&label(&entry.key)))?;
-        shares[class] = fraction(&entry.value)
-            .ok()
-            .filter(|share| *share <= 1.0)
-            .ok_or_else(|| expected("a share from 0 to 1", &entry.value).under_key(&entry.key))?;
+        shares[class] = shape::shares(&entry.value).map_err(|it| it.under_key(&entry.key))?;
     }
-    let sum: f64 = shares.iter().sum();
-    if (sum - 1.0).abs() > 1e-6 {
-        let message = format!("the shares must sum up to 1, and sum up to {sum}");
-        return Err(Problem::new(node.place, message));
+    // Between the corners of all of them the sum is a straight line, but for jumps, which are at corners.
+    for at in shares.iter().flat_map(Profile::corners) {
+        for at in [at.saturating_sub(1), at] {
+            whole(node, shares.iter().map(|share| share.at(at)).sum())?;
+        }
     }
     Ok(shares)
 }

@@ -49,6 +49,7 @@ struct Series {
     good: Vec<u64>,
     late: Vec<u64>,
     rejected: Vec<u64>,
+    failed: Vec<u64>,
     rejected_by_class: [Vec<u64>; CLASSES.len()],
     ideal: Vec<f64>,
     p50_ms: Vec<Option<f64>>,
@@ -106,6 +107,7 @@ fn series(seconds: &[Second]) -> Series {
         good: each(seconds, |second| second.counts().good),
         late: each(seconds, |second| second.counts().late),
         rejected: each(seconds, |second| second.counts().rejected),
+        failed: each(seconds, |second| second.counts().failed),
         rejected_by_class: std::array::from_fn(|class| {
             each(seconds, |second| second.classes[class].rejected)
         }),

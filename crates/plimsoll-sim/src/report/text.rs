@@ -3,6 +3,9 @@ use std::fmt::Write as _;
 use crate::class::CLASSES;
 use crate::{Compared, Simulation, Summary};
 
+/// A column that is there only if a simulation has something to say in it.
+type Extra = (&'static str, fn(&Summary) -> Option<f64>);
+
 const HEAD: [&str; 11] = [
     "phase",
     "limit",
@@ -22,17 +25,16 @@ const HEAD: [&str; 11] = [
 pub fn text(simulation: &Simulation, compared: &Compared) -> String {
     let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     let classes = classes(simulation);
+    let extras = extras(simulation);
     if let Some(head) = rows.first_mut() {
-        head.extend(
-            classes
-                .iter()
-                .map(|class| format!("rejected {}", CLASSES[*class].0)),
-        );
+        head.extend(extras.iter().map(|(name, _)| (*name).to_owned()));
+        let rejected = |class: &usize| format!("rejected {}", CLASSES[*class].0);
+        head.extend(classes.iter().map(rejected));
     }
     for phase in 0..simulation.phases().len() {
         for fared in &compared.limits {
             if let Some(summary) = fared.phases.get(phase) {
-                rows.push(row(summary, &fared.limit, &classes));
+                rows.push(row(summary, &fared.limit, &extras, &classes));
             }
         }
     }
@@ -50,11 +52,23 @@ pub fn text(simulation: &Simulation, compared: &Compared) -> String {
     out
 }
 
+/// Errors if there may be any, fairness if there are several processes.
+fn extras(simulation: &Simulation) -> Vec<Extra> {
+    let mut extras: Vec<Extra> = Vec::new();
+    if simulation.may_fail() {
+        extras.push(("failed", |summary| Some(summary.failed)));
+    }
+    if simulation.processes.len() > 1 {
+        extras.push(("fairness", |summary| summary.fairness));
+    }
+    extras
+}
+
 /// The classes that have traffic, if there are several.
 fn classes(simulation: &Simulation) -> Vec<usize> {
     let shares = simulation.traffic.shares.iter().enumerate();
     let classes: Vec<usize> = shares
-        .filter(|(_, share)| **share > 0.0)
+        .filter(|(_, share)| share.peak() > 0.0)
         .map(|(class, _)| class)
         .collect();
     if classes.len() > 1 {
@@ -64,7 +78,7 @@ fn classes(simulation: &Simulation) -> Vec<usize> {
     }
 }
 
-fn row(summary: &Summary, limit: &str, classes: &[usize]) -> Vec<String> {
+fn row(summary: &Summary, limit: &str, extras: &[Extra], classes: &[usize]) -> Vec<String> {
     let percent = |share: f64| format!("{:.1}%", 100.0 * share);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let latency = |ms: Option<f64>| or_dash(ms.map(millis));
@@ -86,6 +100,11 @@ fn row(summary: &Summary, limit: &str, classes: &[usize]) -> Vec<String> {
         seconds(summary.recovery_s),
         or_dash(summary.limit.map(spread)),
     ];
+    row.extend(
+        extras
+            .iter()
+            .map(|(_, what)| or_dash(what(summary).map(percent))),
+    );
     let of_class = |class: &usize| or_dash(summary.rejected_by_class[*class].map(percent));
     row.extend(classes.iter().map(of_class));
     row

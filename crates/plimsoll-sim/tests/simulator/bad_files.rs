@@ -84,6 +84,73 @@ fn what_is_missing_is_named() {
     );
 }
 
+/// Of files with stations: what is put in the place of the list, and the message.
+#[test]
+fn mistakes_of_stations_have_their_messages() {
+    let cases = [
+        (
+            "[]",
+            "4:11: stations: expected a list of stations, found an empty list",
+        ),
+        (
+            "[{ name: a }]",
+            "4:12: stations[0].service: this field is missing",
+        ),
+        (
+            "[{ service: 5ms }]",
+            "4:12: stations[0].name: this field is missing",
+        ),
+        (
+            "[{ name: a, service: 5ms, workes: 3 }]",
+            "4:37: stations[0].workes: unknown field of a station, did you mean `workers`?",
+        ),
+        (
+            "[{ name: a, service: 5ms, holds: true }]",
+            "4:37: stations[0].holds: a station without `workers` has none to speak of",
+        ),
+        (
+            "[{ name: a, service: 5ms, contention: 1 }]",
+            "4:37: stations[0].contention: a station without `workers` has none to speak of",
+        ),
+        (
+            "[{ name: a, service: 5ms, share: 2 }]",
+            "4:44: stations[0].share: expected a share from 0 to 1, found \"2\"",
+        ),
+        (
+            "[{ name: a, service: 5ms, limit: oracle }]",
+            "4:37: stations[0].limit: the oracle is only for the first gate",
+        ),
+        (
+            "[{ name: a, service: 5ms, queue: { bound: 3 } }]",
+            "4:37: stations[0].queue: needs a `limit` to wait for",
+        ),
+        (
+            "[{ name: a, service: 5ms }, { name: a, service: 5ms }]",
+            "4:39: stations[1].name: there is a station of this name already",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (stations, message) in cases {
+        let text = format!("name: n\nduration: 10s\nrate: 1\nstations: {stations}\n");
+        let found = error(&text);
+        if found != format!("f.yaml:{message}") {
+            wrong.push(format!("{stations}: {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let many: Vec<String> = (0..33)
+        .map(|index| format!("{{ name: s{index}, service: 1ms }}"))
+        .collect();
+    let text = format!(
+        "name: n\nduration: 10s\nrate: 1\nstations: [{}]\n",
+        many.join(", ")
+    );
+    assert_eq!(
+        error(&text),
+        "f.yaml:4:11: stations: there can be 32 at most"
+    );
+}
+
 #[test]
 fn a_file_that_cannot_be_opened_is_named() {
     let error = Simulation::from_file("no/such/file.yaml").unwrap_err();
@@ -202,7 +269,7 @@ queue: {{ bound: {bound}, order: {order}, timeout: {length}ms }}
         let simulation = Simulation::from_text("f.yaml", &text).unwrap();
         let run = run(&simulation, &Contender::fixed(limit), seed);
         let counts = run.counts();
-        prop_assert_eq!(counts.offered, counts.good + counts.late + counts.rejected + run.inside);
+        prop_assert_eq!(counts.offered, counts.good + counts.late + counts.rejected + counts.failed + run.inside);
         prop_assert_eq!(run.seconds.len(), 3);
     }
 }

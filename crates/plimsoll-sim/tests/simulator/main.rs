@@ -5,10 +5,12 @@ mod support;
 
 mod access_log;
 mod bad_files;
+mod failures;
 mod limiter;
 mod queueing_theory;
 mod reports;
 mod same_traffic;
 mod servers;
+mod stations;
 mod test_bed;
 mod traffic;

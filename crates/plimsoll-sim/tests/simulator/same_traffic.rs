@@ -110,12 +110,13 @@ fn check(simulation: &Simulation, contender: &Contender, what: &str) {
         good,
         late,
         rejected,
+        failed,
         ..
     } = run.counts();
     assert!(offered > 0, "{what}");
     assert_eq!(
         offered,
-        good + late + rejected + run.inside,
+        good + late + rejected + failed + run.inside,
         "{what}, {}",
         contender.name()
     );

@@ -1,0 +1,39 @@
+//! One run.
+
+use plimsoll::ManualClock;
+use plimsoll::adaptive::Limit;
+
+use crate::record::Run;
+use crate::simulation::{Simulation, WaitingRoom};
+use crate::subject::Subject;
+use crate::world::World;
+
+/// Runs a simulation. `limit` makes that of each process.
+pub(crate) fn simulate(
+    simulation: &Simulation,
+    name: &str,
+    limit: &dyn Fn(usize) -> Box<dyn Limit>,
+    seed: u64,
+    watch: &mut dyn FnMut(usize),
+) -> Run {
+    let clock = ManualClock::new();
+    let subject = |limit, queue: Option<WaitingRoom>| {
+        let queue = queue.map(|room| (room.queue, room.bound));
+        Subject::new(limit, queue, clock.clock())
+    };
+    let outer = (0..simulation.processes.len()).map(limit);
+    let outer: Vec<Subject> = outer
+        .map(|limit| subject(limit, simulation.queue))
+        .collect();
+    let stations = simulation.stations.iter();
+    let inner: Vec<Option<Subject>> = stations
+        .map(|stop| {
+            let gate = stop.gate.as_ref()?;
+            Some(subject(gate.limit.make()?, gate.queue))
+        })
+        .collect();
+    let mut world = World::new(simulation, &outer, &inner, clock.clone(), seed);
+    world.go(watch);
+    let (recorder, inside) = world.end_of();
+    recorder.finish(name, seed, inside)
+}

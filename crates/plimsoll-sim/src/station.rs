@@ -1,0 +1,169 @@
+//! A part of the server: what it is, and what goes on in it.
+
+use std::collections::VecDeque;
+
+use plimsoll::Outcome;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use crate::chance::{Chance, generator_of};
+use crate::class::Class;
+use crate::mix::Mix;
+use crate::num::{whole, whole32};
+use crate::pauses::Pauses;
+use crate::profile::Profile;
+use crate::work::Work;
+
+/// Who answers, or a part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct StationModel {
+    /// `None`: as many as come, a pure delay.
+    pub(crate) workers: Option<Profile>,
+    pub(crate) service: Mix,
+    /// What the time of service is multiplied by.
+    pub(crate) slow_down: Profile,
+    pub(crate) contention: Contention,
+    pub(crate) pauses: Option<Pauses>,
+    pub(crate) failures: Vec<Failures>,
+}
+
+/// By how much service slows down for each multiple of the workers that is inside above `above`.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(crate) struct Contention {
+    pub(crate) factor: f64,
+    /// The number of workers unless said.
+    pub(crate) above: Option<f64>,
+}
+
+/// A share of the answers that are errors.
+#[derive(Clone, Debug)]
+pub(crate) struct Failures {
+    pub(crate) share: Profile,
+    /// Of this class alone.
+    pub(crate) class: Option<Class>,
+    /// What the limit hears of it.
+    pub(crate) outcome: Outcome,
+    /// How long it takes; `None`: as long as the work.
+    pub(crate) after: Option<Work>,
+}
+
+impl Contention {
+    /// What the time of service is multiplied by with so many inside.
+    pub(crate) fn factor(self, inside: f64, workers: f64) -> f64 {
+        let above = self.above.unwrap_or(workers);
+        if inside > above && workers > 0.0 {
+            1.0 + self.factor * (inside - above) / workers
+        } else {
+            1.0
+        }
+    }
+}
+
+/// Workers, and an unlimited queue before them, first come, first served. It never learns that a client has given
+/// up, so it does work that nobody waits for any more: that is what makes overload collapse.
+pub(crate) struct Station<'s, J> {
+    model: &'s StationModel,
+    rng: Pcg64Mcg,
+    failing: Pcg64Mcg,
+    workers: u32,
+    busy: u32,
+    inside: u32,
+    queue: VecDeque<(Class, J)>,
+}
+
+/// A job that a worker has begun, when it will be done, and what the limit hears of it if it fails.
+pub(crate) struct Begun<J> {
+    pub(crate) end: u64,
+    pub(crate) job: J,
+    pub(crate) failed: Option<Outcome>,
+}
+
+impl<'s, J> Station<'s, J> {
+    pub(crate) fn new(model: &'s StationModel, seed: u64, index: usize) -> Self {
+        let mut station = Self {
+            model,
+            rng: generator_of(seed, Chance::Service, index),
+            failing: generator_of(seed, Chance::Failures, index),
+            workers: u32::MAX,
+            busy: 0,
+            inside: 0,
+            queue: VecDeque::new(),
+        };
+        station.change(0);
+        station
+    }
+
+    /// Takes a job.
+    pub(crate) fn admit(&mut self, now: u64, class: Class, job: J) -> Option<Begun<J>> {
+        self.inside += 1;
+        self.queue.push_back((class, job));
+        self.begin(now)
+    }
+
+    /// A worker is done, and may take the next job. What is done still counts as inside when that begins.
+    pub(crate) fn done(&mut self, now: u64) -> Option<Begun<J>> {
+        self.busy -= 1;
+        let begun = self.begin(now);
+        self.inside -= 1;
+        begun
+    }
+
+    /// Learns how many workers there are now. Then [`begin`](Self::begin) until there is nothing more to begin.
+    pub(crate) fn change(&mut self, now: u64) {
+        if let Some(workers) = &self.model.workers {
+            self.workers = whole32(workers.at(now));
+        }
+    }
+
+    /// Gives the next job to a free worker, if there are both.
+    pub(crate) fn begin(&mut self, now: u64) -> Option<Begun<J>> {
+        if self.busy >= self.workers {
+            return None;
+        }
+        let (class, job) = self.queue.pop_front()?;
+        self.busy += 1;
+        let failure = self.fails(now, class);
+        let work = match failure.and_then(|failure| failure.after) {
+            Some(after) => after.draw(&mut self.failing),
+            None => self.work(now),
+        };
+        let work = whole(work).max(1);
+        let end = match self.model.pauses {
+            Some(pauses) => pauses.end(now, work),
+            None => now.saturating_add(work),
+        };
+        Some(Begun {
+            end,
+            job,
+            failed: failure.map(|failure| failure.outcome),
+        })
+    }
+
+    fn work(&mut self, now: u64) -> f64 {
+        let model = self.model;
+        let mut work = model.service.draw(now, &mut self.rng) * model.slow_down.at(now);
+        if model.workers.is_some() {
+            let (inside, workers) = (f64::from(self.inside), f64::from(self.workers));
+            work *= model.contention.factor(inside, workers);
+        }
+        work
+    }
+
+    /// Whether this one fails, and how.
+    fn fails(&mut self, now: u64, class: Class) -> Option<&'s Failures> {
+        if self.model.failures.is_empty() {
+            return None;
+        }
+        let mut at = self.failing.random::<f64>();
+        let mut own = self.model.failures.iter();
+        own.find(|failures| {
+            let share = match failures.class {
+                Some(of) if of != class => 0.0,
+                _ => failures.share.at(now),
+            };
+            let fails = at < share;
+            at -= share;
+            fails
+        })
+    }
+}
