@@ -1,21 +1,16 @@
 #![doc = include_str!("../README.md")]
 
-mod accept;
 mod admin;
 mod api;
 mod call;
-mod drain;
 mod envoy;
 mod grpc;
 mod keeping;
 mod leases;
-mod page;
 mod quota;
-mod reload;
 mod resp;
 mod snapshot;
 mod state;
-mod systemd;
 
 use std::fmt;
 use std::io;
@@ -25,6 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::Clock;
+use plimsoll_admin::systemd::{self, Sockets};
+use plimsoll_admin::{Admin, Begin, Drain, Hangup, Places, Reloads};
 use plimsoll_config::{Config, ConfigError, Format};
 use plimsoll_engine::{Limits, Parametric};
 use tokio::net::TcpListener;
@@ -32,16 +29,13 @@ use tokio::task::JoinSet;
 
 pub use plimsoll_engine::{LimitView, LimiterKind};
 
-use crate::admin::Admin;
-use crate::drain::{Begin, Drain, Places};
+use crate::admin::Served;
 use crate::envoy::Envoy;
 pub use crate::envoy::EnvoySettings;
 use crate::leases::Leases;
 use crate::quota::Quotas;
-use crate::reload::Hangup;
 use crate::snapshot::Snapshots;
 use crate::state::State;
-use crate::systemd::Sockets;
 
 /// What is served where no file says it.
 const DEFAULT: &str = include_str!("default.yaml");
@@ -218,7 +212,7 @@ impl Server {
             let restored = restored.map_err(|error| StartError::State(directory, error))?;
             tracing::info!(restored, ?age, "went on from a snapshot");
         }
-        let (begin, drain) = drain::new();
+        let (begin, drain) = Begin::new();
         let state = State {
             quotas: Quotas::new(limits.clone(), clock.clone()),
             limits,
@@ -231,7 +225,7 @@ impl Server {
             head: settings.head,
             leases: Leases::new(LEASES),
             connections: Places::new(settings.connections),
-            reloads: Arc::default(),
+            reloads: Reloads::default(),
             token: settings.token,
         };
         Ok(Self {
@@ -283,13 +277,7 @@ impl Server {
         let mut ports = JoinSet::new();
         if let Some(listener) = http {
             let router = api::router(Arc::clone(&state)).merge(envoy::http_router(&front, &drain));
-            ports.spawn(accept::serve(
-                listener,
-                router,
-                Arc::clone(&state),
-                drain.clone(),
-                None,
-            ));
+            ports.spawn(state.http_port().serve(listener, router, drain.clone()));
         }
         if let Some(listener) = grpc {
             ports.spawn(grpc::serve(listener, front, drain.clone()));
@@ -300,31 +288,27 @@ impl Server {
         }
         let mut operators = JoinSet::new();
         // It is asked until the others have ended: whether the server is ready, above all.
-        let (end_admin, admin_drain) = drain::new();
+        let (end_admin, admin_drain) = Begin::new();
         if let Some(listener) = admin {
-            let router = admin::router(Admin {
+            let served = Arc::new(Served {
                 state: Arc::clone(&state),
-                token: admin_token.map(Into::into),
-                streams: page::Streams::default(),
-                started: tokio::time::Instant::now(),
                 envoy: Arc::clone(&envoy),
             });
-            operators.spawn(accept::serve(
-                listener,
-                router,
-                Arc::clone(&state),
-                admin_drain,
-                None,
-            ));
+            let (limits, reloads) = (state.limits.clone(), state.reloads.clone());
+            let admin = Admin::new(limits, reloads, drain.clone(), served).token(admin_token);
+            let port = state.http_port();
+            operators.spawn(port.serve(listener, admin.router(), admin_drain));
         }
         let leases = Arc::clone(&state);
         let expiry = tokio::spawn(async move { leases.leases.expire().await });
         let shares = tokio::spawn(Arc::clone(&state.quotas).tick());
         let configurations = tokio::spawn(envoy::watch(Arc::clone(&envoy)));
-        let (limits, reloads) = (state.limits.clone(), Arc::clone(&state.reloads));
+        let (limits, reloads) = (state.limits.clone(), state.reloads.clone());
+        let replaced = limits.clone();
+        let replace = move |config: &Config| replaced.replace(config);
         let reload = match file {
-            Some(file) => tokio::spawn(reload::watch(limits, reloads, file, hangup)),
-            None => tokio::spawn(reload::ignore(hangup)),
+            Some(file) => tokio::spawn(reloads.watch(file, hangup, limits, replace)),
+            None => tokio::spawn(hangup.ignore()),
         };
         let keeping = tokio::spawn(keeping::now_and_then(Arc::clone(&state), state_every));
         let watchdog = tokio::spawn(systemd::watchdog());

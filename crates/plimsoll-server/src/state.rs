@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::Clock;
+use plimsoll_admin::{Drain, HttpPort, Places, Reloads, is_same};
 use plimsoll_engine::{Ask, Limits, Parametric};
 
-use crate::drain::{Drain, Places};
 use crate::leases::Leases;
 use crate::quota::Quotas;
-use crate::reload::Reloads;
 use crate::snapshot::Snapshots;
 
 /// What all ports share.
@@ -22,7 +21,7 @@ pub(crate) struct State {
     pub(crate) leases: Leases,
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) connections: Places,
-    pub(crate) reloads: Arc<Reloads>,
+    pub(crate) reloads: Reloads,
     /// Where what limits remember is kept, if it is.
     pub(crate) snapshots: Option<Snapshots>,
     pub(crate) clock: Clock,
@@ -43,7 +42,12 @@ impl State {
     /// Whether `said` is the token, in a time that does not depend on how much of it is right.
     pub(crate) fn is_token(&self, said: &[u8]) -> bool {
         let token = self.token.as_ref();
-        token.is_none_or(|token| same(token.as_bytes(), said))
+        token.is_none_or(|token| is_same(token.as_bytes(), said))
+    }
+
+    /// A port that speaks HTTP.
+    pub(crate) fn http_port(&self) -> HttpPort {
+        HttpPort::new(self.head, self.last, self.connections.clone())
     }
 
     /// Whether a limit can be asked by name, for a permit that is not returned.
@@ -57,12 +61,4 @@ impl State {
             Some(_) => Ok(()),
         }
     }
-}
-
-/// Whether two secrets are the same, in a time that does not depend on how much of them is.
-pub(crate) fn same(secret: &[u8], said: &[u8]) -> bool {
-    let differ = secret.len() ^ said.len();
-    let bytes = secret.iter().zip(said.iter().chain(std::iter::repeat(&0)));
-    let differ = bytes.fold(differ, |differ, (a, b)| differ | usize::from(a ^ b));
-    differ == 0
 }

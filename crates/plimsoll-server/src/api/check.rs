@@ -1,7 +1,6 @@
 //! Checks: whether something may be done now.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State as Extract;
@@ -9,13 +8,12 @@ use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use plimsoll::Metadata;
-use plimsoll_engine::{Answer, Hold, LimitView, Refusal};
+use plimsoll_admin::{Problem, Question, Said, decided, limit, millis};
+use plimsoll_engine::{Answer, Hold, Refusal};
 use plimsoll_tower::answer::{Class, Fields, LimitStatus, retry_seconds};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::asks::{Question, Said, millis};
-use super::problem::Problem;
 use crate::state::State;
 
 /// How many decisions one request asks for at most.
@@ -51,8 +49,8 @@ pub(crate) async fn check(
 ) -> Result<Response, Problem> {
     match body?.0 {
         Check::One(question) => {
-            let asked = question.asked(&state, false)?;
-            Ok(match asked.decide(&state).await? {
+            let asked = question.asked(&state.limits, false)?;
+            Ok(match asked.decide(&state.limits, &state.drain).await? {
                 None => unlimited().into_response(),
                 Some(decided) => said(decided),
             })
@@ -65,13 +63,15 @@ pub(crate) async fn check(
                 )));
             }
             // Everything that can be wrong is found before anything is taken.
-            let asked = many.checks.into_iter().map(|it| it.asked(&state, false));
+            let asked = many
+                .checks
+                .into_iter()
+                .map(|it| it.asked(&state.limits, false));
             let asked: Vec<_> = asked.collect::<Result<_, _>>()?;
             let mut results = Vec::with_capacity(asked.len());
             for asked in asked {
-                results.push(match asked.decide(&state).await {
-                    Ok(None) => json!({ "allowed": true, "answers": [] }),
-                    Ok(Some(decided)) => value(&decided),
+                results.push(match asked.decide(&state.limits, &state.drain).await {
+                    Ok(outcome) => decided(outcome.as_ref()),
                     // What was taken before is said.
                     Err(_) => json!({ "allowed": false, "reason": "closed", "answers": [] }),
                 });
@@ -86,11 +86,8 @@ pub(crate) async fn peek(
     Extract(state): Extract<Arc<State>>,
     body: Body<Question>,
 ) -> Result<Response, Problem> {
-    let asked = body?.0.asked(&state, true)?;
-    Ok(match asked.peek(&state) {
-        None => unlimited().into_response(),
-        Some(decided) => Json(value(&decided)).into_response(),
-    })
+    let asked = body?.0.asked(&state.limits, true)?;
+    Ok(Json(decided(asked.peek(&state.limits).as_ref())).into_response())
 }
 
 /// `POST /v1/charge`
@@ -98,7 +95,7 @@ pub(crate) async fn charge(
     Extract(state): Extract<Arc<State>>,
     body: Body<Question>,
 ) -> Result<StatusCode, Problem> {
-    let asked = body?.0.asked(&state, false)?;
+    let asked = body?.0.asked(&state.limits, false)?;
     let asks = asked.named().ok_or_else(only_named)?;
     state.limits.charge(&asks);
     Ok(StatusCode::NO_CONTENT)
@@ -109,7 +106,7 @@ pub(crate) async fn refund(
     Extract(state): Extract<Arc<State>>,
     body: Body<Question>,
 ) -> Result<StatusCode, Problem> {
-    let asked = body?.0.asked(&state, false)?;
+    let asked = body?.0.asked(&state.limits, false)?;
     let asks = asked.named().ok_or_else(only_named)?;
     state.limits.refund(&asks);
     Ok(StatusCode::NO_CONTENT)
@@ -121,50 +118,8 @@ fn only_named() -> Problem {
 
 /// `GET /v1/limits`
 pub(crate) async fn limits(Extract(state): Extract<Arc<State>>) -> Json<Value> {
-    let limits: Vec<Value> = state.limits.snapshot().iter().map(view).collect();
+    let limits: Vec<Value> = state.limits.snapshot().iter().map(limit).collect();
     Json(json!({ "limits": limits }))
-}
-
-/// A limit as it stands.
-pub(crate) fn view(view: &LimitView) -> Value {
-    let snapshot = view.snapshot;
-    let refused: serde_json::Map<String, Value> = view
-        .refused
-        .iter()
-        .map(|(reason, count)| (reason.as_str().to_owned(), (*count).into()))
-        .collect();
-    let tiers = view.tiers.iter();
-    let tiers: serde_json::Map<String, Value> = tiers
-        .map(|(tier, it)| (tier.clone(), json!({ "limit": it.limit(), "in_use": it.in_use(), "granted_total": it.granted_total(), "denied_total": it.denied_total() })))
-        .collect();
-    json!({
-        "name": view.name,
-        "kind": view.kind.map(|kind| kind.as_str()),
-        "keyed": view.is_keyed,
-        "mode": view.mode,
-        "limit": snapshot.limit(),
-        "in_use": snapshot.in_use(),
-        "available": snapshot.available(),
-        "saturation": snapshot.saturation(),
-        "waiting": snapshot.waiters(),
-        "queue_bound": snapshot.queue_bound(),
-        "granted_total": snapshot.granted_total(),
-        "denied_total": snapshot.denied_total(),
-        "refused": refused,
-        "would_refuse": view.would_refuse,
-        "beyond": view.beyond,
-        "tiers": tiers,
-        "learned": view.insight.map(|it| json!({
-            "decision": it.decision,
-            "baseline_ms": it.baseline.map(fraction),
-            "latency_ms": it.signal.map(fraction),
-        })),
-    })
-}
-
-/// Milliseconds, to the microsecond.
-fn fraction(span: Duration) -> f64 {
-    (span.as_secs_f64() * 1e6).round() / 1e3
 }
 
 /// A request that no route is for.
@@ -220,26 +175,6 @@ pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
         problem.say(name, serde_json::to_value(value).unwrap_or_default())
     });
     (headers, problem)
-}
-
-/// The same as a part of another answer.
-fn value(decided: &Result<Hold, Refusal>) -> Value {
-    match decided {
-        Ok(hold) => {
-            let answers: Vec<Said> = hold.answers().map(Said::from).collect();
-            json!({ "allowed": true, "answers": answers })
-        }
-        Err(refusal) => {
-            let answers: Vec<Said> = refusal.answers().map(Said::from).collect();
-            json!({
-                "allowed": false,
-                "limit": refusal.limit(),
-                "reason": refusal.denied().reason().as_str(),
-                "retry_after_ms": refusal.retry_after().map(millis),
-                "answers": answers,
-            })
-        }
-    }
 }
 
 /// Writes `RateLimit` and `RateLimit-Policy`.

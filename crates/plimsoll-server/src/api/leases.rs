@@ -10,13 +10,12 @@ use axum::extract::{Path, State as Extract};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use plimsoll::Outcome;
+use plimsoll_admin::{Problem, Question, Said, millis};
 use plimsoll_engine::Hold;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asks::{Question, Said, millis};
 use super::check::refused;
-use super::problem::Problem;
 use crate::leases::{Id, Lease};
 use crate::state::State;
 
@@ -72,8 +71,8 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let Wanted { hold, ttl_ms } = body?.0;
     let ttl = checked(ttl_ms)?;
-    let asked = hold.asked(&state, true)?;
-    let hold = match asked.decide(&state).await? {
+    let asked = hold.asked(&state.limits, true)?;
+    let hold = match asked.decide(&state.limits, &state.drain).await? {
         Some(Ok(hold)) => hold,
         Some(Err(refusal)) => return Ok(refused(&refusal).into_response()),
         None => {

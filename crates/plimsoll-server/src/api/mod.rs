@@ -1,11 +1,9 @@
 //! The HTTP port: checks, charges and leases, as JSON.
 
-mod asks;
 mod check;
 mod leases;
 mod once;
 mod openapi;
-mod problem;
 
 use std::sync::Arc;
 
@@ -15,10 +13,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::header::AUTHORIZATION;
+use plimsoll_admin::Problem;
 
 use crate::state::State;
-pub(crate) use check::{peek, view};
-use problem::Problem;
 
 /// How long a body is at most.
 const LONGEST_BODY: usize = 256 * 1024;

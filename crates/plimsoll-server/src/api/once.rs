@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, StatusCode};
 use tokio::time::Instant;
 
 use super::LONGEST_BODY;
-use super::problem::Problem;
+use plimsoll_admin::Problem;
 
 /// How long an answer is kept, and how many of them.
 const KEPT: Duration = Duration::from_secs(600);

@@ -14,7 +14,7 @@ use http::header::CONTENT_TYPE;
 use super::proto::Code;
 use super::service::should_rate_limit;
 use super::{Envoy, Front, json};
-use crate::drain::Drain;
+use plimsoll_admin::Drain;
 
 /// How long a body is at most.
 const LONGEST_BODY: usize = 256 * 1024;

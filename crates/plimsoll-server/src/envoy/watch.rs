@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Envoy;
-use crate::reload::{EVERY, Hangup};
+use plimsoll_admin::Hangup;
 
 /// Looks at the configuration of Envoy's reference server for ever, and reads it at once when the process gets SIGHUP. A bad
 /// one changes nothing.
 pub(crate) async fn watch(envoy: Arc<Envoy>) {
-    let mut ticks = interval(EVERY);
+    let mut ticks = interval(Hangup::EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut hangup = Hangup::new();
     loop {

@@ -9,7 +9,7 @@ use prost::{Enumeration, Message};
 use tonic::Status;
 
 use crate::call;
-use crate::drain::Drain;
+use plimsoll_admin::Drain;
 
 /// What can be asked about: everything, or one of the services. `ratelimit` is the name of the reference server.
 const KNOWN: &[&str] = &[

@@ -14,11 +14,10 @@ use axum::extract::{Request, State as Extract};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::AUTHORIZATION;
+use plimsoll_admin::{Age, Drain};
 use tokio::net::TcpListener;
 use tonic::Status;
 
-use crate::accept::{self, Age};
-use crate::drain::Drain;
 use crate::envoy;
 use crate::quota;
 use crate::state::State;
@@ -33,7 +32,8 @@ const AGE: Age = Age {
 pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Drain) {
     let state = Arc::clone(&envoy.state);
     let router = router(&envoy, &drain);
-    accept::serve(listener, router, state, drain, Some(AGE)).await;
+    let port = state.http_port().age(AGE);
+    port.serve(listener, router, drain).await;
 }
 
 /// All services of the port. Requests for the health of the server need no token.

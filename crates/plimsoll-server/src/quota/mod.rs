@@ -16,7 +16,7 @@ pub(crate) use quotas::Quotas;
 pub(crate) use view::{metrics, page};
 
 use crate::call;
-use crate::drain::Drain;
+use plimsoll_admin::Drain;
 
 const METHOD: &str =
     "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";

@@ -9,7 +9,7 @@ use tonic::{Status, Streaming};
 
 use super::proto::{Response, UsageReports};
 use super::quotas::Quotas;
-use crate::drain::Drain;
+use plimsoll_admin::Drain;
 
 /// How many messages a proxy may be behind.
 const BEHIND: usize = 64;

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 /// Sockets that were opened for this process, by their names (`FileDescriptorName=` of the socket unit).
 #[derive(Debug, Default)]
-pub(crate) struct Sockets(Vec<(String, TcpListener)>);
+pub struct Sockets(Vec<(String, TcpListener)>);
 
 impl Sockets {
     /// Those of the environment.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be used.
     #[cfg(unix)]
-    pub(crate) fn of_environment() -> io::Result<Self> {
+    pub fn of_environment() -> io::Result<Self> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':').filter(|name| !name.is_empty());
         let mut passed = listenfd::ListenFd::from_env();
@@ -27,25 +31,32 @@ impl Sockets {
         Ok(Self(sockets))
     }
 
+    /// Those of the environment: none.
+    ///
+    /// # Errors
+    ///
+    /// Never.
     #[cfg(not(unix))]
-    pub(crate) fn of_environment() -> io::Result<Self> {
+    pub fn of_environment() -> io::Result<Self> {
         Ok(Self::default())
     }
 
     /// The one of this name.
-    pub(crate) fn take(&mut self, name: &str) -> Option<TcpListener> {
+    #[must_use]
+    pub fn take(&mut self, name: &str) -> Option<TcpListener> {
         let index = self.0.iter().position(|(its, _)| its == name)?;
         Some(self.0.swap_remove(index).1)
     }
 
     /// The name of one that was not taken.
-    pub(crate) fn left(&self) -> Option<&str> {
+    #[must_use]
+    pub fn left(&self) -> Option<&str> {
         self.0.first().map(|(name, _)| name.as_str())
     }
 }
 
 /// It serves, or does again.
-pub(crate) fn ready(limits: usize) {
+pub fn ready(limits: usize) {
     #[cfg(unix)]
     tell(&[
         sd_notify::NotifyState::Ready,
@@ -56,7 +67,7 @@ pub(crate) fn ready(limits: usize) {
 }
 
 /// The file is read again.
-pub(crate) fn reloading() {
+pub fn reloading() {
     #[cfg(unix)]
     if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
         tell(&[sd_notify::NotifyState::Reloading, now]);
@@ -64,7 +75,7 @@ pub(crate) fn reloading() {
 }
 
 /// It ends what is under way, which takes so long at most.
-pub(crate) fn stopping(last: Duration) {
+pub fn stopping(last: Duration) {
     #[cfg(unix)]
     tell(&[
         sd_notify::NotifyState::Stopping,
@@ -77,7 +88,7 @@ pub(crate) fn stopping(last: Duration) {
 }
 
 /// Says that it lives, as often as is wanted, for ever.
-pub(crate) async fn watchdog() {
+pub async fn watchdog() {
     #[cfg(unix)]
     if let Some(within) = sd_notify::watchdog_enabled() {
         let mut ticks = tokio::time::interval((within / 2).max(Duration::from_millis(1)));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// An answer that is not what was asked for.
 #[derive(Debug)]
-pub(crate) struct Problem {
+pub struct Problem {
     status: StatusCode,
     kind: Option<&'static str>,
     title: &'static str,
@@ -26,24 +26,34 @@ impl Problem {
         }
     }
 
-    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+    /// Something is wrong with what was asked.
+    #[must_use]
+    pub fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad Request", detail)
     }
 
-    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+    /// What was asked for is not there.
+    #[must_use]
+    pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "Not Found", detail)
     }
 
-    pub(crate) fn not_allowed() -> Self {
+    /// The path knows other methods.
+    #[must_use]
+    pub fn not_allowed() -> Self {
         let detail = "this path knows other methods; /openapi.json describes them";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed", detail)
     }
 
-    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+    /// It cannot be done as things are.
+    #[must_use]
+    pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "Conflict", detail)
     }
 
-    pub(crate) fn too_large() -> Self {
+    /// The body is too large.
+    #[must_use]
+    pub fn too_large() -> Self {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         Self::new(
             status,
@@ -52,25 +62,32 @@ impl Problem {
         )
     }
 
-    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
+    /// It was understood, and cannot be done.
+    #[must_use]
+    pub fn unprocessable(detail: impl Into<String>) -> Self {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Self::new(status, "Unprocessable Entity", detail)
     }
 
-    pub(crate) fn stopping() -> Self {
+    /// The server stops.
+    #[must_use]
+    pub fn stopping() -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let kind = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
         let detail = "this server stops: ask another, or the same one later";
         Self::refused(status, kind, "Service Unavailable", detail)
     }
 
-    pub(crate) fn unauthorized() -> Self {
+    /// The token is missing or wrong.
+    #[must_use]
+    pub fn unauthorized() -> Self {
         let detail = "expected the token of this server: Authorization: Bearer TOKEN";
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
     }
 
     /// A decision that was refused.
-    pub(crate) fn refused(
+    #[must_use]
+    pub fn refused(
         status: StatusCode,
         kind: &'static str,
         title: &'static str,
@@ -82,13 +99,15 @@ impl Problem {
     }
 
     /// Says something of somebody else's words, unless it says something by that name already.
-    pub(crate) fn say(mut self, name: &str, value: Value) -> Self {
+    #[must_use]
+    pub fn say(mut self, name: &str, value: Value) -> Self {
         self.more.entry(name).or_insert(value);
         self
     }
 
     /// Says something more.
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_owned(), value.into());
         self
     }

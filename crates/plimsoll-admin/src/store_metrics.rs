@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use plimsoll_engine::{StoreErrorKind, StoreStats};
 
-use super::metrics::{escaped, family};
+use crate::prometheus::{escaped, family};
 
 type Count = fn(&StoreStats) -> u64;
 
@@ -53,7 +53,7 @@ const COUNTS: [(&str, &str, &str, Count); 7] = [
     ),
 ];
 
-pub(super) fn write(out: &mut String, stores: &[(String, StoreStats)]) {
+pub(crate) fn write(out: &mut String, stores: &[(String, StoreStats)]) {
     if stores.is_empty() {
         return;
     }

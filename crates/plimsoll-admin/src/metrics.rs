@@ -2,19 +2,17 @@
 
 use std::fmt::Write;
 
-use axum::extract::State as Extract;
-use axum::response::Response;
-use plimsoll_engine::LimitView;
+use plimsoll_engine::{LimitView, Limits};
 
-use super::{Admin, text};
-use crate::quota;
+use crate::prometheus::{escaped, family};
 
-pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
+/// How all limits stand, and their stores.
+pub(crate) async fn metrics(all: &Limits) -> String {
     let mut out = String::new();
     #[cfg(feature = "redis")]
-    let limits = admin.state.limits.snapshot_asking_stores().await;
+    let limits = all.snapshot_asking_stores().await;
     #[cfg(not(feature = "redis"))]
-    let limits = admin.state.limits.snapshot();
+    let limits = all.snapshot();
     each(
         &mut out,
         "plimsoll_limit",
@@ -97,41 +95,9 @@ pub(crate) async fn metrics(Extract(admin): Extract<Admin>) -> Response {
             );
         }
     }
-    family(
-        &mut out,
-        "plimsoll_leases",
-        "gauge",
-        "Leases that clients hold.",
-    );
-    let _ = writeln!(out, "plimsoll_leases {}", admin.state.leases.len());
-    family(
-        &mut out,
-        "plimsoll_connections",
-        "gauge",
-        "Connections of clients.",
-    );
-    let _ = writeln!(
-        out,
-        "plimsoll_connections {}",
-        admin.state.connections.taken()
-    );
-    quota::metrics(&admin.state.quotas, &mut out, escaped);
-    if admin.envoy.is_compat() {
-        out += &admin.envoy.stats().prometheus();
-    }
-    if let Some(snapshots) = &admin.state.snapshots {
-        let (written, failed, last) = snapshots.counts();
-        let name = "plimsoll_snapshots_total";
-        family(&mut out, name, "counter", "Snapshots of states, by result.");
-        let _ = writeln!(out, "{name}{{result=\"written\"}} {written}");
-        let _ = writeln!(out, "{name}{{result=\"failed\"}} {failed}");
-        let name = "plimsoll_snapshot_timestamp_seconds";
-        family(&mut out, name, "gauge", "When the last one was written.");
-        let _ = writeln!(out, "{name} {}", last.unwrap_or_default().as_secs_f64());
-    }
     #[cfg(feature = "redis")]
-    super::store_metrics::write(&mut out, &admin.state.limits.stores());
-    text("text/plain; version=0.0.4; charset=utf-8", out)
+    crate::store_metrics::write(&mut out, &all.stores());
+    out
 }
 
 fn each(
@@ -151,14 +117,4 @@ fn each(
             value(view)
         );
     }
-}
-
-pub(super) fn family(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-pub(super) fn escaped(name: &str) -> String {
-    name.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }

@@ -279,8 +279,11 @@ function tick(data) {
   for (const [field, value] of Object.entries(sums)) {
     by(`sum-${field}`).replaceChildren(number(value), ...(field === "waiting" ? [] : [make("span", { class: "unit" }, "/s")]));
   }
-  set(by("sum-leases"), number(data.leases));
-  set(by("sum-connections"), number(data.connections));
+  // What only some programs have.
+  for (const field of ["leases", "in_flight", "connections"]) {
+    by(`sum-${field}`).parentNode.hidden = data[field] === undefined;
+    set(by(`sum-${field}`), number(data[field]));
+  }
   set(by("shown"), seen.size < data.limits_total ? `${seen.size} of ${data.limits_total} are shown` : `${seen.size}`);
   set(by("about"), `plimsoll ${data.version}, up for ${span(data.uptime_seconds * 1000)}`);
   by("empty").hidden = seen.size > 0;
@@ -312,8 +315,8 @@ function more(data) {
     const title = errors ? "The last file is wrong: the limits before it stay" : "Last reload";
     parts.push(make("div", { class: errors ? "verdict no" : "verdict" }, title, make("ul", {}, ...lines)));
   }
-  if (data.upstreams?.length) parts.push(table("Upstreams", ["address", "in flight", "answered", "failed", "state"],
-    data.upstreams.map((it) => ({ cells: [it.address, number(it.in_flight), number(it.answered), number(it.failed), it.state] }))));
+  if (data.upstreams?.length) parts.push(table("Upstreams", ["server", "pool", "in flight", "answered", "failed", "state"],
+    data.upstreams.map((it) => ({ cells: [it.address, it.pool, number(it.in_flight), number(it.answered), number(it.failed), it.state] }))));
   if (data.quotas?.buckets) parts.push(quotas(data.quotas));
   const node = by("more");
   node.hidden = !parts.length;

@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request};
-use plimsoll::{Demand, Metadata, Priority};
-use plimsoll_engine::{Answer, Ask, Claims, Hold, LimiterKind, Refusal};
+use plimsoll::{Demand, Priority};
+use plimsoll_engine::{Ask, Claims, Hold, LimiterKind, Limits, Refusal};
 use plimsoll_tower::Head;
 use plimsoll_tower::keys::PeerAddr;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::problem::Problem;
-use crate::state::State;
+use crate::drain::Drain;
+use crate::problem::Problem;
 
 /// How many limits one decision asks at most.
 const MOST_ASKS: usize = 64;
@@ -22,7 +22,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// One decision: a limit, several of them (`asks`), or a `request`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Question {
+pub struct Question {
     limit: Option<String>,
     key: Option<String>,
     tier: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Question {
 /// What is asked of one limit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Named {
+struct Named {
     limit: String,
     key: Option<String>,
     tier: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Named {
 /// A request, as the client of this server received it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Described {
+struct Described {
     #[serde(default)]
     method: Option<String>,
     path: String,
@@ -64,14 +64,22 @@ pub(crate) struct Described {
 }
 
 /// A question that can be asked.
-pub(crate) enum Asked {
-    Named(Vec<Named>, Demand),
-    Request(Request<()>, Demand),
+#[derive(Debug)]
+pub struct Asked(What, Demand);
+
+#[derive(Debug)]
+enum What {
+    Named(Vec<Named>),
+    Request(Request<()>),
 }
 
 impl Question {
-    /// Checks everything that can be wrong.
-    pub(crate) fn asked(self, state: &State, holds: bool) -> Result<Asked, Problem> {
+    /// Checks everything that can be wrong. Limits of what is under way are asked only where the answer `holds`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what was expected.
+    pub fn asked(self, limits: &Limits, holds: bool) -> Result<Asked, Problem> {
         let wait = Duration::from_millis(self.wait_ms);
         if wait > LONGEST_WAIT {
             return Err(Problem::bad(format!(
@@ -93,7 +101,7 @@ impl Question {
                 cost: self.cost,
             }],
             (None, Some(asks), None) => asks,
-            (None, None, Some(request)) => return Ok(Asked::Request(request.build()?, like)),
+            (None, None, Some(request)) => return Ok(Asked(What::Request(request.build()?), like)),
             _ => {
                 return Err(Problem::bad(
                     "expected one of `limit`, `asks` and `request`",
@@ -107,8 +115,8 @@ impl Question {
             )));
         }
         for ask in &asks {
-            match state.limits.kind(&ask.limit) {
-                None => return Err(unknown(state, &ask.limit)),
+            match limits.kind(&ask.limit) {
+                None => return Err(unknown(limits, &ask.limit)),
                 Some(LimiterKind::Resource) if !holds => {
                     return Err(Problem::conflict(format!(
                         "`{}` limits what is under way, and nothing would be held: take it with POST /v1/leases",
@@ -118,12 +126,12 @@ impl Question {
                 Some(_) => {}
             }
         }
-        Ok(Asked::Named(asks, like))
+        Ok(Asked(What::Named(asks), like))
     }
 }
 
-fn unknown(state: &State, name: &str) -> Problem {
-    let known = state.limits.names();
+fn unknown(limits: &Limits, name: &str) -> Problem {
+    let known = limits.names();
     let shown: Vec<&str> = known.iter().take(20).map(String::as_str).collect();
     Problem::not_found(format!(
         "there is no limit {name:?}: this server has {}",
@@ -171,16 +179,19 @@ impl Described {
 
 impl Asked {
     /// Decides. `None` if no route is for the request. Requests that wait when the server stops are answered so.
-    pub(crate) async fn decide(
+    ///
+    /// # Errors
+    ///
+    /// If the server stops meanwhile.
+    pub async fn decide(
         &self,
-        state: &State,
+        limits: &Limits,
+        drain: &Drain,
     ) -> Result<Option<Result<Hold, Refusal>>, Problem> {
-        let (decide, like) = match self {
-            Self::Named(asks, like) => (Some(state.limits.decide(&names(asks), *like)), like),
-            Self::Request(request, like) => {
-                let head = Head::of(request);
-                (state.limits.decide_request(&head, *like), like)
-            }
+        let Self(what, like) = self;
+        let decide = match what {
+            What::Named(asks) => Some(limits.decide(&names(asks), *like)),
+            What::Request(request) => limits.decide_request(&Head::of(request), *like),
         };
         let Some(decide) = decide else {
             return Ok(None);
@@ -188,22 +199,25 @@ impl Asked {
         if like.is_at_once() {
             return Ok(Some(decide.await));
         }
-        let decided = state.drain.unless_begun(decide).await;
+        let decided = drain.unless_begun(decide).await;
         decided.map(Some).ok_or_else(Problem::stopping)
     }
 
-    pub(crate) fn peek(&self, state: &State) -> Option<Result<Hold, Refusal>> {
-        match self {
-            Self::Named(asks, _) => Some(state.limits.peek(&names(asks))),
-            Self::Request(request, _) => state.limits.peek_request(&Head::of(request)),
+    /// What [`decide`](Self::decide) would say, without taking anything.
+    #[must_use]
+    pub fn peek(&self, limits: &Limits) -> Option<Result<Hold, Refusal>> {
+        match &self.0 {
+            What::Named(asks) => Some(limits.peek(&names(asks))),
+            What::Request(request) => limits.peek_request(&Head::of(request)),
         }
     }
 
     /// The limits, where they were named.
-    pub(crate) fn named(&self) -> Option<Vec<Ask<'_>>> {
-        match self {
-            Self::Named(asks, _) => Some(names(asks)),
-            Self::Request(..) => None,
+    #[must_use]
+    pub fn named(&self) -> Option<Vec<Ask<'_>>> {
+        match &self.0 {
+            What::Named(asks) => Some(names(asks)),
+            What::Request(_) => None,
         }
     }
 }
@@ -222,56 +236,4 @@ fn names(asks: &[Named]) -> Vec<Ask<'_>> {
         ask
     }
     asks.iter().map(ask).collect()
-}
-
-/// What one limit says.
-#[derive(Debug, Serialize)]
-pub(crate) struct Said {
-    limit: String,
-    cost: u64,
-    granted: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    shadow: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quota: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    window_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reset_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-    /// What the file says about the limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Metadata>,
-}
-
-impl From<Answer<'_>> for Said {
-    fn from(answer: Answer<'_>) -> Self {
-        let standing = answer.standing;
-        Self {
-            limit: answer.limit.to_owned(),
-            cost: answer.cost,
-            granted: answer.is_granted(),
-            shadow: answer.shadow,
-            quota: standing.map(|it| it.limit),
-            remaining: standing.and_then(|it| it.remaining),
-            window_ms: standing.and_then(|it| it.window).map(millis),
-            reset_ms: standing.and_then(|it| it.reset).map(millis),
-            retry_after_ms: answer.retry_after().map(millis),
-            reason: answer.denied.map(|denied| denied.reason().as_str()),
-            metadata: answer.metadata.cloned(),
-        }
-    }
-}
-
-/// Milliseconds, rounded up: a retry a moment too early is refused again.
-pub(crate) fn millis(span: Duration) -> u64 {
-    let rest = !span.subsec_nanos().is_multiple_of(1_000_000);
-    u64::try_from(span.as_millis())
-        .unwrap_or(u64::MAX)
-        .saturating_add(rest.into())
 }

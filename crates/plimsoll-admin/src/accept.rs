@@ -1,0 +1,152 @@
+//! HTTP connections: accepted, bounded in what they may do, and ended in order.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use plimsoll_tower::keys::PeerAddr;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tower_service::Service;
+
+use crate::drain::{Drain, Places};
+
+/// How a client begins that speaks HTTP/2.
+const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How old connections become.
+#[derive(Clone, Copy, Debug)]
+pub struct Age {
+    /// After this time, ten per cent more or less, a connection takes no new requests, so that clients spread anew.
+    pub most: Duration,
+    /// How long requests that are under way may take then.
+    pub grace: Duration,
+}
+
+/// A port that speaks HTTP/1.1 and HTTP/2.
+#[derive(Clone, Debug)]
+pub struct HttpPort {
+    head: Duration,
+    last: Duration,
+    connections: Places,
+    age: Option<Age>,
+}
+
+impl HttpPort {
+    /// The head of a request may take as long as `head`, and what is under way when the port is closed as long as `last`.
+    #[must_use]
+    pub const fn new(head: Duration, last: Duration, connections: Places) -> Self {
+        Self {
+            head,
+            last,
+            connections,
+            age: None,
+        }
+    }
+
+    /// How old its connections become: as old as they like unless set.
+    #[must_use]
+    pub const fn age(mut self, age: Age) -> Self {
+        self.age = Some(age);
+        self
+    }
+
+    /// Serves a router until `drain` begins and what is under way has ended.
+    pub async fn serve(self, listener: TcpListener, router: Router, drain: Drain) {
+        let Self {
+            head,
+            last,
+            connections,
+            age,
+        } = self;
+        let builder = builder(head);
+        // Nothing is sent: it is closed when the last connection has ended.
+        let (open, mut all_ended) = mpsc::channel::<()>(1);
+        while let Some(accepted) = drain.unless_begun(listener.accept()).await {
+            let Ok((stream, peer)) = accepted else {
+                // Out of descriptors, mostly: others may end meanwhile.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let Some(place) = connections.enter() else {
+                continue;
+            };
+            let _ = stream.set_nodelay(true);
+            let router = router.clone();
+            let service = service_fn(move |mut request: http::Request<Incoming>| {
+                request.extensions_mut().insert(PeerAddr(peer));
+                router.clone().call(request.map(Body::new))
+            });
+            let (open, drain, builder) = (open.clone(), drain.clone(), builder.clone());
+            tokio::spawn(async move {
+                let _until_ended = (place, open);
+                let begun = drain.unless_begun(tokio::time::timeout(head, begun(&stream)));
+                if !matches!(begun.await, Some(Ok(true))) {
+                    return;
+                }
+                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                let mut connection = pin!(connection);
+                let grace = tokio::select! {
+                    _ = &mut connection => return,
+                    () = drain.begun() => last,
+                    grace = aged(age) => grace,
+                };
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(grace, connection).await;
+            });
+        }
+        drop(open);
+        let _ = tokio::time::timeout(last, all_ended.recv()).await;
+    }
+}
+
+/// Waits until a client has said so much that it is known what it speaks: whoever reads on from here waits for that without
+/// a bound. False if it has left.
+async fn begun(stream: &TcpStream) -> bool {
+    let mut seen = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut seen).await {
+            Ok(0) | Err(_) => return false,
+            Ok(length) if length == seen.len() || seen[..length] != PREFACE[..length] => {
+                return true;
+            }
+            // What is there already is seen at once the next time.
+            Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// Returns when a connection is old enough to end.
+async fn aged(age: Option<Age>) -> Duration {
+    let Some(Age { most, grace }) = age else {
+        return std::future::pending().await;
+    };
+    let mut byte = [128];
+    // Without randomness all become equally old.
+    let _ = getrandom::fill(&mut byte);
+    let part = 0.9 + f64::from(byte[0]) / 255.0 * 0.2;
+    tokio::time::sleep(most.mul_f64(part)).await;
+    grace
+}
+
+fn builder(head: Duration) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head)
+        .max_buf_size(64 * 1024);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Duration::from_secs(30))
+        .max_concurrent_streams(1024)
+        .max_header_list_size(16 * 1024)
+        .max_pending_accept_reset_streams(Some(64));
+    builder
+}

@@ -1,0 +1,251 @@
+//! The admin port: the live page, health, readiness, metrics and limits as they stand.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Query, Request, State as Extract};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
+use plimsoll_engine::{Limits, TopKey};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use crate::decision::{self, decided};
+use crate::drain::Drain;
+use crate::metrics::metrics;
+use crate::page::{self, Streams};
+use crate::problem::Problem;
+use crate::question::Question;
+use crate::reload::Reloads;
+use crate::secret::is_same;
+
+/// How many keys of a limit are shown.
+const TOP: usize = 10;
+/// How long a question is at most.
+const LONGEST_BODY: usize = 256 * 1024;
+
+/// What a program shows beside its limits.
+pub trait Program: Send + Sync + 'static {
+    /// Fields of `/limits` and of each event. The page shows `connections`, `leases`, `in_flight`, `upstreams` and `quotas`,
+    /// where they are there.
+    fn fields(&self) -> Map<String, Value>;
+
+    /// Writes the metrics that only this program has.
+    fn metrics(&self, out: &mut String);
+
+    /// Paths that only this program has.
+    fn paths(self: Arc<Self>) -> Router {
+        Router::new()
+    }
+}
+
+/// The admin port of a program.
+#[derive(Clone)]
+pub struct Admin {
+    limits: Limits,
+    reloads: Reloads,
+    drain: Drain,
+    program: Arc<dyn Program>,
+    token: Option<Arc<str>>,
+    streams: Streams,
+    started: Instant,
+}
+
+impl Admin {
+    /// A port for operators of `program`, which is not ready any more when `drain` begins.
+    pub fn new(limits: Limits, reloads: Reloads, drain: Drain, program: Arc<impl Program>) -> Self {
+        Self {
+            limits,
+            reloads,
+            drain,
+            program,
+            token: None,
+            streams: Streams::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// What must be said to be answered: nothing unless set.
+    #[must_use]
+    pub fn token(mut self, token: Option<String>) -> Self {
+        self.token = token.map(Into::into);
+        self
+    }
+
+    /// All paths of the port.
+    pub fn router(self) -> Router {
+        let guarded = axum::middleware::from_fn_with_state(self.clone(), guard);
+        let more = Arc::clone(&self.program).paths();
+        page::files()
+            .route("/limits", get(limits))
+            .route("/reload", get(reload))
+            .route("/events", get(events))
+            .route("/top", get(top))
+            .route("/peek", post(peek))
+            .route("/metrics", get(all_metrics))
+            .with_state(self.clone())
+            .merge(more)
+            .layer(axum::middleware::from_fn(page::protect))
+            .layer(guarded)
+            .layer(DefaultBodyLimit::max(LONGEST_BODY))
+            .merge(
+                Router::new()
+                    .route("/healthz", get(|| async { "ok\n" }))
+                    .route("/readyz", get(ready))
+                    .with_state(self),
+            )
+    }
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").finish_non_exhaustive()
+    }
+}
+
+/// Not ready any more as soon as the program stops, so that others are asked in its place.
+async fn ready(Extract(admin): Extract<Admin>) -> (StatusCode, &'static str) {
+    match admin.drain.has_begun() {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+        false => (StatusCode::OK, "ready\n"),
+    }
+}
+
+async fn limits(Extract(admin): Extract<Admin>, Query(shown): Query<Shown>) -> Json<Value> {
+    Json(shown.look(&admin))
+}
+
+/// `GET /events`: what `/limits` says, each second.
+async fn events(Extract(admin): Extract<Admin>, Query(shown): Query<Shown>) -> Response {
+    let (streams, drain) = (admin.streams.clone(), admin.drain.clone());
+    page::events(&streams, drain, move || shown.look(&admin))
+}
+
+/// `POST /peek`: what would be decided, without taking anything.
+async fn peek(
+    Extract(admin): Extract<Admin>,
+    body: Result<Json<Question>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    let asked = body?.0.asked(&admin.limits, true)?;
+    Ok(Json(decided(asked.peek(&admin.limits).as_ref())))
+}
+
+async fn all_metrics(Extract(admin): Extract<Admin>) -> Response {
+    let mut out = metrics(&admin.limits).await;
+    admin.program.metrics(&mut out);
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(CONTENT_TYPE, kind)], out).into_response()
+}
+
+/// Which limits are shown: those with a name that contains `search`, and of them at most `most`.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Shown {
+    search: String,
+    most: usize,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self {
+            search: String::new(),
+            most: usize::MAX,
+        }
+    }
+}
+
+impl Shown {
+    fn look(&self, admin: &Admin) -> Value {
+        let all = admin.limits.snapshot();
+        let search = self.search.to_lowercase();
+        let found = all.iter();
+        let found = found.filter(|it| it.name.to_lowercase().contains(&search));
+        let shown: Vec<Value> = found.take(self.most).map(decision::limit).collect();
+        let mut fields = admin.program.fields();
+        fields.insert("limits".to_owned(), shown.into());
+        fields.insert("limits_total".to_owned(), all.len().into());
+        let uptime = admin.started.elapsed().as_secs();
+        fields.insert("uptime_seconds".to_owned(), uptime.into());
+        let reload = admin.reloads.seen().2.unwrap_or_default();
+        fields.insert("reload".to_owned(), reload);
+        fields.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+        Value::Object(fields)
+    }
+}
+
+/// Which limit the keys are of.
+#[derive(Debug, Deserialize)]
+struct Of {
+    limit: String,
+}
+
+/// `GET /top?limit=NAME`: the keys that come most often, masked.
+async fn top(
+    Extract(admin): Extract<Admin>,
+    Query(of): Query<Of>,
+) -> Result<Json<Value>, StatusCode> {
+    let top = admin.limits.top(&of.limit, TOP, false);
+    let top = top.ok_or(StatusCode::NOT_FOUND)?;
+    let rows = |keys: Vec<TopKey>| -> Vec<Value> {
+        let row = |it: TopKey| json!({ "key": it.key, "count": it.count, "error": it.error });
+        keys.into_iter().map(row).collect()
+    };
+    Ok(Json(
+        json!({ "used": rows(top.used), "refused": rows(top.refused) }),
+    ))
+}
+
+/// What came of reading the file again: how often, and what changed the last time or was wrong with it.
+async fn reload(Extract(admin): Extract<Admin>) -> Json<Value> {
+    let (done, refused, last) = admin.reloads.seen();
+    Json(json!({ "done": done, "refused": refused, "last": last }))
+}
+
+/// Refuses host names that a foreign page could have pointed at this machine, and requests without the token.
+async fn guard(Extract(admin): Extract<Admin>, request: Request, next: Next) -> Response {
+    if let Some(token) = &admin.token {
+        let said = request.headers().get(AUTHORIZATION);
+        let said = said.and_then(|it| said_token(it.as_bytes()));
+        if !said.is_some_and(|said| is_same(token.as_bytes(), &said)) {
+            let ask = [(WWW_AUTHENTICATE, "Basic realm=\"plimsoll\"")];
+            let why =
+                "expected Authorization: Bearer TOKEN; in a browser, the token as the password\n";
+            return (StatusCode::UNAUTHORIZED, ask, why).into_response();
+        }
+    } else if !is_local(request.headers()) {
+        let why = "this port answers to its address and to localhost only, unless it has a token\n";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
+    next.run(request).await
+}
+
+/// The token of a client, or the password that a browser asked its user for.
+fn said_token(authorization: &[u8]) -> Option<Vec<u8>> {
+    if let Some(token) = authorization.strip_prefix(b"Bearer ") {
+        return Some(token.to_vec());
+    }
+    let both = BASE64_STANDARD.decode(authorization.strip_prefix(b"Basic ")?);
+    let both = both.ok()?;
+    let colon = both.iter().position(|it| *it == b':')?;
+    Some(both[colon + 1..].to_vec())
+}
+
+/// Whether the host that is asked for is an address or localhost: other names could be anybody's.
+fn is_local(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else {
+        return true;
+    };
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None => host.split(':').next().unwrap_or(host),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok()
+}
