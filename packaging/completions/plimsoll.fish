@@ -71,9 +71,11 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-compat
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l to -d 'The server behind it, such as `http://127.0.0.1:9000`' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l listen -d 'Where to listen: where the file says, or else 127.0.0.1:8080' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin -d 'Where to listen for operators: health, metrics. On this machine only' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l drain -d 'How many seconds requests that are under way have when it is stopped' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l json-logs -d 'Log lines as JSON'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin -d 'Where to listen for operators: the live page, /healthz, /readyz, /metrics, /limits; `off` closes it' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l drain -d 'How long what is under way may take when it stops' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_gateway=debug`' -r -f -a "text\t'For people'
+json\t'For programs: one object a line'"
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand top" -l admin-token -d 'The token of the admin port, where it has one' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand top" -l once -d 'Prints a plain table and ends: one limit a line, for scripts and pipes'

@@ -9,14 +9,14 @@ use std::time::Duration;
 use plimsoll_config::gateway::Origin;
 use plimsoll_gateway::{Gateway, Settings, StartError};
 
-use crate::serve::{Signals, log};
+use crate::process::{Log, Port, Signals, duration, log};
 
 /// Passes requests on to other servers, behind limits
 ///
 /// The file says in `gateway` where it listens and which servers are behind it, and in `routes` which limits a request is
 /// asked for. Without a file, `--to` names the server: then requests of each client are limited generously, and how many
 /// the server works on at once is found out; others wait, who matters more (X-Priority) first. A file is read again when it
-/// changes. SIGTERM ends it in order: nothing new is accepted, and what is under way ends.
+/// changes and on SIGHUP; a file that is wrong changes nothing. SIGTERM ends it in order: nothing new is accepted, and what is under way ends.
 ///
 /// It ends with 0 when it was stopped, with 1 if it cannot serve (a port is taken), and with 2 if the arguments or the file
 /// are wrong.
@@ -30,15 +30,34 @@ pub(crate) struct Args {
     /// Where to listen: where the file says, or else 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_GATEWAY_LISTEN")]
     listen: Option<SocketAddr>,
-    /// Where to listen for operators: health, metrics. On this machine only
-    #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_GATEWAY_ADMIN")]
-    admin: Option<SocketAddr>,
-    /// How many seconds requests that are under way have when it is stopped
-    #[arg(long, value_name = "SECONDS", default_value = "10")]
-    drain: u64,
-    /// Log lines as JSON
-    #[arg(long)]
-    json_logs: bool,
+    /// Where to listen for operators: the live page, /healthz, /readyz, /metrics, /limits; `off` closes it
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8424",
+        env = "PLIMSOLL_GATEWAY_ADMIN"
+    )]
+    admin: Port,
+    /// What operators must say to be answered. Needed where the admin port is not on a loopback address
+    #[arg(long, env = "PLIMSOLL_ADMIN_TOKEN", hide_env_values = true)]
+    admin_token: Option<String>,
+    /// How long what is under way may take when it stops
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10s",
+        value_parser = duration,
+        env = "PLIMSOLL_DRAIN"
+    )]
+    drain: Duration,
+    /// The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_gateway=debug`
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "text",
+        env = "PLIMSOLL_LOG_FORM"
+    )]
+    log: Log,
 }
 
 /// Read here rather than with the other arguments: what is wrong would be shown, and there may be a password in it.
@@ -47,7 +66,7 @@ fn origin(text: &str) -> Result<Origin, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
-    log(args.json_logs);
+    log(args.log);
     let mut settings = Settings::default();
     settings.file.clone_from(&args.file);
     settings.to = match args.to.as_deref().map(origin).transpose() {
@@ -58,8 +77,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
         }
     };
     settings.listen = args.listen;
-    settings.admin = args.admin;
-    settings.drain = Duration::from_secs(args.drain);
+    settings.admin = args.admin.address();
+    settings.admin_token.clone_from(&args.admin_token);
+    settings.drain = args.drain;
     let gateway = match Gateway::start(&settings) {
         Ok(gateway) => gateway,
         Err(StartError::Config(error)) => {
@@ -70,7 +90,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
         }
         Err(error) => {
             writeln!(err, "plimsoll: {error}")?;
-            let serves_nothing = matches!(error, StartError::Listen(..));
+            let serves_nothing =
+                matches!(error, StartError::Listen(..) | StartError::ListenAdmin(..));
             return Ok(ExitCode::from(if serves_nothing { 1 } else { 2 }));
         }
     };
@@ -89,7 +110,7 @@ fn greet(gateway: &Gateway, args: &Args, out: &mut impl Write) -> io::Result<()>
         writeln!(out, "gateway http://{address}")?;
     }
     if let Some(admin) = gateway.admin_address() {
-        writeln!(out, "admin   http://{admin}/metrics")?;
+        writeln!(out, "admin   http://{admin}/")?;
     }
     if args.file.is_some() {
         writeln!(out, "limits  {}", gateway.limits().names().join(", "))?;

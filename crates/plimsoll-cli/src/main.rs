@@ -4,6 +4,7 @@ mod check;
 mod gateway;
 mod generate;
 mod health;
+mod process;
 mod serve;
 mod simulate;
 mod test;

@@ -1,14 +1,13 @@
 //! `plimsoll serve`: limits for every language.
 
-use std::io::{self, IsTerminal, Write};
-use std::net::SocketAddr;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use plimsoll_server::{EnvoySettings, LimitView, LimiterKind, Server, Settings, StartError};
+
+use crate::process::{Log, Port, Signals, duration, log};
 
 /// Serves limits over HTTP, RESP and gRPC
 ///
@@ -112,42 +111,6 @@ Examples:
   plimsoll serve limits.yaml --state /var/lib/plimsoll
   PLIMSOLL_TOKEN=… plimsoll serve limits.yaml --http 0.0.0.0:8420 --resp off";
 
-/// Where to listen, if anywhere.
-#[derive(Clone, Copy)]
-struct Port(Option<SocketAddr>);
-
-impl FromStr for Port {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self(None));
-        }
-        let address = text.parse().map(Some).map(Self);
-        address.map_err(|_| {
-            "expected an address and a port, such as 127.0.0.1:8420, or `off`".to_owned()
-        })
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Log {
-    /// For people
-    Text,
-    /// For programs: one object a line
-    Json,
-}
-
-/// A time as files spell it.
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a time above 0 with its unit, such as 500ms, 30s or 5m".to_owned();
-    let node = plimsoll_spec::parse(text)
-        .ok()
-        .flatten()
-        .ok_or_else(wrong)?;
-    plimsoll_spec::scalar::period(&node).map_err(|_| wrong())
-}
-
 /// Envoy's rate-limit service. Without a configuration of its own it is served from the file of limits
 #[derive(clap::Args)]
 #[command(next_help_heading = "Envoy's reference server")]
@@ -207,33 +170,20 @@ impl From<Envoy> for EnvoySettings {
 }
 
 pub(crate) fn run(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
-    log(args.log == Log::Json);
+    log(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     runtime.block_on(serve(args, out, err))
 }
 
-/// Logs to stderr, as much as the environment says.
-pub(crate) fn log(json: bool) {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr);
-    match json {
-        true => logs.json().init(),
-        false => logs.with_ansi(io::stderr().is_terminal()).init(),
-    }
-}
-
 async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     let mut settings = Settings::default();
     settings.file = args.file.clone();
-    settings.http = args.http.0;
-    settings.resp = args.resp.0;
-    settings.grpc = args.grpc.0;
-    settings.admin = args.admin.0;
+    settings.http = args.http.address();
+    settings.resp = args.resp.address();
+    settings.grpc = args.grpc.address();
+    settings.admin = args.admin.address();
     settings.envoy = args.envoy.into();
     settings.token = args.token;
     settings.admin_token = args.admin_token;
@@ -256,6 +206,22 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
         }
     };
     greet(&server, args.file.is_none(), out)?;
+    if let Some(file) = args.file.filter(|_| {
+        server
+            .limits()
+            .limiters()
+            .current()
+            .config()
+            .gateway()
+            .is_some()
+    }) {
+        let file = file.display();
+        writeln!(
+            out,
+            "The file has a `gateway`, which another process is for: plimsoll gateway {file}"
+        )?;
+        out.flush()?;
+    }
     server.run(signals.next()).await;
     Ok(ExitCode::SUCCESS)
 }
@@ -309,39 +275,4 @@ fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<
         writeln!(out, "  curl http://{admin}/metrics")?;
     }
     out.flush()
-}
-
-/// Signals to end. From when this is made they no longer end the process by themselves.
-pub(crate) struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    pub(crate) fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    #[cfg(not(unix))]
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    /// Returns when there is one.
-    pub(crate) async fn next(mut self) {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-        #[cfg(not(unix))]
-        let _ = tokio::signal::ctrl_c().await;
-    }
 }

@@ -17,13 +17,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use pin_project_lite::pin_project;
+use plimsoll_admin::Drain;
 use plimsoll_engine::{FileLimits, Limits};
 use plimsoll_tower::json::{Estimated, EstimatedFuture};
 use plimsoll_tower::keys::PeerAddr;
 use plimsoll_tower::{HttpLimit, LimitBody};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -72,20 +72,14 @@ impl Accept {
         }
     }
 
-    /// Serves until `stop` is true.
+    /// Serves until it stops.
     pub(crate) async fn run(
         self,
         listener: TcpListener,
         graceful: Arc<GracefulShutdown>,
-        mut stop: watch::Receiver<bool>,
+        stop: Drain,
     ) {
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                // An error is an owner that is gone.
-                _ = stop.wait_for(|stop| *stop) => return,
-                accepted = listener.accept() => accepted,
-            };
+        while let Some(accepted) = stop.unless_begun(listener.accept()).await {
             let Ok((stream, peer)) = accepted else {
                 // Out of descriptors, mostly: others may end meanwhile.
                 tokio::time::sleep(Duration::from_millis(10)).await;

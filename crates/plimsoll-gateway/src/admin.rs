@@ -1,108 +1,88 @@
-//! A port for operators: health, readiness and metrics.
+//! What the admin port shows of a gateway, beside limits.
 
-use std::convert::Infallible;
+use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use plimsoll_engine::Limits;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use arc_swap::ArcSwap;
+use plimsoll_admin::{Program, escaped, family};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use crate::counts::Counts;
-use crate::response_body::ResponseBody;
+use crate::pool::ServerView;
+use crate::table::Table;
 
-/// How many connections of operators there are at most.
-const CONNECTIONS: usize = 64;
-
-/// The pages for operators.
-#[derive(Clone)]
-pub(crate) struct Admin {
-    pub(crate) limits: Limits,
+/// A gateway, as operators see it.
+pub(crate) struct Served {
     pub(crate) counts: Arc<Counts>,
-    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) table: Arc<ArcSwap<Table>>,
 }
 
-impl Admin {
-    /// Answers for ever.
-    pub(crate) async fn run(self, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let place = Arc::clone(&places).acquire_owned().await;
-            let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
+impl Program for Served {
+    fn fields(&self) -> Map<String, Value> {
+        let servers = self.table.load().servers(Instant::now());
+        let upstream = |it: ServerView| {
+            let state = match it.left_alone.as_millis() {
+                0 => "healthy".to_owned(),
+                left => format!("left alone for {} s", left.div_ceil(1000)),
             };
-            let this = self.clone();
-            tokio::spawn(async move {
-                let service = service_fn(|request: Request<Incoming>| {
-                    let response = this.answer(request.uri().path());
-                    async { Ok::<_, Infallible>(response.map(ResponseBody::own)) }
-                });
-                let mut builder = http1::Builder::new();
-                builder
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(Duration::from_secs(10));
-                let _ = builder
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-                drop(place);
-            });
-        }
+            json!({
+                "pool": it.pool,
+                "address": it.server,
+                "in_flight": it.in_flight,
+                "answered": it.answered,
+                "failed": it.failed,
+                "state": state,
+            })
+        };
+        let mut fields = Map::new();
+        let mut say = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+        say("connections", self.counts.connections().into());
+        say("in_flight", self.counts.in_flight().into());
+        say("requests", self.counts.requests().into());
+        let faults = self.counts.faults().filter(|(_, count)| *count > 0);
+        let faults = faults.map(|(word, count)| (word.to_owned(), count.into()));
+        say("faults", Value::Object(faults.collect()));
+        say("upstreams", servers.into_iter().map(upstream).collect());
+        fields
     }
 
-    fn answer(&self, path: &str) -> Response<Bytes> {
-        let (status, text) = match path {
-            "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
-            // Not ready any more as soon as the gateway stops, so that others are asked in its place.
-            "/readyz" if *self.stop.borrow() => {
-                (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())
-            }
-            "/readyz" => (StatusCode::OK, "ready\n".to_owned()),
-            "/metrics" => (StatusCode::OK, self.metrics()),
-            _ => (
-                StatusCode::NOT_FOUND,
-                "expected /healthz, /readyz or /metrics\n".to_owned(),
-            ),
-        };
-        let mut response = Response::new(Bytes::from(text));
-        *response.status_mut() = status;
-        let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-        response.headers_mut().insert(CONTENT_TYPE, kind);
-        response
-    }
-
-    /// What was counted of requests, and how the limits stand.
-    fn metrics(&self) -> String {
-        let mut text = self.counts.to_prometheus();
-        let limits = self.limits.snapshot();
-        let mut each = |name: &str, kind: &str, of: &dyn Fn(usize) -> u64| {
-            text += &format!("# TYPE plimsoll_{name} {kind}\n");
-            for (index, limit) in limits.iter().enumerate() {
-                text += &format!(
-                    "plimsoll_{name}{{limit=\"{}\"}} {}\n",
-                    limit.name,
-                    of(index)
-                );
+    fn metrics(&self, out: &mut String) {
+        *out += &self.counts.to_prometheus();
+        let servers = self.table.load().servers(Instant::now());
+        let mut each = |name: &str, kind: &str, help: &str, of: fn(&ServerView) -> u64| {
+            let name = format!("plimsoll_gateway_server_{name}");
+            family(out, &name, kind, help);
+            for server in &servers {
+                let labels = (escaped(&server.pool), escaped(&server.server));
+                let (pool, at) = labels;
+                let value = of(server);
+                let _ = writeln!(out, "{name}{{pool=\"{pool}\",server=\"{at}\"}} {value}");
             }
         };
-        each("limit", "gauge", &|it| limits[it].snapshot.limit());
-        each("in_use", "gauge", &|it| limits[it].snapshot.in_use());
-        each("waiting", "gauge", &|it| limits[it].snapshot.waiters());
-        each("granted_total", "counter", &|it| {
-            limits[it].snapshot.granted_total()
-        });
-        each("denied_total", "counter", &|it| {
-            limits[it].snapshot.denied_total()
-        });
-        each("would_refuse_total", "counter", &|it| {
-            limits[it].would_refuse
-        });
-        text
+        each(
+            "in_flight",
+            "gauge",
+            "Requests and upgraded connections that a server is busy with.",
+            |it| it.in_flight,
+        );
+        each(
+            "answered_total",
+            "counter",
+            "Answers of a server, other than 5xx.",
+            |it| it.answered,
+        );
+        each(
+            "failed_total",
+            "counter",
+            "Requests that a server did not answer, answered with 5xx, or whose answer broke off.",
+            |it| it.failed,
+        );
+        each(
+            "left_alone",
+            "gauge",
+            "1 while a server is left alone because it failed.",
+            |it| u64::from(!it.left_alone.is_zero()),
+        );
     }
 }

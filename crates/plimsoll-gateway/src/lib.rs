@@ -33,21 +33,27 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use plimsoll::Clock;
+use plimsoll_admin::{Admin, Begin, Hangup, HttpPort, Places, Reloads, systemd};
 use plimsoll_config::Config;
 use plimsoll_config::gateway::GatewaySpec;
 use plimsoll_engine::Limits;
-use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 pub use counts::Counts;
 pub use start::{Settings, StartError};
 pub use tls::TlsError;
 
-use crate::admin::Admin;
+use crate::admin::Served;
 use crate::connection::Idle;
 use crate::reload::Reload;
 use crate::table::Table;
 use crate::worker::Worker;
+
+/// How long the head of a request of an operator may take.
+const ADMIN_HEAD: Duration = Duration::from_secs(10);
+/// How many connections of operators there are at most.
+const OPERATORS: usize = 256;
 
 /// A gateway that listens.
 pub struct Gateway {
@@ -56,6 +62,7 @@ pub struct Gateway {
     counts: Arc<Counts>,
     listeners: Vec<TcpListener>,
     admin: Option<TcpListener>,
+    admin_token: Option<String>,
     tls: Option<TlsAcceptor>,
     workers: usize,
     file: Option<PathBuf>,
@@ -118,22 +125,25 @@ impl Gateway {
         let listeners = addresses
             .into_iter()
             .map(|address| listen(address).map_err(|error| StartError::Listen(address, error)));
+        let listeners = listeners.collect::<Result<_, _>>()?;
         let admin = match settings.admin {
-            Some(address) if !address.ip().is_loopback() => {
+            Some(address) if !address.ip().is_loopback() && settings.admin_token.is_none() => {
                 return Err(StartError::OpenAdmin(address));
             }
             address => address,
         };
-        let admin = admin
-            .map(|address| listen(address).map_err(|error| StartError::Listen(address, error)));
+        let admin = admin.map(|address| {
+            listen(address).map_err(|error| StartError::ListenAdmin(address, error))
+        });
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = spec.workers.and_then(|count| usize::try_from(count.0).ok());
         Ok(Self {
             limits,
             table: Arc::new(ArcSwap::from_pointee(table)),
             counts: Arc::default(),
-            listeners: listeners.collect::<Result<_, _>>()?,
+            listeners,
             admin: admin.transpose()?,
+            admin_token: settings.admin_token.clone(),
             tls,
             workers: workers.unwrap_or_else(processors),
             follows_file: false,
@@ -175,7 +185,9 @@ impl Gateway {
     ///
     /// If a thread cannot be started.
     pub async fn run(self, stop: impl Future<Output = ()>) -> io::Result<()> {
-        let (begin, stopping) = watch::channel(false);
+        let (begin, drain) = Begin::new();
+        // From here on the signal does not end the process.
+        let hangup = Hangup::new();
         let mut ended = Vec::new();
         let mut idle = Vec::new();
         for number in 0..self.workers {
@@ -187,7 +199,7 @@ impl Gateway {
                 idle: Arc::<Idle>::default(),
                 tls: self.tls.clone(),
                 listeners: listeners.collect::<io::Result<_>>()?,
-                stop: stopping.clone(),
+                stop: drain.clone(),
                 drain: self.drain,
             };
             idle.push(Arc::clone(&worker.idle));
@@ -195,35 +207,45 @@ impl Gateway {
         }
         // Only the workers hold them: what is not accepted when they stop is refused.
         drop(self.listeners);
-        let admin = match self.admin {
-            Some(listener) => {
-                let admin = Admin {
-                    limits: self.limits.clone(),
-                    counts: self.counts,
-                    stop: stopping,
-                };
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                Some(tokio::spawn(admin.run(listener)))
-            }
-            None => None,
+        let reloads = Reloads::default();
+        // It is asked until the others have ended: whether the gateway is ready, above all.
+        let (end_admin, admin_drain) = Begin::new();
+        let mut operators = JoinSet::new();
+        if let Some(listener) = self.admin {
+            let served = Arc::new(Served {
+                counts: self.counts,
+                table: Arc::clone(&self.table),
+            });
+            let admin = Admin::new(self.limits.clone(), reloads.clone(), drain, served);
+            let router = admin.token(self.admin_token).router();
+            let port = HttpPort::new(ADMIN_HEAD, self.drain, Places::new(OPERATORS));
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            operators.spawn(port.serve(listener, router, admin_drain));
+        }
+        let reload = Reload {
+            limits: self.limits.clone(),
+            table: self.table,
+            idle,
+            pools: self.follows_file,
         };
-        let reload = self.file.map(|file| {
-            let reload = Reload {
-                limits: self.limits,
-                table: self.table,
-                idle,
-                pools: self.follows_file,
-            };
-            tokio::spawn(reload.watch(file))
-        });
+        let replace = move |config: &Config| reload.replace(config);
+        let limits = self.limits.clone();
+        let reload = match self.file {
+            Some(file) => tokio::spawn(reloads.watch(file, hangup, limits, replace)),
+            None => tokio::spawn(hangup.ignore()),
+        };
+        let watchdog = tokio::spawn(systemd::watchdog());
+        systemd::ready(self.limits.names().len());
         stop.await;
-        begin.send_replace(true);
+        systemd::stopping(self.drain);
+        begin.begin();
         for worker in ended {
             let _ = worker.await;
         }
-        for task in reload.into_iter().chain(admin) {
-            task.abort();
-        }
+        end_admin.begin();
+        while operators.join_next().await.is_some() {}
+        reload.abort();
+        watchdog.abort();
         Ok(())
     }
 }

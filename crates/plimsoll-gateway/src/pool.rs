@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -39,7 +39,23 @@ pub(crate) struct Endpoint {
     pub(crate) id: usize,
     pub(crate) origin: Origin,
     in_flight: AtomicUsize,
+    answered: AtomicU64,
+    failed: AtomicU64,
     health: Health,
+}
+
+/// How a server stands.
+#[derive(Debug)]
+pub(crate) struct ServerView {
+    pub(crate) pool: String,
+    pub(crate) server: String,
+    pub(crate) in_flight: u64,
+    /// Answers other than 5xx.
+    pub(crate) answered: u64,
+    /// Requests without an answer, with one of 5xx, or one that broke off.
+    pub(crate) failed: u64,
+    /// For how long nothing is sent to it, unless all are left alone.
+    pub(crate) left_alone: Duration,
 }
 
 impl Endpoint {
@@ -49,6 +65,8 @@ impl Endpoint {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             origin,
             in_flight: AtomicUsize::new(0),
+            answered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
             health: Health::new(now),
         }
     }
@@ -94,6 +112,18 @@ impl Pool {
         })
     }
 
+    /// How its servers stand.
+    pub(crate) fn servers(&self, now: Instant) -> impl Iterator<Item = ServerView> {
+        self.endpoints.iter().map(move |it| ServerView {
+            pool: self.name.clone(),
+            server: it.origin.to_string(),
+            in_flight: it.in_flight.load(Ordering::Relaxed) as u64,
+            answered: it.answered.load(Ordering::Relaxed),
+            failed: it.failed.load(Ordering::Relaxed),
+            left_alone: Duration::from_millis(it.health.ejected(now)),
+        })
+    }
+
     /// The server with the fewest requests in flight, of those that are healthy and not `tried`; if there are none, the one that
     /// is left alone for the shortest time, tried or not.
     pub(crate) fn pick(self: &Arc<Self>, tried: &[usize], counts: &Arc<Counts>) -> Option<Lease> {
@@ -129,11 +159,13 @@ pub(crate) struct Lease {
 
 impl Lease {
     pub(crate) fn succeeded(&self) {
+        self.endpoint.answered.fetch_add(1, Ordering::Relaxed);
         self.endpoint.health.succeeded();
     }
 
     pub(crate) fn failed(&self) {
         let (endpoint, pool) = (&self.endpoint, &self.pool);
+        endpoint.failed.fetch_add(1, Ordering::Relaxed);
         if endpoint.health.failed(&pool.health, Instant::now()) {
             self.counts.ejections.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(pool = pool.name, server = %endpoint.origin, "a server fails and is left alone for a while");

@@ -1,18 +1,12 @@
-//! The file, read again when it changes or the process receives a signal.
+//! What a file that has changed comes to.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use plimsoll_engine::{Changes, Config, ConfigError, FileWatch, Limits};
-use tokio::time::{MissedTickBehavior, interval};
+use plimsoll_engine::{Changes, Config, ConfigError, Limits};
 
 use crate::connection::Idle;
 use crate::table::Table;
-
-/// How often the file is looked at.
-const EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Reload {
     pub(crate) limits: Limits,
@@ -23,24 +17,8 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Looks at the file for ever. A bad file changes nothing.
-    pub(crate) async fn watch(self, file: PathBuf) {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut watched = FileWatch::new(&file);
-        loop {
-            ticks.tick().await;
-            match watched.look_with(|config| self.replace(config)) {
-                None => {}
-                Some(Ok(changes)) => tracing::info!(?changes, "the file was read again"),
-                Some(Err(error)) => {
-                    tracing::error!(%error, "the file is wrong: what was there stays")
-                }
-            }
-        }
-    }
-
-    fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
+    /// Puts a file in place. A bad one changes nothing.
+    pub(crate) fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         let changes = self.limits.replace(config)?;
         let Some(spec) = config.gateway().filter(|_| self.pools) else {
             return Ok(changes);

@@ -24,8 +24,10 @@ pub struct Settings {
     pub to: Option<Origin>,
     /// Where it listens, if not where the file says.
     pub listen: Option<SocketAddr>,
-    /// The port for operators, on this machine only; none unless set.
+    /// The port for operators: the live page, health, metrics; none unless set.
     pub admin: Option<SocketAddr>,
+    /// What operators must say to be answered. Needed where the admin port is not on a loopback address.
+    pub admin_token: Option<String>,
     /// How long what is under way may take when the gateway stops: 10 seconds unless set.
     pub drain: Duration,
 }
@@ -37,6 +39,7 @@ impl Default for Settings {
             to: None,
             listen: None,
             admin: None,
+            admin_token: None,
             drain: Duration::from_secs(10),
         }
     }
@@ -76,10 +79,12 @@ pub enum StartError {
     TwoGateways,
     /// A certificate cannot be used.
     Tls(TlsError),
-    /// The admin port would be open to others than this machine.
+    /// The admin port would be open to others than this machine, and has no token.
     OpenAdmin(SocketAddr),
     /// An address cannot be listened on.
     Listen(SocketAddr, io::Error),
+    /// The address for operators cannot be listened on.
+    ListenAdmin(SocketAddr, io::Error),
 }
 
 impl fmt::Display for StartError {
@@ -93,11 +98,15 @@ impl fmt::Display for StartError {
             Self::Tls(error) => error.fmt(f),
             Self::OpenAdmin(address) => write!(
                 f,
-                "the admin port {address} would be open to others than this machine: expected a loopback address"
+                "the admin port {address} would be open to others than this machine: expected a token for it, or a loopback address"
             ),
             Self::Listen(address, error) => {
                 write!(f, "cannot listen on {address}: {error}; choose another with --listen")
             }
+            Self::ListenAdmin(address, error) => write!(
+                f,
+                "cannot listen on {address} for operators: {error}; choose another with --admin, or `--admin off`"
+            ),
         }
     }
 }

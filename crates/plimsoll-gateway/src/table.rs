@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use plimsoll_config::gateway::GatewaySpec;
 use plimsoll_config::{Config, Network};
+use tokio::time::Instant;
 
-use crate::pool::Pool;
+use crate::pool::{Pool, ServerView};
 use crate::tls::TlsError;
 
 /// Pools by name, and what counts for all of them. It is replaced as a whole when the file changes.
@@ -48,6 +49,13 @@ impl Table {
             Some(name) => self.pools.get(name),
             None => self.first.as_ref(),
         }
+    }
+
+    /// How all servers stand, pools by name.
+    pub(crate) fn servers(&self, now: Instant) -> Vec<ServerView> {
+        let mut pools: Vec<&Arc<Pool>> = self.pools.values().collect();
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        pools.iter().flat_map(|pool| pool.servers(now)).collect()
     }
 
     /// Whether a peer is believed when it says for whom it forwards.

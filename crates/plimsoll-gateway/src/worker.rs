@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hyper_util::server::graceful::GracefulShutdown;
+use plimsoll_admin::Drain;
 use plimsoll_engine::Limits;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::accept::Accept;
@@ -28,7 +29,7 @@ pub(crate) struct Worker {
     pub(crate) idle: Arc<Idle>,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) listeners: Vec<TcpListener>,
-    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) stop: Drain,
     pub(crate) drain: Duration,
 }
 

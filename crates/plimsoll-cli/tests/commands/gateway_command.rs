@@ -13,7 +13,7 @@ fn plimsoll(args: &[&str]) -> Command {
 /// The answer to a GET.
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("a connection");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("written");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
@@ -58,7 +58,7 @@ fn without_a_file_it_says_what_it_does_and_does_it() {
     let admin = said();
     let admin = admin
         .strip_prefix("admin   http://")
-        .and_then(|it| it.strip_suffix("/metrics"));
+        .and_then(|it| it.strip_suffix("/"));
     let admin = admin.expect("where it listens for operators").to_owned();
     let mut limits = Vec::new();
     while !limits.iter().any(|line: &String| line.contains("match:")) {
@@ -129,20 +129,119 @@ fn what_it_cannot_do_it_says_with_a_remedy() {
         "0.0.0.0:0",
     ]);
     assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains("expected a loopback address"), "{said}");
+    assert!(
+        said.contains("expected a token for it, or a loopback address"),
+        "{said}"
+    );
     let (status, said) = run(&["/none.yaml"]);
     assert_eq!(status, Some(2), "{said}");
     assert!(said.contains("/none.yaml"), "{said}");
     // The arguments are right, and somebody else listens there: as with `serve`, that is another status.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("its number").to_string();
-    let (status, said) = run(&["--to", "http://127.0.0.1:1", "--listen", &taken]);
+    let (status, said) = run(&[
+        "--to",
+        "http://127.0.0.1:1",
+        "--listen",
+        &taken,
+        "--admin",
+        "off",
+    ]);
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains(&taken), "{said}");
+    assert!(said.contains(&taken) && said.contains("--listen"), "{said}");
+    let any = "127.0.0.1:0";
+    let (status, said) = run(&[
+        "--to",
+        "http://127.0.0.1:1",
+        "--listen",
+        any,
+        "--admin",
+        &taken,
+    ]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains(&taken) && said.contains("--admin"), "{said}");
     let (status, said) = run(&["--to", "http://anna:sesame@127.0.0.1:1"]);
     assert_eq!(status, Some(2), "{said}");
     assert!(
         said.contains("a server has no user") && !said.contains("sesame"),
         "{said}"
     );
+}
+
+/// A file of its own for one test, removed with it.
+struct Written(std::path::PathBuf);
+
+impl Written {
+    fn new(name: &str, text: &str) -> Self {
+        let name = format!("plimsoll-{name}-{}.yaml", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).expect("written");
+        Self(path)
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+const FILE: &str = "gateway:
+  listen: 127.0.0.1:0
+  upstreams: { app: { to: http://127.0.0.1:1 } }
+limits: { all: { rate: 100/s } }
+routes: [{ match: /**, limits: [all] }]
+";
+
+#[cfg(unix)]
+#[test]
+fn a_signal_has_it_read_its_file_again() {
+    let file = Written::new("gateway-hup", FILE);
+    let mut child = plimsoll(&[&file.0.display().to_string(), "--admin", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut lines = lines.map(|line| line.expect("text"));
+    let admin = lines.find_map(|line| Some(line.strip_prefix("admin   http://")?.to_owned()));
+    let admin = admin.expect("where it listens for operators");
+    let admin = admin.trim_end_matches('/');
+    let send = |signal: &str| {
+        let pid = child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.expect("sent").success());
+    };
+    // Nothing has changed, so only the signal can have it read.
+    assert!(get(admin, "/reload").contains("\"done\":0"));
+    send("-HUP");
+    while !get(admin, "/reload").contains("\"done\":1") {}
+    std::fs::write(&file.0, FILE.replace("rate: 100/s", "rate: 7/s")).expect("written");
+    send("-HUP");
+    while !get(admin, "/reload").contains("100/s → 7/s") {}
+    std::fs::write(&file.0, "gateway: {").expect("written");
+    send("-HUP");
+    while !get(admin, "/reload").contains("\"errors\"") {}
+    assert!(get(admin, "/limits").contains("\"limit\":7"));
+    send("-TERM");
+    assert!(child.wait().expect("ended").success());
+}
+
+/// One process for each: a server says what the gateway of its file needs.
+#[test]
+fn serve_says_what_a_gateway_of_its_file_needs() {
+    let file = Written::new("gateway-serve", FILE);
+    let path = file.0.display().to_string();
+    let ports = ["--http", "--resp", "--grpc", "--admin"].map(|it| [it, "off"]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(["serve", &path])
+        .args(ports.as_flattened())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let wanted = format!("plimsoll gateway {path}");
+    assert!(lines.any(|line| line.expect("text").ends_with(&wanted)));
+    child.kill().expect("killed");
+    let _ = child.wait();
 }

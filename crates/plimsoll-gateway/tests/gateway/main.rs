@@ -1,10 +1,13 @@
 //! A gateway between real sockets.
 
 mod bad_input;
+#[path = "../../../plimsoll-server/tests/server/browser.rs"]
+mod browser;
 mod drain;
 mod http2;
 mod large;
 mod limits;
+mod page;
 mod passed_on;
 mod servers;
 mod soak;
