@@ -7,7 +7,10 @@ use std::sync::Once;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use plimsoll_sim::{AccessLog, Compared, Comparison, Contender, Simulation, json, plot_file, text};
+use plimsoll_sim::{
+    AccessLog, Compared, Comparison, Contender, Simulation, explain, explained, json, plot_file,
+    text,
+};
 
 /// Simulate limits between traffic and a server, in virtual time
 ///
@@ -17,8 +20,8 @@ use plimsoll_sim::{AccessLog, Compared, Comparison, Contender, Simulation, json,
 /// not met.
 ///
 /// Goodput is what was answered in time, as a part of what a perfect limiter would
-/// have had answered in time. Settle is when it first stayed above 90 % of that,
-/// recovery when the median latency was down as well.
+/// have had answered in time, beside it that of the worst seed. Settle is when it first
+/// stayed above 90 % of that, recovery when the median latency was down as well.
 ///
 /// Exit status: 0 if every expectation was met, 1 if some were not, 2 if
 /// a file could not be read or written.
@@ -37,13 +40,21 @@ pub(crate) struct Args {
     #[arg(short, long)]
     compare: bool,
 
-    /// Run each limit with seeds 1 to N; figures are means
+    /// Run each limit with N seeds; figures are means
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+
+    /// The first of the seeds
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    first_seed: u64,
 
     /// One seed, for a first look
     #[arg(short, long, conflicts_with = "seeds")]
     quick: bool,
+
+    /// Print the decisions of each tested limit with their reasons over time, for the first seed
+    #[arg(short, long)]
+    explain: bool,
 
     /// Requests as they came once, from an access log, in the place of the rate of the file
     #[arg(long, value_name = "LOG")]
@@ -107,6 +118,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
         if !silent {
             progress.aside(|| writeln!(out, "{}", text(simulation, &compared)))?;
         }
+        if args.explain && !silent {
+            for contender in tested(args, simulation) {
+                let decisions = explain(simulation, contender, args.first_seed);
+                let table = explained(simulation, contender.name(), args.first_seed, &decisions);
+                progress.aside(|| writeln!(out, "{table}"))?;
+            }
+        }
         if let Some(path) = &args.plot {
             let path = name_of_plot(path, simulation, simulations.len() > 1);
             if let Err(error) = plot_file(&path, simulation, &compared) {
@@ -135,9 +153,20 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     })
 }
 
+/// The limits of which something is expected.
+fn tested<'a>(args: &'a Args, simulation: &'a Simulation) -> &'a [Contender] {
+    if args.limit.is_empty() {
+        std::slice::from_ref(simulation.limit())
+    } else {
+        &args.limit
+    }
+}
+
 fn plan<'s>(args: &Args, simulation: &'s Simulation) -> Comparison<'s> {
     let seeds = if args.quick { 1 } else { args.seeds };
-    let plan = Comparison::of(simulation).seeds(seeds);
+    let plan = Comparison::of(simulation)
+        .first_seed(args.first_seed)
+        .seeds(seeds);
     let plan = args.limit.iter().cloned().fold(plan, Comparison::test);
     if args.compare {
         Contender::all().into_iter().fold(plan, Comparison::beside)

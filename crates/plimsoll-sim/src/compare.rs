@@ -1,9 +1,6 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-
 use crate::run::run_watched;
 use crate::summary::average;
+use crate::threads;
 use crate::{Checked, Contender, Run, Simulation, Summary};
 
 /// Several limits on the same traffic, each with several seeds.
@@ -32,6 +29,7 @@ pub struct Comparison<'s> {
     simulation: &'s Simulation,
     tested: Vec<Contender>,
     others: Vec<Contender>,
+    first_seed: u64,
     seeds: u64,
 }
 
@@ -65,6 +63,7 @@ impl<'s> Comparison<'s> {
             simulation,
             tested: Vec::new(),
             others: Vec::new(),
+            first_seed: 1,
             seeds: 3,
         }
     }
@@ -81,7 +80,18 @@ impl<'s> Comparison<'s> {
         self
     }
 
-    /// Runs each limit with seeds 1 to `seeds`; at least one.
+    /// The seed of the first run; 1 unless said.
+    pub fn first_seed(mut self, seed: u64) -> Self {
+        self.first_seed = seed;
+        self
+    }
+
+    fn each_seed(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = self.first_seed;
+        (0..self.seeds).map(move |more| first.wrapping_add(more))
+    }
+
+    /// Runs each limit with so many seeds, from the first on; at least one.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds.max(1);
         self
@@ -131,36 +141,16 @@ impl<'s> Comparison<'s> {
         let contenders = self.contenders();
         let jobs: Vec<(&Contender, u64)> = contenders
             .iter()
-            .flat_map(|(contender, _)| (1..=self.seeds).map(move |seed| (contender, seed)))
+            .flat_map(|(contender, _)| self.each_seed().map(move |seed| (contender, seed)))
             .collect();
-        let runs: Vec<Mutex<Option<Run>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
-        let next = AtomicUsize::new(0);
-        let work = || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some((contender, seed)) = jobs.get(index) else {
-                    break;
-                };
-                let mut before = 0;
-                let run = run_watched(self.simulation, contender, *seed, &mut |passed| {
-                    watch((passed - before) as u64);
-                    before = passed;
-                });
-                if let Some(slot) = runs.get(index) {
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
-                }
-            }
-        };
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            for _ in 1..threads.min(jobs.len()) {
-                scope.spawn(work);
-            }
-            work();
+        let runs = threads::each(&jobs, |(contender, seed)| {
+            let mut before = 0;
+            run_watched(self.simulation, contender, *seed, &mut |passed| {
+                watch((passed - before) as u64);
+                before = passed;
+            })
         });
-        let mut runs = runs
-            .into_iter()
-            .filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let mut runs = runs.into_iter();
         let fared = contenders.iter().map(|(contender, tested)| {
             let runs = runs.by_ref().take(crate::num::index(self.seeds)).collect();
             self.fared(contender, *tested, runs)
@@ -199,6 +189,18 @@ impl<'s> Comparison<'s> {
             expectations.filter_map(|wanted| wanted.check(&fared.limit, &fared.phases, oracle))
         });
         checks.collect()
+    }
+}
+
+impl Fared {
+    /// The least goodput that any seed had in a phase, and that seed. `None` if no seed had any.
+    #[must_use]
+    pub fn worst(&self, phase: usize) -> Option<(f64, u64)> {
+        let each = self.runs.iter().filter_map(|run| {
+            let goodput = run.phases.get(phase)?.goodput?;
+            Some((goodput, run.seed))
+        });
+        each.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) enum Metric {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plain {
     Goodput,
+    WorstGoodput,
     Rejected,
     Late,
     Failed,
@@ -64,8 +65,9 @@ pub(crate) enum Relation {
 }
 
 /// All metrics by their words, those by class left out: they are written as a map of classes.
-pub(crate) const METRICS: [(&str, Metric); 16] = [
+pub(crate) const METRICS: [(&str, Metric); 17] = [
     ("goodput", Metric::Plain(Plain::Goodput)),
+    ("worst_goodput", Metric::Plain(Plain::WorstGoodput)),
     ("rejected", Metric::Plain(Plain::Rejected)),
     ("late", Metric::Plain(Plain::Late)),
     ("failed", Metric::Plain(Plain::Failed)),
@@ -121,7 +123,9 @@ impl Metric {
 impl Plain {
     fn unit(self) -> Unit {
         match self {
-            Self::Goodput | Self::Rejected | Self::Late | Self::Failed => Unit::Share,
+            Self::Goodput | Self::WorstGoodput | Self::Rejected | Self::Late | Self::Failed => {
+                Unit::Share
+            }
             Self::P50 | Self::P90 | Self::P99 => Unit::Millis,
             Self::Settle | Self::Recovery => Unit::Seconds,
             Self::Limit | Self::LimitSd | Self::Fairness => Unit::Number,
@@ -131,6 +135,7 @@ impl Plain {
     fn of(self, summary: &Summary) -> Option<f64> {
         match self {
             Self::Goodput => summary.goodput,
+            Self::WorstGoodput => summary.worst_goodput,
             Self::Rejected => Some(summary.rejected),
             Self::Late => Some(summary.late),
             Self::Failed => Some(summary.failed),

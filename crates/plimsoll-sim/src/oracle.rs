@@ -1,37 +1,168 @@
-//! A limit that knows the server.
+//! A limit that knows the server: the best fixed limit of each phase, searched for.
+//!
+//! A limit is a multiple of what is inside a server that is full while nobody waits ([`Fluid::inside`]), so that
+//! it follows every change of the workers at once. The whole simulation is run with one multiple after the other, and each phase keeps
+//! the one that was best for it: the least of those whose goodput is within a hair of the most. Then it is run with
+//! what lies between the best of each phase and its neighbours.
+//!
+//! [`Fluid::inside`]: crate::fluid::Fluid::inside
 
 use std::time::Duration;
 
 use plimsoll::adaptive::{Limit, Load, Sample};
 
 use crate::fluid;
-use crate::num::whole;
+use crate::num::{NANOS, whole};
+use crate::phase::Phase;
+use crate::simulate::simulate;
 use crate::simulation::Simulation;
+use crate::threads;
 
-/// A fifth more than are inside a server that is full, and one.
+/// The seed of the search, which is none of those that people use.
+const SEED: u64 = u64::MAX / 3;
+/// Goodput that is less by this part is as good.
+const AS_GOOD: f64 = 0.002;
+/// How often neighbours are looked at.
+const ROUNDS: usize = 2;
+
+/// The limit of one process.
 pub(crate) fn limit(simulation: &Simulation, process: usize) -> Box<dyn Limit> {
-    let mut oracle = Oracle {
-        simulation: simulation.clone(),
-        process,
-        limit: 1,
-    };
-    oracle.look(0);
-    Box::new(oracle)
+    let multiples = simulation.best.get_or_init(|| search(simulation));
+    Box::new(Oracle::new(simulation, multiples, process))
+}
+
+/// What is tried at first: numbers of places in a server that holds so many.
+fn first(inside: f64) -> Vec<f64> {
+    let few = (1..=8)
+        .map(f64::from)
+        .filter(|limit| *limit < 2.0 * inside + 8.0);
+    let parts = [0.5, 0.75, 0.9, 1.0, 1.05, 1.1];
+    let more = [
+        (1.2, 1.0),
+        (1.4, 2.0),
+        (1.7, 3.0),
+        (2.5, 4.0),
+        (4.0, 6.0),
+        (8.0, 10.0),
+    ];
+    let all = parts.iter().map(|part| part * inside);
+    let all = all.chain(more.iter().map(|(part, more)| part * inside + more));
+    let few = few.filter(|_| inside < 8.0);
+    let mut all: Vec<f64> = all.chain(few).map(|limit| limit.round().max(1.0)).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all.iter().map(|limit| limit / inside).collect()
+}
+
+fn search(simulation: &Simulation) -> Vec<f64> {
+    let phases = simulation.phases.len();
+    let inside = fluid::at(simulation, simulation.phases[0].from * NANOS).inside();
+    if !(inside.is_finite() && inside >= 1.0) {
+        return vec![1.2; phases];
+    }
+    // Of each phase, what was tried and what came of it.
+    let mut tried: Vec<Vec<(f64, f64)>> = vec![Vec::new(); phases];
+    let mut next: Vec<Vec<f64>> = first(inside)
+        .into_iter()
+        .map(|multiple| vec![multiple; phases])
+        .collect();
+    for _ in 0..=ROUNDS {
+        let found = threads::each(&next, |multiples| goodputs(simulation, multiples));
+        for (multiples, goodputs) in next.iter().zip(found) {
+            for (phase, found) in multiples.iter().zip(goodputs).enumerate() {
+                tried[phase].push((*found.0, found.1));
+            }
+        }
+        let between = tried.iter_mut().map(|tried| {
+            tried.sort_by(|a, b| a.0.total_cmp(&b.0));
+            neighbours(tried, best(tried))
+        });
+        let between: Vec<[f64; 2]> = between.collect();
+        next = [0, 1]
+            .map(|side| between.iter().map(|pair| pair[side]).collect())
+            .to_vec();
+    }
+    tried.iter().map(|tried| tried[best(tried)].0).collect()
+}
+
+/// The least whose goodput is as good as the best. There must be some.
+fn best(tried: &[(f64, f64)]) -> usize {
+    let most = tried
+        .iter()
+        .map(|(_, goodput)| *goodput)
+        .fold(0.0, f64::max);
+    let good = |(_, goodput): &(f64, f64)| *goodput >= most * (1.0 - AS_GOOD);
+    tried.iter().position(good).unwrap_or(0)
+}
+
+/// What lies in the middle between one and its neighbours.
+fn neighbours(tried: &[(f64, f64)], index: usize) -> [f64; 2] {
+    let at = |index: usize| tried.get(index).map_or(tried[tried.len() - 1].0, |it| it.0);
+    let middle = |a: f64, b: f64| a.midpoint(b);
+    [
+        middle(at(index.saturating_sub(1)), at(index)),
+        middle(at(index), at(index + 1)),
+    ]
+}
+
+/// The goodput of each phase with these multiples.
+fn goodputs(simulation: &Simulation, multiples: &[f64]) -> Vec<f64> {
+    let limit =
+        |process| -> Box<dyn Limit> { Box::new(Oracle::new(simulation, multiples, process)) };
+    let run = simulate(simulation, "oracle", &limit, SEED, &mut |_| {});
+    let goodput = |phase: &crate::Summary| phase.goodput.unwrap_or(0.0);
+    run.phases.iter().map(goodput).collect()
 }
 
 #[derive(Debug)]
 struct Oracle {
-    simulation: Simulation,
-    process: usize,
+    /// From when on the limit is how much, in nanoseconds.
+    steps: Vec<(u64, u64)>,
     limit: u64,
 }
 
 impl Oracle {
-    fn look(&mut self, now: u64) {
-        let inside =
-            fluid::at(&self.simulation, now).inside() * self.simulation.processes[self.process];
-        self.limit = whole(1.2 * inside + 1e-6).saturating_add(1);
+    fn new(simulation: &Simulation, multiples: &[f64], process: usize) -> Self {
+        // The limit of every moment, by tenths of a second, without what does not change.
+        let share = simulation.processes[process];
+        let of = |now: u64| {
+            let inside = fluid::at(simulation, now).inside();
+            let total = multiple(&simulation.phases, multiples, now) * inside;
+            whole((total.round() * share).ceil()).max(1)
+        };
+        let moments = (0..simulation.duration).step_by(EVERY);
+        let mut steps: Vec<(u64, u64)> = moments.map(|now| (now, of(now))).collect();
+        steps.dedup_by_key(|(_, limit)| *limit);
+        Self {
+            limit: of(0),
+            steps,
+        }
     }
+}
+
+const EVERY: usize = 100_000_000;
+
+/// The multiple of the phase of that moment, or of the next, or of the last.
+fn multiple(phases: &[Phase], multiples: &[f64], now: u64) -> f64 {
+    let second = now / NANOS;
+    let inside = phases
+        .iter()
+        .position(|phase| (phase.from..phase.to).contains(&second));
+    let next = || {
+        let later = phases
+            .iter()
+            .enumerate()
+            .filter(|(_, phase)| phase.from > second);
+        later
+            .min_by_key(|(_, phase)| phase.from)
+            .map(|(index, _)| index)
+    };
+    let last = || (0..phases.len()).max_by_key(|index| phases[*index].to);
+    let index = inside.or_else(next).or_else(last);
+    index
+        .and_then(|index| multiples.get(index))
+        .copied()
+        .unwrap_or(1.2)
 }
 
 impl Limit for Oracle {
@@ -42,10 +173,46 @@ impl Limit for Oracle {
     fn sample(&mut self, _sample: &Sample) {}
 
     fn tick_every(&self) -> Option<Duration> {
-        Some(Duration::from_millis(100))
+        Some(Duration::from_nanos(EVERY as u64))
     }
 
     fn tick(&mut self, load: Load) {
-        self.look(load.now.as_nanos());
+        let now = load.now.as_nanos();
+        let next = self.steps.partition_point(|(at, _)| *at <= now);
+        if let Some((_, limit)) = next.checked_sub(1).and_then(|it| self.steps.get(it)) {
+            self.limit = *limit;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_that_is_as_good_is_the_best() {
+        let tried = [
+            (0.5, 0.6),
+            (1.0, 0.979),
+            (1.1, 0.9995),
+            (1.2, 1.0),
+            (3.0, 0.4),
+        ];
+        assert_eq!(best(&tried), 2);
+        assert_eq!(
+            neighbours(&tried, 2).map(|it| (it * 100.0).round()),
+            [105.0, 115.0]
+        );
+        assert_eq!(neighbours(&tried[..1], 0), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn a_small_server_has_every_number_looked_at() {
+        let limits = |inside: f64| -> Vec<f64> {
+            let limits = first(inside).into_iter();
+            limits.map(|multiple| (multiple * inside).round()).collect()
+        };
+        assert_eq!(limits(1.0)[..8], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        assert!(limits(40.0).contains(&42.0) && limits(40.0).len() < 14);
     }
 }

@@ -1,5 +1,7 @@
 //! Running a limit.
 
+use plimsoll::adaptive::Limit;
+
 use crate::simulate::simulate;
 use crate::{Contender, Run, Simulation, oracle};
 
@@ -20,9 +22,17 @@ pub fn run_watched(
     seed: u64,
     watch: &mut dyn FnMut(usize),
 ) -> Run {
-    let limit = |process| match contender.make() {
+    let limit = limits(simulation, contender);
+    simulate(simulation, contender.name(), &limit, seed, watch)
+}
+
+/// Makes the limit of each process.
+pub(crate) fn limits<'s>(
+    simulation: &'s Simulation,
+    contender: &'s Contender,
+) -> impl Fn(usize) -> Box<dyn Limit> + 's {
+    |process| match contender.make() {
         Some(limit) => limit,
         None => oracle::limit(simulation, process),
-    };
-    simulate(simulation, contender.name(), &limit, seed, watch)
+    }
 }

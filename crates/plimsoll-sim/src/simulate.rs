@@ -1,7 +1,7 @@
 //! One run.
 
 use plimsoll::ManualClock;
-use plimsoll::adaptive::Limit;
+use plimsoll::adaptive::{Insight, Limit};
 
 use crate::record::Run;
 use crate::simulation::{Simulation, WaitingRoom};
@@ -15,6 +15,18 @@ pub(crate) fn simulate(
     limit: &dyn Fn(usize) -> Box<dyn Limit>,
     seed: u64,
     watch: &mut dyn FnMut(usize),
+) -> Run {
+    simulate_heard(simulation, name, limit, seed, watch, None)
+}
+
+/// As [`simulate`]; `listener` hears of the limits whenever they may have changed.
+pub(crate) fn simulate_heard(
+    simulation: &Simulation,
+    name: &str,
+    limit: &dyn Fn(usize) -> Box<dyn Limit>,
+    seed: u64,
+    watch: &mut dyn FnMut(usize),
+    listener: Option<&mut dyn FnMut(u64, usize, Insight)>,
 ) -> Run {
     let clock = ManualClock::new();
     let subject = |limit, queue: Option<WaitingRoom>| {
@@ -33,6 +45,9 @@ pub(crate) fn simulate(
         })
         .collect();
     let mut world = World::new(simulation, &outer, &inner, clock.clone(), seed);
+    if let Some(listener) = listener {
+        world = world.listener(listener);
+    }
     world.go(watch);
     let (recorder, inside) = world.end_of();
     recorder.finish(name, seed, inside)

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use plimsoll::{Outcome, Queue};
@@ -38,6 +38,8 @@ pub struct Simulation {
     /// Requests as they came once, in place of the rate and the bursts.
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) expectations: Vec<Expectation>,
+    /// What the oracle has found to be best for each phase, once it was asked.
+    pub(crate) best: Arc<OnceLock<Vec<f64>>>,
 }
 
 /// Who asks.
@@ -121,6 +123,7 @@ impl Simulation {
     #[must_use]
     pub fn access_log(mut self, log: AccessLog) -> Self {
         self.log = Some(Arc::new(log));
+        self.best = Arc::default();
         self
     }
 

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use plimsoll::adaptive::{Adaptive, Limit};
+use plimsoll::adaptive::{Adaptive, Insight, Limit};
 use plimsoll::{Acquire, Clock, Counts, Demand, Gate, Permit, Queue};
 
 /// A gate whose width an algorithm finds.
@@ -42,6 +42,11 @@ impl Subject {
     /// The limit now.
     pub(crate) fn limit(&self) -> u64 {
         self.gate.snapshot().limit()
+    }
+
+    /// What the algorithm makes of what it saw.
+    pub(crate) fn insight(&self) -> Insight {
+        self.gate.insight()
     }
 
     pub(crate) fn ask(&self, demand: Demand, context: &mut Context<'_>) -> Answer<'_> {

@@ -20,6 +20,8 @@ pub struct Summary {
     /// What was answered in time, as a part of what a perfect limiter would have had answered in time; `None` if
     /// that is nothing.
     pub goodput: Option<f64>,
+    /// The same of the run in which it was least.
+    pub worst_goodput: Option<f64>,
     /// The mean latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
     pub mean_ms: Option<f64>,
     /// The median latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
@@ -85,9 +87,11 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram<u6
     let settled = |at| (at..at + IN_A_ROW).all(|at| is_good(seconds, at, range.end));
     let calm = calm_latency(part);
     let recovered = |at| settled(at) && (at..at + IN_A_ROW).all(|at| is_calm(seconds, at, calm));
+    let goodput = (ideal >= 1.0).then(|| counts.good as f64 / ideal);
     Summary {
         phase: phase.name().to_owned(),
-        goodput: (ideal >= 1.0).then(|| counts.good as f64 / ideal),
+        goodput,
+        worst_goodput: goodput,
         mean_ms: answered.then(|| millis(latencies.mean())),
         p50_ms: percentile(0.5),
         p90_ms: percentile(0.9),
@@ -175,6 +179,10 @@ pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
     Some(Summary {
         phase: first.phase.clone(),
         goodput: option(&|run| run.goodput),
+        worst_goodput: runs
+            .iter()
+            .filter_map(|run| run.worst_goodput)
+            .min_by(f64::total_cmp),
         mean_ms: option(&|run| run.mean_ms),
         p50_ms: option(&|run| run.p50_ms),
         p90_ms: option(&|run| run.p90_ms),
@@ -263,6 +271,7 @@ mod tests {
         let lost = summary(&seconds([(50, 50.0); 20]));
         let both = average(&[&settled, &lost]).unwrap();
         assert_eq!((both.goodput, both.rejected), (Some(0.75), 0.25));
+        assert_eq!(both.worst_goodput, Some(0.5));
         assert_eq!(both.settle_s, None);
         assert_eq!(both.rejected_by_class, [None, Some(0.25), None]);
         assert_eq!(average(&[&settled, &settled]).as_ref(), Some(&settled));

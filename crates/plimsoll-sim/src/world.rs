@@ -1,5 +1,6 @@
 //! The loop itself: requests come, are let in or not, are worked on, and what becomes of them changes the limit.
 
+use plimsoll::adaptive::Insight;
 use plimsoll::{Demand, ManualClock, Moment, Outcome, Permit};
 
 use crate::Simulation;
@@ -44,6 +45,8 @@ pub(crate) struct World<'s> {
     in_flight: u32,
     retrying: u64,
     recorder: Recorder<'s>,
+    /// Hears what each gate has decided whenever it may have decided something.
+    listener: Option<&'s mut dyn FnMut(u64, usize, Insight)>,
 }
 
 /// A station, with the gate before it and who waits there.
@@ -79,6 +82,21 @@ impl<'s> World<'s> {
             in_flight: 0,
             retrying: 0,
             recorder: Recorder::new(simulation),
+            listener: None,
+        }
+    }
+
+    /// Has the decisions of the gates told to somebody: when, of which process, and what.
+    pub(crate) fn listener(mut self, listener: &'s mut dyn FnMut(u64, usize, Insight)) -> Self {
+        self.listener = Some(listener);
+        self
+    }
+
+    fn listen(&mut self) {
+        if let Some(listener) = &mut self.listener {
+            for (process, (gate, _)) in self.gates.iter().enumerate() {
+                listener(self.now, process, gate.insight());
+            }
         }
     }
 
@@ -107,6 +125,7 @@ impl<'s> World<'s> {
                 self.happen(event);
             }
             self.serve_rooms();
+            self.listen();
         }
         // Nothing more happens, not even at the gates: who is still inside stays there.
         watch(self.record_until(end));

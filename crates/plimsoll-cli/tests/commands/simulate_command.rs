@@ -75,6 +75,42 @@ fn a_table_and_status_0_if_all_is_as_expected() {
 }
 
 #[test]
+fn the_worst_seed_stands_beside_the_mean_and_can_be_run_alone() {
+    let dir = Dir::with("seeds", &[("a.yaml", OVERLOAD)]);
+    let text = out(&dir.run(&["a.yaml", "-l", "fixed=14", "--seeds", "5"]));
+    let head = text.lines().nth(1).expect("a head");
+    assert!(head.contains("goodput  worst seed"), "{text}");
+    let row = text.lines().nth(2).expect("a row");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let (worst, seed) = (words[3], words[4].trim_matches(['(', ')']));
+    let alone = out(&dir.run(&["a.yaml", "-l", "fixed=14", "-q", "--first-seed", seed]));
+    let row = alone.lines().nth(2).expect("a row");
+    assert_eq!(row.split_whitespace().nth(2), Some(worst), "{alone}");
+}
+
+#[test]
+fn decisions_are_explained_over_time() {
+    let dir = Dir::with("explain", &[("a.yaml", OVERLOAD)]);
+    let text = out(&dir.run(&["a.yaml", "-q", "--explain", "--first-seed", "2"]));
+    let (_, decisions) = text
+        .split_once("over load, verdict, seed 2: decisions\n")
+        .expect(&text);
+    let rows: Vec<&str> = decisions
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .collect();
+    assert!(rows[0].trim_start().starts_with("at"), "{text}");
+    assert!(
+        rows[1].ends_with("start") && rows[1].contains(" 20 "),
+        "{text}"
+    );
+    assert!(
+        rows.len() > 5 && rows[2..].iter().all(|row| row.contains(" s ")),
+        "{text}"
+    );
+}
+
+#[test]
 fn status_1_if_an_expectation_is_not_met() {
     let dir = Dir::with("bad", &[("a.yaml", OVERLOAD)]);
     let output = dir.run(&["a.yaml", "--limit", "none,fixed=14", "--quick"]);

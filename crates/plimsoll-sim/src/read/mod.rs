@@ -95,6 +95,7 @@ fn simulation(text: &str) -> Read<Simulation> {
             .unwrap_or(Outcome::Overload),
         queue: fields.optional("queue", waiting_room)?,
         log: None,
+        best: std::sync::Arc::default(),
         ideal: fields.optional("ideal", shape::amounts)?,
         limit: fields
             .optional("limit", limit)?

@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
 use crate::class::CLASSES;
+use crate::units::millis;
 use crate::{Compared, Simulation, Summary};
 
 /// A column that is there only if a simulation has something to say in it.
@@ -26,7 +27,12 @@ pub fn text(simulation: &Simulation, compared: &Compared) -> String {
     let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     let classes = classes(simulation);
     let extras = extras(simulation);
+    let seeds = compared.limits.first().map_or(0, |fared| fared.runs.len());
+    let several = seeds > 1;
     if let Some(head) = rows.first_mut() {
+        if several {
+            head.insert(WORST, "worst seed".to_owned());
+        }
         head.extend(extras.iter().map(|(name, _)| (*name).to_owned()));
         let rejected = |class: &usize| format!("rejected {}", CLASSES[*class].0);
         head.extend(classes.iter().map(rejected));
@@ -34,12 +40,15 @@ pub fn text(simulation: &Simulation, compared: &Compared) -> String {
     for phase in 0..simulation.phases().len() {
         for fared in &compared.limits {
             if let Some(summary) = fared.phases.get(phase) {
-                rows.push(row(summary, &fared.limit, &extras, &classes));
+                let mut row = row(summary, &fared.limit, &extras, &classes);
+                if several {
+                    row.insert(WORST, worst(fared.worst(phase)));
+                }
+                rows.push(row);
             }
         }
     }
-    let seeds = compared.limits.first().map_or(0, |fared| fared.runs.len());
-    let plural = if seeds == 1 { "" } else { "s" };
+    let plural = if several { "s" } else { "" };
     let about = match simulation.about() {
         "" => String::new(),
         about => format!(": {about}"),
@@ -50,6 +59,16 @@ pub fn text(simulation: &Simulation, compared: &Compared) -> String {
         let _ = writeln!(out, "  {check}");
     }
     out
+}
+
+/// After the goodput comes that of the worst of several seeds.
+const WORST: usize = 3;
+
+fn worst(worst: Option<(f64, u64)>) -> String {
+    match worst {
+        Some((goodput, seed)) => format!("{:.1}% ({seed})", 100.0 * goodput),
+        None => "-".to_owned(),
+    }
 }
 
 /// Errors if there may be any, fairness if there are several processes.
@@ -108,16 +127,6 @@ fn row(summary: &Summary, limit: &str, extras: &[Extra], classes: &[usize]) -> V
     let of_class = |class: &usize| or_dash(summary.rejected_by_class[*class].map(percent));
     row.extend(classes.iter().map(of_class));
     row
-}
-
-fn millis(ms: f64) -> String {
-    match ms {
-        ..0.001 => format!("{:.0} ns", ms * 1e6),
-        ..1.0 => format!("{:.0} us", ms * 1e3),
-        ..10.0 => format!("{ms:.1} ms"),
-        ..10_000.0 => format!("{ms:.0} ms"),
-        _ => format!("{:.1} s", ms / 1000.0),
-    }
 }
 
 /// Words to the left, numbers to the right.

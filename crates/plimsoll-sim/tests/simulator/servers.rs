@@ -85,7 +85,11 @@ workers: [{ at: 0s, value: 20 }, { at: 30s, value: 5 }, { at: 60s, value: 20 }]"
     near("between", answered(31, 60), 100.0, 0.08);
     near("after", answered(61, 90), 400.0, 0.04);
     let limits: Vec<Option<u64>> = [10, 40, 70].map(|at| run.seconds[at].limit).to_vec();
-    assert_eq!(limits, [Some(25), Some(7), Some(25)]);
+    let [Some(before), Some(between), Some(after)] = limits[..] else {
+        panic!("{limits:?}")
+    };
+    assert!((20..=26).contains(&before) && before == after, "{limits:?}");
+    assert!((5..=7).contains(&between), "{limits:?}");
 }
 
 #[test]

@@ -67,6 +67,36 @@ pub(crate) fn aimd() -> Contender {
     Contender::new("aimd", || Box::new(Aimd(20.0)))
 }
 
+/// A limit that knows the workers, as the test bed has it: a fifth more, and one, and every change at once.
+#[derive(Debug)]
+struct Told(Vec<(u64, u64)>, u64);
+
+impl Limit for Told {
+    fn limit(&self) -> u64 {
+        self.1
+    }
+
+    fn sample(&mut self, _sample: &Sample) {}
+
+    fn tick_every(&self) -> Option<std::time::Duration> {
+        Some(std::time::Duration::from_millis(100))
+    }
+
+    fn tick(&mut self, load: plimsoll::adaptive::Load) {
+        let now = load.now.as_nanos() / 1_000_000_000;
+        let last = self.0.iter().rfind(|(at, _)| *at <= now);
+        self.1 = last.map_or(1, |(_, workers)| workers + workers / 5 + 1);
+    }
+}
+
+/// From when on, in seconds, there are how many workers.
+pub(crate) fn told(workers: &'static [(u64, u64)]) -> Contender {
+    let first = workers[0].1;
+    Contender::new("told", move || {
+        Box::new(Told(workers.to_vec(), first + first / 5 + 1))
+    })
+}
+
 #[track_caller]
 pub(crate) fn near(what: &str, found: f64, wanted: f64, relative: f64) {
     let off = (found - wanted).abs();
