@@ -9,6 +9,7 @@ use crate::client::ClientSpec;
 use crate::expand::expand;
 use crate::gateway::GatewaySpec;
 use crate::route::RouteSpec;
+use crate::serve::ServeSpec;
 use crate::source::Source;
 use crate::spec::File;
 use crate::uses::{AnswerSpec, Use};
@@ -224,6 +225,12 @@ impl Config {
     #[must_use]
     pub const fn gateway(&self) -> Option<&GatewaySpec> {
         self.spec.gateway.as_ref()
+    }
+
+    /// What `plimsoll serve` does beside its limits, if the file says so.
+    #[must_use]
+    pub const fn serve(&self) -> Option<&ServeSpec> {
+        self.spec.serve.as_ref()
     }
 
     /// Policies of handlers in the program, with the settings of the section `policies` as defaults and the `ipv6_prefix` of the

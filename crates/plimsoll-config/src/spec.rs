@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::client::Network;
 use crate::gateway::GatewaySpec;
+use crate::serve::ServeSpec;
 use crate::uses::{AnswerSpec, PrioritySpec, Use};
 
 /// A file of limits.
@@ -63,6 +64,9 @@ pub(crate) struct File {
     /// A gateway before other servers, for `plimsoll gateway`: where it listens, and what is behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gateway: Option<GatewaySpec>,
+    /// What `plimsoll serve` does beside its limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) serve: Option<ServeSpec>,
 }
 
 /// The sections that hold limiters.
