@@ -20,6 +20,7 @@ mod pool;
 mod request;
 mod resolve;
 mod respond;
+mod restore;
 mod router;
 mod seen;
 mod settle;
@@ -39,15 +40,16 @@ pub use events::{AskEvent, EventKey, LimitsEvent, LimitsEventKind};
 pub use layer::FileLimits;
 pub use limits::Limits;
 pub use parametric::{Parametric, SavedBucket, Terms};
+pub use plimsoll_config::Saved;
 pub use plimsoll_config::{
     Change, Changes, Config, ConfigError, FieldChange, FileWatch, FileWatcher, Fresh, StateKept,
     What,
 };
-pub use plimsoll_config::{Restore, Saved};
 pub use plimsoll_kinds::LimiterKind;
 #[cfg(feature = "redis")]
 pub use plimsoll_redis::{StoreErrorKind, StoreStats};
 pub use request::{Claims, Descriptors};
 pub use resolve::RequestAsk;
+pub use restore::Restore;
 pub use top::{TopKey, mask};
 pub use view::{LimitView, TopView};

@@ -81,8 +81,10 @@ pub enum SavedBucket {
         /// From when on refills are counted.
         began: Moment,
     },
-    /// A key of the terms that were named last.
+    /// A key of the terms that were named last, and that it was asked by last.
     Bucket(String, Filling),
+    /// A key of the terms that were named last, which was asked by others since.
+    Before(String, Filling),
 }
 
 #[derive(Default)]
@@ -171,15 +173,19 @@ impl Parametric {
         let tables: Vec<_> = tables
             .by_terms
             .iter()
-            .map(|(terms, index)| (*terms, Arc::clone(&tables.all[*index])))
+            .map(|(terms, index)| (*terms, *index as u64, Arc::clone(&tables.all[*index])))
             .collect();
-        for (terms, table) in tables {
+        for (terms, index, table) in tables {
             let began = table.began();
             see(SavedBucket::Terms { terms, began })?;
             for part in 0..table.parts() {
                 let mut keys = Vec::new();
                 table.kept(part, |key, filling| {
-                    keys.push(SavedBucket::Bucket(key.clone(), *filling));
+                    let saved = match self.last.get(key) == index {
+                        true => SavedBucket::Bucket,
+                        false => SavedBucket::Before,
+                    };
+                    keys.push(saved(key.clone(), *filling));
                 });
                 keys.into_iter().try_for_each(&mut see)?;
             }
@@ -191,16 +197,19 @@ impl Parametric {
     /// Returns the terms for the next, and whether there was room.
     #[must_use]
     pub fn restore(&self, last: Option<Terms>, saved: SavedBucket) -> (Option<Terms>, bool) {
+        let was_last = matches!(saved, SavedBucket::Bucket(..));
         match saved {
             SavedBucket::Terms { terms, began } => {
                 let found = self.find_since(terms, Some(began));
                 let found = matches!(found, Ok(Some(_)));
                 (found.then_some(terms), found)
             }
-            SavedBucket::Bucket(key, filling) => {
+            SavedBucket::Bucket(key, filling) | SavedBucket::Before(key, filling) => {
                 let table = last.and_then(|terms| self.find(terms).ok().flatten());
                 let restored = table.is_some_and(|(index, table)| {
-                    self.last.note(&key, index as u64);
+                    if was_last {
+                        self.last.note(&key, index as u64);
+                    }
                     table.restore(key.as_str(), |_, _| filling).is_ok()
                 });
                 (last, restored)
@@ -250,17 +259,17 @@ impl Parametric {
         let Some(from) = tables.all.get(before) else {
             return;
         };
-        let used = |table: &Table| {
-            let standing = table.standing(key);
-            standing
-                .limit
-                .saturating_sub(standing.remaining.unwrap_or(standing.limit))
-        };
-        let more = used(from).saturating_sub(used(to));
+        let more = used(from, key).saturating_sub(used(to, key));
         if more > 0 {
             to.charge(key, more);
         }
     }
+}
+
+fn used(table: &Table, key: &str) -> u64 {
+    let standing = table.standing(key);
+    let left = standing.remaining.unwrap_or(standing.limit);
+    standing.limit.saturating_sub(left)
 }
 
 impl std::fmt::Debug for Parametric {

@@ -1,5 +1,7 @@
 //! What a configuration comes to: limits with their keys and costs, and routes that name them.
 
+mod restored;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

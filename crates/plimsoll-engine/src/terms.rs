@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::handle::{Handle, Subject};
 
@@ -34,11 +34,7 @@ impl LastTerms {
     /// Notes that `key` is asked by the terms with this number now; 0 are those of the limit itself. Returns the terms before,
     /// if they were others.
     pub(crate) fn note(&self, key: &str, terms: u64) -> Option<u64> {
-        let hash = self.hasher.hash_one(key);
-        let shard = usize::try_from(hash % SHARDS as u64).unwrap_or_default();
-        let mut known = self.shards[shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let (hash, mut known) = self.shard(key);
         if let Some(last) = known.get_mut(&hash) {
             let before = std::mem::replace(last, terms);
             return (before != terms).then_some(before);
@@ -52,6 +48,19 @@ impl LastTerms {
         }
         known.insert(hash, terms);
         Some(0)
+    }
+
+    /// The terms by which `key` was asked last.
+    pub(crate) fn get(&self, key: &str) -> u64 {
+        let (hash, known) = self.shard(key);
+        known.get(&hash).copied().unwrap_or(0)
+    }
+
+    fn shard(&self, key: &str) -> (u64, MutexGuard<'_, HashMap<u64, u64>>) {
+        let hash = self.hasher.hash_one(key);
+        let shard = usize::try_from(hash % SHARDS as u64).unwrap_or_default();
+        let known = self.shards[shard].lock();
+        (hash, known.unwrap_or_else(PoisonError::into_inner))
     }
 }
 

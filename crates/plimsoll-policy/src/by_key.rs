@@ -53,12 +53,12 @@ pub struct PolicyKeys {
     is_heard: AtomicBool,
 }
 
-type Table = SubjectLimits<String>;
+pub(crate) type Table = SubjectLimits<String>;
 
 type Heard = Arc<Listeners<KeyedEvent<String>>>;
 
 /// What decides about a key.
-enum By<'a, 'k> {
+pub(crate) enum By<'a, 'k> {
     /// A state, by its own key.
     State(&'a Keyed<String, RetainedBucket>, &'k str),
     Unlimited,
@@ -121,7 +121,7 @@ impl PolicyKeys {
         }
     }
 
-    fn by<'k>(&self, key: &'k str) -> By<'_, 'k> {
+    pub(crate) fn by<'k>(&self, key: &'k str) -> By<'_, 'k> {
         let end = key.find(Self::SEPARATOR).unwrap_or(key.len());
         let (op, who) = key.split_at(end);
         match self.handlers.get(op) {
@@ -138,7 +138,7 @@ impl PolicyKeys {
         }
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Table> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
         let tiers = self.tiers.iter().flatten();
         tiers.chain(&self.fallback).map(|table| &**table)
     }

@@ -4,6 +4,7 @@ mod active;
 mod builder;
 mod by_key;
 mod decision;
+mod keeping;
 mod log;
 mod policies;
 mod report;
@@ -17,5 +18,7 @@ pub use by_key::PolicyKeys;
 pub use decision::{Closed, Decision};
 pub use policies::Policies;
 pub use report::{Report, Row};
+#[doc(hidden)]
+pub use retained::Retained as SubjectState;
 pub use subject::{OpCode, Packet, Remote};
 pub use tiers::Policy;

@@ -16,8 +16,10 @@ pub(crate) struct RetainedBucket {
     retention: Duration,
 }
 
+/// What is remembered of one caller of an operation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Retained {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Retained {
     penalty: Penalty,
     last_used: Moment,
 }

@@ -110,9 +110,12 @@ pub(super) fn starting(live: &Live, to: &Definition) -> Definition {
 /// A definition whose algorithm, if it has one, begins with this limit, as far as its bounds allow.
 pub(super) fn from_limit(to: &Definition, limit: u64) -> Definition {
     let mut definition = to.clone();
-    if let Kind::Adaptive(algorithm) = &mut definition.limiter.kind
-        && !to.is_keyed()
-    {
+    let algorithm = match &mut definition.limiter.kind {
+        Kind::Adaptive(algorithm) if !to.is_keyed() => Some(algorithm),
+        Kind::Partitions(shares) => shares.adaptive.as_mut(),
+        _ => None,
+    };
+    if let Some(algorithm) = algorithm {
         let [min, initial, max] = algorithm.bounds();
         if let (Some(min), Some(max)) = (min, max) {
             let limit = limit.max(min.0).min(max.0);

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use plimsoll::{
-    Clock, Concurrency, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, LimiterExt, Outcome,
-    Partitions, PerKey, Queue, Rule, Snapshot,
+    Clock, Concurrency, Demand, Denied, Gate, Grant, InvalidLimit, Limiter, LimiterExt, Moment,
+    Outcome, Partitions, PerKey, Queue, Rule, Snapshot,
 };
-use plimsoll_policy::PolicyKeys;
+use plimsoll_policy::{PolicyKeys, SubjectState};
 use plimsoll_spec::{AdaptiveRule, InvalidSpec, Kind, Partitions as Spec, Policies, Shared};
 
 use super::change::{Change, in_memory};
 use super::gates::{Build, Built};
 use super::keyed::Keys;
+use super::saved::Saved;
 use super::version::Inner;
 use crate::check::Definition;
 
@@ -58,10 +59,15 @@ fn shares<R: Resize>(gate: Gate<R>, spec: &Spec) -> Result<Built, InvalidLimit> 
 
 /// A limit that can be shared, and perhaps changed.
 trait Resize: Rule + Sized {
+    /// Whether the limit is one that an algorithm finds.
+    const LEARNS: bool;
+
     fn resize(gate: &Gate<Self>, to: &Spec);
 }
 
 impl Resize for Concurrency {
+    const LEARNS: bool = false;
+
     fn resize(gate: &Gate<Self>, to: &Spec) {
         if let Some(limit) = to.limit {
             // It was checked that it is not 0.
@@ -71,6 +77,8 @@ impl Resize for Concurrency {
 }
 
 impl Resize for AdaptiveRule {
+    const LEARNS: bool = true;
+
     fn resize(_gate: &Gate<Self>, _to: &Spec) {}
 }
 
@@ -109,6 +117,18 @@ impl<R: Resize> Change for Shares<R> {
 
     fn resume(&self) {
         self.0.gate().resume();
+    }
+
+    fn save(&self, limiter: &str, _: &Kind, part: usize) -> Option<Vec<Saved>> {
+        (part == 0).then(|| {
+            let seen = self.0.gate().snapshot();
+            let mut saved = Saved::left_out(limiter, seen.in_use(), 0);
+            saved.extend(R::LEARNS.then(|| Saved::Learned {
+                limiter: limiter.to_owned(),
+                limit: seen.limit(),
+            }));
+            saved
+        })
     }
 }
 
@@ -154,6 +174,29 @@ impl Change for OfPolicies {
 
     fn resume(&self) {
         self.0.resume();
+    }
+
+    fn save(&self, limiter: &str, kind: &Kind, part: usize) -> Option<Vec<Saved>> {
+        if part > self.0.parts() {
+            return None;
+        }
+        let mut saved = Vec::new();
+        match part.checked_sub(1) {
+            None => saved.push(Saved::Keys {
+                limiter: limiter.to_owned(),
+                kind: kind.clone(),
+                // States of callers say so themselves.
+                began: Moment::ORIGIN,
+            }),
+            Some(part) => self.0.kept(part, |key, state| {
+                saved.push(Saved::Subject(key.clone(), *state));
+            }),
+        }
+        Some(saved)
+    }
+
+    fn restore_subject(&self, key: &str, state: SubjectState) -> bool {
+        self.0.restore(key, state)
     }
 }
 

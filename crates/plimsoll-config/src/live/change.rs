@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use plimsoll::{Carry, Concurrency, Gate, Keyed, Permit, Queue, Rule};
+use plimsoll_policy::SubjectState;
 
 use plimsoll_spec::{AdaptiveRule, AnyRate, AnyState, InvalidSpec, Kind};
 
@@ -63,6 +64,12 @@ pub(super) trait Change: Send + Sync {
     /// Puts a state of a key into it. Says whether it could.
     fn restore_key(&self, key: &str, state: &AnyState, before: &Before) -> bool {
         let _ = (key, state, before);
+        false
+    }
+
+    /// Puts a state of a caller of policies into it. Says whether it could.
+    fn restore_subject(&self, key: &str, state: SubjectState) -> bool {
+        let _ = (key, state);
         false
     }
 
@@ -167,6 +174,10 @@ impl Change for Slots {
     fn occupy(&self, cost: u64) -> Option<Permit<'static>> {
         Some(self.0.occupy(cost).into_owned())
     }
+
+    fn save(&self, limiter: &str, _: &Kind, part: usize) -> Option<Vec<Saved>> {
+        (part == 0).then(|| Saved::left_out(limiter, self.0.snapshot().in_use(), 0))
+    }
 }
 
 pub(super) struct RateKeys(pub(super) Keyed<String, AnyRate>);
@@ -257,6 +268,10 @@ impl Change for SlotKeys {
     fn resume(&self) {
         self.0.resume();
     }
+
+    fn save(&self, limiter: &str, _: &Kind, part: usize) -> Option<Vec<Saved>> {
+        (part == 0).then(|| Saved::left_out(limiter, self.0.snapshot().in_use(), 0))
+    }
 }
 
 /// Another algorithm, or other parameters of it, needs another gate; another queue does not.
@@ -285,10 +300,13 @@ impl Change for AdaptiveGate {
 
     fn save(&self, limiter: &str, _: &Kind, part: usize) -> Option<Vec<Saved>> {
         (part == 0).then(|| {
-            vec![Saved::Learned {
+            let seen = self.0.snapshot();
+            let mut saved = Saved::left_out(limiter, seen.in_use(), 0);
+            saved.push(Saved::Learned {
                 limiter: limiter.to_owned(),
-                limit: self.0.snapshot().limit(),
-            }]
+                limit: seen.limit(),
+            });
+            saved
         })
     }
 }
@@ -315,5 +333,10 @@ impl Change for AdaptiveKeys {
 
     fn resume(&self) {
         self.0.resume();
+    }
+
+    fn save(&self, limiter: &str, _: &Kind, part: usize) -> Option<Vec<Saved>> {
+        let keys = &self.0;
+        (part == 0).then(|| Saved::left_out(limiter, keys.snapshot().in_use(), keys.len()))
     }
 }

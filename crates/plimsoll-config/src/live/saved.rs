@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll::{Carry, Moment, Rule};
+use plimsoll_policy::SubjectState;
 use plimsoll_spec::{AnyRate, AnyState, Kind};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,8 @@ use crate::check::Definition;
 /// One thing that a limiter in memory remembers. [`Limits::save`] shows them, and [`Limits::restore`] takes them.
 ///
 /// Rates are saved with everything they remember, and go on as if nothing had happened. Of an adaptive limit it is
-/// saved which limit was found. Permits that are out are not saved: who holds them is not known to the next process.
+/// saved which limit was found. Permits that are out are not saved, as who holds them is not known to the next process, nor
+/// are the limits that an adaptive limit has found for its keys: how much is left out is said.
 ///
 /// Moments are those of the clock of the limits. [`Clock::system`](plimsoll::Clock::system) counts from the Unix epoch,
 /// so that they mean the same in every process of a machine whose clock is right.
@@ -45,6 +47,20 @@ pub enum Saved {
     },
     /// A key of the limiter that was named last.
     Key(String, AnyState),
+    /// A key that was asked last by the limiter that was named last, which is one of several tiers. Limiters do not know of
+    /// tiers: who asks them does.
+    Last(String),
+    /// A caller of policies, which were named last.
+    Subject(String, SubjectState),
+    /// What a limiter forgets.
+    LeftOut {
+        /// The name of the limiter.
+        limiter: String,
+        /// How many permits are out.
+        permits: u64,
+        /// How many keys have found a limit for themselves.
+        learned: u64,
+    },
     /// The limit that an adaptive limiter has found.
     Learned {
         /// The name of the limiter.
@@ -88,8 +104,18 @@ impl Saved {
             Self::Rate { limiter, .. }
             | Self::Keys { limiter, .. }
             | Self::Learned { limiter, .. } => Some(limiter),
-            Self::Key(..) => None,
+            Self::Key(..) | Self::Last(_) | Self::Subject(..) | Self::LeftOut { .. } => None,
         }
+    }
+
+    /// What a limiter forgets, if it is anything.
+    pub(super) fn left_out(limiter: &str, permits: u64, learned: usize) -> Vec<Self> {
+        let left_out = Self::LeftOut {
+            limiter: limiter.to_owned(),
+            permits,
+            learned: learned as u64,
+        };
+        Vec::from_iter((permits > 0 || learned > 0).then_some(left_out))
     }
 }
 
@@ -169,8 +195,12 @@ impl Restore<'_> {
                 self.keys = self.find(&limiter, true, &kind, began);
                 self.keys.is_some()
             }
-            // It was built with it.
-            Saved::Learned { .. } => true,
+            Saved::Subject(key, state) => {
+                let keys = self.keys.as_ref();
+                keys.is_some_and(|(keys, _)| keys.restore_subject(&key, state))
+            }
+            // It was built with it, or is not for limiters.
+            Saved::Learned { .. } | Saved::Last(_) | Saved::LeftOut { .. } => true,
         }
     }
 
@@ -184,7 +214,15 @@ impl Restore<'_> {
         let set = self.limits.current();
         let live = set.running.get(limiter)?;
         let to = &live.definition;
-        if to.is_keyed() != keyed || !to.limiter.kind.is_rate() {
+        if to.is_keyed() != keyed {
+            return None;
+        }
+        if let Kind::Policies(_) = kind {
+            // Those of another description have other tables: what of them is the same is not known.
+            let same = to.limiter.kind == *kind;
+            return same.then(|| (Arc::clone(&live.change), Before(None)));
+        }
+        if !to.limiter.kind.is_rate() {
             return None;
         }
         let before = if to.limiter.kind == *kind {

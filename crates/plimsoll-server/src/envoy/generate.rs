@@ -23,6 +23,11 @@ pub(super) fn own(window: u64) -> String {
     format!("envoy-own-{window}")
 }
 
+/// The seconds of the window of such a limit.
+pub(super) fn own_window(limit: &str) -> Option<u64> {
+    limit.strip_prefix("envoy-own-")?.parse().ok()
+}
+
 /// The limit that notes which counters are above their limits, of windows of so many seconds.
 pub(super) fn over(window: u64) -> String {
     format!("envoy-over-{window}")

@@ -212,6 +212,18 @@ impl Envoy {
         Duration::from_nanos(self.clock.precise_now().as_nanos())
     }
 
+    /// Makes sure that there are limits for the windows that came with requests to a process before this one: `limits` are its.
+    pub(crate) fn remember(&self, limits: &[String]) {
+        let windows = limits
+            .iter()
+            .filter_map(|limit| generate::own_window(limit));
+        for window in windows {
+            if let Err(status) = self.know(window) {
+                tracing::error!(window, "{}", status.message());
+            }
+        }
+    }
+
     /// Makes sure that there is a limit with this window, for descriptors that bring their own.
     fn know(&self, window: u64) -> Result<(), Status> {
         if self.windows().contains(&window) {

@@ -10,7 +10,7 @@ use plimsoll_engine::{Saved, SavedBucket};
 use serde::{Deserialize, Serialize};
 
 /// The form that this program writes, and the newest that it reads.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
 /// What it is.
 #[derive(Debug, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use plimsoll::Moment;
 use plimsoll_engine::{Limits, Parametric, Saved};
 
 use super::file::{Bad, End, Head, Line, VERSION};
+use super::lost::Lost;
 
 /// By how much the clock of the machine may have been put back: then time stands still so long for what was kept.
 const SKEW: Duration = Duration::from_secs(60);
@@ -23,6 +24,8 @@ pub(crate) struct Kept {
     lines: u64,
     /// Everything but keys, to build limits with.
     pub(crate) limits: Vec<Saved>,
+    /// The limits of the configuration of Envoy's reference server that follow.
+    pub(crate) envoy: Vec<String>,
     /// How long ago it was written.
     pub(crate) age: Duration,
 }
@@ -51,7 +54,7 @@ impl Kept {
             return Err(Bad::Future(ahead));
         }
         let mut sum = Hasher::new();
-        let (mut lines, mut limits) = (0, Vec::new());
+        let (mut lines, mut limits, mut envoy) = (0, Vec::new(), Vec::new());
         loop {
             // The line before, which is not the last.
             sum.update(&line);
@@ -60,7 +63,9 @@ impl Kept {
                 return Err(Bad::Truncated);
             }
             match parse(&line, lines + 1) {
-                Ok(Line::Limit(Saved::Key(..)) | Line::Envoy(_) | Line::Bucket(_)) => {}
+                Ok(Line::Envoy(Saved::Keys { limiter, .. })) => envoy.push(limiter),
+                Ok(Line::Limit(Saved::Key(..) | Saved::Last(_) | Saved::Subject(..)))
+                | Ok(Line::Envoy(_) | Line::Bucket(_)) => {}
                 Ok(Line::Limit(saved)) => limits.push(saved),
                 Err(bad) => {
                     let Ok(end) = serde_json::from_slice::<End>(&line) else {
@@ -82,36 +87,45 @@ impl Kept {
             from,
             lines,
             limits,
+            envoy,
             age: now.since(head.saved_at),
         }))
     }
 
-    /// Puts everything where it belongs. Returns how much of it had a place.
+    /// Puts everything where it belongs. Says in the log what has no place any more. Returns how much of it had one.
     pub(crate) fn restore(
         mut self,
         limits: &Limits,
         envoy: &Limits,
         buckets: &Parametric,
     ) -> io::Result<u64> {
-        let (limiters, of_envoy) = (limits.limiters(), envoy.limiters());
-        let (mut restore, mut envoy) = (limiters.restore(), of_envoy.restore());
+        let (mut restore, mut envoy) = (limits.restore(), envoy.restore());
         let (mut terms, mut count) = (None, 0);
+        let mut lost = Lost::default();
         let mut line = Vec::new();
         for number in 0..self.lines {
             next(&mut self.from, &mut line)?;
-            let restored = match parse(&line, number + 1) {
-                _ if number == 0 => false,
-                Ok(Line::Limit(saved)) => restore.put(saved),
-                Ok(Line::Envoy(saved)) => envoy.put(saved),
-                Ok(Line::Bucket(saved)) => {
+            if number == 0 {
+                continue;
+            }
+            let parsed = parse(&line, number + 1);
+            let parsed = parsed.map_err(|bad| io::Error::other(bad.to_string()))?;
+            lost.about(&parsed);
+            let restored = match parsed {
+                Line::Limit(saved) => restore.put(saved),
+                Line::Envoy(saved) => envoy.put(saved),
+                Line::Bucket(saved) => {
                     let (next, restored) = buckets.restore(terms, saved);
                     terms = next;
                     restored
                 }
-                Err(bad) => return Err(io::Error::other(bad.to_string())),
             };
-            count += u64::from(restored);
+            match restored {
+                true => count += 1,
+                false => lost.note(),
+            }
         }
+        lost.say();
         Ok(count)
     }
 }

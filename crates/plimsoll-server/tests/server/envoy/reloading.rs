@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_server::Settings;
 
-use super::{Answer, Dir, METHOD, OK, OVER, Request, Served, descriptor};
+use super::{Answer, DAY, Dir, METHOD, OK, OVER, Request, Served, descriptor};
 use crate::Running;
 use crate::grpc::Client;
 use crate::http::send;
@@ -132,4 +132,30 @@ async fn what_was_counted_outlives_the_process() {
     assert_eq!(ask(1).await, (OK, vec![1]), "a restart is not a free burst");
     assert_eq!(ask(2).await, (OVER, vec![0]));
     assert_eq!(ask(0).await, (OVER, vec![0]), "nor is the mark forgotten");
+}
+
+/// Windows that came with requests are known after a restart too.
+#[tokio::test]
+async fn limits_that_came_with_requests_outlive_the_process() {
+    let dir = Dir::new(&[("config/a.yaml", &text(5))]);
+    let ask = async || {
+        let mut settings = Settings::default();
+        settings.envoy.config = vec![dir.0.join("config")];
+        settings.state = Some(dir.0.join("state"));
+        let server = Running::with(settings).await;
+        let request = Request {
+            domain: "d".to_owned(),
+            // Three in seven days.
+            descriptors: vec![descriptor("k=own").own(3, DAY, Some(7))],
+            hits_addend: 0,
+        };
+        let mut client = Client::new(&server).await;
+        let answer: Answer = client.call(METHOD, request).await.expect("an answer");
+        server.stop().await;
+        (answer.overall_code, answer.remaining())
+    };
+    for left in [2, 1, 0] {
+        assert_eq!(ask().await, (OK, vec![left]));
+    }
+    assert_eq!(ask().await, (OVER, vec![0]));
 }

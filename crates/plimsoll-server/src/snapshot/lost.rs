@@ -1,0 +1,89 @@
+//! What a restart forgets, for the log.
+
+use std::collections::BTreeMap;
+
+use plimsoll_engine::Saved;
+
+use super::file::Line;
+
+/// So many limits are named.
+const NAMED: usize = 20;
+
+/// What a restart forgets, by limit.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    /// Whose states come.
+    limit: String,
+    by_limit: BTreeMap<String, Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// That have no place any more.
+    states: u64,
+    /// That are never kept.
+    permits: u64,
+    learned: u64,
+}
+
+impl Lost {
+    /// What the next line is about.
+    pub(super) fn about(&mut self, line: &Line) {
+        let (Line::Limit(saved) | Line::Envoy(saved)) = line else {
+            "CL.THROTTLE".clone_into(&mut self.limit);
+            return;
+        };
+        match saved {
+            Saved::Rate { limiter, .. }
+            | Saved::Keys { limiter, .. }
+            | Saved::Learned { limiter, .. } => limiter.clone_into(&mut self.limit),
+            Saved::LeftOut {
+                limiter,
+                permits,
+                learned,
+            } => {
+                let counts = self.by_limit.entry(limiter.clone()).or_default();
+                counts.permits += permits;
+                counts.learned += learned;
+            }
+            _ => {}
+        }
+    }
+
+    /// It has no place.
+    pub(super) fn note(&mut self) {
+        let counts = self.by_limit.entry(self.limit.clone()).or_default();
+        counts.states += 1;
+    }
+
+    /// Says so in the log.
+    pub(super) fn say(&self) {
+        for (limit, counts) in self.by_limit.iter().take(NAMED) {
+            let Counts {
+                states,
+                permits,
+                learned,
+            } = counts;
+            if *states > 0 {
+                tracing::warn!(
+                    limit,
+                    states,
+                    "states of the snapshot have no place any more: the file has changed, or there is no room"
+                );
+            }
+            if *permits > 0 {
+                tracing::warn!(
+                    limit,
+                    permits,
+                    "permits were out when the snapshot was written: who holds them is not known any more, and so much may be under way beyond the limit"
+                );
+            }
+            if *learned > 0 {
+                tracing::warn!(limit, keys = learned, "keys find their limits anew");
+            }
+        }
+        if let Some(more) = self.by_limit.len().checked_sub(NAMED + 1) {
+            tracing::warn!(limits = more + 1, "and so do more limits");
+        }
+    }
+}
