@@ -38,6 +38,8 @@ pub(crate) struct Quotas {
     limits: Limits,
     clock: Clock,
     started: Moment,
+    /// Until when proxies may spend shares of a server before this one.
+    before: Option<Moment>,
     table: Mutex<Table>,
     /// Buckets that were reported and have no limit, or one too many.
     pub(super) unknown: AtomicU64,
@@ -65,12 +67,14 @@ pub(super) struct Stream {
 }
 
 impl Quotas {
-    pub(crate) fn new(limits: Limits, clock: Clock) -> Arc<Self> {
+    /// `restarted`: whether proxies may have shares of a server before this one.
+    pub(crate) fn new(limits: Limits, clock: Clock, restarted: bool) -> Arc<Self> {
         let started = clock.now();
         Arc::new(Self {
             limits,
             clock,
             started,
+            before: restarted.then(|| lasts(started)),
             table: Mutex::default(),
             unknown: AtomicU64::new(0),
             pushes: AtomicU64::new(0),
@@ -89,6 +93,15 @@ impl Quotas {
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when proxies may spend shares of this server, or of the one before it, if it stops now.
+    pub(crate) fn until(&self) -> Moment {
+        let own = match self.table().opened {
+            0 => Moment::ORIGIN,
+            _ => lasts(self.now()),
+        };
+        self.before.map_or(own, |before| own.max(before))
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -158,9 +171,8 @@ impl Quotas {
         }
         open.buckets.insert(id.clone(), place.clone());
         table.shares += 1;
-        let timing = Timing::ENVOY;
-        let lasts = self.started.plus(timing.ttl()).plus(timing.settle());
-        let started = (now < lasts).then_some(self.started);
+        let restarted = self.before.is_some_and(|until| now < until);
+        let started = restarted.then_some(self.started);
         table
             .buckets
             .entry(place.clone())
@@ -254,6 +266,11 @@ impl Quotas {
             }
         }
     }
+}
+
+/// Until when a share lasts that is assigned now.
+fn lasts(now: Moment) -> Moment {
+    now.plus(Timing::ENVOY.ttl()).plus(Timing::ENVOY.settle())
 }
 
 impl Table {

@@ -5,7 +5,9 @@
 //! wall clock, so a limit that is read goes on as if the process had never ended.
 
 mod file;
+mod lost;
 mod read;
+mod shares;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -115,10 +117,8 @@ impl Snapshots {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut lines = Lines::new(BufWriter::new(options.open(&writing)?), now)?;
-        let limiters = limits.limiters();
-        limiters.save(|saved| lines.write(&Line::Limit(saved)))?;
-        let limiters = envoy.limiters();
-        limiters.save(|saved| lines.write(&Line::Envoy(saved)))?;
+        limits.save(|saved| lines.write(&Line::Limit(saved)))?;
+        envoy.save(|saved| lines.write(&Line::Envoy(saved)))?;
         buckets.save(|saved| lines.write(&Line::Bucket(saved)))?;
         let count = lines.count();
         let mut to = lines.end()?;

@@ -15,6 +15,7 @@ use tonic_prost::ProstCodec;
 
 use crate::Running;
 use crate::http::send;
+use crate::snapshots::Directory;
 
 const METHOD: &str =
     "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
@@ -279,6 +280,41 @@ async fn a_limit_is_divided_after_learning_and_operators_see_who_has_what() {
         "{gone}"
     );
     server.stop().await;
+}
+
+/// A directory tells a first start, which assigns at once, from a restart, whose proxies may still spend what they have.
+#[tokio::test]
+async fn a_first_start_is_told_from_a_restart() {
+    let (path, directory) = (file("first"), Directory::new());
+    let note = directory.0.join("quota.shares");
+    // What the server before left there, and whether this one has to learn.
+    for (what, left, learns) in [
+        ("the first", None, false),
+        ("after one that ended in order, a moment ago", None, true),
+        ("after one whose shares have run out", Some("1000"), false),
+        ("after a crash", Some(""), true),
+        ("after something strange", Some("soon"), true),
+    ] {
+        if let Some(left) = left {
+            std::fs::write(&note, left).expect("it can be written");
+        }
+        let server = Running::changed(|settings| {
+            settings.file = Some(path.clone().into());
+            settings.state = Some(directory.0.clone());
+        })
+        .await;
+        assert_eq!(std::fs::read_to_string(&note).ok().as_deref(), Some(""));
+        let mut proxy = Proxy::new(&server).await;
+        proxy.report(&[("limit", "api")], 1, 0).await;
+        let page = seen(&server, |page| page["shown"][0]["members"] == 1).await;
+        let learning = &page["shown"][0]["learning_for"];
+        assert_eq!(learning.is_f64(), learns, "{what}: {page}");
+        if !learns {
+            assert!(proxy.bucket().await.max > 0, "{what}");
+        }
+        drop(proxy);
+        server.stop().await;
+    }
 }
 
 #[tokio::test]
