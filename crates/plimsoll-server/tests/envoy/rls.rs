@@ -1,5 +1,7 @@
 //! The rate-limit service, asked by Envoy itself.
 
+use std::time::Duration;
+
 use plimsoll_server::Settings;
 
 use crate::proxy::{Bootstrap, Dir, Proxy, Running, program, upstream};
@@ -147,7 +149,10 @@ async fn what_envoy_is_told_it_tells_and_without_us_it_lets_pass() {
 #[tokio::test]
 async fn nothing_fails_while_the_configuration_changes_and_without_us_it_may_refuse() {
     let dir = Dir::new();
-    let server = Running::with(settings(&dir)).await;
+    let mut settings = settings(&dir);
+    // Nor while connections become old.
+    settings.grpc_age = Some(Duration::from_millis(50));
+    let server = Running::with(settings).await;
     let routes = route("/", &header("x-user", "load", ""));
     let filter = "domain: web, failure_mode_deny: true, status_on_error: { code: 503 }";
     let Some(proxy) = front(&dir, &server, filter, &routes).await else {

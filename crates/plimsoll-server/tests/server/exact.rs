@@ -16,8 +16,12 @@ const CONNECTIONS: u64 = 64;
 /// So many each: four times what there is.
 const EACH: u64 = 20;
 
-/// Asks by all protocols at once. Returns how much was granted over HTTP, where two limits are asked, and in all.
-async fn ask(server: &Arc<Running>) -> (u64, u64) {
+/// What the limits have that are asked before the exact one.
+const OTHER: u64 = 100_000;
+
+/// Asks by all protocols at once. Returns how much was granted over HTTP and over gRPC, where two limits are asked, and in
+/// all.
+async fn ask(server: &Arc<Running>) -> [u64; 3] {
     let start = Arc::new(Barrier::new(usize::try_from(CONNECTIONS).expect("it fits")));
     let mut tasks = JoinSet::new();
     for number in 0..CONNECTIONS {
@@ -36,7 +40,7 @@ async fn ask(server: &Arc<Running>) -> (u64, u64) {
                         let (_, said) = kept.post("/v1/check", body).await.expect("an answer");
                         granted += u64::from(said.contains(r#""allowed":true"#));
                     }
-                    (granted, granted)
+                    [granted, 0, granted]
                 }
                 2 => {
                     let mut kept = Kept::new(server.resp).await;
@@ -45,7 +49,7 @@ async fn ask(server: &Arc<Running>) -> (u64, u64) {
                         let five = kept.five("PLIMSOLL.TAKE exact anna").await.expect("an answer");
                         granted += u64::from(five.expect("numbers")[0] == 0);
                     }
-                    (0, granted)
+                    [0, 0, granted]
                 }
                 _ => {
                     let mut client = Client::new(&server).await;
@@ -59,14 +63,13 @@ async fn ask(server: &Arc<Running>) -> (u64, u64) {
                         let answer: Answer = client.call(METHOD, request).await.expect("an answer");
                         granted += u64::from(answer.overall_code == OK);
                     }
-                    (0, granted)
+                    [0, granted, granted]
                 }
             }
         });
     }
     let sums = tasks.join_all().await;
-    let sum = |of: fn(&(u64, u64)) -> u64| sums.iter().map(of).sum();
-    (sum(|it| it.0), sum(|it| it.1))
+    [0, 1, 2].map(|of| sums.iter().map(|it| it[of]).sum())
 }
 
 async fn exactly(stores: &str, store: &str) {
@@ -75,24 +78,27 @@ async fn exactly(stores: &str, store: &str) {
     let text = format!(
         "{stores}limits:
   exact: {{ kind: fixed_window, limit: {LIMIT}, window: 24h, key: descriptor:user{store} }}
-  other: {{ kind: fixed_window, limit: 100000, window: 24h, key: descriptor:user{store} }}
+  other: {{ kind: fixed_window, limit: {OTHER}, window: 24h, key: descriptor:user{store} }}
+  of_envoy: {{ kind: fixed_window, limit: {OTHER}, window: 24h, key: descriptor:user{store} }}
 routes:
-  - {{ match: /**, hosts: [users], limits: [exact] }}
+  - {{ match: /**, hosts: [users], limits: [of_envoy, exact] }}
 "
     );
     std::fs::write(&file, text).expect("a file");
     let server = Arc::new(Running::start(file.to_str(), None).await);
-    let (both, all) = ask(&server).await;
+    let [over_http, over_grpc, all] = ask(&server).await;
     assert_eq!(all, LIMIT);
+    assert!(over_http > 0 && over_grpc > 0, "{over_http}, {over_grpc}");
+    // What the others have left is taken to the last, so that what they were charged is known wherever they are kept: for what
+    // was granted, and for nothing that the exact one refused.
     let mut kept = Kept::new(server.resp).await;
-    // Limit, remaining.
-    let five = kept
-        .five("PLIMSOLL.PEEK other anna")
-        .await
-        .expect("an answer");
-    let five = five.expect("numbers");
-    if store.is_empty() {
-        assert_eq!(five[1] - five[2], i64::try_from(both).expect("it fits"));
+    for (other, granted) in [("other", over_http), ("of_envoy", over_grpc)] {
+        let left = OTHER - granted;
+        for (cost, refused) in [(left + 1, 1), (left, 0), (1, 1)] {
+            let take = format!("PLIMSOLL.TAKE {other} anna {cost}");
+            let five = kept.five(&take).await.expect("an answer");
+            assert_eq!(five.expect("numbers")[0], refused, "{take}");
+        }
     }
     drop(kept);
     Arc::into_inner(server).expect("the last").stop().await;
@@ -156,6 +162,11 @@ limits:
     drop(redis);
     let (status, said) = kept[0].post("/v1/check", shared).await.expect("an answer");
     assert_eq!(status, 503, "{said}");
+    let metrics = crate::http::send(servers[0].admin, "GET", "/metrics", None, "").await;
+    let said = metrics.body.lines().any(|line| {
+        line.starts_with("plimsoll_store_failures_total{store=\"fleet\"") && !line.ends_with(" 0")
+    });
+    assert!(said, "{}", metrics.body);
     let (status, _) = kept[0]
         .post("/v1/check", r#"{"limit":"own","key":"a"}"#)
         .await
@@ -179,4 +190,45 @@ limits:
     for server in servers {
         server.stop().await;
     }
+}
+
+/// A Redis that is emptied while it is asked has forgotten what was used, and its scripts: the whole limit is there again, no more, and
+/// nobody sees an error. Where it was gone, metrics say so.
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_forgets_is_asked_on() {
+    let Some(redis) = crate::wire::Redis::start() else {
+        return;
+    };
+    let directory = Directory::new();
+    let file = directory.0.join("limits.yaml");
+    let text = format!(
+        "stores: {{ fleet: {{ url: 'redis://127.0.0.1:{}', deadline: 5s }} }}
+limits: {{ shared: {{ kind: fixed_window, limit: 3, window: 24h, key: client, store: fleet, outage: deny }} }}
+",
+        redis.port
+    );
+    std::fs::write(&file, text).expect("a file");
+    let server = Running::start(file.to_str(), None).await;
+    let mut kept = Kept::new(server.http).await;
+    for _ in 0..3 {
+        let mut statuses = Vec::new();
+        for _ in 0..4 {
+            let body = r#"{"limit":"shared","key":"a"}"#;
+            let (status, _) = kept.post("/v1/check", body).await.expect("an answer");
+            statuses.push(status);
+        }
+        assert_eq!(statuses, [200, 200, 200, 429]);
+        redis.forget().await;
+    }
+    let metrics = crate::http::send(server.admin, "GET", "/metrics", None, "").await;
+    let failures = metrics.body.lines();
+    let failures = failures.filter(|line| line.starts_with("plimsoll_store_failures_total"));
+    assert!(
+        failures.clone().all(|line| line.ends_with(" 0")),
+        "{:?}",
+        failures.collect::<Vec<_>>()
+    );
+    drop((kept, redis));
+    server.stop().await;
 }

@@ -242,48 +242,6 @@ async fn what_is_too_large_is_refused() {
     server.stop().await;
 }
 
-/// Ten million with `PLIMSOLL_KEYS`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_keys_are_bounded_and_answered_honestly() {
-    let keys: u64 =
-        std::env::var("PLIMSOLL_KEYS").map_or(20_000, |it| it.parse().expect("a number"));
-    let directory = Directory::new();
-    let file = directory.0.join("limits.yaml");
-    let text = "limits: { default: { kind: fixed_window, limit: 5, window: 24h, key: client, max_keys: 1000 } }";
-    std::fs::write(&file, text).expect("a file");
-    let server = Running::start(file.to_str(), None).await;
-    let mut kept = Kept::new(server.resp).await;
-    let (mut granted, mut refused) = (0, 0);
-    for key in 0..keys {
-        let five = kept
-            .five(&format!("PLIMSOLL.TAKE default key{key}"))
-            .await
-            .expect("an answer");
-        match five.expect("numbers")[0] {
-            0 => granted += 1,
-            _ => refused += 1,
-        }
-    }
-    assert_eq!((granted, refused), (1000, keys - 1000));
-    let check = post(
-        &server,
-        "/v1/check",
-        json!({ "limit": "default", "key": "one more" }),
-    )
-    .await;
-    assert_eq!(check.json()["reason"], "keys_full", "{check:?}");
-    // Who is known is served as before.
-    assert_eq!(
-        kept.five("PLIMSOLL.TAKE default key7")
-            .await
-            .expect("an answer")
-            .expect("numbers")[0],
-        0
-    );
-    drop(kept);
-    server.stop().await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_when_it_stops_is_answered() {
     let directory = Directory::new();

@@ -49,9 +49,32 @@ impl Kept {
         &mut self,
         command: &str,
     ) -> std::io::Result<Result<[i64; 5], String>> {
-        self.0
-            .write_all(format!("{command}\r\n").as_bytes())
-            .await?;
+        let mut fives = self.fives([command]).await?;
+        fives
+            .pop()
+            .ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The answers to several such commands, which are sent at once.
+    pub(crate) async fn fives(
+        &mut self,
+        commands: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> std::io::Result<Vec<Result<[i64; 5], String>>> {
+        let (mut asked, mut count) = (String::new(), 0);
+        for command in commands {
+            asked.push_str(command.as_ref());
+            asked.push_str("\r\n");
+            count += 1;
+        }
+        self.0.write_all(asked.as_bytes()).await?;
+        let mut answers = Vec::with_capacity(count);
+        for _ in 0..count {
+            answers.push(self.answer().await?);
+        }
+        Ok(answers)
+    }
+
+    async fn answer(&mut self) -> std::io::Result<Result<[i64; 5], String>> {
         let mut line = String::new();
         if self.0.read_line(&mut line).await? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
@@ -115,6 +138,19 @@ impl Redis {
             "redis-server does not listen"
         );
         Some(redis)
+    }
+
+    /// Empties it, scripts included.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn forget(&self) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))
+            .await
+            .expect("it listens");
+        let asked = stream.write_all(b"FLUSHALL\r\nSCRIPT FLUSH\r\n").await;
+        asked.expect("it reads");
+        let mut said = [0; 10];
+        stream.read_exact(&mut said).await.expect("it answers");
+        assert_eq!(&said, b"+OK\r\n+OK\r\n");
     }
 }
 
