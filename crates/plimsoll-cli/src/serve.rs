@@ -60,18 +60,37 @@ pub(crate) struct Args {
     /// What operators must say to be answered. Needed where the admin port is not on a loopback address
     #[arg(long, env = "PLIMSOLL_ADMIN_TOKEN", hide_env_values = true)]
     admin_token: Option<String>,
-    /// Keeps what limits in memory remember in this directory, so that a restart is not a free burst
+    /// Keeps what limits in memory remember in this directory, so that a restart is not a free burst (`serve.state_dir` in a file)
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_STATE")]
     state: Option<PathBuf>,
-    /// How often it is written there, beside at the end: a crash forgets what was used since then
+    /// How often it is written there, beside at the end: a crash forgets what was used since then (`serve.state_every`) [default: 30s]
     #[arg(
         long,
         value_name = "TIME",
-        default_value = "30s",
         value_parser = duration,
         env = "PLIMSOLL_STATE_EVERY"
     )]
-    state_every: Duration,
+    state_every: Option<Duration>,
+    /// How old a connection over gRPC becomes, ten per cent more or less, before its client is told to open another one, so that
+    /// proxies spread over servers that were added (`serve.grpc_age`) [default: 24h]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        env = "PLIMSOLL_GRPC_AGE"
+    )]
+    grpc_age: Option<Duration>,
+    /// Sends a span of each decision to this collector over OTLP (http/protobuf); without an address to that of
+    /// OTEL_EXPORTER_OTLP_ENDPOINT, or to http://localhost:4318. The other variables OTEL_* are honoured
+    #[arg(
+        long,
+        value_name = "ENDPOINT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        env = "PLIMSOLL_OTLP"
+    )]
+    otlp: Option<String>,
     /// How long what is under way may take when it stops
     #[arg(
         long,
@@ -109,6 +128,7 @@ systemd:
 Examples:
   plimsoll serve
   plimsoll serve limits.yaml --state /var/lib/plimsoll
+  plimsoll serve limits.yaml --otlp=http://127.0.0.1:4318
   PLIMSOLL_TOKEN=… plimsoll serve limits.yaml --http 0.0.0.0:8420 --resp off";
 
 /// Envoy's rate-limit service. Without a configuration of its own it is served from the file of limits
@@ -189,6 +209,8 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     settings.admin_token = args.admin_token;
     settings.state = args.state;
     settings.state_every = args.state_every;
+    settings.grpc_age = args.grpc_age;
+    settings.otlp = args.otlp;
     settings.drain = args.drain;
     let signals = Signals::new()?;
     let server = match Server::start(settings).await {
@@ -201,7 +223,7 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
         }
         Err(error) => {
             writeln!(err, "plimsoll: {error}")?;
-            let of_arguments = matches!(error, StartError::OpenAdmin(_));
+            let of_arguments = matches!(error, StartError::OpenAdmin(_) | StartError::Otlp(_));
             return Ok(ExitCode::from(if of_arguments { 2 } else { 1 }));
         }
     };

@@ -9,11 +9,11 @@ mod keeping;
 mod leases;
 mod quota;
 mod resp;
+mod settings;
 mod snapshot;
 mod state;
+mod trace;
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use plimsoll::Clock;
 use plimsoll_admin::systemd::{self, Sockets};
 use plimsoll_admin::{Admin, Begin, Drain, Hangup, Places, Reloads};
-use plimsoll_config::{Config, ConfigError, Format};
+use plimsoll_config::{Config, Format};
 use plimsoll_engine::{Limits, Parametric};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -34,8 +34,10 @@ use crate::envoy::Envoy;
 pub use crate::envoy::EnvoySettings;
 use crate::leases::Leases;
 use crate::quota::Quotas;
+pub use crate::settings::{Settings, StartError};
 use crate::snapshot::Snapshots;
 use crate::state::State;
+use crate::trace::Traces;
 
 /// What is served where no file says it.
 const DEFAULT: &str = include_str!("default.yaml");
@@ -43,111 +45,12 @@ const DEFAULT: &str = include_str!("default.yaml");
 const LEASES: usize = 1_000_000;
 /// How many keys of `CL.THROTTLE` are known for each terms.
 const KEYS: usize = 10_000_000;
-
-/// Where a server listens, and what it serves.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Settings {
-    /// The file of limits; a few that are of use to try it out, unless set.
-    pub file: Option<PathBuf>,
-    /// The port for checks over HTTP.
-    pub http: Option<SocketAddr>,
-    /// The port for clients of Redis.
-    pub resp: Option<SocketAddr>,
-    /// The port for gRPC: Envoy, health, reflection.
-    pub grpc: Option<SocketAddr>,
-    /// The port for operators.
-    pub admin: Option<SocketAddr>,
-    /// The configuration of Envoy's reference server, if there is one.
-    pub envoy: EnvoySettings,
-    /// What clients must say to be answered.
-    pub token: Option<String>,
-    /// What operators must say to be answered.
-    pub admin_token: Option<String>,
-    /// The directory in which the states of limits in memory are kept, so that a restart is not a free burst. One server to
-    /// a directory. They are kept nowhere unless it is set.
-    pub state: Option<PathBuf>,
-    /// How often they are written there, beside at the end: what was used since then is forgotten by a crash.
-    pub state_every: Duration,
-    /// How long what is under way may take when the server stops.
-    pub drain: Duration,
-    /// How long the head of an HTTP request may take, and how long a client may say nothing at all.
-    pub head: Duration,
-    /// How many connections there are at most, on all ports together. More are closed at once.
-    pub connections: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let local = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
-        Self {
-            file: None,
-            http: local(8420),
-            resp: local(8421),
-            grpc: local(8423),
-            admin: local(8422),
-            envoy: EnvoySettings::default(),
-            token: None,
-            admin_token: None,
-            state: None,
-            state_every: Duration::from_secs(30),
-            drain: Duration::from_secs(10),
-            head: Duration::from_secs(10),
-            connections: 20_000,
-        }
-    }
-}
-
-/// Why a server does not start.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// Something is wrong with the file.
-    Config(ConfigError),
-    /// A port cannot be listened on.
-    Listen(&'static str, SocketAddr, io::Error),
-    /// The sockets that were passed on cannot be used.
-    Sockets(io::Error),
-    /// A socket that was passed on has a name that says nothing.
-    Socket(String),
-    /// States of limits cannot be kept in this directory.
-    State(PathBuf, io::Error),
-    /// The admin port would be open to others than this machine, and has no token.
-    OpenAdmin(SocketAddr),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Listen(what, address, error) => {
-                write!(f, "cannot listen on {address} for {what}: {error}")
-            }
-            Self::Sockets(error) => {
-                write!(f, "cannot use the sockets that were passed on: {error}")
-            }
-            Self::Socket(name) => write!(
-                f,
-                "a socket that was passed on is called {name:?}: expected `http`, `resp`, `grpc` or `admin` (FileDescriptorName= of the socket unit)"
-            ),
-            Self::State(directory, error) => {
-                write!(f, "cannot keep states in {}: {error}", directory.display())
-            }
-            Self::OpenAdmin(address) => write!(
-                f,
-                "the admin port {address} would be open to others than this machine: expected a token for it, or a loopback address"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
-impl From<ConfigError> for StartError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
+/// How often states are written unless it is said.
+const STATE_EVERY: Duration = Duration::from_secs(30);
+/// How old connections over gRPC become unless it is said: as old as those of the reference server.
+const GRPC_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the last traces may take.
+const FLUSH: Duration = Duration::from_secs(5);
 
 /// A server that listens.
 #[derive(Debug)]
@@ -162,6 +65,7 @@ pub struct Server {
     file: Option<PathBuf>,
     hangup: Hangup,
     state_every: Duration,
+    grpc_age: Duration,
     begin: Begin,
     drain: Drain,
 }
@@ -172,7 +76,8 @@ impl Server {
     /// # Errors
     ///
     /// If something is wrong with the file, or a port cannot be listened on.
-    pub async fn start(settings: Settings) -> Result<Self, StartError> {
+    pub async fn start(mut settings: Settings) -> Result<Self, StartError> {
+        let traces = Traces::new(settings.otlp.as_deref()).map_err(StartError::Otlp)?;
         // Before anything else: no request is refused meanwhile, and nothing of the state is read in vain.
         let mut sockets = Sockets::of_environment().map_err(StartError::Sockets)?;
         let admin = listen("admin", settings.admin, &mut sockets).await?;
@@ -192,14 +97,19 @@ impl Server {
             Some(file) => Config::from_file(file)?,
             None => Config::from_str("the default limits", DEFAULT, Format::Yaml)?,
         };
+        settings.fill(config.serve());
         let clock = Clock::system();
-        let (snapshots, kept) = match &settings.state {
-            None => (None, None),
+        let (snapshots, restarted, kept) = match &settings.state {
+            // Nobody knows whether there was a server before.
+            None => (None, true, None),
             Some(directory) => {
                 let failed = |error| StartError::State(directory.clone(), error);
                 let snapshots = Snapshots::open(directory).map_err(failed)?;
-                let kept = snapshots.read(clock.precise_now()).map_err(failed)?;
-                (Some(snapshots), kept)
+                let now = clock.precise_now();
+                let restarted = snapshots.shares_may_last(now);
+                let kept = snapshots.read(now).map_err(failed)?;
+                snapshots.note_shares(None);
+                (Some(snapshots), restarted, kept)
             }
         };
         let heads = kept.as_ref().map_or(&[][..], |kept| &kept.limits);
@@ -208,13 +118,14 @@ impl Server {
         let envoy = Envoy::new(settings.envoy, &clock)?;
         if let (Some(kept), Some(directory)) = (kept, settings.state) {
             let age = kept.age;
+            envoy.remember(&kept.envoy);
             let restored = kept.restore(&limits, envoy.limits(), &parametric);
             let restored = restored.map_err(|error| StartError::State(directory, error))?;
             tracing::info!(restored, ?age, "went on from a snapshot");
         }
         let (begin, drain) = Begin::new();
         let state = State {
-            quotas: Quotas::new(limits.clone(), clock.clone()),
+            quotas: Quotas::new(limits.clone(), clock.clone(), restarted),
             limits,
             envoy: envoy.limits().clone(),
             parametric,
@@ -227,6 +138,7 @@ impl Server {
             connections: Places::new(settings.connections),
             reloads: Reloads::default(),
             token: settings.token,
+            traces,
         };
         Ok(Self {
             state: Arc::new(state),
@@ -238,7 +150,8 @@ impl Server {
             admin_token: settings.admin_token,
             file: settings.file,
             hangup: Hangup::new(),
-            state_every: settings.state_every,
+            state_every: settings.state_every.unwrap_or(STATE_EVERY),
+            grpc_age: settings.grpc_age.unwrap_or(GRPC_AGE),
             begin,
             drain,
         })
@@ -270,6 +183,7 @@ impl Server {
             file,
             hangup,
             state_every,
+            grpc_age,
             begin,
             drain,
         } = self;
@@ -277,10 +191,11 @@ impl Server {
         let mut ports = JoinSet::new();
         if let Some(listener) = http {
             let router = api::router(Arc::clone(&state)).merge(envoy::http_router(&front, &drain));
+            let router = state.traces.layer(router);
             ports.spawn(state.http_port().serve(listener, router, drain.clone()));
         }
         if let Some(listener) = grpc {
-            ports.spawn(grpc::serve(listener, front, drain.clone()));
+            ports.spawn(grpc::serve(listener, front, drain.clone(), grpc_age));
         }
         if let Some(listener) = resp {
             let state = Arc::clone(&state);
@@ -321,8 +236,12 @@ impl Server {
         keeping.abort();
         watchdog.abort();
         keeping::write(&state).await;
+        if let Some(snapshots) = &state.snapshots {
+            snapshots.note_shares(Some(state.quotas.until()));
+        }
         end_admin.begin();
         while operators.join_next().await.is_some() {}
+        state.traces.clone().flush(FLUSH.min(state.last)).await;
         expiry.abort();
         shares.abort();
         configurations.abort();

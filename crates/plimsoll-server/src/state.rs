@@ -10,6 +10,7 @@ use plimsoll_engine::{Ask, Limits, Parametric};
 use crate::leases::Leases;
 use crate::quota::Quotas;
 use crate::snapshot::Snapshots;
+use crate::trace::Traces;
 
 /// What all ports share.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct State {
     pub(crate) head: Duration,
     /// What clients must say to be answered, if anything.
     pub(crate) token: Option<String>,
+    pub(crate) traces: Traces,
 }
 
 impl State {

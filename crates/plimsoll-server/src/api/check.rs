@@ -8,7 +8,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use plimsoll::Metadata;
-use plimsoll_admin::{Problem, Question, Said, decided, limit, millis};
+use plimsoll_admin::{Asked, Problem, Question, Said, decided, limit, millis};
 use plimsoll_engine::{Answer, Hold, Refusal};
 use plimsoll_tower::answer::{Class, Fields, LimitStatus, retry_seconds};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub(crate) async fn check(
     match body?.0 {
         Check::One(question) => {
             let asked = question.asked(&state.limits, false)?;
-            Ok(match asked.decide(&state.limits, &state.drain).await? {
+            Ok(match decide(&state, &asked).await? {
                 None => unlimited().into_response(),
                 Some(decided) => said(decided),
             })
@@ -70,7 +70,7 @@ pub(crate) async fn check(
             let asked: Vec<_> = asked.collect::<Result<_, _>>()?;
             let mut results = Vec::with_capacity(asked.len());
             for asked in asked {
-                results.push(match asked.decide(&state.limits, &state.drain).await {
+                results.push(match decide(&state, &asked).await {
                     Ok(outcome) => decided(outcome.as_ref()),
                     // What was taken before is said.
                     Err(_) => json!({ "allowed": false, "reason": "closed", "answers": [] }),
@@ -79,6 +79,17 @@ pub(crate) async fn check(
             Ok(Json(json!({ "results": results })).into_response())
         }
     }
+}
+
+/// Decides, in a span of its own if there are traces.
+pub(super) async fn decide(
+    state: &State,
+    asked: &Asked,
+) -> Result<Option<Result<Hold, Refusal>>, Problem> {
+    let span = state.traces.decision();
+    let decided = asked.decide(&state.limits, &state.drain).await?;
+    span.decided(decided.as_ref());
+    Ok(decided)
 }
 
 /// `POST /v1/peek`

@@ -15,7 +15,7 @@ use plimsoll_engine::Hold;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::check::refused;
+use super::check::{decide, refused};
 use crate::leases::{Id, Lease};
 use crate::state::State;
 
@@ -72,7 +72,7 @@ pub(crate) async fn create(
     let Wanted { hold, ttl_ms } = body?.0;
     let ttl = checked(ttl_ms)?;
     let asked = hold.asked(&state.limits, true)?;
-    let hold = match asked.decide(&state.limits, &state.drain).await? {
+    let hold = match decide(&state, &asked).await? {
         Some(Ok(hold)) => hold,
         Some(Err(refusal)) => return Ok(refused(&refusal).into_response()),
         None => {

@@ -66,6 +66,14 @@ fn value_of(node: &Node) -> Value {
     value(kind)
 }
 
+/// What an answer tells about itself, as JSON.
+pub(super) fn told(metadata: &Struct, field: &str) -> Option<serde_json::Value> {
+    match metadata.fields.get("plimsoll")?.kind.as_ref()? {
+        Kind::StructValue(own) => own.fields.get(field).map(to_json),
+        _ => None,
+    }
+}
+
 /// A value as JSON.
 pub(super) fn to_json(value: &Value) -> serde_json::Value {
     match &value.kind {

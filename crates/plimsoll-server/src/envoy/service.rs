@@ -5,9 +5,9 @@ use axum::extract::Request;
 use axum::routing::post;
 use tonic::Status;
 
-use super::Front;
-use super::proto::{RateLimitRequest, RateLimitResponse};
+use super::proto::{Code, RateLimitRequest, RateLimitResponse};
 use super::stats::add;
+use super::{Front, metadata};
 use crate::call;
 
 /// How long a domain is at most.
@@ -44,6 +44,7 @@ pub(super) async fn should_rate_limit(
 ) -> Result<RateLimitResponse, Status> {
     let envoy = &front.envoy;
     add(&envoy.stats.requests, 1);
+    let span = front.state.traces.decision();
     let answered = match check(request) {
         Err(status) => Err(status),
         Ok(()) if envoy.has(&request.domain) => envoy.decide(request).await,
@@ -54,8 +55,14 @@ pub(super) async fn should_rate_limit(
             super::native::decide(front, request).await
         }
     };
-    if answered.is_err() {
-        add(&envoy.stats.service_error, 1);
+    match &answered {
+        Ok(answer) => {
+            let refused = answer.overall_code != Code::Ok as i32;
+            span.answered(refused, |field| {
+                metadata::told(answer.dynamic_metadata.as_ref()?, field)
+            });
+        }
+        Err(_) => add(&envoy.stats.service_error, 1),
     }
     answered
 }

@@ -22,17 +22,19 @@ use crate::envoy;
 use crate::quota;
 use crate::state::State;
 
-/// When a connection ends, so that proxies spread over servers that were added, as the reference server has it.
-const AGE: Age = Age {
-    most: Duration::from_secs(24 * 60 * 60),
-    grace: Duration::from_secs(60 * 60),
-};
+/// How long calls may take that are under way when a connection is old, as the reference server has it.
+const GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// Serves the port until `drain` begins and what is under way has ended.
-pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Drain) {
+/// Serves the port until `drain` begins and what is under way has ended. Connections become about as old as `age`, so that
+/// proxies spread over servers that were added.
+pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Drain, age: Duration) {
     let state = Arc::clone(&envoy.state);
-    let router = router(&envoy, &drain);
-    let port = state.http_port().age(AGE);
+    let router = state.traces.layer(router(&envoy, &drain));
+    let age = Age {
+        most: age,
+        grace: GRACE,
+    };
+    let port = state.http_port().age(age);
     port.serve(listener, router, drain).await;
 }
 

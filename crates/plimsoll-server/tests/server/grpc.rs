@@ -15,7 +15,11 @@ impl Client {
     pub(crate) async fn new(server: &Running) -> Self {
         let channel = Channel::from_shared(format!("http://{}", server.grpc));
         let channel = channel.expect("an address").connect().await;
-        Self(tonic::client::Grpc::new(channel.expect("it listens")))
+        Self::over(channel.expect("it listens"))
+    }
+
+    pub(crate) fn over(channel: Channel) -> Self {
+        Self(tonic::client::Grpc::new(channel))
     }
 
     /// One message for one message.
@@ -27,7 +31,7 @@ impl Client {
         self.call_as(path, tonic::Request::new(question)).await
     }
 
-    async fn call_as<Q, A>(
+    pub(crate) async fn call_as<Q, A>(
         &mut self,
         path: &'static str,
         question: tonic::Request<Q>,

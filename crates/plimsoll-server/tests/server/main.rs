@@ -1,5 +1,6 @@
 //! `plimsoll serve`, over real sockets.
 
+mod age;
 mod browser;
 mod clients;
 mod envoy;
@@ -7,6 +8,9 @@ mod exact;
 mod grpc;
 mod hostile;
 mod http;
+mod many;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod packaging;
 mod page;
 mod quota;

@@ -108,7 +108,7 @@ async fn it_is_written_now_and_then() {
     let directory = Directory::new();
     let server = Running::changed(|settings| {
         settings.state = Some(directory.0.clone());
-        settings.state_every = Duration::from_millis(20);
+        settings.state_every = Some(Duration::from_millis(20));
     })
     .await;
     assert_eq!(take(&server, "anna", 3).await, 200);
@@ -163,7 +163,7 @@ async fn what_is_not_whole_is_set_aside_and_never_half_read() {
         ("zeros", vec![0; 4096]),
         (
             "of a later version",
-            head("\"plimsoll_snapshot\":1", "\"plimsoll_snapshot\":2"),
+            head("\"plimsoll_snapshot\":2", "\"plimsoll_snapshot\":3"),
         ),
         (
             "from the future",
@@ -194,7 +194,7 @@ async fn a_disk_that_is_full_is_said_and_everything_is_served() {
         .expect("it is made");
     let server = Running::changed(|settings| {
         settings.state = Some(directory.0.clone());
-        settings.state_every = Duration::from_millis(10);
+        settings.state_every = Some(Duration::from_millis(10));
     })
     .await;
     until(&server, "plimsoll_snapshots_total{result=\"failed\"} 1").await;
