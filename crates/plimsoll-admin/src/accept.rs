@@ -1,17 +1,19 @@
 //! HTTP connections: accepted, bounded in what they may do, and ended in order.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use hyper::body::Incoming;
+use axum::body::{Body, Bytes};
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use plimsoll_tower::keys::PeerAddr;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::time::Sleep;
 use tower_service::Service;
 
 use crate::drain::{Drain, Places};
@@ -35,10 +37,13 @@ pub struct HttpPort {
     last: Duration,
     connections: Places,
     age: Option<Age>,
+    /// How long the body of a request may take.
+    body: Duration,
 }
 
 impl HttpPort {
-    /// The head of a request may take as long as `head`, and what is under way when the port is closed as long as `last`.
+    /// The head of a request may take as long as `head`, and so may its body; what is under way when the port is closed as long
+    /// as `last`.
     #[must_use]
     pub const fn new(head: Duration, last: Duration, connections: Places) -> Self {
         Self {
@@ -46,7 +51,15 @@ impl HttpPort {
             last,
             connections,
             age: None,
+            body: head,
         }
+    }
+
+    /// Bodies of requests may take as long as they like: they are streams.
+    #[must_use]
+    pub const fn streams(mut self) -> Self {
+        self.body = Duration::MAX;
+        self
     }
 
     /// How old its connections become: as old as they like unless set.
@@ -63,6 +76,7 @@ impl HttpPort {
             last,
             connections,
             age,
+            body: within,
         } = self;
         let builder = builder(head);
         // Nothing is sent: it is closed when the last connection has ended.
@@ -80,7 +94,9 @@ impl HttpPort {
             let router = router.clone();
             let service = service_fn(move |mut request: http::Request<Incoming>| {
                 request.extensions_mut().insert(PeerAddr(peer));
-                router.clone().call(request.map(Body::new))
+                router
+                    .clone()
+                    .call(request.map(|body| Body::new(InTime::new(body, within))))
             });
             let (open, drain, builder) = (open.clone(), drain.clone(), builder.clone());
             tokio::spawn(async move {
@@ -102,6 +118,56 @@ impl HttpPort {
         }
         drop(open);
         let _ = tokio::time::timeout(last, all_ended.recv()).await;
+    }
+}
+
+/// A body that must come within a time.
+struct InTime {
+    body: Incoming,
+    within: Duration,
+    /// When it is too late, from when on something was waited for.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl InTime {
+    const fn new(body: Incoming, within: Duration) -> Self {
+        Self {
+            body,
+            within,
+            late: None,
+        }
+    }
+}
+
+impl hyper::body::Body for InTime {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|it| it.map_err(Into::into)));
+        }
+        let within = this.within;
+        let late = this
+            .late
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
+        late.as_mut().poll(context).map(|()| {
+            Some(Err(
+                format!("the body did not come within {within:?}").into()
+            ))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

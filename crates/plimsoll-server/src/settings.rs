@@ -43,7 +43,7 @@ pub struct Settings {
     pub grpc_age: Option<Duration>,
     /// How long what is under way may take when the server stops.
     pub drain: Duration,
-    /// How long the head of an HTTP request may take, and how long a client may say nothing at all.
+    /// How long the head of an HTTP request may take, and its body, and how long a client may say nothing at all.
     pub head: Duration,
     /// How many connections there are at most, on all ports together. More are closed at once.
     pub connections: usize,

@@ -34,7 +34,7 @@ pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Dra
         most: age,
         grace: GRACE,
     };
-    let port = state.http_port().age(age);
+    let port = state.http_port().age(age).streams();
     port.serve(listener, router, drain).await;
 }
 
