@@ -173,7 +173,10 @@ proptest! {
             take(&stays, it);
         }
         let mut saved: Vec<SavedBucket> = Vec::new();
-        let kept = stays.save(|it| Ok::<(), ()>(saved.push(it)));
+        let kept = stays.save(|it| {
+            saved.push(it);
+            Ok::<(), ()>(())
+        });
         kept.expect("it is kept");
         let after = Parametric::new(time.clock(), 1000);
         let mut known = None;
