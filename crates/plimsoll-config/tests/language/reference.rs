@@ -103,15 +103,22 @@ struct Reference {
     out: String,
 }
 
+/// Without examples, which are for those who write Rust.
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
-    value[name].as_str().unwrap_or_default()
+    let text = value[name].as_str().unwrap_or_default();
+    text.split("\n\n```").next().unwrap_or(text)
 }
 
 /// What a field may hold, in words.
 fn kind_of(value: &Value) -> String {
     if let Some(name) = value["$ref"].as_str() {
         let name = name.rsplit('/').next().unwrap_or(name);
-        return format!("[{name}](#{})", name.to_lowercase());
+        let heading = match name {
+            "Limit" => "fields-of-every-limit",
+            "Limiter" => "kinds",
+            name => &name.to_lowercase(),
+        };
+        return format!("[{name}](#{heading})");
     }
     if let Some(word) = value.get("const") {
         return format!(
