@@ -15,6 +15,7 @@ macro_rules! pages {
 }
 
 pages! {
+    readme: "../README.md",
     start_axum: "start/axum.md",
     howto_batch_jobs: "howto/batch-jobs.md",
     howto_load_shedding: "howto/load-shedding.md",

@@ -45,7 +45,8 @@ fn commands(block: &Block) -> Vec<Shown<'_>> {
     let mut continued = false;
     for (number, line) in block.text.lines().enumerate() {
         if let Some(command) = line.strip_prefix("$ ") {
-            let command = command.to_owned();
+            // What cargo would build and run has been built.
+            let command = command.replace("cargo run -p plimsoll-cli -- ", "plimsoll ");
             continued = command.ends_with('\\');
             all.push(Shown {
                 command,

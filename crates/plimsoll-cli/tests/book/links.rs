@@ -66,7 +66,9 @@ fn the_table_of_contents_has_every_page_once() {
     let contents = contents.expect("a book has a table of contents");
     for page in &book {
         assert!(page.title.is_some(), "{} has no title", page.name);
-        let name = page.name.strip_prefix("docs/").expect("a page of the book");
+        let Some(name) = page.name.strip_prefix("docs/") else {
+            continue;
+        };
         let times = contents.links.iter().filter(|(link, _)| link == name);
         let expected = usize::from(name != "SUMMARY.md");
         assert_eq!(times.count(), expected, "{name} in the table of contents");

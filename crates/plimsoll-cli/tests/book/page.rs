@@ -36,13 +36,14 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All pages of the book, in the order of their names.
+/// All pages of the book, in the order of their names, and the README.
 pub(crate) fn book() -> Vec<Page> {
     let mut found = Vec::new();
     below(&root().join("docs"), &mut found);
     found.sort();
     // A table for those who work on the project, with a test of its own.
     found.retain(|path| !path.ends_with("docs/seeds.md"));
+    found.push(root().join("README.md"));
     assert!(found.len() > 20, "a book has more pages: {found:?}");
     found.into_iter().map(Page::read).collect()
 }
