@@ -74,3 +74,26 @@ fn the_table_of_contents_has_every_page_once() {
         assert_eq!(times.count(), expected, "{name} in the table of contents");
     }
 }
+
+/// The README of a crate is the front page of its documentation.
+#[test]
+fn every_crate_leads_to_its_chapters() {
+    for entry in std::fs::read_dir(root().join("crates")).expect("a directory") {
+        let readme = entry.expect("a readable entry").path().join("README.md");
+        if !readme.exists() {
+            continue;
+        }
+        let page = Page::read(readme);
+        let pages = HashMap::new();
+        let mut chapters = 0;
+        for (link, line) in &page.links {
+            if !link.contains("../docs/") {
+                continue;
+            }
+            chapters += 1;
+            let why = broken(&page, link, &pages);
+            assert!(why.is_none(), "{}:{line}: {link}: {why:?}", page.name);
+        }
+        assert!(chapters > 0, "{} leads to no chapter", page.name);
+    }
+}
