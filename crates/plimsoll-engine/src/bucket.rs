@@ -8,8 +8,8 @@ use plimsoll_tower::Head;
 
 use crate::handle::Handle;
 use crate::keys::write_key;
+use crate::limit::Limit;
 use crate::limits::Limits;
-use crate::plan::Limit;
 use crate::request::Descriptors;
 use crate::resolve;
 

@@ -14,6 +14,8 @@ use crate::admit::{charged, shadowed};
 use crate::decision::{Hold, Refusal};
 use crate::handle::{Handle, blocked};
 use crate::members::Members;
+#[cfg(feature = "redis")]
+use crate::parts::Told;
 use crate::parts::{Denials, Member};
 #[cfg(feature = "redis")]
 use crate::stores::{self, AskStores, StoresSaid};
@@ -56,13 +58,13 @@ fn take(
 /// The permits of members, by their positions.
 type Taken = Vec<(usize, Permit<'static>)>;
 
-fn keep(members: &mut Members, taken: Taken) {
+pub(crate) fn keep(members: &mut Members, taken: Taken) {
     for (index, permit) in taken {
         members.keep_permit(index, permit);
     }
 }
 
-fn blocked_at(members: &Members) -> Option<usize> {
+pub(crate) fn blocked_at(members: &Members) -> Option<usize> {
     let is_blocked = |member: &Member| {
         matches!(members.handle(member), Handle::Blocked) && members.is_asked(member)
     };
@@ -77,8 +79,7 @@ pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal
         if members.handle(member).is_remote() {
             return is_first.then(|| denied.clone());
         }
-        let demand = members.like.cost(members.whole_cost(member));
-        let alone = members.subject(member).estimate(demand.at_once()).err();
+        let alone = members.estimate(member).err();
         // The refusal says when all would grant; what one says by itself is asked for again.
         match alone {
             Some(alone) if !is_first || alone.reason() == denied.reason() => Some(alone),
@@ -99,8 +100,7 @@ pub(crate) fn peek(mut members: Members) -> Result<Hold, Refusal> {
         if members.handle(member).is_remote() {
             return None;
         }
-        let demand = members.like.cost(members.whole_cost(member));
-        members.subject(member).estimate(demand.at_once()).err()
+        members.estimate(member).err()
     };
     denials.extend(members.list.iter().map(look));
     let refuses =
@@ -130,7 +130,7 @@ enum Stage {
 }
 
 /// Whether a member is asked with the others, in memory.
-fn is_local(members: &Members, member: &Member) -> bool {
+pub(crate) fn is_local(members: &Members, member: &Member) -> bool {
     members.is_asked(member) && !members.handle(member).is_remote()
 }
 
@@ -215,31 +215,44 @@ impl Decide {
 /// The decision, when stores have answered.
 #[cfg(feature = "redis")]
 fn answered(mut members: Members, mut said: StoresSaid) -> Result<Hold, Refusal> {
-    let told = said.told();
-    let mut denials = said.denials(members.list.len());
-    if let Some(permits) = said.permits.take() {
-        keep(&mut members, permits);
-        let mut hold = charged(members);
-        for (index, denied) in denials.into_iter().enumerate() {
-            if let Some(denied) = denied {
-                shadowed(&mut hold, index, Err(denied));
-            }
+    match said.permits.take() {
+        Some(permits) => {
+            keep(&mut members, permits);
+            let denials = said.denials(members.list.len());
+            Ok(admitted_by_stores(members, denials, said.told()))
         }
-        hold.members_mut().told = told;
-        tell_admitted(&hold);
-        return Ok(hold);
+        None => Err(refused_by_stores(members, &said)),
     }
+}
+
+/// An admitted decision, of which stores said this.
+#[cfg(feature = "redis")]
+pub(crate) fn admitted_by_stores(members: Members, denials: Denials, told: Told) -> Hold {
+    let mut hold = charged(members);
+    for (index, denied) in denials.into_iter().enumerate() {
+        if let Some(denied) = denied {
+            shadowed(&mut hold, index, Err(denied));
+        }
+    }
+    hold.members_mut().told = told;
+    tell_admitted(&hold);
+    hold
+}
+
+/// A decision that a store refuses. What was taken for it is undone.
+#[cfg(feature = "redis")]
+pub(crate) fn refused_by_stores(mut members: Members, said: &StoresSaid) -> Refusal {
     members.undo();
+    let mut denials = said.denials(members.list.len());
     for (index, member) in members.list.iter().enumerate() {
         if !members.handle(member).is_remote() {
-            let demand = members.like.cost(members.whole_cost(member));
-            denials[index] = members.subject(member).estimate(demand.at_once()).err();
+            denials[index] = members.estimate(member).err();
         }
     }
     let first = said.first_refuser().unwrap_or(0);
-    let refusal = Refusal::new(members, denials, first).told(told, said.compensated);
+    let refusal = Refusal::new(members, denials, first).told(said.told(), said.compensated);
     note_refused(&refusal);
-    Err(refusal)
+    refusal
 }
 
 impl Future for Decide {

@@ -75,15 +75,7 @@ impl Hold {
 
     /// What each limit says, in the order in which they were asked.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
-        let answer = |(index, member): (usize, &Member)| {
-            let of = &self.members;
-            let permit = of.permits.get(index).and_then(Option::as_ref);
-            let standing = told(&of.told, index)
-                .or_else(|| permit.and_then(Permit::standing))
-                .or_else(|| of.standing(member));
-            answer(of, (index, member), standing)
-        };
-        self.members.list.iter().enumerate().map(answer)
+        answers(&self.members)
     }
 
     /// The permits of limits that were asked and have something to return, in the order of the decision.
@@ -246,12 +238,7 @@ impl Refusal {
 
     /// What each limit says, in the order in which they were asked.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
-        let answer = |(index, member): (usize, &Member)| {
-            let of = &self.0.members;
-            let standing = told(&of.told, index).or_else(|| of.standing(member));
-            answer(of, (index, member), standing)
-        };
-        self.0.members.list.iter().enumerate().map(answer)
+        answers(&self.0.members)
     }
 
     /// The refusal of the binding limit: of those that refuse, the one that takes longest to grant. It says when the whole
@@ -302,20 +289,23 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-fn answer<'d>(
-    members: &'d Members,
-    (index, member): (usize, &Member),
-    standing: Option<Standing>,
-) -> Answer<'d> {
-    let limit = members.limit(member);
-    Answer {
-        limit: &limit.name,
-        cost: member.cost,
-        shadow: limit.shadow,
-        standing,
-        denied: members.denials.get(index).and_then(Option::as_ref),
-        metadata: limit.metadata.as_ref(),
-    }
+/// What each limit says, in the order in which they were asked.
+pub(crate) fn answers(members: &Members) -> impl Iterator<Item = Answer<'_>> {
+    members.list.iter().enumerate().map(|(index, member)| {
+        let limit = members.limit(member);
+        let permit = members.permits.get(index).and_then(Option::as_ref);
+        let standing = told(&members.told, index)
+            .or_else(|| permit.and_then(Permit::standing))
+            .or_else(|| members.standing(member));
+        Answer {
+            limit: &limit.name,
+            cost: member.cost,
+            shadow: limit.shadow,
+            standing,
+            denied: members.denials.get(index).and_then(Option::as_ref),
+            metadata: limit.metadata.as_ref(),
+        }
+    })
 }
 
 fn told(told: &Told, index: usize) -> Option<Standing> {

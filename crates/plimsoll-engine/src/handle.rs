@@ -1,9 +1,12 @@
 //! What stands behind the name of a limit, or behind one of its tiers.
 
+use std::sync::Arc;
+
 use plimsoll::adaptive::Insight;
 use plimsoll::together::{self, Key};
 use plimsoll::{
-    Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, Permit, Reason, Snapshot, Standing,
+    Clock, Demand, Denied, Grant, Limiter, LimiterExt, Moment, Permit, Reason, Reservation,
+    Snapshot, Standing,
 };
 use plimsoll_config::KeyedLimiter;
 use plimsoll_kinds::{AnyLimiter, LimiterKind, TextKeys};
@@ -21,7 +24,7 @@ pub(crate) enum Handle {
 
 /// A handle with the key that it is asked for.
 pub(crate) enum Subject<'a> {
-    One(&'a dyn Limiter),
+    One(&'a Arc<dyn Limiter>),
     Keyed(&'a (dyn TextKeys + 'static), &'a str),
     Unlimited,
     Blocked,
@@ -31,7 +34,7 @@ impl Handle {
     #[inline]
     pub(crate) fn of<'a>(&'a self, key: &'a str) -> Subject<'a> {
         match self {
-            Self::One(limiter) => Subject::One(&**limiter.shared()),
+            Self::One(limiter) => Subject::One(limiter.shared()),
             Self::Keyed(limiter) => Subject::Keyed(&**limiter.shared(), key),
             Self::Unlimited => Subject::Unlimited,
             Self::Blocked => Subject::Blocked,
@@ -144,12 +147,25 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// What a demand would be answered. Takes nothing, counts nothing and leaves no key behind.
-    pub(crate) fn estimate(&self, demand: Demand) -> Result<(), Denied> {
+    /// What a demand would be answered, after so much more has been charged. Takes nothing, counts nothing and leaves no key
+    /// behind.
+    pub(crate) fn estimate(&self, charged: u64, demand: Demand) -> Result<(), Denied> {
         match *self {
-            Self::One(limiter) => limiter.estimate(demand),
-            Self::Keyed(limiter, key) => limiter.estimate(key, demand),
+            Self::One(limiter) => {
+                limiter.estimate(demand.cost(demand.cost.saturating_add(charged)))
+            }
+            Self::Keyed(limiter, key) => limiter.estimate_after(key, charged, demand),
             Self::Unlimited => Ok(()),
+            Self::Blocked => Err(blocked()),
+        }
+    }
+
+    /// Takes ahead of time. The reservation borrows nothing.
+    pub(crate) fn reserve(&self, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        match *self {
+            Self::One(limiter) => together::reserve_shared(Arc::clone(limiter), demand),
+            Self::Keyed(limiter, key) => limiter.reserve_owned(key, demand),
+            Self::Unlimited => Ok(Reservation::ready(Permit::spent(Grant::of(demand)))),
             Self::Blocked => Err(blocked()),
         }
     }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use plimsoll::{Clock, Demand, Denied, Events, Listener, Priority, Reason};
-use plimsoll_config::{Changes, Config, ConfigError, FileWatch, FileWatcher, Limits as Limiters};
+use plimsoll::{
+    Clock, Demand, Denied, Events, Listener, Priority, Reason,
+};
+use plimsoll_config::{Changes, Config, ConfigError, Limits as Limiters};
 use plimsoll_kinds::LimiterKind;
 
 use plimsoll_tower::Head;
@@ -21,7 +22,7 @@ use crate::events::{Audience, LimitsEvent, LimitsEventKind};
 use crate::members::Members;
 use crate::parts::Member;
 use crate::plan::Plan;
-use crate::resolve::{self, RequestAsk, resolve};
+use crate::resolve::{self, RequestAsk, look, resolve};
 use crate::seen::Seen;
 use crate::tell::note_refused;
 
@@ -132,58 +133,6 @@ impl Limits {
         Ok(changes)
     }
 
-    /// Reads a file and [puts it in place](Self::replace).
-    ///
-    /// # Errors
-    ///
-    /// If something is wrong with it; then nothing has changed.
-    pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
-        self.replace(&Config::from_file(path)?)
-    }
-
-    /// Looks at a file every so often, in a thread of its own, [puts it in place](Self::replace) when it has changed, and
-    /// reports what changed. It ends when the returned guard is dropped.
-    ///
-    /// What the file says is compared, so links are followed: a `ConfigMap` that swaps its `..data` is a changed file. While a
-    /// file is deleted, replaced by a directory, half written or wrong, the limits stay as they are, and the error is reported
-    /// once.
-    ///
-    /// ```no_run
-    /// use plimsoll_engine::Limits;
-    /// use std::time::Duration;
-    ///
-    /// let limits = Limits::from_file("limits.yaml")?;
-    /// let watcher = limits.watch_file("limits.yaml", Duration::from_secs(1), |result| match result {
-    ///     Ok(changes) => eprintln!("{changes}"), // per_user: 100/s → 200/s, 3 waiters kept
-    ///     Err(error) => eprintln!("{error}"),
-    /// })?;
-    /// # drop(watcher);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the operating system has no thread to give.
-    pub fn watch_file(
-        &self,
-        path: impl AsRef<Path>,
-        every: Duration,
-        report: impl FnMut(Result<Changes, ConfigError>) + Send + 'static,
-    ) -> io::Result<FileWatcher> {
-        let limits = self.clone();
-        let replace = move |config: &Config| limits.replace(config);
-        FileWatch::new(path).spawn(every, replace, report)
-    }
-
-    /// Looks at a file now and then: see [`FileWatch::look`](plimsoll_config::FileWatch::look).
-    ///
-    /// # Errors
-    ///
-    /// If something is wrong with it; then nothing has changed.
-    pub fn look(&self, file: &mut FileWatch) -> Option<Result<Changes, ConfigError>> {
-        file.look_with(|config| self.replace(config))
-    }
-
     /// Takes for all of `asks` now, or for none. Limits in stores answer what is known in this process: use
     /// [`decide`](Self::decide) where there are any.
     ///
@@ -210,7 +159,7 @@ impl Limits {
     ///
     /// The refusal it would answer.
     pub fn peek(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
-        decide::peek(self.members(asks, Demand::ONE)?)
+        decide::peek(self.members_to_look_at(asks, Demand::ONE)?)
     }
 
     /// Charges after the fact, in full: what does not fit is a debt. Limits that are not there are left out.
@@ -270,7 +219,7 @@ impl Limits {
 
     /// What [`decide_request`](Self::decide_request) would answer now. Takes nothing, counts nothing and leaves no key behind.
     pub fn peek_request(&self, head: &Head<'_>) -> Option<Result<Hold, Refusal>> {
-        match resolve(&self.plan(), head, Demand::ONE) {
+        match look(&self.plan(), head, Demand::ONE) {
             Ok(members) => members.map(decide::peek),
             Err(refusal) => Some(Err(refusal)),
         }
@@ -355,8 +304,15 @@ impl Limits {
         &self.shared.limiters
     }
 
-    /// What these ask for.
-    fn members(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
+    /// What these ask for, to be decided: from now on their keys have the tiers that they say.
+    pub(crate) fn members(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
+        let members = self.members_to_look_at(asks, like)?;
+        members.note_terms();
+        Ok(members)
+    }
+
+    /// The same, to be looked at.
+    fn members_to_look_at(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
         let mut members = Members::new(self.plan(), like);
         for ask in asks {
             let Some(limit) = members.plan.limit(ask.limit) else {

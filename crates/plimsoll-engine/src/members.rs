@@ -5,13 +5,14 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plimsoll::together::{Ask, Key};
-use plimsoll::{Demand, Permit, Standing};
+use plimsoll::{Demand, Denied, Permit, Standing};
 use plimsoll_kinds::TextKeys;
 use smallvec::SmallVec;
 
 use crate::handle::{Handle, Subject};
+use crate::limit::Limit;
 use crate::parts::{Member, Parts};
-use crate::plan::{Limit, Plan};
+use crate::plan::Plan;
 use crate::pool;
 
 /// How many limits are asked together without an allocation where they cannot be asked one by one.
@@ -69,6 +70,24 @@ impl Members {
         self.like.cost(member.cost)
     }
 
+    /// Notes by which terms each key is asked.
+    #[inline]
+    pub(crate) fn note_terms(&self) {
+        for member in &self.list {
+            let limit = self.limit(member);
+            if limit.has_tiers() {
+                limit.note_terms(self.key(member), member.terms);
+            }
+        }
+    }
+
+    /// What a member would be answered now, if it were asked alone. Takes nothing, counts nothing and leaves no key behind.
+    pub(crate) fn estimate(&self, member: &Member) -> Result<(), Denied> {
+        let carried = self.limit(member).carried(self.key(member), member.terms);
+        let demand = self.like.cost(self.whole_cost(member)).at_once();
+        self.subject(member).estimate(carried, demand)
+    }
+
     /// Makes a time that is left a deadline: what is waited for in memory and in stores has one together.
     pub(crate) fn fix_deadline(&mut self) {
         let Some(member) = self.list.first() else {
@@ -85,16 +104,28 @@ impl Members {
     }
 
     pub(crate) fn standing(&self, member: &Member) -> Option<Standing> {
-        self.subject(member).standing()
+        let standing = self.subject(member).standing()?;
+        // Of a decision that was only looked at.
+        let carried = self.limit(member).carried(self.key(member), member.terms);
+        let remaining = standing.remaining.map(|it| it.saturating_sub(carried));
+        Some(standing.remaining(remaining))
     }
 
     /// The cost of the subject of a member in the whole decision: the same subject twice is asked for the sum.
     pub(crate) fn whole_cost(&self, of: &Member) -> u64 {
-        let same = |member: &&Member| {
-            (member.limit, member.terms) == (of.limit, of.terms) && self.key(member) == self.key(of)
-        };
-        let costs = self.list.iter().filter(same).map(|member| member.cost);
+        let same = self.list.iter().filter(|it| self.is_same_subject(it, of));
+        let costs = same.map(|member| member.cost);
         costs.fold(0, u64::saturating_add)
+    }
+
+    /// The position of the first member that asks the subject of this one.
+    pub(crate) fn first_of_subject(&self, of: &Member) -> usize {
+        let first = self.list.iter().position(|it| self.is_same_subject(it, of));
+        first.unwrap_or_default()
+    }
+
+    fn is_same_subject(&self, one: &Member, other: &Member) -> bool {
+        (one.limit, one.terms) == (other.limit, other.terms) && self.key(one) == self.key(other)
     }
 
     /// Whether a member is asked with the others: it is enforced, and something can refuse.
@@ -145,7 +176,7 @@ impl Members {
             let member = &self.list[index];
             let demand = self.demand(member);
             match self.subject(member) {
-                Subject::One(limiter) => asks.push(Ask::limiter(limiter, demand)),
+                Subject::One(limiter) => asks.push(Ask::limiter(&**limiter, demand)),
                 Subject::Keyed(..) => {
                     asks.extend(keys.next().map(|key| Ask::key(key, demand)));
                 }

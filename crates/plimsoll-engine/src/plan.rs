@@ -1,24 +1,19 @@
 //! What a configuration comes to: limits with their keys and costs, and routes that name them.
 
-mod restored;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::{HeaderName, Method};
-use plimsoll::{KeyHash, Metadata, Standing};
-use plimsoll_config::uses::{
-    AnswerSpec, CostPart, CostSpec, Mode, PrioritySpec, Tier, Use, WithoutKey,
-};
-use plimsoll_config::{Config, HeaderMatch, HostPattern, LimitSet, Part, RouteSpec};
+use plimsoll::KeyHash;
+use plimsoll_config::uses::{AnswerSpec, CostPart, CostSpec, PrioritySpec};
+use plimsoll_config::{Config, HeaderMatch, HostPattern, LimitSet, RouteSpec};
 use plimsoll_tower::Head;
 
 use crate::costs::{cost_reads_body, counts_body, is_known_before, reads_answer};
-use crate::handle::Handle;
-use crate::keys::{Client, Source, sources};
+use crate::keys::{Client, Source};
+use crate::limit::Limit;
 use crate::router::Router;
 use crate::seen::Seen;
-use crate::terms::carry;
 
 /// All limits and routes of one configuration. It never changes; the limiters behind it may.
 #[derive(Debug, Default)]
@@ -40,207 +35,12 @@ impl Plan {
     pub(crate) fn limit(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
-}
 
-/// One limit, and how requests use it.
-#[derive(Debug)]
-pub(crate) struct Limit {
-    pub(crate) name: Arc<str>,
-    own: Handle,
-    /// Whether its own terms are [plain](Handle::is_plain).
-    plain: bool,
-    /// The other terms: those of tiers, then those of single keys.
-    others: Vec<Other>,
-    tiers: Option<Tiers>,
-    overrides: HashMap<Box<str>, usize>,
-    /// What its key is made of; nothing for a limit without keys.
-    pub(crate) key: Vec<Source>,
-    pub(crate) cost: CostSpec,
-    pub(crate) shadow: bool,
-    pub(crate) without_key: WithoutKey,
-    pub(crate) answer: Option<Arc<AnswerSpec>>,
-    /// What it says about itself.
-    pub(crate) metadata: Option<Metadata>,
-    pub(crate) priority: Option<PrioritySpec>,
-    pub(crate) seen: Arc<Seen>,
-}
-
-/// Terms beside those of the limit itself.
-#[derive(Debug)]
-pub(crate) struct Other {
-    /// The tier, or the key that has them.
-    pub(crate) name: String,
-    pub(crate) handle: Handle,
-    plain: bool,
-    /// Its number among those that keys were asked by last; see [`Limit::add`].
-    number: Option<u64>,
-    /// What its limiter is called in the configuration.
-    #[cfg(feature = "redis")]
-    id: String,
-}
-
-/// Which terms a tier has.
-#[derive(Debug)]
-struct Tiers {
-    by: Source,
-    of: HashMap<Box<str>, usize>,
-    default: usize,
-}
-
-/// The id under which the limiter of a tier runs; `field` is that of the file which describes it.
-fn tier_id(limit: &str, field: &str, tier: &str) -> String {
-    format!("{limit}.{field}[{tier}]")
-}
-
-impl Limit {
-    /// The limit of this name in `set`, used as `by` says.
-    fn new(name: &str, by: &Use, set: &LimitSet, client: &Client, seen: Arc<Seen>) -> Option<Self> {
-        let own = handle(set, name)?;
-        let mut limit = Self {
-            name: name.into(),
-            plain: own.is_plain(),
-            own,
-            others: Vec::new(),
-            tiers: None,
-            overrides: HashMap::new(),
-            key: sources(by.key.as_ref().map_or(&[], |key| &key.0), client),
-            cost: by.cost.clone(),
-            shadow: by.mode == Mode::Shadow,
-            without_key: by.without_key,
-            answer: by.answer.clone().map(Arc::new),
-            metadata: set.config().metadata_of(name),
-            priority: by.priority.clone(),
-            seen,
-        };
-        if let Some(tiers) = &by.tiers {
-            let of = tiers.of.iter();
-            let of = of.filter_map(|(tier, terms)| {
-                Some((tier.into(), limit.add(set, TIERS, tier, terms)?))
-            });
-            let of = of.collect();
-            let default = tiers.default.as_ref();
-            let default = default.and_then(|terms| limit.add(set, TIERS, "default", terms));
-            limit.tiers = Source::new(&tiers.by, client).map(|by| Tiers {
-                by,
-                of,
-                default: default.unwrap_or(0),
-            });
-        }
-        let overrides = by.overrides.iter();
-        let overrides = overrides
-            .filter_map(|(key, terms)| Some((key.into(), limit.add(set, OVERRIDES, key, terms)?)));
-        limit.overrides = overrides.collect();
-        Some(limit)
-    }
-
-    /// Adds other terms, and says which they are.
-    fn add(&mut self, set: &LimitSet, field: &str, name: &str, terms: &Tier) -> Option<usize> {
-        let id = tier_id(&self.name, field, name);
-        let handle = match terms {
-            Tier::Unlimited => Handle::Unlimited,
-            Tier::Blocked => Handle::Blocked,
-            _ => handle(set, &id)?,
-        };
-        // Nothing is used where anything or nothing is granted: the tier before counts in the next one. Stores keep one state
-        // for all tiers.
-        let carries = !matches!(handle, Handle::Unlimited | Handle::Blocked) && !handle.is_remote();
-        self.others.push(Other {
-            name: name.to_owned(),
-            plain: handle.is_plain(),
-            number: carries.then(|| self.seen.last_terms().number(name)),
-            handle,
-            #[cfg(feature = "redis")]
-            id,
-        });
-        Some(self.others.len())
-    }
-
-    /// The terms of this number: 0 are its own.
-    #[inline]
-    pub(crate) fn terms(&self, number: usize) -> &Handle {
-        match number.checked_sub(1) {
-            None => &self.own,
-            Some(other) => self.others.get(other).map_or(&self.own, |it| &it.handle),
-        }
-    }
-
-    /// Whether what these terms grant can be undone exactly, in memory. Where another limiter comes to stand there that is
-    /// not so, the next plan says so.
-    #[inline]
-    pub(crate) fn is_plain(&self, number: usize) -> bool {
-        match number.checked_sub(1) {
-            None => self.plain,
-            Some(other) => self.others.get(other).is_some_and(|it| it.plain),
-        }
-    }
-
-    /// The terms beside its own, by their names.
-    pub(crate) fn others(&self) -> &[Other] {
-        &self.others
-    }
-
-    /// What the limiter of these terms is called in the configuration.
-    #[cfg(feature = "redis")]
-    pub(crate) fn id(&self, number: usize) -> &str {
-        let other = number.checked_sub(1).and_then(|it| self.others.get(it));
-        other.map_or(&*self.name, |other| &other.id)
-    }
-
-    /// What says which tier a request has, if there are tiers.
-    pub(crate) fn tier_source(&self) -> Option<&Source> {
-        self.tiers.as_ref().map(|tiers| &tiers.by)
-    }
-
-    /// The terms of a key in this tier.
-    #[inline]
-    pub(crate) fn terms_of(&self, key: &str, tier: Option<&str>) -> usize {
-        if self.others.is_empty() {
-            return 0;
-        }
-        self.other_terms_of(key, tier)
-    }
-
-    fn other_terms_of(&self, key: &str, tier: Option<&str>) -> usize {
-        if let Some(terms) = self.overrides.get(key) {
-            return *terms;
-        }
-        let Some(tiers) = &self.tiers else {
-            return 0;
-        };
-        let terms = tier.and_then(|tier| tiers.of.get(tier).copied());
-        let terms = terms.unwrap_or(tiers.default);
-        let other = terms.checked_sub(1).and_then(|it| self.others.get(it));
-        if let Some(number) = other.map_or(Some(0), |it| it.number)
-            && let Some(before) = self.seen.last_terms().note(key, number)
-        {
-            let before = self.others.iter().position(|it| it.number == Some(before));
-            // Where its tier is gone, what the key has used of the limit itself counts.
-            let before = before.map_or(0, |index| index + 1);
-            carry(self.terms(before), self.terms(terms), key);
-        }
-        terms
-    }
-
-    /// What every key without other terms is promised.
-    pub(crate) fn promise(&self) -> Option<Standing> {
-        self.own.promise()
-    }
-
-    /// Whether its key says who asks.
-    pub(crate) fn is_of_caller(&self) -> bool {
-        self.key.iter().any(Source::is_of_caller)
-    }
-}
-
-/// The fields of a limit that hold other terms.
-const TIERS: &str = "tiers";
-const OVERRIDES: &str = "overrides";
-
-fn handle(set: &LimitSet, id: &str) -> Option<Handle> {
-    match set.get(id)? {
-        Part::Limiter(limiter) => Some(Handle::One(limiter)),
-        Part::Keyed(limiter) => Some(Handle::Keyed(limiter)),
-        Part::Provider(_) => None,
+    /// The limit of whose tiers the limiter with this id is one, and which terms those are.
+    pub(crate) fn tier_by_id(&self, id: &str) -> Option<(usize, usize)> {
+        let (limit, tier) = id.strip_suffix(']')?.split_once(".tiers[")?;
+        let limit = self.limit(limit)?;
+        Some((limit, self.limits[limit].terms_of_tier(tier)?))
     }
 }
 

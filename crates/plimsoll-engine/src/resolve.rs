@@ -12,9 +12,10 @@ use plimsoll_tower::{Head, PriorityFrom, PriorityHeader};
 use crate::ask::Ask;
 use crate::decision::Refusal;
 use crate::keys::write_key;
+use crate::limit::Limit;
 use crate::members::Members;
 use crate::parts::Member;
-use crate::plan::{Limit, Plan, Route, RouteUse};
+use crate::plan::{Plan, Route, RouteUse};
 use crate::request::BodyValues;
 
 impl Plan {
@@ -26,8 +27,22 @@ impl Plan {
     }
 }
 
-/// What a request asks, by the routes of a plan. `None` if no route is for it.
+/// What a request asks, by the routes of a plan, to be decided: from now on its keys have the tiers that it says. `None` if no
+/// route is for it.
 pub(crate) fn resolve(
+    plan: &Arc<Plan>,
+    head: &Head<'_>,
+    like: Demand,
+) -> Result<Option<Members>, Refusal> {
+    let members = look(plan, head, like)?;
+    if let Some(members) = &members {
+        members.note_terms();
+    }
+    Ok(members)
+}
+
+/// The same, to be looked at.
+pub(crate) fn look(
     plan: &Arc<Plan>,
     head: &Head<'_>,
     like: Demand,
@@ -115,7 +130,7 @@ pub(crate) fn asks(
     plan: &Arc<Plan>,
     head: &Head<'_>,
 ) -> Result<Option<(Vec<RequestAsk>, Priority)>, Refusal> {
-    let Some(members) = resolve(plan, head, Demand::ONE)? else {
+    let Some(members) = look(plan, head, Demand::ONE)? else {
         return Ok(None);
     };
     let route = members.route.and_then(|number| plan.routes.get(number));

@@ -64,17 +64,17 @@ impl LastTerms {
     }
 }
 
-/// A key has changed from terms to others: what it has used stays used.
+/// What a key has used by terms that count for others, and has not used by those.
 #[cold]
-pub(crate) fn carry(from: &Handle, to: &Handle, key: &str) {
-    let (from, to) = (from.of(key), to.of(key));
+pub(crate) fn carried(from: &Handle, to: &Handle, key: &str) -> u64 {
     let used = |subject: &Subject<'_>| {
         let standing = subject.standing()?;
         let rate = !standing.returns;
         rate.then_some(standing.limit.saturating_sub(standing.remaining?))
     };
-    if let (Some(before), Some(here)) = (used(&from), used(&to)) {
-        to.charge(before.saturating_sub(here));
+    match (used(&from.of(key)), used(&to.of(key))) {
+        (Some(before), Some(here)) => before.saturating_sub(here),
+        _ => 0,
     }
 }
 
@@ -96,6 +96,7 @@ mod tests {
         assert_eq!(last.note("anna", pro), Some(own));
         assert_eq!(last.note("anna", pro), None);
         assert_eq!(last.note("bert", own), None);
+        assert_eq!((last.get("anna"), last.get("bert")), (pro, own));
         assert_eq!(last.note("anna", own), Some(pro));
         assert_eq!(last.note("anna", own), None);
     }

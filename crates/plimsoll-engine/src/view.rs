@@ -1,12 +1,19 @@
 //! Limits as an operator sees them.
 
+#[cfg(feature = "redis")]
+use std::future::Future;
+#[cfg(feature = "redis")]
+use std::pin::Pin;
+#[cfg(feature = "redis")]
+use std::task::Poll;
+
 use plimsoll::adaptive::Insight;
 use plimsoll::{Reason, Snapshot};
 use plimsoll_config::uses::Mode;
 use plimsoll_kinds::LimiterKind;
 
+use crate::limit::Limit;
 use crate::limits::Limits;
-use crate::plan::Limit;
 use crate::top::TopKey;
 
 /// A limit as it stands, of all keys together.
@@ -52,26 +59,34 @@ impl Limits {
         self.plan().limits.iter().map(view).collect()
     }
 
-    /// [`snapshot`](Self::snapshot), with what stores know of limits without keys: what is in use there, by all processes. When
-    /// a store does not answer, no more are asked; of their limits, and of those with keys, it says what this process knows.
+    /// [`snapshot`](Self::snapshot), with what stores know of limits without keys: what is in use there, by all processes. Limits
+    /// are asked at the same time, so many that what one store answers slowly costs one wait, not one for each. When a store does
+    /// not answer, no more are asked; of their limits, and of those with keys, it says what this process knows.
     #[cfg(feature = "redis")]
     pub async fn snapshot_asking_stores(&self) -> Vec<LimitView> {
         let mut views = self.snapshot();
         let set = self.limiters().current();
-        for view in views.iter_mut().filter(|view| !view.is_keyed) {
-            let Some(key) = set.fleet_key(&view.name, "") else {
-                continue;
-            };
+        let unkeyed = views.iter_mut().filter(|view| !view.is_keyed);
+        let mut asked = unkeyed.filter_map(|view| {
+            let key = set.fleet_key(&view.name, "")?;
+            Some(async move {
+                let standing = key.ask_standing().await.ok()?;
+                let here = view.snapshot;
+                let left = standing.remaining.unwrap_or(standing.limit);
+                view.snapshot = Snapshot::of(standing.limit, left)
+                    .with_totals(here.granted_total(), here.denied_total())
+                    .with_waiters(here.waiters(), here.queue_bound());
+                Some(())
+            })
+        });
+        loop {
+            let mut some: Vec<_> = asked.by_ref().take(AT_ONCE).map(Box::pin).collect();
             // A store that does not answer is waited for once.
-            let Ok(standing) = key.ask_standing().await else {
+            if some.is_empty() || !all_answer(&mut some).await {
                 break;
-            };
-            let here = view.snapshot;
-            let left = standing.remaining.unwrap_or(standing.limit);
-            view.snapshot = Snapshot::of(standing.limit, left)
-                .with_totals(here.granted_total(), here.denied_total())
-                .with_waiters(here.waiters(), here.queue_bound());
+            }
         }
+        drop(asked);
         views
     }
 
@@ -106,6 +121,31 @@ impl Limits {
             refused: top.refused.most(most, !raw),
         })
     }
+}
+
+/// How many limits stores are asked for at the same time. Their client sends them together.
+#[cfg(feature = "redis")]
+const AT_ONCE: usize = 64;
+
+/// Waits for all, and says whether each had an answer.
+#[cfg(feature = "redis")]
+async fn all_answer(asked: &mut Vec<Pin<Box<impl Future<Output = Option<()>>>>>) -> bool {
+    let mut all = true;
+    std::future::poll_fn(|cx| {
+        asked.retain_mut(|it| match it.as_mut().poll(cx) {
+            Poll::Ready(answer) => {
+                all &= answer.is_some();
+                false
+            }
+            Poll::Pending => true,
+        });
+        match asked.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    all
 }
 
 fn view(limit: &Limit) -> LimitView {

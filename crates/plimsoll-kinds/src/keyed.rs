@@ -47,6 +47,12 @@ pub trait TextKeys: PerKey<str> {
     /// The refusal it would answer.
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
 
+    /// [`estimate`](Self::estimate), after so much more has been charged.
+    #[doc(hidden)]
+    fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
+        self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
+    }
+
     /// All keys together.
     fn snapshot(&self) -> Snapshot;
 
@@ -63,6 +69,10 @@ pub trait TextKeys: PerKey<str> {
 impl<R: Rule + Clone> TextKeys for Keyed<String, R> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         Self::estimate(self, key, demand)
+    }
+
+    fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
+        Self::estimate_after(self, key, charged, demand)
     }
 
     fn snapshot(&self) -> Snapshot {

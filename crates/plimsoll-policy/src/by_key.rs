@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plimsoll::together::Target;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Event, EventKind, Events, Grant, InvalidLimit, Keyed,
-    KeyedEvent, Listener, Listeners, Metadata, PenaltyBucket, PerKey, Permit, Reason, Snapshot,
-    Standing,
+    KeyedEvent, Listener, Listeners, Metadata, PenaltyBucket, PerKey, Permit, Reason, Reservation,
+    Snapshot, Standing,
 };
 
 use crate::active::SubjectLimits;
@@ -321,6 +321,17 @@ impl PerKey<str> for PolicyKeys {
     /// Nobody waits: a refusal counts towards a lockout.
     fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
         Acquire::ready(self.try_acquire(key, demand).map(Permit::into_owned))
+    }
+
+    /// What can be had now: nobody waits.
+    fn reserve_owned(&self, key: &str, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        match self.by(key) {
+            By::State(states, key) => PerKey::reserve_owned(states, key, demand.at_once()),
+            By::Unlimited | By::Refused => {
+                let permit = self.try_acquire(key, demand)?;
+                Ok(Reservation::ready(permit.into_owned()))
+            }
+        }
     }
 
     fn undo(&self, key: &str, permit: Permit<'_>) {

@@ -1,5 +1,5 @@
 use crate::limiter::{Target, settle};
-use crate::{Acquire, Clock, Demand, Denied, Metadata, Permit, Standing};
+use crate::{Acquire, Clock, Demand, Denied, Metadata, Permit, Reservation, Standing};
 
 /// A limit for each key, in memory ([`Keyed`](crate::Keyed)) or in a store.
 ///
@@ -39,6 +39,20 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
 
     /// Takes permits of `key`, and waits where that is possible. See [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
+
+    /// Takes permits of `key` that may be used later, and says when. It never waits. Dropping the reservation cancels it. See
+    /// [`Limiter::reserve`](crate::Limiter::reserve).
+    ///
+    /// The default reserves what [`try_acquire`](Self::try_acquire) grants. A limit whose permits do not know their key implements
+    /// it: the reservation has to return what it holds.
+    ///
+    /// # Errors
+    ///
+    /// If the demand is refused, or would have to wait longer than its time-out.
+    fn reserve_owned(&self, key: &Q, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        let permit = self.try_acquire(key, demand)?;
+        Ok(Reservation::ready(permit.into_owned()))
+    }
 
     /// Refunds `permit`, which was granted to `key`. See [`Permit::undo`].
     fn undo(&self, key: &Q, permit: Permit<'_>);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -92,6 +93,53 @@ where
     }
 }
 
+/// A reservation that borrows nothing.
+struct Owned<'a>(Reservation<'static>, PhantomData<Permit<'a>>);
+
+impl<'a> Future for Owned<'a> {
+    type Output = Result<Permit<'a>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<'a> Pending<'a> for Owned<'a> {
+    fn undo(self: Box<Self>) {
+        self.0.undo();
+    }
+}
+
+/// A reservation that something else may be waited for in the place of.
+struct Followed<F> {
+    first: Option<Reservation<'static>>,
+    by: F,
+}
+
+impl<F> Future for Followed<F>
+where
+    F: FnMut(&mut Option<Reservation<'static>>, &mut Context<'_>) -> Poll<Answer> + Unpin,
+{
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let Self { first, by } = &mut *self;
+        by(first, cx)
+    }
+}
+
+impl<F> Pending<'static> for Followed<F>
+where
+    F: FnMut(&mut Option<Reservation<'static>>, &mut Context<'_>) -> Poll<Answer> + Send + Unpin,
+{
+    fn undo(self: Box<Self>) {
+        self.first.into_iter().for_each(Reservation::undo);
+    }
+}
+
+/// What a reservation that borrows nothing comes to.
+type Answer = Result<Permit<'static>, Denied>;
+
 /// What was taken ahead of time, cancelled when it is dropped.
 pub(crate) struct Booked<'a> {
     owner: Owner<'a>,
@@ -99,6 +147,26 @@ pub(crate) struct Booked<'a> {
     demand: Demand,
     sleep: Option<Sleep>,
     ended: bool,
+}
+
+impl Reservation<'static> {
+    /// The same, polled by a function, which may put something else in its place.
+    #[doc(hidden)]
+    pub fn followed(
+        self,
+        by: impl FnMut(&mut Option<Self>, &mut Context<'_>) -> Poll<Answer> + Send + Unpin + 'static,
+    ) -> Self {
+        let (made_at, ready_at) = (self.made_at, self.ready_at());
+        let first = Some(self);
+        Self::of(made_at, ready_at, Followed { first, by })
+    }
+
+    /// The same where one that borrows is expected.
+    #[doc(hidden)]
+    pub fn for_borrow<'a>(self) -> Reservation<'a> {
+        let (made_at, ready_at) = (self.made_at, self.ready_at());
+        Reservation::of(made_at, ready_at, Owned(self, PhantomData))
+    }
 }
 
 impl<'a> Reservation<'a> {
@@ -179,7 +247,8 @@ impl<'a> Reservation<'a> {
     }
 
     /// When the reservation was made.
-    pub(crate) fn made_at(&self) -> Moment {
+    #[must_use]
+    pub fn made_at(&self) -> Moment {
         self.made_at
     }
 

@@ -7,7 +7,7 @@ use plimsoll::{
     Permit, Reservation, Shareable, Snapshot, Source, Standing,
 };
 
-use plimsoll::together::{Target, may_wait};
+use plimsoll::together::{Target, may_wait, reserve_shared};
 
 use super::keyed::Keys;
 
@@ -32,6 +32,10 @@ impl PerKey<str> for SameForAll {
 
     fn acquire_owned(&self, _key: &str, demand: Demand) -> Acquire<'static> {
         self.0.acquire_owned(demand)
+    }
+
+    fn reserve_owned(&self, _key: &str, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        reserve_shared(Arc::clone(&self.0), demand)
     }
 
     fn undo(&self, _key: &str, permit: Permit<'_>) {
@@ -136,9 +140,10 @@ impl Limiter for NoKey {
         self.keys.acquire_owned(NO_KEY, demand)
     }
 
-    /// Only what can be had at once: a key takes nothing ahead of time.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        self.try_acquire(demand).map(Reservation::ready)
+        self.keys
+            .reserve_owned(NO_KEY, demand)
+            .map(Reservation::for_borrow)
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {

@@ -76,8 +76,11 @@ impl Limiter for Handle {
     }
 
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
-        self.0
-            .ask(|version| reserved::of_version(Arc::clone(version), demand))
+        let reserve = |version: &Arc<Version>| {
+            let reserved = reserved::of_version(&self.0, version, None, demand);
+            reserved.map(Reservation::for_borrow)
+        };
+        self.0.ask(reserve)
     }
 
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {

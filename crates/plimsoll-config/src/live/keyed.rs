@@ -5,13 +5,14 @@ use std::sync::Arc;
 use plimsoll::together::Target;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Metadata, Outcome, PerKey, Permit,
-    Rule, Snapshot, Standing,
+    Reservation, Rule, Snapshot, Standing,
 };
 use plimsoll_kinds::{LimiterKind, TextKeys};
 
 use super::binding::Binding;
 use super::handle::settled;
 use super::replaced::Watch;
+use super::reserved;
 use super::waiting::Wait;
 
 /// Whatever limiter stands behind a name, for callers that have a key.
@@ -62,6 +63,11 @@ impl PerKey<str> for KeysOfName {
 
     fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
         Acquire::from_future(Wait::new(Arc::clone(&self.0), Some(key), demand))
+    }
+
+    fn reserve_owned(&self, key: &str, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        self.0
+            .ask(|version| reserved::of_version(&self.0, version, Some(key), demand))
     }
 
     fn undo(&self, key: &str, permit: Permit<'_>) {
@@ -123,6 +129,11 @@ impl TextKeys for KeysOfName {
         self.0.ask(|version| version.keys.estimate(key, demand))
     }
 
+    fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
+        self.0
+            .ask(|version| version.keys.estimate_after(key, charged, demand))
+    }
+
     fn snapshot(&self) -> Snapshot {
         self.0.snapshot(|version| version.keys.snapshot())
     }
@@ -143,6 +154,10 @@ impl TextKeys for KeysOfName {
 /// A keyed limit, whatever its rule.
 pub(super) trait Keys: PerKey<str> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
+    /// The same, after so much more has been charged.
+    fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
+        self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
+    }
     fn snapshot(&self) -> Snapshot;
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
     /// Every key of which something is in use, and how much.
@@ -155,6 +170,10 @@ pub(super) trait Keys: PerKey<str> {
 impl<R: Rule + Clone> Keys for Keyed<String, R> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         Self::estimate(self, key, demand)
+    }
+
+    fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
+        Self::estimate_after(self, key, charged, demand)
     }
 
     fn snapshot(&self) -> Snapshot {

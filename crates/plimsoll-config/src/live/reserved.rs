@@ -1,59 +1,52 @@
 //! Reservations of limiters that another may take the place of.
 
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
 
-use plimsoll::{Demand, Denied, Moment, Permit, Reservation};
+use plimsoll::together::{WatchReplaced, reserve_shared};
+use plimsoll::{Demand, Denied, Reservation};
 
-use super::version::{Version, lock};
+use super::binding::Binding;
+use super::replaced::Watch;
+use super::version::Version;
+use super::waiting::Wait;
 
-/// When a reservation was made, and when it may be used.
-type Times = (Moment, Option<Moment>);
-
-/// Reserves from a version, and keeps it for as long as the reservation lasts.
+/// Reserves from the limiter that stands behind a name, for those who have a key or have none.
 ///
-/// A reservation borrows its limiter. The limiter behind a name is borrowed by nobody for long, so both are kept in one
-/// future: it is polled once to make the reservation, and later by whoever waits for it.
-pub(super) fn of_version<'a>(
-    version: Arc<Version>,
+/// What was taken ahead of time stays so when another limiter comes to stand there. One that has a place in a queue waits for
+/// the other one then, as everybody who waits does.
+pub(super) fn of_version(
+    binding: &Arc<Binding>,
+    version: &Arc<Version>,
+    key: Option<&str>,
     demand: Demand,
-) -> Result<Reservation<'a>, Denied> {
-    let made: Arc<Mutex<Option<Times>>> = Arc::default();
-    let tell = Arc::clone(&made);
-    let mut future = Box::pin(async move {
-        let reservation = version.one.reserve(demand)?;
-        *lock(&tell) = Some(times(&reservation, &version));
-        // Until somebody waits for it, it can still be cancelled.
-        let mut made = false;
-        poll_fn(|_| match std::mem::replace(&mut made, true) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
-        let permit = reservation.await?;
-        Ok::<Permit<'a>, Denied>(version.own_shared(permit.into_owned()))
-    });
-    let first = future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()));
-    let times = lock(&made).take();
-    match (first, times) {
-        (Poll::Ready(Err(denied)), _) => Err(denied),
-        (Poll::Ready(Ok(permit)), _) => Ok(Reservation::ready(permit)),
-        (Poll::Pending, times) => {
-            let (made_at, ready_at) = times.unwrap_or((Moment::ORIGIN, None));
-            Ok(Reservation::from_future(made_at, ready_at, future))
+) -> Result<Reservation<'static>, Denied> {
+    let reservation = match key {
+        Some(key) => version.keys.reserve_owned(key, demand)?,
+        None => reserve_shared(Arc::clone(&version.one), demand)?,
+    };
+    let waits = demand.kept_until(demand.deadline(reservation.made_at()));
+    let queued = reservation.ready_at().is_none();
+    let (binding, version) = (Arc::clone(binding), Arc::clone(version));
+    let watch = queued.then(|| Watch::new(Arc::clone(&binding), Arc::clone(&version)));
+    let mut next = Wait::new(binding, key, waits);
+    Ok(reservation.followed(move |first, cx| {
+        if let Some(reservation) = first {
+            let is_replaced = match Pin::new(reservation).poll(cx) {
+                Poll::Pending => watch.as_ref().is_some_and(|it| it.is_replaced(cx.waker())),
+                Poll::Ready(Err(denied)) if queued && version.is_in_between(&denied) => true,
+                Poll::Ready(answer) => {
+                    *first = None;
+                    return Poll::Ready(answer.map(|permit| version.own_shared(permit)));
+                }
+            };
+            if !is_replaced {
+                return Poll::Pending;
+            }
+            *first = None;
         }
-    }
-}
-
-fn times(reservation: &Reservation<'_>, version: &Version) -> Times {
-    let ready_at = reservation.ready_at();
-    let made_at = ready_at.zip(reservation.wait()).map(|(ready_at, wait)| {
-        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        Moment::from_nanos(ready_at.as_nanos().saturating_sub(wait))
-    });
-    let now = || version.one.clock().precise_now();
-    (made_at.unwrap_or_else(now), ready_at)
+        Pin::new(&mut next).poll(cx)
+    }))
 }

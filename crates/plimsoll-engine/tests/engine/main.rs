@@ -17,6 +17,7 @@ mod model_requests;
 #[cfg(feature = "redis")]
 mod redis;
 mod requests;
+mod reserve;
 mod saved;
 mod server;
 mod shadow;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plimsoll_config::{Config, Format};
 use plimsoll_engine::{Ask, Limits};
+use plimsoll_tower::Head;
 
 use crate::limits;
 
@@ -21,6 +22,7 @@ const TIERS: &str = "limits:
     overrides:
       robot: blocked
       vip: { kind: token_bucket, burst: 9, refill: 1, every: 1h }
+routes: [{ match: /**, limits: [tokens] }]
 ";
 
 fn granted(limits: &Limits, ask: Ask<'_>) -> usize {
@@ -97,4 +99,67 @@ fn another_file_does_not_forget_which_tier_a_key_had() {
     assert_eq!(granted(&limits, anna.tier("basic")), 0, "5 are used");
     assert_eq!(granted(&limits, anna), 0);
     assert_eq!(granted(&limits, anna.key("bert").tier("basic")), 3);
+}
+
+/// What each limit says of a decision that is looked at.
+fn peeked(limits: &Limits, ask: Ask<'_>) -> (bool, Option<Duration>, Option<u64>) {
+    let remaining = |answer: Option<plimsoll_engine::Answer<'_>>| answer?.standing?.remaining;
+    match limits.peek(&[ask]) {
+        Ok(hold) => (true, None, remaining(hold.answers().next())),
+        Err(refusal) => {
+            let remaining = remaining(refusal.answers().next());
+            (false, refusal.retry_after(), remaining)
+        }
+    }
+}
+
+#[test]
+fn looking_at_another_tier_leaves_nothing_behind() {
+    let (looked_at, _time) = limits(TIERS);
+    let (alone, _time) = limits(TIERS);
+    let anna = Ask::new("tokens").key("anna");
+    for limits in [&looked_at, &alone] {
+        assert!(limits.try_decide(&[anna.tier("pro").cost(4)]).is_ok());
+    }
+    let request = |plan: &str| {
+        let request = http::Request::get("/").header("authorization", "anna");
+        request
+            .header("x-plan", plan)
+            .body(())
+            .expect("it is right")
+    };
+    for tier in ["no such plan", "internal", "pro", "no such plan"] {
+        let _ = looked_at.peek(&[anna.tier(tier)]);
+        let _ = looked_at.peek_request(&Head::of(&request(tier)));
+        let _ = looked_at.asks_of(&Head::of(&request(tier)));
+    }
+    // 1 of 5 is left, and nothing of 2: as if nobody had looked.
+    for limits in [&looked_at, &alone] {
+        assert_eq!(granted(limits, anna.tier("pro")), 1);
+        assert_eq!(granted(limits, anna), 0);
+    }
+}
+
+#[test]
+fn looking_at_another_tier_says_what_a_decision_would() {
+    let (limits, time) = limits(TIERS);
+    let anna = Ask::new("tokens").key("anna");
+    assert!(limits.try_decide(&[anna.cost(1)]).is_ok());
+    assert_eq!(
+        peeked(&limits, anna.tier("pro").cost(4)),
+        (true, None, Some(4))
+    );
+    assert!(!peeked(&limits, anna.tier("pro").cost(5)).0);
+    assert!(limits.try_decide(&[anna.tier("pro").cost(4)]).is_ok());
+    // 5 are used, 3 more than the limit itself ever has.
+    let looked = peeked(&limits, anna);
+    assert_eq!(
+        looked,
+        (false, Some(Duration::from_secs(4 * 3600)), Some(0))
+    );
+    let refusal = limits.try_decide(&[anna]).expect_err("5 are used");
+    assert_eq!(refusal.retry_after(), looked.1);
+    time.advance(Duration::from_secs(4 * 3600));
+    assert!(peeked(&limits, anna).0);
+    assert!(limits.try_decide(&[anna]).is_ok());
 }

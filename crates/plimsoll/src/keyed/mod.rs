@@ -252,14 +252,25 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let demand = demand.into();
+        self.estimate_after(key, 0, demand.into())
+    }
+
+    /// [`estimate`](Self::estimate), after so much more has been [charged](Self::charge).
+    #[doc(hidden)]
+    pub fn estimate_after<Q>(&self, key: &Q, charged: u64, demand: Demand) -> Result<(), Denied>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let shared = &*self.shared;
         let now = shared.gates.clock.precise_now();
         let step = shared.view(key, now, |rule, state, seen| {
             let answer = if seen.closed {
                 Err(shared.closed(rule, state, seen.now))
             } else {
-                shared.take(rule, &mut state.clone(), seen.now, demand, true)
+                let mut state = state.clone();
+                rule.charge(&mut state, seen.now, charged);
+                shared.take(rule, &mut state, seen.now, demand, true)
             };
             (answer, seen, shared.keys_full(rule))
         });
@@ -268,7 +279,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 let fits = seen.known || seen.closed || shared.would_have_room(seen.now);
                 if fits { answer } else { Err(keys_full) }
             }
-            Step::Gate(gate) => gate.estimate(demand),
+            Step::Gate(gate) => gate.estimate(demand.cost(demand.cost.saturating_add(charged))),
         }
     }
 

@@ -11,7 +11,9 @@ use super::step::{Decided, Done, How, Step};
 use crate::limiter::Target;
 use crate::name::Name;
 use crate::stamp::Stamp;
-use crate::{Acquire, Clock, Demand, Denied, Metadata, PerKey, Permit, Rule, Standing};
+use crate::{
+    Acquire, Clock, Demand, Denied, Metadata, PerKey, Permit, Reservation, Rule, Standing,
+};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
@@ -239,6 +241,10 @@ where
         }
         let (keyed, key) = (self.clone(), K::from(key.to_owned()));
         Acquire::from_future(async move { keyed.acquire(key.borrow(), demand).await })
+    }
+
+    fn reserve_owned(&self, key: &Q, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        Self::reserve_owned(self, key, demand)
     }
 
     fn undoes_exactly(&self) -> bool {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::part::lock;
 use super::{Partition, Partitions};
 use crate::limiter::Target;
-use crate::together::may_wait;
+use crate::together::{may_wait, reserve_shared};
 use crate::{
     Acquire, Clock, Demand, Denied, InvalidLimit, Limiter, LimiterExt, Metadata, PerKey, Permit,
-    Reason, Rule, Snapshot, Standing,
+    Reason, Reservation, Rule, Snapshot, Standing,
 };
 
 impl<R: Rule> Partitions<R> {
@@ -113,6 +113,10 @@ impl<R: Rule> PerKey<str> for Partitions<R> {
             Ok(part) => part.acquire_owned(demand),
             Err(denied) => Acquire::ready(Err(denied)),
         }
+    }
+
+    fn reserve_owned(&self, key: &str, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        reserve_shared(Arc::new(self.of_key(key)?.clone()), demand)
     }
 
     fn undo(&self, key: &str, permit: Permit<'_>) {

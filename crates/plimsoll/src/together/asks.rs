@@ -1,6 +1,5 @@
 //! What is asked of limiters and keys that are known only when a request comes.
 
-use std::future::ready;
 use std::sync::LazyLock;
 
 use crate::limiter::LimiterExt;
@@ -99,15 +98,10 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Of a key, what can be had now.
     pub(crate) fn reserve(self, demand: Demand) -> Result<Reservation<'a>, Denied> {
         match self {
             Self::Limiter(limiter) => limiter.reserve(demand),
-            Self::Key(key) => {
-                let now = self.clock().precise_now();
-                let permit = key.try_acquire(demand)?;
-                Ok(Reservation::from_future(now, Some(now), ready(Ok(permit))))
-            }
+            Self::Key(key) => key.reserve(demand).map(Reservation::for_borrow),
         }
     }
 
@@ -172,6 +166,8 @@ pub trait AskKey: sealed::Sealed + Send + Sync {
     #[doc(hidden)]
     fn acquire(&self, demand: Demand) -> Acquire<'static>;
     #[doc(hidden)]
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'static>, Denied>;
+    #[doc(hidden)]
     fn undo(&self, permit: Permit<'_>);
     #[doc(hidden)]
     fn settle(&self, permit: &mut Permit<'_>, cost: u64);
@@ -198,6 +194,10 @@ impl<L: PerKey<Q> + ?Sized, Q: Sync + ?Sized> AskKey for Key<'_, L, Q> {
 
     fn acquire(&self, demand: Demand) -> Acquire<'static> {
         self.limiter.acquire_owned(self.key, demand)
+    }
+
+    fn reserve(&self, demand: Demand) -> Result<Reservation<'static>, Denied> {
+        self.limiter.reserve_owned(self.key, demand)
     }
 
     fn undo(&self, permit: Permit<'_>) {
