@@ -8,6 +8,7 @@ use crate::check::{Context, Definition, Plan, plan};
 use crate::client::ClientSpec;
 use crate::expand::expand;
 use crate::gateway::GatewaySpec;
+use crate::partner::PartnerSpec;
 use crate::route::RouteSpec;
 use crate::serve::ServeSpec;
 use crate::source::Source;
@@ -231,6 +232,11 @@ impl Config {
     #[must_use]
     pub const fn serve(&self) -> Option<&ServeSpec> {
         self.spec.serve.as_ref()
+    }
+
+    /// Others that the program calls, in the order of the file.
+    pub fn partners(&self) -> impl Iterator<Item = (&str, &PartnerSpec)> {
+        self.spec.partners.iter()
     }
 
     /// Policies of handlers in the program, with the settings of the section `policies` as defaults and the `ipv6_prefix` of the

@@ -9,6 +9,7 @@ mod effective;
 mod expand;
 pub mod gateway;
 mod live;
+mod partner;
 #[cfg(feature = "redis")]
 mod redis;
 mod route;
@@ -24,9 +25,10 @@ pub use live::{
     Change, Changes, FieldChange, FileWatch, FileWatcher, Fresh, LimitSet, Limits, Part, Restore,
     Route, Saved, StateKept, What,
 };
+pub use partner::{CallRate, PartnerSpec};
 #[doc(inline)]
 pub use plimsoll_kinds::KeyedLimiter;
-pub use plimsoll_spec::{FileError as ConfigError, Format};
+pub use plimsoll_spec::{FileError as ConfigError, Format, Queue as QueueSpec};
 pub use route::{HeaderMatch, HostPattern, Pattern, RouteSpec, Segment};
 pub use schema::schema;
 pub use serve::ServeSpec;

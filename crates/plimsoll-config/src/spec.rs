@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::client::Network;
 use crate::gateway::GatewaySpec;
+use crate::partner::PartnerSpec;
 use crate::serve::ServeSpec;
 use crate::uses::{AnswerSpec, PrioritySpec, Use};
 
@@ -67,6 +68,9 @@ pub(crate) struct File {
     /// What `plimsoll serve` does beside its limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) serve: Option<ServeSpec>,
+    /// Others that this program calls, by name, and how often: for the client layer of a program.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub(crate) partners: Named<PartnerSpec>,
 }
 
 /// The sections that hold limiters.

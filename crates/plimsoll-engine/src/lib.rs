@@ -15,6 +15,7 @@ mod limit;
 mod limits;
 mod members;
 mod parametric;
+mod partners;
 mod parts;
 mod plan;
 mod pool;

@@ -4,22 +4,24 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use plimsoll::{
-    Clock, Demand, Denied, Events, Listener, Priority, Reason,
+    Clock, Demand, Denied, Events, Gate, Listener, Pausable, Priority, Reason, TokenBucket,
 };
 use plimsoll_config::{Changes, Config, ConfigError, Limits as Limiters};
 use plimsoll_kinds::LimiterKind;
 
 use plimsoll_tower::Head;
+use plimsoll_tower::partner::PartnerLayer;
 
 use crate::ask::Ask;
 use crate::decide::{self, Decide};
 use crate::decision::{Hold, Refusal};
 use crate::events::{Audience, LimitsEvent, LimitsEventKind};
 use crate::members::Members;
+use crate::partners::Partners;
 use crate::parts::Member;
 use crate::plan::Plan;
 use crate::resolve::{self, RequestAsk, look, resolve};
@@ -58,6 +60,7 @@ struct Shared {
     /// What is counted of limits, by name. It stays when the file changes. Locked while a file is put in place.
     seen: Mutex<HashMap<String, Arc<Seen>>>,
     audience: Arc<Audience>,
+    partners: Mutex<Partners>,
 }
 
 impl Limits {
@@ -97,12 +100,15 @@ impl Limits {
         let audience = Arc::new(Audience::new(limiters.sampler().clock()));
         let mut plan = Plan::build(&limiters.current(), &mut seen);
         plan.audience = Arc::clone(&audience);
+        let mut partners = Partners::default();
+        partners.replace(limiters.current().config(), limiters.sampler().clock());
         Self {
             shared: Arc::new(Shared {
                 limiters: Arc::new(limiters),
                 plan: ArcSwap::from_pointee(plan),
                 seen: Mutex::new(seen),
                 audience,
+                partners: Mutex::new(partners),
             }),
         }
     }
@@ -123,6 +129,8 @@ impl Limits {
         let mut plan = Plan::build(&self.shared.limiters.current(), &mut seen);
         plan.audience = Arc::clone(&self.shared.audience);
         self.shared.plan.store(Arc::new(plan));
+        let clock = self.shared.limiters.sampler().clock();
+        self.partners().replace(config, clock);
         // Whoever is woken may replace them again.
         drop(seen);
         if self.shared.audience.is_there() {
@@ -255,6 +263,35 @@ impl Limits {
         let plan = self.plan();
         let limit = plan.limit(limit).map(|number| &plan.limits[number]);
         limit.is_some_and(|limit| limit.terms(0).is_remote())
+    }
+
+    /// The layer for clients of a partner that the file names in `partners`: calls ask its limit first, and when the partner says
+    /// to come back later, nobody asks before. Where the file says `learn`, the rate is found from what the partner refuses. See
+    /// [`PartnerLayer`].
+    ///
+    /// Every call of this function returns the same limit. When the file changes, what was learned, who waits and pauses stay; a
+    /// partner that is learned from now on and was not before, or the other way round, is so in layers that are asked for again.
+    ///
+    /// ```
+    /// use plimsoll_engine::Limits;
+    ///
+    /// let limits = Limits::from_yaml("
+    /// partners:
+    ///   maps: { learn: 10/s, ceiling: 1000/s, queue: { bound: 100, timeout: 5s } }
+    /// ")?;
+    /// let layer = limits.partner("maps").unwrap();
+    /// assert_eq!(layer.learned_rate(), Some(10.0));
+    /// assert!(limits.partner("nobody").is_none());
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
+    #[must_use = "a layer does nothing until it is put before a service"]
+    pub fn partner(&self, name: &str) -> Option<PartnerLayer<Gate<Pausable<TokenBucket>>>> {
+        self.partners().layer(name)
+    }
+
+    fn partners(&self) -> MutexGuard<'_, Partners> {
+        let partners = self.shared.partners.lock();
+        partners.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {

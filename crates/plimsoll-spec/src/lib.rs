@@ -83,7 +83,7 @@ pub use rates::{
 };
 pub use scalar::Units;
 pub use schema::{rate as rate_schema, schema_of, with_fields};
-pub use short::{is_rate, long_form};
+pub use short::{is_rate, long_form, read_rate};
 pub use store::{Always, Borrow, Outage, Secret, Share, Store, Url};
 pub use tree::{Entry, Node, Value, Written, document, parse};
 pub use value::{Count, Memory, Name, Number, Percent, Period, Positive, Signed, Span};

@@ -4,6 +4,8 @@
 //! `{ kind: token_bucket, refill: 5, every: 10m, burst: 10 }`, at the same places. What is wrong with a rate is said here, so
 //! nobody hears of fields that do not stand in the file.
 
+use std::time::Duration;
+
 use crate::buckets::TokenBucket;
 use crate::de::read_one;
 use crate::place::Place;
@@ -110,6 +112,20 @@ pub fn long_form(node: &Node, problems: &mut Vec<Problem>) -> Node {
 #[must_use]
 pub fn is_rate(text: &str) -> bool {
     text.contains('/')
+}
+
+/// A rate such as `100/s` or `0.5/10min`: how many come back, and in what time. Which it could have been is a hint.
+///
+/// # Errors
+///
+/// The hint, for after a message; it may be empty.
+pub fn read_rate(text: &str) -> Result<(u64, Duration), String> {
+    let hint = |hint: String| match hint.as_str() {
+        "" => hint,
+        _ => format!(", {hint}"),
+    };
+    let short = shortened(text).map_err(hint)?;
+    Ok((short.refill, Duration::from_nanos(short.every)))
 }
 
 /// The fields of a greedy token bucket.

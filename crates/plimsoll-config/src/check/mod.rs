@@ -6,6 +6,7 @@
 mod context;
 mod gateway;
 mod limiters;
+mod partners;
 mod routes;
 mod shadowed;
 mod stores;
@@ -67,6 +68,7 @@ pub(crate) fn plan(context: &Context<'_>) -> Plan {
     warnings::unused(&routes, context);
     routes::client(context);
     gateway::gateway(&routes, context);
+    partners::partners(context);
     if let Some(settings) = &context.file.policies
         && let Err(invalid) = settings.check()
     {

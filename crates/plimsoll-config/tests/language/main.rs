@@ -13,4 +13,5 @@ mod schema;
 mod several_files;
 mod short_forms;
 mod uses;
+mod valid;
 mod warnings;

@@ -88,6 +88,36 @@ impl PartnerLayer<Gate<Pausable<TokenBucket>>> {
         self
     }
 
+    /// Learns within the bounds of `learn` from now on, also in services that were made before. What was learned stays, as far
+    /// as it is within them; without [`learn_rate`](Self::learn_rate) it changes nothing.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, Pausable, Quota, TokenBucket};
+    /// use plimsoll_tower::partner::{LearnRate, PartnerLayer};
+    ///
+    /// let gate = Gate::new(Pausable::new(TokenBucket::per_second(10)));
+    /// let layer = PartnerLayer::new(gate).learn_rate(Quota::per_second(10));
+    /// layer.change_rate(LearnRate::from(Quota::per_second(1)).ceiling(Quota::per_second(4)));
+    /// assert_eq!(layer.learned_rate(), Some(4.0));
+    /// ```
+    pub fn change_rate(&self, learn: impl Into<LearnRate>) {
+        if let Some(learner) = &self.heed.learner {
+            learner.change(learn.into());
+        }
+    }
+
+    /// The same without learning: the limiter keeps the rate it has.
+    pub fn without_learning(mut self) -> Self {
+        self.heed.learner = None;
+        self
+    }
+
+    /// The limiter that is asked before each call.
+    #[must_use]
+    pub const fn limiter(&self) -> &Gate<Pausable<TokenBucket>> {
+        &self.heed.limiter
+    }
+
     /// The rate that was [learned](Self::learn_rate) so far, in calls per second.
     #[must_use]
     pub fn learned_rate(&self) -> Option<f64> {

@@ -88,11 +88,11 @@ fn per_second(quota: Quota) -> f64 {
 /// Learns the rate of a gate from the answers to what it has let through.
 pub(super) struct Learner {
     gate: Gate<Pausable<TokenBucket>>,
-    learn: LearnRate,
     state: Mutex<State>,
 }
 
 struct State {
+    learn: LearnRate,
     rate: f64,
     /// The rate that the gate has.
     applied: f64,
@@ -109,8 +109,8 @@ impl Learner {
         let rate = learn.initial.max(learn.floor).min(learn.ceiling);
         let learner = Self {
             gate,
-            learn,
             state: Mutex::new(State {
+                learn,
                 rate,
                 applied: 0.0,
                 most: learn.ceiling,
@@ -131,14 +131,23 @@ impl Learner {
         self.lock().rate
     }
 
+    /// Learns within other bounds from now on. What was learned stays, as far as it is within them.
+    pub(super) fn change(&self, learn: LearnRate) {
+        let mut state = self.lock();
+        state.learn = learn;
+        state.most = learn.ceiling;
+        state.rate = state.rate.max(learn.floor).min(learn.ceiling);
+        self.apply(&mut state);
+    }
+
     /// The partner answered a call that began at `began`.
     pub(super) fn answered(&self, began: Moment, status: StatusCode, told: &Told) {
         let mut state = self.lock();
-        state.heed(told, self.learn);
+        state.heed(told);
         let refused = status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::SERVICE_UNAVAILABLE && told.retry_after.is_some();
         if refused {
-            let pause = state.refused(self.now(), self.learn.floor);
+            let pause = state.refused(self.now());
             if told.pause(status).is_none() {
                 self.gate.pause_for(pause);
             }
@@ -167,7 +176,8 @@ impl Learner {
 impl State {
     /// What the partner says of its limits.
     #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
-    fn heed(&mut self, told: &Told, learn: LearnRate) {
+    fn heed(&mut self, told: &Told) {
+        let learn = self.learn;
         let policies = told.limits.iter();
         let rates = policies.filter_map(|limit| {
             let window = limit.window.filter(|window| !window.is_zero())?;
@@ -180,12 +190,12 @@ impl State {
     }
 
     /// A call was refused. Returns how long to pause if the partner does not say.
-    fn refused(&mut self, now: Moment, floor: f64) -> Duration {
+    fn refused(&mut self, now: Moment) -> Duration {
         let pause = match self.refusals {
             Some((_, pause)) => pause,
             None => {
                 self.refused_at = Some(self.rate);
-                self.rate = (self.rate * LEFT).max(floor);
+                self.rate = (self.rate * LEFT).max(self.learn.floor);
                 PAUSE
             }
         };

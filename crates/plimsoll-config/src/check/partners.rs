@@ -1,0 +1,50 @@
+//! What must hold of partners that are called.
+
+use plimsoll_spec::{Name, Step, below, keys, quote};
+
+use super::Context;
+
+/// Checks the section `partners`.
+pub(super) fn partners(context: &Context<'_>) {
+    let places = context.places;
+    for (name, partner) in context.file.partners.iter() {
+        let path = keys(&["partners", name]);
+        let at = |field: &'static str| below(&path, Step::Key(field));
+        if !Name::is_valid(name) {
+            let message = format!("expected {}, found {}", Name::WANTED, quote(name));
+            context.note(places.name(&path, message));
+        }
+        match (&partner.rate, &partner.learn) {
+            (Some(_), None) => {
+                let bounds = [("floor", &partner.floor), ("ceiling", &partner.ceiling)];
+                for (field, _) in bounds.into_iter().filter(|(_, it)| it.is_some()) {
+                    let message = "bounds what is learned, and `rate` is known: expected `learn`";
+                    context.note(places.name(&at(field), message));
+                }
+            }
+            (None, Some(learn)) => {
+                let floor = partner.floor.as_ref().unwrap_or(learn);
+                let ceiling = partner.ceiling.as_ref().unwrap_or(learn);
+                if learn.is_below(floor) {
+                    let message =
+                        format!("expected at most `learn`, which is {learn}, found {floor}");
+                    context.note(places.value(&at("floor"), message));
+                }
+                if ceiling.is_below(learn) {
+                    let message =
+                        format!("expected at least `learn`, which is {learn}, found {ceiling}");
+                    context.note(places.value(&at("ceiling"), message));
+                }
+            }
+            (Some(_), Some(_)) => {
+                let message =
+                    "its rate is known or it is learned: expected `rate` or `learn`, found both";
+                context.note(places.name(&at("learn"), message));
+            }
+            (None, None) => {
+                let message = "expected `rate`, or `learn` where nobody knows it, found neither";
+                context.note(places.value(&path, message));
+            }
+        }
+    }
+}

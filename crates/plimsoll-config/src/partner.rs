@@ -1,0 +1,102 @@
+//! Limits of others, which this program heeds when it calls them, as a file describes them.
+
+use std::fmt;
+
+use plimsoll::Quota;
+use plimsoll_spec::{Period, Queue, read_rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::uses::{Spelled, spelled_as_text};
+
+/// A partner that this program calls, and how often.
+///
+/// Its quota is known, and is the `rate`; or nobody knows it, and it is learned from what the partner refuses.
+///
+/// ```
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "
+/// partners:
+///   payments: { rate: 10/s, queue: { bound: 100 } }
+///   maps: { learn: 10/s, floor: 1/10s, ceiling: 1000/s }
+/// ";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// let (name, maps) = config.partners().nth(1).unwrap();
+/// assert_eq!((name, maps.learn.as_ref().unwrap().to_string()), ("maps", "10/s".to_owned()));
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a partner such as { rate: 10/s } or { learn: 10/s }"
+)]
+#[non_exhaustive]
+pub struct PartnerSpec {
+    /// How often it may be called, where its terms say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<CallRate>,
+    /// How often it is called to begin with, where nobody knows its quota: faster while it answers, slower when it refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learn: Option<CallRate>,
+    /// Not slower than this, whatever is learned: a hundredth of `learn` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<CallRate>,
+    /// Not faster than this, whatever is learned; without a bound unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<CallRate>,
+    /// Lets calls wait, for their turn and through pauses. Without a queue they fail at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
+    /// No answer pauses calls for longer, whatever it says: an hour unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_pause: Option<Period>,
+}
+
+/// How often a partner is called: `10/s`, `5000/hour`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallRate {
+    text: String,
+    quota: Quota,
+}
+
+impl CallRate {
+    /// As many calls in as much time.
+    #[must_use]
+    pub const fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// Whether it is slower than another.
+    pub(crate) fn is_below(&self, other: &Self) -> bool {
+        let of =
+            |one: &Self, two: &Self| u128::from(one.quota.units()) * two.quota.period().as_nanos();
+        of(self, other) < of(other, self)
+    }
+}
+
+impl Spelled for CallRate {
+    const HARMLESS: &'static str = "text:1/s";
+    const WANTED: &'static str = "a rate such as 10/s, 5000/hour or 0.5/s";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let (units, period) = read_rate(text)?;
+        let quota = Quota::try_new(units, period).map_err(|_| String::new())?;
+        let text = text.to_owned();
+        Ok(Self { text, quota })
+    }
+}
+
+impl fmt::Display for CallRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+spelled_as_text! {
+    CallRate => {
+        "description": "How often: 10/s, 5000/hour, 0.5/s.",
+        "type": "string",
+        "pattern": "^[0-9]+([.][0-9]+)?[kMG]?/[0-9]*(ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)$"
+    }
+}
