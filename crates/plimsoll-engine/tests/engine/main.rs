@@ -14,6 +14,7 @@ mod model;
 #[cfg(feature = "redis")]
 mod model_redis;
 mod model_requests;
+mod partners;
 #[cfg(feature = "redis")]
 mod redis;
 mod requests;
@@ -22,6 +23,7 @@ mod saved;
 mod server;
 mod shadow;
 mod tiers;
+mod typed;
 #[cfg(unix)]
 mod watched;
 

@@ -18,4 +18,6 @@ mod examples;
 #[cfg(feature = "axum")]
 mod soak;
 #[cfg(feature = "tonic")]
+mod tonic_of_a_file;
+#[cfg(feature = "tonic")]
 mod tonic_sockets;
