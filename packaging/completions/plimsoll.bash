@@ -423,7 +423,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__test)
-            opts="-v -h --verbose --store --help"
+            opts="-v -h --verbose --store --schema --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -41,6 +41,7 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand check" -l schema -d 'P
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -l store -d 'Run against limits in the Redis at this address (`redis://HOST:PORT`)' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -s v -l verbose -d 'Print a line for every scenario, not only for those that fail'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -l schema -d 'Print the JSON Schema of scenario files, for editors'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s l -l limit -d 'Test these limits in the place of the one that the file names' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s s -l seeds -d 'Run each limit with seeds 1 to N; figures are means' -r

@@ -28,7 +28,7 @@ use plimsoll_scenario::{RedisPlace, Tally, run_file, run_file_on};
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Scenario files, in YAML or JSON
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "schema", value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// Print a line for every scenario, not only for those that fail
@@ -38,10 +38,18 @@ pub(crate) struct Args {
     /// Run against limits in the Redis at this address (`redis://HOST:PORT`)
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+
+    /// Print the JSON Schema of scenario files, for editors
+    #[arg(long, exclusive = true)]
+    schema: bool,
 }
 
 /// Runs the files one after the other. One that cannot be read does not keep the others from running.
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
+    if args.schema {
+        write!(out, "{}", plimsoll_scenario::schema())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let store = match &args.store {
         None => None,
         Some(url) => match RedisPlace::connect(url) {

@@ -94,6 +94,7 @@
 mod read;
 mod report;
 mod run;
+mod schema;
 mod spec;
 
 use std::path::Path;
@@ -102,6 +103,7 @@ use plimsoll_spec::{Read, text_of};
 
 pub use plimsoll_spec::FileError;
 pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
+pub use schema::schema;
 
 #[cfg(feature = "redis")]
 pub use run::redis::Place as RedisPlace;

@@ -22,7 +22,7 @@ const SETTLED: [(&str, Outcome); 4] = [
     ("cancelled", Outcome::Cancelled),
 ];
 
-pub(super) const REASONS: [&str; 13] = [
+pub(crate) const REASONS: [&str; 13] = [
     "exhausted",
     "too_large",
     "queue_full",
@@ -38,7 +38,7 @@ pub(super) const REASONS: [&str; 13] = [
     "closed",
 ];
 
-const FIELDS: [&str; 9] = [
+pub(crate) const FIELDS: [&str; 9] = [
     "result",
     "reason",
     "retry_after",

@@ -8,6 +8,9 @@ use plimsoll_spec::{
 
 use crate::spec::{AlgorithmSpec, LimiterSpec};
 
+/// The fields of limiters in stores.
+pub(crate) const OF_STORES: [&str; 4] = ["store", "outage", "borrow", "lease"];
+
 /// Reads one limiter, with its members if it is `all`.
 pub(crate) fn limiter(node: &Node) -> Read<LimiterSpec> {
     let mut spec: Limiter = read_one(node, Units::OrNanos)?;
@@ -34,7 +37,7 @@ pub(crate) fn bandwidths(node: &Node) -> Read<Kind> {
 
 fn check(limiter: &Limiter, path: &Path<'_>, places: &Places<'_>) -> Read<()> {
     let field = |name| below(path, Step::Key(name));
-    for name in ["store", "outage", "borrow", "lease"] {
+    for name in OF_STORES {
         if places.has(&field(name)) {
             let message = "a scenario has no stores: the same limiter runs in memory and in Redis";
             return Err(places.name(&field(name), message));

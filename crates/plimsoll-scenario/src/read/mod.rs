@@ -11,6 +11,16 @@ mod trace;
 mod units;
 mod verb;
 
+/// The words of the format, for its schema.
+pub(crate) mod words {
+    pub(crate) use super::expect::{FIELDS as EXPECTED, REASONS};
+    pub(crate) use super::limiter::OF_STORES;
+    pub(crate) use super::requests::{ANSWERED, MORE_REASONS, OF_ASK, OF_REQUEST};
+    pub(crate) use super::step::EVENTS;
+    pub(crate) use super::trace::COLUMNS;
+    pub(crate) use super::verb::VERBS;
+}
+
 use plimsoll_spec::scalar::text;
 use plimsoll_spec::{Fields, Node, Problem, Read, Value, document, each};
 

@@ -15,8 +15,21 @@ use crate::spec::{
 const A_REQUEST: &str = "a request such as GET /login from 10.0.0.7";
 const ANSWERS: &str = "allowed, refused, pending, refused by LIMIT or a map";
 
+/// The fields of what is expected of a request.
+pub(crate) const ANSWERED: [&str; 6] = [
+    "result",
+    "refused_by",
+    "reason",
+    "retry_after",
+    "status",
+    "within",
+];
+
+/// Why requests are refused, and demands are not.
+pub(crate) const MORE_REASONS: [&str; 3] = ["no_key", "shed", "unavailable"];
+
 /// The fields of a request, and of how it is answered.
-const OF_REQUEST: [&str; 9] = [
+pub(crate) const OF_REQUEST: [&str; 9] = [
     "headers",
     "body",
     "claims",
@@ -28,7 +41,7 @@ const OF_REQUEST: [&str; 9] = [
     "from",
 ];
 /// The fields of an ask by name.
-const OF_ASK: [&str; 3] = ["key", "tier", "cost"];
+pub(crate) const OF_ASK: [&str; 3] = ["key", "tier", "cost"];
 const OTHERS: [&str; 9] = [
     "at",
     "request",
@@ -270,16 +283,8 @@ fn answered(node: &Node) -> Read<Answered> {
             ..Answered::default()
         });
     }
-    let known = [
-        "result",
-        "refused_by",
-        "reason",
-        "retry_after",
-        "status",
-        "within",
-    ];
     let fields = Fields::any(node, ANSWERS)?;
-    fields.only("an expectation", &known)?;
+    fields.only("an expectation", &ANSWERED)?;
     let answered = Answered {
         result: fields.optional("result", admission)?,
         refused_by: fields.optional("refused_by", |node| Ok((text(node)?, node.place)))?,
@@ -294,8 +299,8 @@ fn answered(node: &Node) -> Read<Answered> {
 
 /// Requests are refused for more reasons than demands.
 fn reason(node: &Node) -> Read<&'static str> {
-    let more = ["no_key", "shed", "unavailable"];
-    let known: Vec<_> = REASONS.into_iter().chain(more).map(|it| (it, it)).collect();
+    let known = REASONS.into_iter().chain(MORE_REASONS);
+    let known: Vec<_> = known.map(|it| (it, it)).collect();
     word(node, &known)
 }
 

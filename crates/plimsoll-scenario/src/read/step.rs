@@ -29,7 +29,7 @@ fn known() -> Vec<&'static str> {
 }
 
 /// Every kind of event.
-const EVENTS: [&str; 9] = [
+pub(crate) const EVENTS: [&str; 9] = [
     "limit_changed",
     "queue_bound_changed",
     "in_use_changed",

@@ -6,7 +6,7 @@ use plimsoll_spec::{Algorithm, Fields, Node, Problem, Read, Value, each};
 use super::limiter::algorithm;
 use crate::spec::{Finished, Sample, Samples, Tick, Trace};
 
-const COLUMNS: [&str; 5] = ["start_ns", "rtt_ns", "in_flight", "dropped", "limit_after"];
+pub(crate) const COLUMNS: [&str; 5] = ["start_ns", "rtt_ns", "in_flight", "dropped", "limit_after"];
 
 /// Reads a scenario that feeds samples to an algorithm.
 pub(crate) fn trace(fields: &Fields<'_>) -> Read<Trace> {

@@ -5,4 +5,7 @@ mod never_panics;
 #[cfg(feature = "config")]
 mod requests;
 mod running;
+mod schema;
+#[path = "../../../plimsoll-config/tests/language/valid.rs"]
+mod valid;
 mod vectors;
