@@ -48,7 +48,7 @@ impl JsonSchema for File {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let scenarios = json!({ "description": "The scenarios.", "type": "array", "items": scenario(generator) });
+        let scenarios = json!({ "description": "The scenarios.", "type": "array", "items": generator.subschema_for::<OneScenario>().to_value() });
         let about = text("What the file is about.");
         let map = map(
             [("about", about), ("scenarios", scenarios.clone())],
@@ -58,6 +58,21 @@ impl JsonSchema for File {
     }
 }
 
+/// One scenario.
+struct OneScenario;
+
+impl JsonSchema for OneScenario {
+    fn schema_name() -> Cow<'static, str> {
+        "Scenario".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let any = scenario(generator);
+        json_schema!({ "description": "What is asked, and what must be answered.", "oneOf": any })
+    }
+}
+
+/// What kinds of scenarios there are.
 fn scenario(generator: &mut SchemaGenerator) -> Value {
     let name = || ("name", text("What is shown."));
     let start = || ("start", span("When it begins; 0 unless set."));
@@ -82,11 +97,25 @@ fn scenario(generator: &mut SchemaGenerator) -> Value {
         generator.subschema_for::<Memory>(),
         "What the machine shows.",
     );
-    json!({ "oneOf": [
-        map([name(), start(), ("limiter", limiter), steps(step(&sample))], &["name", "limiter", "steps"]),
-        map([name(), start(), ("config", config), steps(request_step())], &["name", "config", "steps"]),
-        map([name(), ("limit", limit), ("columns", columns), ("samples", samples)], &["name", "limit", "samples"]),
-    ]})
+    json!([
+        map(
+            [name(), start(), ("limiter", limiter), steps(step(&sample))],
+            &["name", "limiter", "steps"]
+        ),
+        map(
+            [name(), start(), ("config", config), steps(request_step())],
+            &["name", "config", "steps"]
+        ),
+        map(
+            [
+                name(),
+                ("limit", limit),
+                ("columns", columns),
+                ("samples", samples)
+            ],
+            &["name", "limit", "samples"]
+        ),
+    ])
 }
 
 /// A step of a scenario about one limiter: a closed map for each verb, and one for a step that only looks.

@@ -1,6 +1,7 @@
 //! The JSON Schema of scenario files: current, true of all files here, and untrue of what is wrong in a way that a schema can say.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use plimsoll_scenario::schema;
 use plimsoll_spec::parse;
@@ -13,10 +14,12 @@ fn project() -> PathBuf {
 }
 
 fn check(text: &str) -> Result<(), String> {
-    let root: Value = serde_json::from_str(&schema()).expect("JSON");
+    let root = &*ROOT;
     let tree = parse(text).expect("YAML").expect("something");
-    valid(&root, &root, &value(&tree))
+    valid(root, root, &value(&tree))
 }
+
+static ROOT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&schema()).expect("JSON"));
 
 #[test]
 fn the_file_in_the_repository_is_the_one_that_is_printed() {
@@ -60,8 +63,8 @@ fn every_field_says_what_it_is_for() {
             _ => {}
         }
     }
-    let root: Value = serde_json::from_str(&schema()).expect("JSON");
-    described("the file", &root["anyOf"]);
+    described("the file", &ROOT["anyOf"]);
+    described("a scenario", &ROOT["definitions"]["Scenario"]);
 }
 
 #[test]
