@@ -62,7 +62,6 @@ pub struct CallRate {
 
 impl CallRate {
     /// As many calls in as much time.
-    #[must_use]
     pub const fn quota(&self) -> Quota {
         self.quota
     }
