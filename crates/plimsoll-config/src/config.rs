@@ -125,6 +125,24 @@ impl Config {
         config
     }
 
+    /// The same limits, for requests of which only a record is known, such as a line of a log: a limit whose key the record lacks is
+    /// not asked, where it would refuse a request.
+    ///
+    /// ```
+    /// use plimsoll_config::uses::WithoutKey;
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let config = Config::from_str("limits.yaml", "limits: { user: { rate: 1/s, key: header:x-user } }", Format::Yaml)?;
+    /// assert_eq!(config.for_records().use_of("user").unwrap().without_key, WithoutKey::Skip);
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn for_records(&self) -> Self {
+        let mut config = self.clone();
+        config.spec.skip_without_key();
+        config
+    }
+
     /// The files it was read from: the one that was asked for, and those that it includes.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {

@@ -10,7 +10,7 @@ use crate::client::Network;
 use crate::gateway::GatewaySpec;
 use crate::partner::PartnerSpec;
 use crate::serve::ServeSpec;
-use crate::uses::{AnswerSpec, PrioritySpec, Use};
+use crate::uses::{AnswerSpec, PrioritySpec, Use, WithoutKey};
 
 /// A file of limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -102,6 +102,15 @@ impl File {
                 .uses
                 .limits_mut()
                 .for_each(|tier| tier.common.forget_store());
+        }
+    }
+
+    /// Asks no limit whose key a request lacks, where it would be refused.
+    pub(crate) fn skip_without_key(&mut self) {
+        for limit in self.limiters.values_mut().chain(self.limits.values_mut()) {
+            if limit.uses.key.is_some() && limit.uses.without_key == WithoutKey::Refuse {
+                limit.uses.without_key = WithoutKey::Skip;
+            }
         }
     }
 

@@ -19,6 +19,7 @@ mod partners;
 mod parts;
 mod plan;
 mod pool;
+mod records;
 mod request;
 mod reserve;
 mod resolve;
@@ -52,9 +53,10 @@ pub use plimsoll_config::{
 pub use plimsoll_kinds::LimiterKind;
 #[cfg(feature = "redis")]
 pub use plimsoll_redis::{StoreErrorKind, StoreStats};
+pub use records::{Asked, Served, unknown_body};
 pub use request::{Claims, Descriptors};
 pub use reserve::Reserved;
 pub use resolve::RequestAsk;
 pub use restore::Restore;
-pub use top::{TopKey, mask};
+pub use top::{TopKey, TopKeys, mask};
 pub use view::{LimitView, TopView};

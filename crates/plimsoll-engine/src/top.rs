@@ -8,11 +8,22 @@ const COUNTED: usize = 128;
 /// How much of a key is kept. Keys that agree in so much count together here.
 const LONGEST: usize = 256;
 
-/// The space-saving sketch of Metwally and others: a key that is not counted takes the place of the one with the
+/// Counts the keys that come most often, in bounded memory.
+///
+/// It is the space-saving sketch of Metwally and others: a key that is not counted takes the place of the one with the
 /// smallest count, and inherits that count as its possible error. Every key with more than a 128th of all that was added
 /// is among the counted.
+///
+/// ```
+/// let mut top = plimsoll_engine::TopKeys::default();
+/// for visitor in ["anna", "bert", "anna"] {
+///     top.add(visitor, 1);
+/// }
+/// let most = top.most(1, false);
+/// assert_eq!((most[0].key.as_str(), most[0].count), ("anna", 2));
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct TopKeys {
+pub struct TopKeys {
     counts: HashMap<Box<str>, Count>,
 }
 
@@ -35,7 +46,8 @@ pub struct TopKey {
 }
 
 impl TopKeys {
-    pub(crate) fn add(&mut self, key: &str, amount: u64) {
+    /// Counts `amount` more for `key`.
+    pub fn add(&mut self, key: &str, amount: u64) {
         let key = bounded(key);
         if let Some(known) = self.counts.get_mut(key) {
             known.count = known.count.saturating_add(amount);
@@ -54,8 +66,9 @@ impl TopKeys {
         self.counts.insert(key.into(), Count { count, error });
     }
 
-    /// The keys that come most often, the first the most. Keys of which nothing is sure are left out.
-    pub(crate) fn most(&self, most: usize, masked: bool) -> Vec<TopKey> {
+    /// The keys that come most often, the first the most, [masked](mask) if it is said so. Keys of which nothing is sure are left out.
+    #[must_use]
+    pub fn most(&self, most: usize, masked: bool) -> Vec<TopKey> {
         let mut all: Vec<_> = self.counts.iter().collect();
         all.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then_with(|| a.cmp(b)));
         let all = all

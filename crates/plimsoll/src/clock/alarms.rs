@@ -122,7 +122,6 @@ impl Alarms {
     }
 
     /// When the next alarm is due.
-    #[cfg(feature = "tokio")]
     pub(super) fn next(&self) -> Option<Moment> {
         self.lock().next()
     }

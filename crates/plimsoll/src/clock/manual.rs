@@ -75,6 +75,13 @@ impl ManualClock {
         self.0.now()
     }
 
+    /// The next moment at which a waiter falls due, for simulations that stop there: what a waiter does then may be the
+    /// cause of something that happens before their next event.
+    #[must_use]
+    pub fn next_alarm(&self) -> Option<Moment> {
+        self.0.alarms.next()
+    }
+
     /// How often it was read.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn reads(&self) -> u64 {
