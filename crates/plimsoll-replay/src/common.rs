@@ -1,0 +1,235 @@
+//! Lines of text: the common and combined formats with what servers append to them, and that of Envoy.
+
+use crate::record::{Record, Why};
+use crate::time::{self, DurationUnit, Stamp};
+
+/// Reads lines of the common and the combined format.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Common {
+    /// The moment that was read last: many lines have the same.
+    last: Option<([u8; 26], Stamp)>,
+    /// What trailing whole numbers count, if they are durations.
+    unit: Option<DurationUnit>,
+    /// Whether anybody asks for the referer and the agent.
+    named: bool,
+}
+
+impl Common {
+    pub(crate) fn new(unit: Option<DurationUnit>, named: bool) -> Self {
+        Self {
+            last: None,
+            unit,
+            named,
+        }
+    }
+
+    /// `CLIENT IDENT USER [MOMENT] "REQUEST" STATUS BYTES "REFERER" "AGENT" …`.
+    pub(crate) fn read(&mut self, line: &str, to: &mut Record) -> Result<(), Why> {
+        let bytes = line.as_bytes();
+        let open = memchr::memchr(b'[', bytes).ok_or("it has no moment in brackets")?;
+        let length = memchr::memchr(b']', &bytes[open..]).ok_or("it has no moment in brackets")?;
+        let stamp = self.stamp(&bytes[open + 1..open + length])?;
+        (to.stamp, to.rough) = (stamp.nanos, stamp.rough);
+        who(&line[..open], to);
+        let mut rest = Rest(&line[open + length + 1..]);
+        let Some(Part::Quoted(request)) = rest.next() else {
+            return Err("no request in quotes follows its moment");
+        };
+        to.set_request(request)?;
+        let Some(Part::Plain(status)) = rest.next() else {
+            return Err("no status follows its request");
+        };
+        to.status = number(status)
+            .and_then(|it| u16::try_from(it).ok())
+            .ok_or("its status is not a number")?;
+        if let Some(Part::Plain(sent)) = rest.next() {
+            // A body without bytes is written as a dash.
+            to.sent = number(sent).or((sent == "-").then_some(0));
+        }
+        self.appended(rest, to);
+        to.complete()
+    }
+
+    #[inline]
+    fn stamp(&mut self, text: &[u8]) -> Result<Stamp, Why> {
+        const WHY: Why = "what it has in brackets is not a moment";
+        let Ok(text) = <[u8; 26]>::try_from(text) else {
+            return time::any(text).ok_or(WHY);
+        };
+        match self.last {
+            Some((last, stamp)) if last == text => Ok(stamp),
+            _ => {
+                let stamp = time::any(&text).ok_or(WHY)?;
+                self.last = Some((text, stamp));
+                Ok(stamp)
+            }
+        }
+    }
+
+    /// What follows the bytes: the referer, the agent, and what servers append.
+    fn appended(&self, rest: Rest<'_>, to: &mut Record) {
+        let (mut quoted, mut late) = (0, None);
+        for part in rest {
+            match part {
+                Part::Quoted(text) => {
+                    quoted += 1;
+                    match quoted {
+                        1 | 2 if !self.named => {}
+                        1 => to.add_header("referer", text),
+                        2 => to.add_header("user-agent", text),
+                        3 if is_forwarded(text) => to.add_header("x-forwarded-for", text),
+                        _ if text.contains('.') => {
+                            late = time::duration(text.as_bytes(), DurationUnit::Seconds).or(late)
+                        }
+                        _ => {}
+                    }
+                }
+                Part::Plain(text) if to.duration.is_none() => to.duration = self.duration(text),
+                Part::Plain(_) => {}
+            }
+        }
+        to.duration = to.duration.or(late);
+    }
+
+    /// A number with a point is nginx' `$request_time`, and one with `ms` that of Traefik. Whole numbers may be anything, unless it
+    /// is said what they are.
+    fn duration(&self, text: &str) -> Option<u64> {
+        let (name, value) = text.split_once('=').unwrap_or(("", text));
+        let value = value.trim_matches('"');
+        let named = ["rt", "request_time", "duration"].contains(&name);
+        let is = named
+            || (name.is_empty()
+                && (value.contains('.') || value.ends_with('s') || self.unit.is_some()));
+        let unit = self.unit.unwrap_or(DurationUnit::Seconds);
+        is.then(|| time::duration(value.as_bytes(), unit)).flatten()
+    }
+}
+
+/// What stands before the moment: `CLIENT IDENT USER`, or with the host before it.
+fn who(text: &str, to: &mut Record) {
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    to.set_client(first);
+    if to.client.is_none() {
+        let second = rest.split(' ').next().unwrap_or_default();
+        to.set_client(second);
+        if to.client.is_some() {
+            to.set_host(first);
+        }
+    }
+}
+
+/// Whether it is a list of addresses.
+fn is_forwarded(text: &str) -> bool {
+    let first = text.split(',').next().unwrap_or_default().trim();
+    crate::record::address(first).is_some()
+}
+
+/// Envoy's default: `[START] "REQUEST" STATUS FLAGS RECEIVED SENT MILLIS UPSTREAM "FORWARDED" "AGENT" "ID" "HOST" "UPSTREAM"`.
+pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
+    let (stamp, rest) = line
+        .strip_prefix('[')
+        .and_then(|line| line.split_once(']'))
+        .ok_or("it has no moment in brackets")?;
+    let stamp =
+        time::rfc_3339(stamp.as_bytes()).ok_or("what it has in brackets is not a moment")?;
+    (to.stamp, to.rough, to.starts) = (stamp.nanos, stamp.rough, true);
+    let mut rest = Rest(rest);
+    let Some(Part::Quoted(request)) = rest.next() else {
+        return Err("no request in quotes follows its moment");
+    };
+    to.set_request(request)?;
+    let mut plain = Vec::new();
+    let mut quoted = Vec::new();
+    for part in rest {
+        match part {
+            // Newer versions have details in quotes or words here: numbers are what counts.
+            Part::Plain(text) => plain.push(text),
+            Part::Quoted(text) => quoted.push(text),
+        }
+    }
+    to.status = plain
+        .first()
+        .and_then(|it| number(it))
+        .and_then(|it| u16::try_from(it).ok())
+        .ok_or("no status follows its request")?;
+    let numbers: Vec<u64> = plain.iter().skip(1).filter_map(|it| number(it)).collect();
+    if let [received, sent, millis, ..] = numbers[..] {
+        (to.received, to.sent) = (Some(received), Some(sent));
+        to.duration = millis
+            .checked_mul(1_000_000)
+            .filter(|it| *it <= 86_400_000_000_000);
+    }
+    if let [.., forwarded, agent, id, host, _upstream] = quoted[..] {
+        to.add_header("x-forwarded-for", forwarded);
+        to.add_header("user-agent", agent);
+        to.add_header("x-request-id", id);
+        to.set_host(if host == "-" { "" } else { host });
+        // The peer is not told. It appended what it was called from.
+        let last = forwarded.rsplit(',').next().unwrap_or_default();
+        to.set_client(last.trim());
+    }
+    to.complete()
+}
+
+/// Lines that begin with a moment; a method and a path may follow.
+pub(crate) fn times(line: &str, to: &mut Record) -> Result<(), Why> {
+    let mut words = line.split_whitespace();
+    let stamp = words
+        .next()
+        .and_then(|word| time::any(word.as_bytes()))
+        .ok_or("it does not begin with a moment")?;
+    (to.stamp, to.rough) = (stamp.nanos, stamp.rough);
+    let (method, target) = (words.next().unwrap_or("GET"), words.next().unwrap_or("/"));
+    if target.starts_with('/') && method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        to.set_method(method);
+        to.set_target(target);
+    } else {
+        to.set_target("/");
+    }
+    to.complete()
+}
+
+pub(crate) fn number(text: &str) -> Option<u64> {
+    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    all.then(|| text.parse().ok()).flatten()
+}
+
+/// The rest of a line, part by part.
+struct Rest<'a>(&'a str);
+
+enum Part<'a> {
+    Plain(&'a str),
+    Quoted(&'a str),
+}
+
+impl<'a> Iterator for Rest<'a> {
+    type Item = Part<'a>;
+
+    fn next(&mut self) -> Option<Part<'a>> {
+        let text = self.0.trim_start_matches(' ');
+        let Some(inner) = text.strip_prefix('"') else {
+            if text.is_empty() {
+                return None;
+            }
+            let end = memchr::memchr(b' ', text.as_bytes()).unwrap_or(text.len());
+            self.0 = &text[end..];
+            return Some(Part::Plain(&text[..end]));
+        };
+        let bytes = inner.as_bytes();
+        let mut from = 0;
+        while let Some(found) = memchr::memchr2(b'"', b'\\', &bytes[from..]) {
+            let at = from + found;
+            if bytes[at] == b'"' {
+                self.0 = &inner[at + 1..];
+                return Some(Part::Quoted(&inner[..at]));
+            }
+            from = at + 2;
+            if from > bytes.len() {
+                break;
+            }
+        }
+        // Quotes that do not end: the rest of the line.
+        self.0 = "";
+        Some(Part::Quoted(inner))
+    }
+}

@@ -1,0 +1,75 @@
+//! What two configurations decide differently.
+
+use std::collections::HashMap;
+
+use plimsoll_engine::TopKeys;
+
+/// How one of them decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    Admitted,
+    Refused { limit: String, key: String },
+}
+
+/// Requests that are decided differently.
+#[derive(Debug, Default)]
+pub(crate) struct Flips {
+    /// What one of them has decided, while the other has not: the number of the request, and whether it is the new one.
+    open: HashMap<u64, (bool, Option<usize>, Verdict)>,
+    pub(crate) both_admitted: u64,
+    pub(crate) both_refused: u64,
+    pub(crate) to_refused: Side,
+    pub(crate) to_admitted: Side,
+}
+
+/// Those that change in one direction.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    pub(crate) requests: u64,
+    /// By the limit that refuses them now, or refused them before.
+    pub(crate) limits: HashMap<String, u64>,
+    pub(crate) routes: HashMap<Option<usize>, u64>,
+    /// By limit and key.
+    pub(crate) keys: TopKeys,
+}
+
+impl Side {
+    fn add(&mut self, route: Option<usize>, limit: String, key: &str) {
+        self.requests += 1;
+        *self.routes.entry(route).or_default() += 1;
+        if !key.is_empty() {
+            self.keys.add(&format!("{limit}\0{key}"), 1);
+        }
+        *self.limits.entry(limit).or_default() += 1;
+    }
+}
+
+impl Flips {
+    /// One of them has decided a request; `route` is that of the new one.
+    pub(crate) fn decided(
+        &mut self,
+        number: u64,
+        is_new: bool,
+        route: Option<usize>,
+        verdict: Verdict,
+    ) {
+        let Some((_, other_route, other)) = self.open.remove(&number) else {
+            self.open.insert(number, (is_new, route, verdict));
+            return;
+        };
+        let (route, new, old) = match is_new {
+            true => (route, verdict, other),
+            false => (other_route, other, verdict),
+        };
+        match (new, old) {
+            (Verdict::Admitted, Verdict::Admitted) => self.both_admitted += 1,
+            (Verdict::Refused { .. }, Verdict::Refused { .. }) => self.both_refused += 1,
+            (Verdict::Refused { limit, key }, Verdict::Admitted) => {
+                self.to_refused.add(route, limit, &key)
+            }
+            (Verdict::Admitted, Verdict::Refused { limit, key }) => {
+                self.to_admitted.add(route, limit, &key)
+            }
+        }
+    }
+}

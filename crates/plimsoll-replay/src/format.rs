@@ -1,0 +1,140 @@
+//! The formats of logs, and how they are told apart.
+
+use crate::common::{self, Common};
+use crate::csv::Columns;
+use crate::json;
+use crate::record::{Record, Why};
+use crate::time::DurationUnit;
+
+/// How the lines of a log are written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum LogFormat {
+    /// The common or the combined format, with what servers append: nginx' `$request_time`, `X-Forwarded-For`, Traefik's `12ms`.
+    Combined,
+    /// A JSON object on each line, as Caddy, Traefik and Envoy write them, or one with nginx' names.
+    Json,
+    /// Comma-separated values with a header that names them.
+    Csv,
+    /// Envoy's default format of text.
+    Envoy,
+    /// Lines that begin with a moment.
+    Times,
+}
+
+impl LogFormat {
+    /// All formats, in the order in which they are tried.
+    pub const ALL: [Self; 5] = [
+        Self::Json,
+        Self::Envoy,
+        Self::Combined,
+        Self::Csv,
+        Self::Times,
+    ];
+
+    /// Its name: `combined`, `json`, `csv`, `envoy`, `times`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Combined => "combined",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Envoy => "envoy",
+            Self::Times => "times",
+        }
+    }
+
+    /// The format of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.as_str() == name)
+    }
+}
+
+impl std::fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What is known of how a log is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hints {
+    pub(crate) format: Option<LogFormat>,
+    pub(crate) unit: Option<DurationUnit>,
+    /// Whether nobody asks for the referer and the agent.
+    pub(crate) unnamed: bool,
+}
+
+/// Reads the lines of one log.
+#[derive(Clone, Debug)]
+pub(crate) struct Parser {
+    pub(crate) format: LogFormat,
+    unit: Option<DurationUnit>,
+    common: Common,
+    columns: Option<Columns>,
+}
+
+/// What a line is.
+pub(crate) enum Parsed {
+    Request,
+    /// A header or a comment.
+    Nothing,
+}
+
+impl Parser {
+    pub(crate) fn new(format: LogFormat, hints: Hints) -> Self {
+        let unit = hints.unit;
+        Self {
+            format,
+            unit,
+            common: Common::new(unit, !hints.unnamed),
+            columns: None,
+        }
+    }
+
+    /// The format of a log that begins with these lines: the one that most of them can be read in. `None` if none of them can.
+    pub(crate) fn detect<'l>(
+        lines: &(impl Iterator<Item = &'l str> + Clone),
+        hints: Hints,
+    ) -> Option<Self> {
+        let tried = LogFormat::ALL.into_iter().map(|format| {
+            let mut parser = Self::new(format, hints);
+            let mut record = Record::default();
+            let reads = |line: &&str| {
+                record.clear();
+                matches!(parser.parse(line, &mut record), Ok(Parsed::Request))
+            };
+            (lines.clone().filter(reads).count(), format)
+        });
+        // Of equal ones the first.
+        let best = tried.rev().max_by_key(|(count, _)| *count)?;
+        (best.0 > 0).then(|| Self::new(best.1, hints))
+    }
+
+    /// Reads a line into a record that is clear.
+    pub(crate) fn parse(&mut self, line: &str, to: &mut Record) -> Result<Parsed, Why> {
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(Parsed::Nothing);
+        }
+        let read = match self.format {
+            LogFormat::Combined => self.common.read(line, to),
+            LogFormat::Json => json::read(line, self.unit, to),
+            LogFormat::Envoy => common::envoy(line, to),
+            LogFormat::Times => common::times(line, to),
+            LogFormat::Csv => match &self.columns {
+                Some(columns) => columns.line(line, to),
+                None => {
+                    self.columns = Columns::read(line, self.unit);
+                    return match self.columns {
+                        Some(_) => Ok(Parsed::Nothing),
+                        None => Err(
+                            "it is no header with a moment (time, start) and a path (path, uri, request)",
+                        ),
+                    };
+                }
+            },
+        };
+        read.map(|()| Parsed::Request)
+    }
+}

@@ -1,0 +1,176 @@
+//! Where logs come from, and their lines: bounded, whatever comes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::read::MultiGzDecoder;
+
+/// How long a line may be. One that is longer is counted, and passed over.
+pub(crate) const LONGEST: usize = 64 * 1024;
+
+/// How much is read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// Opens a file, or the standard input by the name `-`. What is packed by gzip is unpacked. `passed` counts bytes of the file as
+/// they are read.
+pub(crate) fn open(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Box<dyn Read>> {
+    let raw: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(io::stdin()),
+        false => {
+            let file = File::open(path)?;
+            if file.metadata()?.is_dir() {
+                return Err(io::Error::new(
+                    io::ErrorKind::IsADirectory,
+                    "it is a directory",
+                ));
+            }
+            Box::new(file)
+        }
+    };
+    unpacked(Box::new(Counted(raw, Arc::clone(passed))))
+}
+
+/// What is packed by gzip, unpacked; everything else as it is.
+pub(crate) fn unpacked(mut raw: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+    let mut magic = [0; 2];
+    let mut length = 0;
+    while length < 2 {
+        match raw.read(&mut magic[length..])? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    let whole = io::Cursor::new(magic).take(length as u64).chain(raw);
+    Ok(match magic == [0x1f, 0x8b] {
+        true => Box::new(MultiGzDecoder::new(whole)),
+        false => Box::new(whole),
+    })
+}
+
+struct Counted(Box<dyn Read>, Arc<AtomicU64>);
+
+impl Read for Counted {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let length = self.0.read(to)?;
+        self.1.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+/// The lines of a text that is read piece by piece.
+pub(crate) struct Lines {
+    from: Box<dyn Read>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    ended: bool,
+    /// Whether the rest of a line that is too long is passed over.
+    skips: bool,
+    /// Why reading ended, if it failed.
+    failed: Option<io::Error>,
+}
+
+/// A line, or why there is none.
+pub(crate) enum Line<'a> {
+    Text(&'a [u8]),
+    TooLong,
+    /// Reading failed; there are no more.
+    Failed(io::Error),
+    End,
+}
+
+impl Lines {
+    pub(crate) fn new(from: Box<dyn Read>) -> Self {
+        Self {
+            from,
+            buffer: vec![0; CHUNK + LONGEST],
+            start: 0,
+            end: 0,
+            ended: false,
+            skips: false,
+            failed: None,
+        }
+    }
+
+    /// The whole lines at the start, as far as they are read at once.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be read.
+    pub(crate) fn first(&mut self) -> io::Result<&[u8]> {
+        while !self.ended && self.end < LONGEST {
+            self.fill();
+        }
+        if self.end == 0
+            && let Some(error) = self.failed.take()
+        {
+            return Err(error);
+        }
+        let text = &self.buffer[self.start..self.end];
+        // A line that is cut off is not looked at.
+        let end = memchr::memrchr(b'\n', text).map_or(text.len(), |at| at + 1);
+        Ok(&text[..end])
+    }
+
+    fn fill(&mut self) {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        loop {
+            match self.from.read(&mut self.buffer[self.end..]) {
+                Ok(length) => {
+                    self.end += length;
+                    self.ended = length == 0;
+                    return;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    (self.ended, self.failed) = (true, Some(error));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next line, without its end.
+    pub(crate) fn next(&mut self) -> Line<'_> {
+        let mut looked = 0;
+        loop {
+            let text = &self.buffer[self.start..self.end];
+            if let Some(at) = memchr::memchr(b'\n', &text[looked..]) {
+                let length = looked + at;
+                let start = self.start;
+                self.start += length + 1;
+                if std::mem::take(&mut self.skips) || length > LONGEST {
+                    return Line::TooLong;
+                }
+                return Line::Text(trimmed(&self.buffer[start..start + length]));
+            }
+            looked = text.len();
+            if looked > LONGEST {
+                // Only that it goes on is of interest.
+                self.skips = true;
+                (self.start, looked) = (self.end, 0);
+            }
+            if self.ended {
+                let start = std::mem::replace(&mut self.start, self.end);
+                if std::mem::take(&mut self.skips) {
+                    return Line::TooLong;
+                }
+                if start < self.end {
+                    return Line::Text(trimmed(&self.buffer[start..self.end]));
+                }
+                return self.failed.take().map_or(Line::End, Line::Failed);
+            }
+            self.fill();
+        }
+    }
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,40 @@
+#![doc = include_str!("../README.md")]
+
+mod common;
+mod csv;
+mod described;
+mod distinct;
+mod error;
+mod fields;
+mod flips;
+mod format;
+mod html;
+mod input;
+mod json;
+mod log;
+mod logs;
+mod peaks;
+mod record;
+mod replay;
+mod report;
+mod request;
+mod series;
+mod suggest;
+mod summary;
+mod tally;
+mod text;
+mod time;
+mod words;
+mod world;
+
+pub use error::ReplayError;
+pub use format::LogFormat;
+pub use log::{BadLine, LogError, LogSummary};
+pub use logs::{Logs, Requests};
+pub use record::Record;
+pub use replay::{Progress, Replay};
+pub use report::{
+    AgainstReport, FirstRefusal, FlipReport, KeyReport, LimitReport, PeakReport, Report,
+    RouteReport, SeriesReport, SuggestReport, SuggestedLimit, WaitReport,
+};
+pub use time::DurationUnit;

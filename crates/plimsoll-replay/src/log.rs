@@ -1,0 +1,335 @@
+//! One log: its requests in the order of its lines, and the lines that are none.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use serde::Serialize;
+
+use crate::format::{Hints, Parsed, Parser};
+use crate::input::{Line, Lines, open};
+use crate::record::Record;
+use crate::time::SECOND;
+
+/// How many lines that cannot be read are shown.
+const EXAMPLES: usize = 3;
+
+/// How many requests of one second are spread over it together.
+const GROUP: usize = 1 << 16;
+
+/// A line that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct BadLine {
+    /// The file.
+    pub file: String,
+    /// The number of the line, from 1.
+    pub line: u64,
+    /// Why it cannot be read.
+    pub why: String,
+    /// How it begins.
+    pub begins: String,
+}
+
+/// What was read of one log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct LogSummary {
+    /// The file.
+    pub file: String,
+    /// How its lines are written; `None` if it is empty.
+    pub format: Option<&'static str>,
+    /// How many lines it has.
+    pub lines: u64,
+    /// How many of them are requests.
+    pub requests: u64,
+    /// How many cannot be read.
+    pub bad: u64,
+    /// How many requests have a duration.
+    pub with_duration: u64,
+    /// How many moments are known only to the second.
+    pub whole_seconds: u64,
+    /// Why reading ended before the end.
+    pub cut_short: Option<String>,
+}
+
+/// A log that cannot be read at all.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LogError {
+    /// It cannot be opened.
+    #[non_exhaustive]
+    Open {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// No line of it is a request in a known format.
+    #[non_exhaustive]
+    NotALog {
+        /// The file.
+        file: PathBuf,
+        /// How it begins.
+        begins: String,
+    },
+    /// All logs together have no request.
+    #[non_exhaustive]
+    Empty {
+        /// Lines that could not be read, by example.
+        bad: Vec<BadLine>,
+    },
+}
+
+impl LogError {
+    /// Logs without a request; `bad` are lines that could not be read.
+    #[must_use]
+    pub const fn empty(bad: Vec<BadLine>) -> Self {
+        Self::Empty { bad }
+    }
+}
+
+impl std::fmt::Display for LogError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open { file, error } => write!(f, "{}: cannot be read: {error}", file.display()),
+            Self::NotALog { file, begins } => write!(
+                f,
+                "{}: no line of its beginning is a request of a known format, it begins with {begins:?}. Known are the common and combined \
+                 formats, JSON lines of Caddy, Traefik and Envoy, Envoy's text, and CSV with a header; --format says which it is",
+                file.display()
+            ),
+            Self::Empty { bad } => {
+                f.write_str("expected requests, one a line, found none")?;
+                bad.iter().try_for_each(|bad| write!(f, "\n{bad}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for LogError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for BadLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}: {:?}",
+            self.file, self.line, self.why, self.begins
+        )
+    }
+}
+
+/// Reads one log.
+pub(crate) struct Log {
+    name: String,
+    file: u32,
+    lines: Lines,
+    parser: Option<Parser>,
+    /// Requests of one second, which are spread over it when the next one comes.
+    group: VecDeque<Record>,
+    /// How many of them have their moments.
+    spread: usize,
+    /// From where on the second of the group is still free.
+    from: i64,
+    ended: bool,
+    pub(crate) seen: LogSummary,
+    pub(crate) bad: Vec<BadLine>,
+}
+
+impl Log {
+    pub(crate) fn open(
+        path: &Path,
+        file: u32,
+        hints: Hints,
+        passed: &Arc<AtomicU64>,
+    ) -> Result<Self, LogError> {
+        let failed = |error| LogError::Open {
+            file: path.to_owned(),
+            error,
+        };
+        let mut lines = Lines::new(open(path, passed).map_err(failed)?);
+        let name = match path == Path::new("-") {
+            true => "standard input".to_owned(),
+            false => path
+                .file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy()
+                .into_owned(),
+        };
+        // A packed file may be broken from its start: what can be read of it is.
+        let first = String::from_utf8_lossy(lines.first().map_err(failed)?);
+        let parser = match hints.format {
+            Some(format) => Some(Parser::new(format, hints)),
+            None if first.trim().is_empty() => None,
+            None => match Parser::detect(&first.lines().take(50), hints) {
+                Some(parser) => Some(parser),
+                None => {
+                    return Err(LogError::NotALog {
+                        file: path.to_owned(),
+                        begins: begins(first.trim_start()),
+                    });
+                }
+            },
+        };
+        Ok(Self {
+            seen: LogSummary {
+                file: name.clone(),
+                format: parser.as_ref().map(|parser| parser.format.as_str()),
+                lines: 0,
+                requests: 0,
+                bad: 0,
+                with_duration: 0,
+                whole_seconds: 0,
+                cut_short: None,
+            },
+            name,
+            file,
+            lines,
+            parser,
+            group: VecDeque::new(),
+            spread: 0,
+            from: 0,
+            ended: false,
+            bad: Vec::new(),
+        })
+    }
+
+    /// The next request; records of `free` are used again.
+    pub(crate) fn next(&mut self, free: &mut Vec<Record>) -> Option<Record> {
+        loop {
+            if self.spread > 0 {
+                self.spread -= 1;
+                return self.group.pop_front();
+            }
+            if self.ended {
+                self.spread_group(true);
+                if self.spread == 0 {
+                    return None;
+                }
+                continue;
+            }
+            let mut record = free.pop().unwrap_or_default();
+            record.clear();
+            if !self.read(&mut record) {
+                free.push(record);
+                self.ended = true;
+                continue;
+            }
+            if !record.rough && self.group.is_empty() {
+                return Some(record);
+            }
+            let same = record.rough
+                && self
+                    .group
+                    .front()
+                    .is_none_or(|first| first.stamp == record.stamp);
+            if !same {
+                self.spread_group(true);
+            }
+            self.group.push_back(record);
+            if !same && !self.group.back().is_some_and(|last| last.rough) {
+                // It has a moment of its own.
+                self.spread = self.group.len();
+            } else if self.group.len() - self.spread >= GROUP {
+                self.spread_group(false);
+            }
+        }
+    }
+
+    /// Gives the requests of one second moments that are evenly apart, in their order. If more are expected, they get the first half
+    /// of what is left of the second.
+    fn spread_group(&mut self, whole: bool) {
+        let count = i64::try_from(self.group.len()).unwrap_or(i64::MAX);
+        let Some(first) = self.group.front().filter(|first| first.rough) else {
+            return;
+        };
+        let start = first.stamp;
+        // What is left of another second is of no use.
+        let from = match (start..start + SECOND).contains(&self.from) {
+            true => self.from,
+            false => start,
+        };
+        let left = start + SECOND - from;
+        let span = if whole { left } else { left / 2 };
+        for (index, record) in self.group.iter_mut().enumerate() {
+            let index = i64::try_from(index).unwrap_or(0);
+            let moved = from + span / count * index + span / count / 2 - start;
+            record.at += moved;
+            record.stamp += moved;
+        }
+        self.from = if whole { 0 } else { from + span };
+        self.spread = self.group.len();
+    }
+
+    /// Reads lines until one is a request. False at the end.
+    fn read(&mut self, record: &mut Record) -> bool {
+        let Some(parser) = &mut self.parser else {
+            return false;
+        };
+        loop {
+            let (why, begin) = match self.lines.next() {
+                Line::End => return false,
+                Line::Failed(error) => {
+                    self.seen.cut_short = Some(format!("after line {}: {error}", self.seen.lines));
+                    return false;
+                }
+                Line::TooLong => ("it is longer than 64 KiB", Cow::Borrowed("")),
+                Line::Text(text) => {
+                    let text = match std::str::from_utf8(text) {
+                        Ok(text) => Cow::Borrowed(text),
+                        Err(_) => String::from_utf8_lossy(text),
+                    };
+                    record.reserve(text.len());
+                    match parser.parse(&text, record) {
+                        Ok(Parsed::Request) => {
+                            self.seen.lines += 1;
+                            self.seen.requests += 1;
+                            self.seen.with_duration += u64::from(record.duration.is_some());
+                            self.seen.whole_seconds += u64::from(record.rough);
+                            (record.file, record.line) = (self.file, self.seen.lines);
+                            return true;
+                        }
+                        Ok(Parsed::Nothing) => {
+                            self.seen.lines += 1;
+                            continue;
+                        }
+                        Err(why) => {
+                            record.clear();
+                            (why, text)
+                        }
+                    }
+                }
+            };
+            self.seen.lines += 1;
+            self.seen.bad += 1;
+            if self.bad.len() < EXAMPLES {
+                self.bad.push(BadLine {
+                    file: self.name.clone(),
+                    line: self.seen.lines,
+                    why: why.to_owned(),
+                    begins: begins(&begin),
+                });
+            }
+        }
+    }
+}
+
+/// How a text begins.
+fn begins(text: &str) -> String {
+    text.lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(40)
+        .collect()
+}

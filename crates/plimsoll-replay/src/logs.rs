@@ -1,0 +1,269 @@
+//! Several logs, merged: requests in the order in which they came.
+//!
+//! Lines are written when a request ends, so a slow request stands behind quicker ones that came after it. Requests wait here
+//! until no line that is still to be read can belong before them: within a window of time, and a bound on memory.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::format::{Hints, LogFormat};
+use crate::log::{BadLine, Log, LogError, LogSummary};
+use crate::record::Record;
+use crate::time::DurationUnit;
+
+/// How much requests that wait may take.
+const ROOM: usize = 64 << 20;
+
+/// How many are used again.
+const FREE: usize = 1 << 17;
+
+/// Logs to be read together.
+///
+/// ```no_run
+/// use plimsoll_replay::Logs;
+///
+/// let mut requests = Logs::of(["access.log.1.gz", "access.log"]).open()?;
+/// while let Some(record) = requests.next() {
+///     println!("{} {}", record.method(), record.target());
+/// }
+/// # Ok::<(), plimsoll_replay::LogError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Logs {
+    files: Vec<PathBuf>,
+    hints: Hints,
+    window: Duration,
+}
+
+impl Logs {
+    /// These files; `-` is the standard input. What is packed by gzip is unpacked.
+    pub fn of(files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self {
+            files: files.into_iter().map(Into::into).collect(),
+            hints: Hints::default(),
+            window: Duration::from_secs(60),
+        }
+    }
+
+    /// How their lines are written; found out by what stands in them unless set.
+    #[must_use]
+    pub const fn format(mut self, format: LogFormat) -> Self {
+        self.hints.format = Some(format);
+        self
+    }
+
+    /// What durations without a unit count; as the server that wrote them has it unless set.
+    #[must_use]
+    pub const fn duration_unit(mut self, unit: DurationUnit) -> Self {
+        self.hints.unit = Some(unit);
+        self
+    }
+
+    /// How long after a request came its line may be written and still be put in its place; a minute unless set.
+    #[must_use]
+    pub const fn window(mut self, window: Duration) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Does not read referers and agents.
+    #[must_use]
+    pub(crate) const fn unnamed(mut self, unnamed: bool) -> Self {
+        self.hints.unnamed = unnamed;
+        self
+    }
+
+    /// The files.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// How many bytes they have together, if that is known.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        let sizes = self
+            .files
+            .iter()
+            .map(|file| Some(std::fs::metadata(file).ok()?.len()));
+        sizes.sum()
+    }
+
+    /// Opens all of them.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be opened, or is no log.
+    pub fn open(&self) -> Result<Requests, LogError> {
+        let passed = Arc::new(AtomicU64::new(0));
+        let mut logs = Vec::new();
+        for (index, path) in self.files.iter().enumerate() {
+            let file = u32::try_from(index).unwrap_or(u32::MAX);
+            logs.push(Reading {
+                log: Log::open(path, file, self.hints, &passed)?,
+                until: i64::MIN,
+                ended: false,
+            });
+        }
+        Ok(Requests {
+            logs,
+            passed,
+            window: i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX),
+            heap: BinaryHeap::new(),
+            waiting: Vec::new(),
+            places: Vec::new(),
+            free: Vec::new(),
+            room: 0,
+            count: 0,
+            last: i64::MIN,
+            late: 0,
+            current: Record::default(),
+        })
+    }
+}
+
+struct Reading {
+    log: Log,
+    /// The latest moment that a line of it had.
+    until: i64,
+    ended: bool,
+}
+
+/// The requests of logs, in the order in which they came.
+pub struct Requests {
+    logs: Vec<Reading>,
+    passed: Arc<AtomicU64>,
+    window: i64,
+    /// When each of those that wait came, its number, and its place.
+    heap: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    waiting: Vec<Record>,
+    /// Places that are free.
+    places: Vec<u32>,
+    free: Vec<Record>,
+    room: usize,
+    count: u64,
+    last: i64,
+    late: u64,
+    current: Record,
+}
+
+impl Requests {
+    /// The next request, until the one after it is asked for.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends its record, which an iterator cannot"
+    )]
+    pub fn next(&mut self) -> Option<&Record> {
+        loop {
+            let frontier = self
+                .logs
+                .iter()
+                .filter(|it| !it.ended)
+                .map(|it| it.until)
+                .min();
+            if let Some(Reverse((at, _, place))) = self.heap.peek()
+                && (frontier.is_none_or(|until| *at <= until.saturating_sub(self.window))
+                    || self.room > ROOM)
+            {
+                let place = *place;
+                self.heap.pop();
+                self.places.push(place);
+                let record = std::mem::take(&mut self.waiting[place as usize]);
+                self.room -= record.room();
+                let before = std::mem::replace(&mut self.current, record);
+                if self.free.len() < FREE {
+                    self.free.push(before);
+                }
+                if self.current.at < self.last {
+                    // Its moment has passed: it comes now.
+                    self.late += 1;
+                    self.current.at = self.last;
+                }
+                self.last = self.current.at;
+                return Some(&self.current);
+            }
+            self.read(frontier?);
+        }
+    }
+
+    /// The request that was returned last.
+    pub(crate) fn current(&self) -> Option<&Record> {
+        (self.last > i64::MIN).then_some(&self.current)
+    }
+
+    /// Reads a request of the log that is furthest behind.
+    fn read(&mut self, frontier: i64) {
+        let behind = self
+            .logs
+            .iter_mut()
+            .find(|it| !it.ended && it.until == frontier);
+        let Some(reading) = behind else {
+            return;
+        };
+        let Some(record) = reading.log.next(&mut self.free) else {
+            reading.ended = true;
+            return;
+        };
+        reading.until = reading.until.max(record.stamp);
+        self.room += record.room();
+        let at = record.at;
+        let place = match self.places.pop() {
+            Some(place) => {
+                self.waiting[place as usize] = record;
+                place
+            }
+            None => {
+                self.waiting.push(record);
+                u32::try_from(self.waiting.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.heap.push(Reverse((at, self.count, place)));
+        self.count += 1;
+    }
+
+    /// How many bytes of the files were read.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// The name of a file, by its number.
+    pub(crate) fn name(&self, file: u32) -> &str {
+        self.logs
+            .get(file as usize)
+            .map_or("", |it| &it.log.seen.file)
+    }
+
+    /// What was read of each log.
+    #[must_use]
+    pub fn summaries(&self) -> Vec<LogSummary> {
+        self.logs.iter().map(|it| it.log.seen.clone()).collect()
+    }
+
+    /// Lines that could not be read, some of each log.
+    #[must_use]
+    pub fn bad_lines(&self) -> Vec<BadLine> {
+        self.logs
+            .iter()
+            .flat_map(|it| it.log.bad.iter().cloned())
+            .collect()
+    }
+
+    /// How many requests came so long before their lines that their places had passed: they came when they were read.
+    #[must_use]
+    pub const fn late(&self) -> u64 {
+        self.late
+    }
+}
+
+impl std::fmt::Debug for Requests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Requests")
+            .field("waiting", &self.heap.len())
+            .finish_non_exhaustive()
+    }
+}

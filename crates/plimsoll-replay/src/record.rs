@@ -1,0 +1,240 @@
+//! One request, as a log knows it.
+
+use std::net::IpAddr;
+
+/// What a duration or a moment that is missing is said to be.
+pub(crate) type Why = &'static str;
+
+/// A piece of the text of a record.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Span(u32, u32);
+
+/// A request, as a line of a log tells of it.
+///
+/// Records are used again for other lines, so that reading a line allocates nothing.
+#[derive(Clone, Default, Debug)]
+pub struct Record {
+    /// When the request came, in nanoseconds since the epoch.
+    pub(crate) at: i64,
+    /// The moment that the line has: when it came, or when it was answered.
+    pub(crate) stamp: i64,
+    /// Whether that moment is known only to the second.
+    pub(crate) rough: bool,
+    /// Whether that moment is when it came.
+    pub(crate) starts: bool,
+    pub(crate) duration: Option<u64>,
+    pub(crate) client: Option<IpAddr>,
+    pub(crate) status: u16,
+    pub(crate) sent: Option<u64>,
+    pub(crate) received: Option<u64>,
+    pub(crate) file: u32,
+    pub(crate) line: u64,
+    text: String,
+    method: Span,
+    target: Span,
+    host: Span,
+    headers: Vec<(Span, Span)>,
+}
+
+impl Record {
+    /// When the request came, in nanoseconds since the epoch: the moment of its line, less its duration where lines are
+    /// written at the end.
+    #[must_use]
+    pub const fn at_nanos(&self) -> i64 {
+        self.at
+    }
+
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.get(self.method)
+    }
+
+    /// The path and the query.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        self.get(self.target)
+    }
+
+    /// The host that was asked for; empty if the log does not say.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.get(self.host)
+    }
+
+    /// The address it came from.
+    #[must_use]
+    pub const fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    /// How long it took, in nanoseconds, if the log says.
+    #[must_use]
+    pub const fn duration_nanos(&self) -> Option<u64> {
+        self.duration
+    }
+
+    /// The status it was answered with; 0 if the log does not say.
+    #[must_use]
+    pub const fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The number of its line, from 1.
+    #[must_use]
+    pub const fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The header fields that the log has.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers
+            .iter()
+            .map(|(name, value)| (self.get(*name), self.get(*value)))
+    }
+
+    fn get(&self, span: Span) -> &str {
+        self.text
+            .get(span.0 as usize..span.1 as usize)
+            .unwrap_or_default()
+    }
+
+    /// Forgets what it was.
+    pub(crate) fn clear(&mut self) {
+        let (mut text, mut headers) = (
+            std::mem::take(&mut self.text),
+            std::mem::take(&mut self.headers),
+        );
+        text.clear();
+        headers.clear();
+        *self = Self {
+            text,
+            headers,
+            ..Self::default()
+        };
+    }
+
+    /// Makes room for what a line of so many bytes may say.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.text.reserve(bytes);
+    }
+
+    /// How many bytes it has room for.
+    pub(crate) fn room(&self) -> usize {
+        self.text.capacity()
+            + self.headers.capacity() * size_of::<(Span, Span)>()
+            + size_of::<Self>()
+    }
+
+    fn add(&mut self, text: &str) -> Span {
+        let start = self.text.len();
+        self.text.push_str(text);
+        let at = |end: usize| u32::try_from(end).unwrap_or(u32::MAX);
+        Span(at(start), at(self.text.len()))
+    }
+
+    pub(crate) fn set_method(&mut self, method: &str) {
+        self.method = self.add(method);
+    }
+
+    pub(crate) fn set_target(&mut self, target: &str) {
+        self.target = self.add(target);
+    }
+
+    pub(crate) fn set_host(&mut self, host: &str) {
+        self.host = self.add(host);
+    }
+
+    /// Adds a header field, unless the log has nothing there.
+    pub(crate) fn add_header(&mut self, name: &str, value: &str) {
+        if !value.is_empty() && value != "-" {
+            let name = self.add(name);
+            let value = self.add(value);
+            self.headers.push((name, value));
+        }
+    }
+
+    /// `GET /path HTTP/1.1`.
+    pub(crate) fn set_request(&mut self, request: &str) -> Result<(), Why> {
+        const WHY: Why = "its request is not a method, a path and a version";
+        let (method, rest) = request.split_once(' ').ok_or(WHY)?;
+        // A version follows the last space, if there is one.
+        let target = match memchr::memrchr(b' ', rest.as_bytes()) {
+            Some(at) if rest[at + 1..].starts_with("HTTP/") => &rest[..at],
+            _ => rest,
+        };
+        let known = !method.is_empty()
+            && method
+                .bytes()
+                .all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+        if !known || target.is_empty() || memchr::memchr(b' ', target.as_bytes()).is_some() {
+            return Err(WHY);
+        }
+        self.set_method(method);
+        self.set_target(target);
+        Ok(())
+    }
+
+    /// An address, with a port or without, or a host that the log has in its place.
+    pub(crate) fn set_client(&mut self, text: &str) {
+        self.client = address(text);
+    }
+
+    /// Whether everything is there that a request needs.
+    pub(crate) fn complete(&mut self) -> Result<(), Why> {
+        if self.stamp == 0 {
+            return Err("it has no moment");
+        }
+        if self.method.1 == 0 {
+            self.set_method("GET");
+        }
+        if self.target.0 == self.target.1 {
+            return Err("it has no path");
+        }
+        self.at = match (self.starts, self.duration) {
+            (false, Some(duration)) => self
+                .stamp
+                .saturating_sub(i64::try_from(duration).unwrap_or(i64::MAX)),
+            _ => self.stamp,
+        };
+        Ok(())
+    }
+}
+
+/// An address, with a port or without.
+pub(crate) fn address(text: &str) -> Option<IpAddr> {
+    // Written by hand for IPv4, which most are: the standard parser is written for all.
+    if let Some(four) = ipv4(text.as_bytes()) {
+        return Some(four);
+    }
+    let inner = text.strip_prefix('[').and_then(|text| text.split_once(']'));
+    if let Some((inner, _)) = inner {
+        return inner.parse().ok();
+    }
+    text.parse()
+        .ok()
+        .or_else(|| text.rsplit_once(':')?.0.parse().ok())
+}
+
+fn ipv4(text: &[u8]) -> Option<IpAddr> {
+    let mut octets = [0_u8; 4];
+    let (mut at, mut digits, mut value) = (0, 0, 0_u16);
+    for byte in text {
+        match byte {
+            b'0'..=b'9' => {
+                value = value * 10 + u16::from(byte - b'0');
+                digits += 1;
+                if digits > 3 || value > 255 {
+                    return None;
+                }
+            }
+            b'.' if digits > 0 && at < 3 => {
+                octets[at] = u8::try_from(value).ok()?;
+                (at, digits, value) = (at + 1, 0, 0);
+            }
+            _ => return None,
+        }
+    }
+    octets[3] = u8::try_from(value).ok()?;
+    (at == 3 && digits > 0).then(|| IpAddr::from(octets))
+}

@@ -1,0 +1,389 @@
+//! Replays logs under the limits of a file.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use plimsoll::Demand;
+use plimsoll_config::Config;
+use plimsoll_engine::Limits;
+
+use crate::error::ReplayError;
+use crate::flips::Flips;
+use crate::log::LogError;
+use crate::logs::{Logs, Requests};
+use crate::record::Record;
+use crate::report::{Report, Shown};
+use crate::request::Replayed;
+use crate::series::Series;
+use crate::suggest::{Candidates, Search};
+use crate::summary::{self, Done};
+use crate::tally::{LimitTally, RouteTally, Tally, Waits};
+use crate::world::{Brief, Role, World};
+
+/// Logs to be replayed under the limits of a configuration.
+///
+/// ```no_run
+/// use plimsoll_config::Config;
+/// use plimsoll_replay::{Logs, Replay};
+///
+/// let config = Config::from_file("limits.yaml")?;
+/// let report = Replay::new(config, Logs::of(["access.log"])).run()?;
+/// println!("{} of {} would have been refused", report.refused, report.requests);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Replay {
+    config: Config,
+    logs: Logs,
+    against: Option<Config>,
+    suggest: Option<f64>,
+    deadline: Option<Duration>,
+    shown: Shown,
+}
+
+/// How far a replay is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How often the logs are read, from 1: once, and more often to suggest limits.
+    pub pass: u32,
+    /// How many bytes of them were read in this pass.
+    pub bytes: u64,
+}
+
+/// Told how far it is.
+type Watch<'w> = &'w mut dyn FnMut(Progress);
+
+/// After so many requests it is told how far it is.
+const EVERY: u64 = 1 << 14;
+
+impl Replay {
+    /// These logs under these limits. Limits in stores are replayed in memory.
+    #[must_use]
+    pub fn new(config: Config, logs: Logs) -> Self {
+        Self {
+            config,
+            logs,
+            against: None,
+            suggest: None,
+            deadline: None,
+            shown: Shown {
+                top: 5,
+                reveal: false,
+            },
+        }
+    }
+
+    /// Compares with what another configuration would have decided.
+    #[must_use]
+    pub fn against(mut self, config: Config) -> Self {
+        self.against = Some(config);
+        self
+    }
+
+    /// Finds for each limit the smallest number that refuses at most this share of its requests.
+    #[must_use]
+    pub const fn suggest(mut self, share: f64) -> Self {
+        self.suggest = Some(share);
+        self
+    }
+
+    /// How long callers wait in queues, if the queues do not say less.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// How many keys of each limit are reported; 5 unless set.
+    #[must_use]
+    pub const fn top(mut self, top: usize) -> Self {
+        self.shown.top = top;
+        self
+    }
+
+    /// Reports keys as they are, which may be secrets or addresses of people. They are masked unless set.
+    #[must_use]
+    pub const fn reveal_keys(mut self, reveal: bool) -> Self {
+        self.shown.reveal = reveal;
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// If a log cannot be read or has no requests, or a limit cannot be built.
+    pub fn run(&self) -> Result<Report, ReplayError> {
+        self.run_watched(&mut |_| {})
+    }
+
+    /// As [`run`](Self::run), and says now and then how far it is.
+    ///
+    /// # Errors
+    ///
+    /// If a log cannot be read or has no requests, or a limit cannot be built.
+    pub fn run_watched(&self, watch: Watch<'_>) -> Result<Report, ReplayError> {
+        let is_input = |file: &std::path::PathBuf| file.as_os_str() == "-";
+        if self.suggest.is_some() && self.logs.files().iter().any(is_input) {
+            return Err(ReplayError::ReadOnce);
+        }
+        let config = self.config.in_memory().for_records();
+        let old = self
+            .against
+            .as_ref()
+            .map(|old| old.in_memory().for_records());
+        let mut done = self.first_pass(&config, old.as_ref(), watch)?;
+        let searches = match self.suggest {
+            Some(share) => Some((share, self.search(&config, share, &mut done, watch)?)),
+            None => None,
+        };
+        Ok(summary::report(
+            self.shown,
+            (&self.config, self.against.as_ref()),
+            done,
+            searches,
+        ))
+    }
+
+    /// The logs, with no more of them than these configurations look at.
+    fn logs(&self, config: &Config, old: Option<&Config>) -> Logs {
+        let named = |config: &Config| {
+            let text = config.to_string().to_ascii_lowercase();
+            ["user-agent", "referer"]
+                .iter()
+                .any(|name| text.contains(name))
+        };
+        let unnamed = !named(config) && !old.is_some_and(named);
+        self.logs.clone().unnamed(unnamed)
+    }
+
+    fn demand(&self) -> Demand {
+        match self.deadline {
+            Some(deadline) => Demand::ONE.within(deadline),
+            None => Demand::ONE,
+        }
+    }
+
+    /// Replays the logs once, and counts.
+    fn first_pass(
+        &self,
+        config: &Config,
+        old: Option<&Config>,
+        watch: Watch<'_>,
+    ) -> Result<Done, ReplayError> {
+        let mut requests = self.logs(config, old).open()?;
+        let Some(first) = requests.next().map(|record| record.at) else {
+            return Err(LogError::Empty {
+                bad: requests.bad_lines(),
+            }
+            .into());
+        };
+        let mut world = World::new(first);
+        let limits = world.limits(config)?;
+        let old = old
+            .map(|old| world.limits(old).map(|limits| (old, limits)))
+            .transpose()?;
+        let beside = beside(config, &limits);
+        let alone = match beside.contains(&true) {
+            true => Some(world.limits(config)?),
+            false => None,
+        };
+        let names = limits.names();
+        let mut tally = Tally {
+            admitted: 0,
+            refused: 0,
+            refused_again: 0,
+            waits: Waits::default(),
+            limits: names.iter().map(|_| LimitTally::default()).collect(),
+            routes: config
+                .route_specs()
+                .iter()
+                .map(|_| RouteTally::default())
+                .collect(),
+            series: Series::new(first),
+            flips: old.is_some().then(Flips::default),
+            peaks: self
+                .suggest
+                .map(|_| names.iter().map(|_| Default::default()).collect()),
+            old_names: old
+                .as_ref()
+                .map_or_else(Vec::new, |(_, limits)| limits.names()),
+            names,
+        };
+        let configs = std::iter::once(config).chain(old.as_ref().map(|(config, _)| *config));
+        let mut replayed = Replayed::new(configs);
+        let demand = self.demand();
+        let (mut number, mut without_route, mut refused_then, mut bad_targets, mut last) =
+            (0, 0, 0, 0, first);
+        each(
+            &mut requests,
+            &mut |bytes| watch(Progress { pass: 1, bytes }),
+            |record| {
+                if !replayed.set(record) {
+                    bad_targets += 1;
+                    return;
+                }
+                number += 1;
+                last = record.at;
+                world.pass_until(record.at, &mut tally);
+                let brief = Brief::of(record, number);
+                refused_then += u64::from(brief.was_refused());
+                let head = replayed.head();
+                match limits.decide_request(&head, demand) {
+                    Some(decide) => world.follow(decide, Role::New, &brief, record, &mut tally),
+                    None => {
+                        without_route += 1;
+                        tally.no_route(&brief, true);
+                    }
+                }
+                if let Some(alone) = &alone {
+                    alone.decide_each(
+                        &head,
+                        demand,
+                        |limit| beside[limit],
+                        |limit, decide| {
+                            world.follow(decide, Role::Alone(limit), &brief, record, &mut tally);
+                        },
+                    );
+                }
+                if let Some((_, old)) = &old {
+                    match old.decide_request(&head, demand) {
+                        Some(decide) => world.follow(decide, Role::Old, &brief, record, &mut tally),
+                        None => tally.no_route(&brief, false),
+                    }
+                }
+            },
+        );
+        world.finish(&mut tally);
+        tally.series.finish();
+        Ok(Done {
+            tally,
+            limits,
+            beside,
+            first,
+            last,
+            requests: number,
+            without_route,
+            refused_then,
+            bad_targets,
+            read: requests,
+        })
+    }
+
+    /// Replays the logs until the numbers are found.
+    fn search(
+        &self,
+        config: &Config,
+        most: f64,
+        done: &mut Done,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Search>, ReplayError> {
+        let asked: Vec<u64> = done.tally.limits.iter().map(|limit| limit.asked).collect();
+        let peaks = done.tally.peaks.iter_mut().flatten();
+        let peaks: Vec<u64> = peaks
+            .map(|peaks| {
+                peaks
+                    .percentiles(&[100.0])
+                    .iter()
+                    .flatten()
+                    .copied()
+                    .max()
+                    .unwrap_or(1)
+            })
+            .collect();
+        let mut searches = Search::all(config, &asked, &peaks);
+        let mut pass = 1;
+        loop {
+            let mut world = World::new(done.first);
+            let Some(mut candidates) = Candidates::of(&searches, config, &world)? else {
+                return Ok(searches);
+            };
+            pass += 1;
+            let mut requests = self.logs(config, None).open()?;
+            let mut replayed = Replayed::new(std::iter::once(config));
+            // The limits of candidates are cheap to share, and what they count is told to them while they are asked.
+            let tried: Vec<(usize, Limits, usize)> = candidates
+                .each()
+                .map(|(index, limits, limit)| (index, limits.clone(), limit))
+                .collect();
+            requests.next();
+            each(
+                &mut requests,
+                &mut |bytes| watch(Progress { pass, bytes }),
+                |record| {
+                    if !replayed.set(record) {
+                        return;
+                    }
+                    world.pass_until(record.at, &mut candidates);
+                    let brief = Brief::of(record, 0);
+                    let head = replayed.head();
+                    for (index, limits, limit) in &tried {
+                        limits.decide_each(
+                            &head,
+                            Demand::ONE,
+                            |it| it == *limit,
+                            |_, decide| {
+                                world.follow(
+                                    decide,
+                                    Role::Candidate(*index),
+                                    &brief,
+                                    record,
+                                    &mut candidates,
+                                );
+                            },
+                        );
+                    }
+                },
+            );
+            world.finish(&mut candidates);
+            candidates.tell(&mut searches, most);
+        }
+    }
+}
+
+/// Each request: the one that was read already, then the others.
+fn each(requests: &mut Requests, watch: &mut dyn FnMut(u64), mut with: impl FnMut(&Record)) {
+    let mut count = 0_u64;
+    if let Some(first) = requests.current() {
+        with(first);
+    }
+    while let Some(record) = requests.next() {
+        with(record);
+        count += 1;
+        if count.is_multiple_of(EVERY) {
+            watch(requests.bytes_read());
+        }
+    }
+    watch(requests.bytes_read());
+}
+
+/// Which limits are asked together with others anywhere.
+fn beside(config: &Config, limits: &Limits) -> Vec<bool> {
+    let numbers: HashMap<String, usize> = limits
+        .names()
+        .into_iter()
+        .enumerate()
+        .map(|(at, name)| (name, at))
+        .collect();
+    let mut beside = vec![false; numbers.len()];
+    for route in config.route_specs() {
+        let named = route.limits.iter().chain(&route.bytes);
+        let named: Vec<&String> = named.collect();
+        let several = named.len() > 1;
+        let provided = named
+            .iter()
+            .flat_map(|name| config.provided(name).map(|(_, limit)| limit));
+        for name in named
+            .iter()
+            .map(|name| name.as_str())
+            .filter(|_| several)
+            .chain(provided)
+        {
+            if let Some(number) = numbers.get(name) {
+                beside[*number] = true;
+            }
+        }
+    }
+    beside
+}

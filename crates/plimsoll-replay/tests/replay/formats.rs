@@ -1,0 +1,148 @@
+//! Each format, by lines as servers write them.
+
+use plimsoll_replay::{DurationUnit, LogFormat, Logs, Record};
+
+use crate::support::Dir;
+
+/// What a record says, in one line.
+fn said(record: &Record) -> String {
+    let client = record
+        .client()
+        .map_or_else(|| "-".to_owned(), |it| it.to_string());
+    let took = record
+        .duration_nanos()
+        .map_or_else(|| "-".to_owned(), |it| format!("{}us", it / 1000));
+    let headers: Vec<String> = record
+        .headers()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    format!(
+        "{} {client} {} {} {} {took} [{}] {}",
+        record.at_nanos() / 1_000_000,
+        record.method(),
+        record.target(),
+        record.status(),
+        record.host(),
+        headers.join("; ")
+    )
+}
+
+fn read(
+    test: &str,
+    text: &str,
+    with: impl FnOnce(Logs) -> Logs,
+) -> (Option<&'static str>, Vec<String>, u64) {
+    let dir = Dir::new(test);
+    let mut requests = with(dir.log(text)).open().expect("a log");
+    let mut all = Vec::new();
+    while let Some(record) = requests.next() {
+        all.push(said(record));
+    }
+    let seen = requests.summaries().remove(0);
+    (seen.format, all, seen.bad)
+}
+
+#[test]
+fn combined_with_what_servers_append() {
+    let text = "\
+192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET /a?x=1 HTTP/1.1\" 200 512
+192.0.2.2 - frank [15/Nov/2026:12:00:02 +0000] \"POST /b HTTP/1.1\" 401 - \"https://example.com/\" \"curl/8 \\\"x\\\"\"
+2001:db8::7 - - [15/Nov/2026:12:00:03 +0000] \"GET /c HTTP/2.0\" 200 7 \"-\" \"-\" 0.250
+192.0.2.3 - - [15/Nov/2026:12:00:04 +0000] \"GET /d HTTP/1.1\" 200 7 \"-\" \"ua\" \"198.51.100.7, 10.0.0.1\" rt=1.500 uct=\"0.001\"
+example.com:443 192.0.2.4 - - [15/Nov/2026:12:00:05 +0000] \"GET /e HTTP/1.1\" 200 7
+192.0.2.5 - - [15/Nov/2026:12:00:06 +0000] \"GET /f HTTP/1.1\" 200 7 \"-\" \"-\" 17 \"router@file\" \"http://10.0.0.1:80\" 12ms
+";
+    let (format, all, bad) = read("combined", text, |it| it);
+    assert_eq!((format, bad), (Some("combined"), 0));
+    assert_eq!(
+        all,
+        [
+            "1794744001500 192.0.2.1 GET /a?x=1 200 - [] ",
+            "1794744002500 192.0.2.2 POST /b 401 - [] referer=https://example.com/; user-agent=curl/8 \\\"x\\\"",
+            "1794744003000 192.0.2.3 GET /d 200 1500000us [] user-agent=ua; x-forwarded-for=198.51.100.7, 10.0.0.1",
+            "1794744003250 2001:db8::7 GET /c 200 250000us [] ",
+            "1794744005500 192.0.2.4 GET /e 200 - [example.com:443] ",
+            "1794744006488 192.0.2.5 GET /f 200 12000us [] ",
+        ]
+    );
+}
+
+#[test]
+fn whole_numbers_behind_combined_lines_are_durations_if_it_is_said() {
+    let text =
+        "192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET / HTTP/1.1\" 200 512 \"-\" \"-\" 2500\n";
+    let (_, plain, _) = read("whole-plain", text, |it| it);
+    assert!(plain[0].contains(" 200 - ["), "{plain:?}");
+    let (_, micros, _) = read("whole-micros", text, |it| {
+        it.duration_unit(DurationUnit::Micros)
+    });
+    assert!(micros[0].contains(" 200 2500us ["), "{micros:?}");
+}
+
+#[test]
+fn json_lines_of_caddy_traefik_envoy_and_nginx() {
+    let caddy = r#"{"level":"info","ts":1794744001.25,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.9","remote_port":"41342","client_ip":"192.0.2.1","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a?b=c","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"]},"tls":{"resumed":false}},"bytes_read":3,"user_id":"","duration":0.25,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}"#;
+    let traefik = r#"{"ClientAddr":"192.0.2.2:5020","ClientHost":"192.0.2.2","ClientPort":"5020","ClientUsername":"-","DownstreamContentSize":89,"DownstreamStatus":404,"Duration":12500000,"RequestContentSize":7,"RequestHost":"example.com","RequestMethod":"PUT","RequestPath":"/b","RequestProtocol":"HTTP/1.1","RouterName":"r","StartLocal":"2026-11-15T13:00:02+01:00","StartUTC":"2026-11-15T12:00:02.5Z","level":"info","msg":"","request_X-User":"anna","time":"2026-11-15T12:00:02Z"}"#;
+    let istio = r#"{"authority":"example.com","bytes_received":0,"bytes_sent":135,"downstream_local_address":"10.0.0.1:80","downstream_remote_address":"192.0.2.3:56578","duration":4,"method":"GET","path":"/c","protocol":"HTTP/1.1","request_id":"84f1","response_code":418,"response_flags":"-","start_time":"2026-11-15T12:00:03.209Z","upstream_service_time":"4","user_agent":"curl","x_forwarded_for":null}"#;
+    let gateway = r#"{"start_time":"2026-11-15T12:00:04.000Z","method":"GET","x-envoy-origin-path":"/d","protocol":"HTTP/1.1","response_code":"200","bytes_received":"0","bytes_sent":"5","duration":"7","x-forwarded-for":"192.0.2.9","user-agent":"-",":authority":"example.com","downstream_remote_address":"192.0.2.4:1"}"#;
+    let nginx = r#"{"time_iso8601":"2026-11-15T13:00:05+01:00","remote_addr":"192.0.2.5","request":"DELETE /e HTTP/1.1","status":"204","body_bytes_sent":0,"request_time":"0.100"}"#;
+    let text = [caddy, traefik, istio, gateway, nginx].join("\n");
+    let (format, all, bad) = read("json", &text, |it| it);
+    assert_eq!((format, bad), (Some("json"), 0));
+    assert_eq!(
+        all,
+        [
+            "1794744001000 192.0.2.1 GET /a?b=c 200 250000us [example.com] User-Agent=curl/7.82.0; Accept=*/*",
+            "1794744002500 192.0.2.2 PUT /b 404 12500us [example.com] X-User=anna",
+            "1794744003209 192.0.2.3 GET /c 418 4000us [example.com] x-request-id=84f1; user-agent=curl",
+            "1794744004000 192.0.2.4 GET /d 200 7000us [example.com] x-forwarded-for=192.0.2.9",
+            "1794744005400 192.0.2.5 DELETE /e 204 100000us [] ",
+        ]
+    );
+}
+
+#[test]
+fn csv_with_a_header() {
+    let text = "\u{feff}timestamp;client_ip;method;path;status;duration_ms;header:x-user\n\
+                1794744001.5;192.0.2.1;GET;/a;200;500;anna\n\
+                1794744002.0;192.0.2.2;POST;\"/b;\"\"c\"\"\";500;0;-\n\
+                1794744003.0;192.0.2.3;POST\n";
+    let (format, all, bad) = read("csv", text, |it| it);
+    assert_eq!((format, bad), (Some("csv"), 1));
+    assert_eq!(
+        all,
+        [
+            "1794744001000 192.0.2.1 GET /a 200 500000us [] x-user=anna",
+            "1794744002000 192.0.2.2 POST /b;\"c\" 500 0us [] ",
+        ]
+    );
+}
+
+#[test]
+fn text_of_envoy() {
+    let text = "[2026-11-15T12:00:01.250Z] \"GET /a HTTP/1.1\" 200 - 0 154 226 100 \"198.51.100.1,192.0.2.1\" \"curl/7\" \"cc21d9b0\" \"example.com\" \"10.0.35.28:80\"\n";
+    let (format, all, bad) = read("envoy", text, |it| it);
+    assert_eq!((format, bad), (Some("envoy"), 0));
+    assert_eq!(
+        all,
+        [
+            "1794744001250 192.0.2.1 GET /a 200 226000us [example.com] x-forwarded-for=198.51.100.1,192.0.2.1; user-agent=curl/7; x-request-id=cc21d9b0"
+        ]
+    );
+}
+
+#[test]
+fn a_format_that_is_said_is_not_guessed() {
+    let text = "1794744001.5 GET /a\n1794744002.5\n";
+    let (format, all, _) = read("times", text, |it| it);
+    assert_eq!(format, Some("times"));
+    assert_eq!(
+        all,
+        [
+            "1794744001500 - GET /a 0 - [] ",
+            "1794744002500 - GET / 0 - [] "
+        ]
+    );
+    let (format, all, bad) = read("forced", text, |it| it.format(LogFormat::Combined));
+    assert_eq!((format, all.len(), bad), (Some("combined"), 0, 2));
+}

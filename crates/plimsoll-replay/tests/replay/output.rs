@@ -1,0 +1,115 @@
+//! A report as text, as JSON and as a page.
+
+use plimsoll_replay::{Replay, Report};
+
+use crate::support::{Dir, config, line};
+
+fn report(more: bool) -> Report {
+    let dir = Dir::new(if more { "output-more" } else { "output" });
+    let mut text = "no line of JSON <script>\n".repeat(2);
+    for it in 0..2000 {
+        let client = format!("192.0.2.{}", it % 5);
+        text += &line(
+            &client,
+            it * 3,
+            &format!("/route{}/<b>", it % 6),
+            if it % 9 == 0 { 503 } else { 200 },
+            20 + it % 100,
+        );
+    }
+    let mut limits =
+        "limits:\n  slots: { concurrency: 8, queue: { bound: 5, timeout: 20ms } }\n".to_owned();
+    let mut routes = "routes:\n".to_owned();
+    for it in 0..if more { 2 } else { 6 } {
+        limits += &format!("  per_client_of_a_long_name_{it}: {{ rate: 2/s, key: client }}\n");
+        routes += &format!(
+            "  - {{ match: /route{it}/**, limits: [per_client_of_a_long_name_{it}, slots] }}\n"
+        );
+    }
+    let limits = limits + &routes;
+    let replay = Replay::new(config(&limits), dir.log(text));
+    let replay = match more {
+        true => replay
+            .against(config(&limits.replace("2/s", "4/s")))
+            .suggest(0.001),
+        false => replay,
+    };
+    replay.run().expect("a report")
+}
+
+#[test]
+fn text_fits_a_screen() {
+    for more in [false, true] {
+        let text = report(more).text();
+        assert!(text.lines().count() <= 24, "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        for wanted in [
+            "2,000 requests, 2026-11-15 11:59:59 to 12:00:05 UTC",
+            "refused",
+            "unread",
+            "access.log:1: it is not an object of JSON",
+            "might have come again",
+        ] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+        assert_eq!(
+            more,
+            text.contains("admitted before, refused now"),
+            "{text}"
+        );
+        assert_eq!(more, text.contains("would refuse"), "{text}");
+    }
+}
+
+#[test]
+fn json_has_everything() {
+    let report = report(true);
+    let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+    assert_eq!(json["requests"], 2000);
+    assert_eq!(json["limits"].as_array().map(Vec::len), Some(3));
+    assert_eq!(json["logs"][0]["bad"], 2);
+    assert_eq!(json["bad_lines"][0]["line"], 1);
+    assert!(
+        json["against"]["to_refused"]["requests"]
+            .as_u64()
+            .is_some_and(|it| it > 0)
+    );
+    assert!(
+        json["suggestions"]["limits"][1]["suggested"].is_string(),
+        "{json}"
+    );
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_escapes_what_it_shows() {
+    let page = report(true).html();
+    for wanted in [
+        "<!doctype html>",
+        "prefers-color-scheme: dark",
+        "@media print",
+        "<svg",
+        "Limits",
+        "Routes",
+        "Against limits.yaml",
+        "&lt;script&gt;",
+        "&lt;b&gt;",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    for never in [
+        "<script", "<b>/", "http://", "https://", "src=", "@import", "url(",
+    ] {
+        assert!(!page.contains(never), "{never}");
+    }
+    // What is opened is closed.
+    for tag in ["section", "table", "tr", "div", "figure", "svg", "ul"] {
+        let (open, closed) = (
+            page.matches(&format!("<{tag}")).count(),
+            page.matches(&format!("</{tag}>")).count(),
+        );
+        assert_eq!(open, closed, "{tag}");
+    }
+}

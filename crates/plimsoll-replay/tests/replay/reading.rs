@@ -1,0 +1,202 @@
+//! Logs as they are found: out of order, packed, in pieces, and with lines that are none.
+
+use std::io::Write;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use plimsoll_replay::{LogError, Logs, Requests};
+
+use crate::support::{Dir, line};
+
+fn paths(requests: &mut Requests) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some(record) = requests.next() {
+        all.push(record.target().to_owned());
+    }
+    all
+}
+
+#[test]
+fn lines_that_are_none_are_counted_and_shown_and_the_rest_is_read() {
+    let dir = Dir::new("bad");
+    let mut text = Vec::new();
+    for number in 0..1000 {
+        text.extend(
+            format!(
+                "192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET /{number} HTTP/1.1\" 200 1\n"
+            )
+            .bytes(),
+        );
+        if number % 100 == 0 {
+            text.extend(b"\xff\xfe garbage\n\n");
+        }
+    }
+    text.extend(b"192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"-\" 400 0\n");
+    let mut requests = dir.log(&text).open().expect("a log");
+    assert_eq!(paths(&mut requests).len(), 1000);
+    let seen = requests.summaries().remove(0);
+    assert_eq!((seen.requests, seen.bad, seen.lines), (1000, 11, 1021));
+    let bad = requests.bad_lines();
+    assert_eq!(bad.len(), 3);
+    assert_eq!(
+        bad[0].to_string(),
+        "access.log:2: it has no moment in brackets: \"\u{fffd}\u{fffd} garbage\""
+    );
+}
+
+#[test]
+fn a_line_longer_than_64_kib_is_one_bad_line_and_takes_no_memory() {
+    let dir = Dir::new("long");
+    let good = "192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let long = format!(
+        "192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET /{} HTTP/1.1\" 200 1\n",
+        "x".repeat(3 << 20)
+    );
+    let text = [good, &long, good, &long].concat();
+    let mut requests = dir.log(text.trim_end()).open().expect("a log");
+    assert_eq!(paths(&mut requests), ["/", "/"]);
+    let bad = requests.bad_lines();
+    let bad: Vec<(u64, &str)> = bad.iter().map(|bad| (bad.line, bad.why.as_str())).collect();
+    assert_eq!(
+        bad,
+        [
+            (2, "it is longer than 64 KiB"),
+            (4, "it is longer than 64 KiB")
+        ]
+    );
+}
+
+#[test]
+fn packed_files_and_several_of_them_are_merged_by_time() {
+    let dir = Dir::new("merged");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    for second in [1, 3, 5] {
+        packed
+            .write_all(line("192.0.2.1", second * 1000, &format!("/{second}"), 200, 0).as_bytes())
+            .expect("memory");
+    }
+    // Files that were packed one after the other and joined are one file.
+    let mut bytes = packed.finish().expect("memory");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed
+        .write_all(line("192.0.2.1", 7000, "/7", 200, 0).as_bytes())
+        .expect("memory");
+    bytes.extend(packed.finish().expect("memory"));
+    let odd = dir.file("odd.log.gz", &bytes);
+    let even = dir.file(
+        "even.log",
+        [2, 4, 6]
+            .map(|second| line("192.0.2.1", second * 1000, &format!("/{second}"), 200, 0))
+            .concat(),
+    );
+    let mut requests = Logs::of([&even, &odd]).open().expect("logs");
+    assert_eq!(
+        paths(&mut requests),
+        ["/1", "/2", "/3", "/4", "/5", "/6", "/7"]
+    );
+
+    let cut = dir.file("cut.log.gz", &bytes[..bytes.len() - 40]);
+    let mut requests = Logs::of([&cut]).open().expect("a log");
+    assert!(paths(&mut requests).starts_with(&["/1", "/3", "/5"].map(str::to_owned)));
+    let why = requests
+        .summaries()
+        .remove(0)
+        .cut_short
+        .expect("why it was cut short");
+    assert!(why.starts_with("after line "), "{why}");
+}
+
+#[test]
+fn slow_requests_come_before_the_quick_ones_that_were_logged_first() {
+    let dir = Dir::new("slow");
+    let text = [
+        line("192.0.2.1", 1_000, "/quick1", 200, 10),
+        line("192.0.2.1", 20_000, "/quick2", 200, 10),
+        line("192.0.2.1", 30_000, "/slow", 200, 29_500),
+        line("192.0.2.1", 30_100, "/quick3", 200, 10),
+    ];
+    let logs = dir.log(text.concat());
+    let mut requests = logs.open().expect("a log");
+    assert_eq!(
+        paths(&mut requests),
+        ["/slow", "/quick1", "/quick2", "/quick3"]
+    );
+    assert_eq!(requests.late(), 0);
+    // With a window that is too small it comes when it is read, and that is said.
+    let mut requests = logs.window(Duration::from_secs(5)).open().expect("a log");
+    assert_eq!(
+        paths(&mut requests),
+        ["/quick1", "/slow", "/quick2", "/quick3"]
+    );
+    assert_eq!(requests.late(), 1);
+}
+
+#[test]
+fn offsets_of_zones_and_the_end_of_summer_time_change_nothing() {
+    let dir = Dir::new("zones");
+    // The hour from two to three comes twice: before and after the clock is set back.
+    let text = "\
+192.0.2.1 - - [25/Oct/2026:02:30:00 +0200] \"GET /1 HTTP/1.1\" 200 1
+192.0.2.1 - - [25/Oct/2026:02:59:59 +0200] \"GET /2 HTTP/1.1\" 200 1
+192.0.2.1 - - [25/Oct/2026:02:00:00 +0100] \"GET /3 HTTP/1.1\" 200 1
+192.0.2.1 - - [25/Oct/2026:02:30:00 +0100] \"GET /4 HTTP/1.1\" 200 1
+192.0.2.1 - - [24/Oct/2026:21:31:00 -0400] \"GET /5 HTTP/1.1\" 200 1
+";
+    let mut requests = dir.log(text).open().expect("a log");
+    let mut seen = Vec::new();
+    while let Some(record) = requests.next() {
+        seen.push((
+            record.at_nanos() / 1_000_000_000 - 1_792_888_200,
+            record.target().to_owned(),
+        ));
+    }
+    let wanted = [
+        (0, "/1"),
+        (1799, "/2"),
+        (1800, "/3"),
+        (3600, "/4"),
+        (3660, "/5"),
+    ];
+    assert_eq!(seen, wanted.map(|(at, path)| (at, path.to_owned())));
+}
+
+#[test]
+fn requests_of_one_second_are_spread_over_it_in_their_order() {
+    let dir = Dir::new("spread");
+    let text: String = (0..4)
+        .map(|it| {
+            format!("192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET /{it} HTTP/1.1\" 200 1\n")
+        })
+        .collect();
+    let mut requests = dir.log(text).open().expect("a log");
+    let mut millis = Vec::new();
+    while let Some(record) = requests.next() {
+        millis.push(record.at_nanos() / 1_000_000 % 1000);
+    }
+    assert_eq!(millis, [125, 375, 625, 875]);
+}
+
+#[test]
+fn what_is_no_log_is_refused_with_a_remedy_and_what_is_empty_is_said() {
+    let dir = Dir::new("none");
+    let error = dir
+        .log("Dear reader,\nthis is no log.\n")
+        .open()
+        .expect_err("no log");
+    let text = error.to_string();
+    assert!(text.contains("access.log: no line of its beginning is a request of a known format, it begins with \"Dear reader,\""), "{text}");
+    assert!(text.contains("--format"), "{text}");
+    assert!(matches!(error, LogError::NotALog { .. }));
+    let mut requests = dir.log("").open().expect("an empty log is one");
+    assert!(requests.next().is_none());
+    assert_eq!(requests.summaries()[0].format, None);
+    let error = Logs::of([dir.file("x", "").with_file_name("missing.log")])
+        .open()
+        .expect_err("no file");
+    assert!(matches!(error, LogError::Open { .. }), "{error}");
+    let error = Logs::of([std::env::temp_dir()])
+        .open()
+        .expect_err("a directory");
+    assert!(error.to_string().contains("it is a directory"), "{error}");
+}
