@@ -29,6 +29,7 @@ complete -c plimsoll -n "__fish_plimsoll_needs_command" -s V -l version -d 'Prin
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "check" -d 'Check configuration files, and print the limits they come to'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "replay" -d 'Replay access logs under the limits of a file, in virtual time'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "serve" -d 'Serves limits over HTTP, RESP and gRPC'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "gateway" -d 'Passes requests on to other servers, behind limits'
 complete -c plimsoll -n "__fish_plimsoll_needs_command" -f -a "top" -d 'Shows limits as they stand, in a terminal'
@@ -44,13 +45,27 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -s v -l verbose 
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -l schema -d 'Print the JSON Schema of scenario files, for editors'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand test" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s l -l limit -d 'Test these limits in the place of the one that the file names' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s s -l seeds -d 'Run each limit with seeds 1 to N; figures are means' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s s -l seeds -d 'Run each limit with N seeds; figures are means' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l first-seed -d 'The first of the seeds' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l access-log -d 'Requests as they came once, from an access log, in the place of the rate of the file' -r -F
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l json -d 'Write everything as JSON; `-` writes it to the standard output, in the place of the tables' -r -F
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l plot -d 'Draw the first run of each limit; of several simulations, one picture each' -r -F
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s c -l compare -d 'Run all other known limits on the same traffic too; nothing is expected of them'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s q -l quick -d 'One seed, for a first look'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s e -l explain -d 'Print the decisions of each tested limit with their reasons over time, for the first seed'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l format -d 'How the lines are written: combined, json, csv, envoy or times; told by what stands in them unless set' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l duration-unit -d 'What durations without a unit count: s, ms, us or ns; as the server that wrote them has it unless set' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l window -d 'How long after a request came its line may be written and still be put in its place' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l deadline -d 'How long clients wait in queues that do not say it themselves' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l against -d 'Compare with the limits of another file: what is refused now and was not, and the other way round' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l suggest -d 'Peaks of keys, and for each limit the smallest that refuses at most this share of its requests [default: 0.1%]' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l max-refused -d 'End with status 1 if a larger share is refused: of all requests, or of those of one limit' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l top -d 'How many keys of each limit are reported' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l json -d 'Write everything as JSON; `-` writes it to the standard output, in the place of the text' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l html -d 'Write a page with pictures that needs nothing else' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l show-keys -d 'Show keys as they are, and not masked'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l http -d 'Where to listen for checks, charges and leases over HTTP; /openapi.json there describes them' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l resp -d 'Where to listen for clients of Redis: CL.THROTTLE, PLIMSOLL.TAKE' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc -d 'Where to listen for gRPC: Envoy\'s rate-limit service, health' -r
@@ -84,12 +99,13 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand top" -s h -l help -d '
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand health" -l admin -d 'The admin port of the server' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand health" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand generate" -s h -l help -d 'Print help'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "check" -d 'Check configuration files, and print the limits they come to'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "serve" -d 'Serves limits over HTTP, RESP and gRPC'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "gateway" -d 'Passes requests on to other servers, behind limits'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "top" -d 'Shows limits as they stand, in a terminal'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "health" -d 'Asks a server whether it is ready'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "generate" -d 'Writes completions for shells and manual pages'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate serve gateway top health generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "check" -d 'Check configuration files, and print the limits they come to'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "test" -d 'Run scenario files against the real limiters, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "simulate" -d 'Simulate limits between traffic and a server, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "replay" -d 'Replay access logs under the limits of a file, in virtual time'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "serve" -d 'Serves limits over HTTP, RESP and gRPC'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "gateway" -d 'Passes requests on to other servers, behind limits'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "top" -d 'Shows limits as they stand, in a terminal'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "health" -d 'Asks a server whether it is ready'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "generate" -d 'Writes completions for shells and manual pages'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand help; and not __fish_seen_subcommand_from check test simulate replay serve gateway top health generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -5,6 +5,7 @@ mod gateway;
 mod generate;
 mod health;
 mod process;
+mod replay;
 mod serve;
 mod simulate;
 mod test;
@@ -29,6 +30,7 @@ enum Command {
     Check(check::Args),
     Test(test::Args),
     Simulate(simulate::Args),
+    Replay(replay::Args),
     Serve(serve::Args),
     Gateway(gateway::Args),
     Top(top::Args),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &mut out, &mut err),
         Command::Test(args) => test::run(&args, &mut out, &mut err),
         Command::Simulate(args) => simulate::run(&args, &mut out, &mut err),
+        Command::Replay(args) => replay::run(&args, &mut out, &mut err),
         Command::Serve(args) => serve::run(args, &mut out, &mut err),
         Command::Gateway(args) => gateway::run(&args, &mut out, &mut err),
         Command::Top(args) => top::run(args, &mut out, &mut err),

@@ -7,6 +7,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plimsoll_replay::{LogError, Logs};
 use plimsoll_sim::{
     AccessLog, Compared, Comparison, Contender, Simulation, explain, explained, json, plot_file,
     text,
@@ -85,14 +86,13 @@ fn picture(name: &str) -> Result<PathBuf, String> {
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     let mut simulations = Vec::new();
     let mut troubled = false;
-    let log = match args
-        .access_log
-        .as_ref()
-        .map(AccessLog::from_file)
-        .transpose()
-    {
-        Ok(log) => log,
-        Err(error) => {
+    let log = match args.access_log.as_deref().map(read_log) {
+        None => None,
+        Some(Ok((log, unread))) => {
+            unread.iter().try_for_each(|line| writeln!(err, "{line}"))?;
+            Some(log)
+        }
+        Some(Err(error)) => {
             writeln!(err, "{error}")?;
             return Ok(ExitCode::from(2));
         }
@@ -160,6 +160,27 @@ fn tested<'a>(args: &'a Args, simulation: &'a Simulation) -> &'a [Contender] {
     } else {
         &args.limit
     }
+}
+
+/// The requests of a log, and what is to be said of lines that are none.
+fn read_log(path: &Path) -> Result<(AccessLog, Vec<String>), LogError> {
+    let mut requests = Logs::of([path]).open()?;
+    let mut moments = Vec::new();
+    while let Some(record) = requests.next() {
+        moments.push(record.at_nanos());
+    }
+    let unread: u64 = requests.summaries().iter().map(|log| log.bad).sum();
+    let bad = requests.bad_lines();
+    let mut said = Vec::new();
+    if unread > 0 {
+        said.push(format!(
+            "{}: {unread} of its lines could not be read (warning)",
+            path.display()
+        ));
+        said.extend(bad.iter().map(|bad| format!("{bad} (warning)")));
+    }
+    let log = AccessLog::of_nanos(moments).ok_or_else(|| LogError::empty(bad))?;
+    Ok((log, said))
 }
 
 fn plan<'s>(args: &Args, simulation: &'s Simulation) -> Comparison<'s> {

@@ -30,7 +30,7 @@ impl<'s> Arrivals<'s> {
             log: simulation
                 .log
                 .as_ref()
-                .map(|log| log.arrivals(seed).into_iter()),
+                .map(|log| log.arrivals().into_iter()),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod check_command;
 mod gateway_command;
 mod packaged;
+mod replay_command;
 mod serve_command;
 mod simulate_command;
 mod store_option;

@@ -243,3 +243,30 @@ fn help_explains_the_figures_and_the_exit_status() {
         assert!(text.contains(part), "{text}");
     }
 }
+
+#[test]
+fn an_access_log_with_a_garbage_line_is_simulated_and_the_line_is_said() {
+    let mut log = String::new();
+    for number in 0..200 {
+        log += &format!(
+            "192.0.2.1 - - [15/Nov/2026:12:00:0{} +0000] \"GET / HTTP/1.1\" 200 5\n",
+            number / 20 % 10
+        );
+    }
+    log += "garbage\n";
+    let dir = Dir::with("log", &[("a.yaml", OVERLOAD), ("access.log", &log)]);
+    let output = dir.run(&["a.yaml", "--quick", "--access-log", "access.log"]);
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    assert_eq!(
+        err(&output),
+        "access.log: 1 of its lines could not be read (warning)\n\
+         access.log:201: it has no moment in brackets: \"garbage\" (warning)\n"
+    );
+    let output = dir.run(&["a.yaml", "--access-log", "a.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        err(&output).contains("a.yaml: no line of its beginning is a request"),
+        "{}",
+        err(&output)
+    );
+}
