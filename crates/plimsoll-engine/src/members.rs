@@ -73,11 +73,12 @@ impl Members {
     /// Notes by which terms each key is asked.
     #[inline]
     pub(crate) fn note_terms(&self) {
+        if !self.plan.has_tiers {
+            return;
+        }
         for member in &self.list {
-            let limit = self.limit(member);
-            if limit.has_tiers() {
-                limit.note_terms(self.key(member), member.terms);
-            }
+            self.limit(member)
+                .note_terms(self.key(member), member.terms);
         }
     }
 

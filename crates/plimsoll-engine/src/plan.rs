@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) set: Option<Arc<LimitSet>>,
     /// What is answered where neither the limit nor the route says.
     pub(crate) answer: Option<Arc<AnswerSpec>>,
+    /// Whether any limit has tiers: where none has, no decision looks.
+    pub(crate) has_tiers: bool,
     /// The subscribers to decisions.
     pub(crate) audience: Arc<crate::events::Audience>,
 }
@@ -173,6 +175,7 @@ impl Plan {
             if let Some(limit) = Limit::new(name, by, set, &client, seen) {
                 plan.by_name
                     .insert(Arc::clone(&limit.name), plan.limits.len());
+                plan.has_tiers |= limit.has_tiers();
                 plan.limits.push(limit);
             }
         }
