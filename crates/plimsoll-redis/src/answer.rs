@@ -11,6 +11,26 @@ use crate::rule::{read_moment, read_number};
 /// Reads the parts of an answer one after the other.
 pub(crate) struct Answer {
     parts: std::vec::IntoIter<Value>,
+    /// The rest of a run, and how many there are.
+    run: Option<(u64, Run)>,
+}
+
+/// Answers to demands in a row at one cost: see `lua/quick/answer.lua`.
+enum Run {
+    Granted(Grants),
+    Refused(Refused),
+}
+
+/// The grants of a run: what the next of them says.
+struct Grants {
+    left: u64,
+    more: Option<Duration>,
+    /// All of it is there after `owed` / `pace`.
+    owed: u64,
+    /// What every further grant adds to it.
+    rise: u64,
+    pace: u64,
+    taken: Moment,
 }
 
 /// What one limit answers.
@@ -35,6 +55,7 @@ impl Answer {
         match value {
             Value::Array(parts) => Ok(Self {
                 parts: parts.into_iter(),
+                run: None,
             }),
             other => Err(StoreError::bad_reply(&other)),
         }
@@ -87,28 +108,76 @@ impl Answer {
         self.parts.next().unwrap_or(Value::Nil)
     }
 
-    /// The next decision on one limit. A grant that was taken at the same moment as the one before, which was at `last`,
-    /// need not repeat it.
-    pub(crate) fn decided(&mut self, limit: u64, last: Moment) -> Result<Decided, StoreError> {
+    /// The next decision on one limit.
+    pub(crate) fn decided(&mut self, limit: u64) -> Result<Decided, StoreError> {
+        self.decided_of_list(limit, 0, Moment::ORIGIN)
+    }
+
+    /// The next decision of a list, of a demand at `cost`. A grant that was taken at the same moment as the one before,
+    /// which was at `last`, need not repeat it.
+    pub(crate) fn decided_of_list(
+        &mut self,
+        limit: u64,
+        cost: u64,
+        last: Moment,
+    ) -> Result<Decided, StoreError> {
+        if let Some(decided) = self.next_of_run(limit, cost) {
+            return Ok(decided);
+        }
         let verdict = self.part();
         match verdict {
             Value::Int(0) => Ok(Decided::Refused(self.refused()?)),
             Value::Int(1) => {
                 let standing = self.standing(limit)?;
-                let part = self.part();
-                let taken = match &part {
-                    Value::Int(0) => Some(last),
-                    part => text(part).and_then(read_moment),
-                };
-                let taken = taken.ok_or_else(|| StoreError::bad_reply(&part))?;
-                Ok(Decided::Granted(standing, taken))
+                Ok(Decided::Granted(standing, self.taken(last)?))
             }
             Value::Int(2) => {
                 let part = self.part();
                 Err(StoreError::of_key(text(&part).unwrap_or_default()))
             }
+            Value::Int(3 | 4) => {
+                let count = self.number()?;
+                let run = if verdict == Value::Int(3) {
+                    Run::Granted(self.grants(last)?)
+                } else {
+                    let _verdict = self.part();
+                    Run::Refused(self.refused()?)
+                };
+                self.run = Some((count, run));
+                let next = self.next_of_run(limit, cost);
+                next.ok_or_else(|| StoreError::bad_reply(&verdict))
+            }
             _ => Err(StoreError::bad_reply(&verdict)),
         }
+    }
+
+    fn next_of_run(&mut self, limit: u64, cost: u64) -> Option<Decided> {
+        let (count, run) = self.run.as_mut()?;
+        *count = count.checked_sub(1)?;
+        Some(match run {
+            Run::Granted(grants) => Decided::Granted(grants.next(limit, cost), grants.taken),
+            Run::Refused(refused) => Decided::Refused(refused.clone()),
+        })
+    }
+
+    fn grants(&mut self, last: Moment) -> Result<Grants, StoreError> {
+        Ok(Grants {
+            left: self.number()?,
+            more: self.span()?,
+            owed: self.number()?,
+            rise: self.number()?,
+            pace: self.number()?,
+            taken: self.taken(last)?,
+        })
+    }
+
+    fn taken(&mut self, last: Moment) -> Result<Moment, StoreError> {
+        let part = self.part();
+        let taken = match &part {
+            Value::Int(0) => Some(last),
+            part => text(part).and_then(read_moment),
+        };
+        taken.ok_or_else(|| StoreError::bad_reply(&part))
     }
 
     fn standing(&mut self, limit: u64) -> Result<Standing, StoreError> {
@@ -146,6 +215,16 @@ impl Answer {
     }
 }
 
+impl Grants {
+    fn next(&mut self, limit: u64, cost: u64) -> Standing {
+        let full = Duration::from_nanos(self.owed.div_ceil(self.pace.max(1)));
+        let standing = Standing::new(limit, self.left).more_after(self.more);
+        self.left = self.left.saturating_sub(cost);
+        self.owed = self.owed.saturating_add(self.rise);
+        standing.reset(Some(full))
+    }
+}
+
 fn text(part: &Value) -> Option<&str> {
     match part {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
@@ -164,5 +243,54 @@ impl Refused {
             .with_ready_at(Moment::ORIGIN, after(self.ready))
             .with_reset_at(Moment::ORIGIN, after(self.full))
             .with_limiter(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(parts: &[i64]) -> Answer {
+        let parts = parts.iter().copied().map(Value::Int).collect();
+        Answer::new(Value::Array(parts)).expect("a list")
+    }
+
+    #[test]
+    fn a_run_of_grants_is_told_one_by_one() {
+        // Three at a cost of 2, of which each takes 2 tokens of 1000 parts, and 300 parts come back in a nanosecond.
+        let mut answer = answer(&[3, 3, 8, 4, 2000, 2000, 300, 0, 1, 1, 2, 3, 0]);
+        let mut next = |cost| match answer.decided_of_list(10, cost, Moment::from_nanos(5)) {
+            Ok(Decided::Granted(standing, taken)) => {
+                assert_eq!(taken, Moment::from_nanos(5));
+                let nanos = |span: Option<Duration>| span.map(|span| span.as_nanos());
+                (
+                    standing.remaining,
+                    nanos(standing.more_after),
+                    nanos(standing.reset),
+                )
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(next(2), (Some(8), Some(4), Some(7)));
+        assert_eq!(next(2), (Some(6), Some(4), Some(14)));
+        assert_eq!(next(2), (Some(4), Some(4), Some(20)));
+        assert_eq!(next(7), (Some(1), Some(2), Some(3)));
+    }
+
+    #[test]
+    fn a_run_of_nothing_is_a_bad_reply() {
+        let last = Moment::ORIGIN;
+        assert!(
+            answer(&[3, 0, 8, 4, 2000, 2000, 0, 0])
+                .decided_of_list(10, 1, last)
+                .is_err()
+        );
+        assert!(answer(&[3, -1, 8]).decided_of_list(10, 1, last).is_err());
+        // No division by 0, whatever a server says.
+        assert!(
+            answer(&[3, 1, 8, 4, 2000, 2000, 0, 0])
+                .decided_of_list(10, 1, last)
+                .is_ok()
+        );
     }
 }

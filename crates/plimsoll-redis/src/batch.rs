@@ -17,7 +17,7 @@ pub(crate) struct Demand {
     /// The id of its lease, if the limit has leases.
     pub(crate) id: String,
     /// The lease that is asked for. It is dropped, and so released, where nobody waits for the answer any more.
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<Box<Lease>>,
 }
 
 /// The demands on one limiter.
@@ -57,8 +57,12 @@ impl Lists {
 
 impl Work for Lists {
     type Demand = Demand;
-    type Reply = (Decided, Option<Lease>);
+    type Reply = (Decided, Option<Box<Lease>>);
     type Way = Store;
+
+    fn keys(demand: &Demand) -> &[Vec<u8>] {
+        std::slice::from_ref(&demand.key)
+    }
 
     /// In order for each key: the order among keys makes no difference.
     fn arrange(waiters: &mut [Waiter<Self>]) {
@@ -87,7 +91,7 @@ impl Work for Lists {
         store.health().decided(demands.len());
         let mut last = Moment::ORIGIN;
         let reply = |demand: Demand| {
-            let decided = answer.decided(self.limit, last)?;
+            let decided = answer.decided_of_list(self.limit, demand.cost, last)?;
             if let Decided::Granted(_, taken) = &decided {
                 last = *taken;
             }

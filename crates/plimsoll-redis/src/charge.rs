@@ -61,7 +61,7 @@ impl RedisLimiter {
             .ask("borrow", key, least, rule::amount(most).to_string())
             .await?;
         let limit = self.limit();
-        Ok(match answer.decided(limit, Moment::ORIGIN)? {
+        Ok(match answer.decided(limit)? {
             Decided::Granted(standing, taken) => Ok(Borrowed {
                 standing,
                 taken,

@@ -73,9 +73,11 @@ impl Naming {
                 let hash = hmac.inner.clone().chain_update(subject).finalize();
                 let hash = hmac.outer.clone().chain_update(hash).finalize();
                 let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
-                for byte in &hash[..DIGEST] {
-                    key.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+                let mut digits = [0; 2 * DIGEST];
+                for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
+                    pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
                 }
+                key.extend_from_slice(&digits);
             }
         }
     }
@@ -91,22 +93,31 @@ impl fmt::Debug for Naming {
     }
 }
 
-/// The key of `limiter` for `subject`.
-pub(crate) fn key(
-    namespace: &[u8],
-    naming: &Naming,
-    subject: &[u8],
-    limiter: &[u8],
-    kind: Kind,
-) -> Vec<u8> {
-    let mut key = Vec::with_capacity(namespace.len() + 2 * DIGEST + limiter.len() + 8);
-    escape(&mut key, namespace);
-    key.extend_from_slice(b":{");
-    naming.write(&mut key, subject);
-    key.extend_from_slice(b"}:");
-    escape(&mut key, limiter);
-    key.extend_from_slice(&[b':', kind.letter()]);
-    key
+/// What the keys of one limiter have in common: what stands before and after the name of the subject.
+pub(crate) struct Frame {
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl Frame {
+    pub(crate) fn new(namespace: &[u8], limiter: &[u8], kind: Kind) -> Self {
+        let (mut before, mut after) = (Vec::new(), b"}:".to_vec());
+        escape(&mut before, namespace);
+        before.extend_from_slice(b":{");
+        escape(&mut after, limiter);
+        after.extend_from_slice(&[b':', kind.letter()]);
+        Self { before, after }
+    }
+
+    /// The key for `subject`.
+    pub(crate) fn key(&self, naming: &Naming, subject: &[u8]) -> Vec<u8> {
+        let length = self.before.len() + 2 * DIGEST + self.after.len();
+        let mut key = Vec::with_capacity(length);
+        key.extend_from_slice(&self.before);
+        naming.write(&mut key, subject);
+        key.extend_from_slice(&self.after);
+        key
+    }
 }
 
 fn escape(key: &mut Vec<u8>, part: &[u8]) {
@@ -128,7 +139,7 @@ mod tests {
     fn by(naming: &Naming, namespace: &str, subject: &[u8], limiter: &str) -> String {
         let kind = Kind::FixedWindow;
         let (namespace, limiter) = (namespace.as_bytes(), limiter.as_bytes());
-        let key = key(namespace, naming, subject, limiter, kind);
+        let key = Frame::new(namespace, limiter, kind).key(naming, subject);
         String::from_utf8(key).expect("escaping keeps text text")
     }
 

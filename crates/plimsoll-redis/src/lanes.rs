@@ -23,6 +23,9 @@ use crate::{StoreError, StoreErrorKind};
 /// So many subjects are decided by one script at most: a server does nothing else while a script runs.
 pub(crate) const LARGEST: usize = 128;
 
+/// A key counts as one subject more for each so many bytes of its name, so that a script has a bound in bytes, too.
+const LONG: usize = 1024;
+
 /// So many round trips are under way at once where each takes less than a millisecond. A second one lets the server
 /// decide while this process reads the answers to the first.
 const DEPTH: u32 = 2;
@@ -36,11 +39,8 @@ pub(crate) trait Work: Send + Sync + Sized + 'static {
     /// Where it is sent.
     type Way: Way;
 
-    /// How many subjects a demand has.
-    fn size(demand: &Self::Demand) -> usize {
-        let _ = demand;
-        1
-    }
+    /// The keys of a demand.
+    fn keys(demand: &Self::Demand) -> &[Vec<u8>];
 
     /// Puts demands into the order in which one script decides them. Those of one key stay as they are.
     fn arrange(waiters: &mut [Waiter<Self>]) {
@@ -111,12 +111,8 @@ impl<W: Work> Batcher<W> {
         demand: W::Demand,
     ) -> Result<W::Reply, StoreError> {
         match self.turn(way, slot, demand) {
-            Turn::Send(demand, trip) => {
-                let mut replies = self.send(vec![demand], &trip).await?;
-                drop(trip);
-                let missing = || Err(StoreError::new(StoreErrorKind::BadReply));
-                replies.pop().unwrap_or_else(missing)
-            }
+            // Apart, so that a call that waits is small: it is moved some times before it begins.
+            Turn::Send(demand, trip) => Box::pin(self.send_alone(demand, trip)).await,
             Turn::Wait(reply) => match reply.await {
                 Ok(reply) => reply,
                 // The task that would have sent it is gone, with its runtime.
@@ -159,6 +155,13 @@ impl<W: Work> Batcher<W> {
         let silent = way.time().since(lane.heard);
         let millis = last.max(silent).as_millis();
         u128::from(lane.trips - DEPTH) < millis
+    }
+
+    async fn send_alone(&self, demand: W::Demand, trip: Trip<W>) -> Result<W::Reply, StoreError> {
+        let mut replies = self.send(vec![demand], &trip).await?;
+        drop(trip);
+        let missing = || Err(StoreError::new(StoreErrorKind::BadReply));
+        replies.pop().unwrap_or_else(missing)
     }
 
     async fn send(
@@ -207,7 +210,8 @@ impl<W: Work> Batcher<W> {
         let mut size = 0;
         let fits = |waiter: &&Waiter<W>| {
             let first = size == 0;
-            size += W::size(&waiter.demand);
+            let keys = W::keys(&waiter.demand).iter();
+            size += keys.map(|key| 1 + key.len() / LONG).sum::<usize>();
             first || size <= LARGEST
         };
         let count = lane.waiting.iter().take_while(fits).count();

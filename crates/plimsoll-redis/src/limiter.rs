@@ -7,7 +7,7 @@ use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 use crate::answer::{Answer, Decided, Refused};
 use crate::batch::Demand;
 use crate::event_reports::Subscribers;
-use crate::key;
+use crate::key::Frame;
 use crate::lease::Leases;
 use crate::rule::{self, Kind, number};
 use crate::script::Script;
@@ -51,6 +51,8 @@ pub struct RedisLimiter {
 struct Inner {
     store: Store,
     name: String,
+    /// Of its keys.
+    frame: Frame,
     kind: Kind,
     /// For everything but decisions.
     script: Script,
@@ -87,6 +89,7 @@ impl RedisLimiter {
         let terms = Terms::new(&store, rule, origin, &mut leases)?;
         let inner = Inner {
             name: name.to_owned(),
+            frame: Frame::new(store.namespace(), name.as_bytes(), terms.rule.kind()),
             kind: terms.rule.kind(),
             script: Script::asking(terms.rule.kind()),
             origin,
@@ -149,7 +152,7 @@ impl RedisLimiter {
         let (terms, key) = (self.terms(), self.key(key.as_ref()));
         let id = terms.new_id();
         let lease = match (&terms.leases, cost) {
-            (Some(leases), 1..) => Some(leases.ask(key.clone(), &id, cost)),
+            (Some(leases), 1..) => Some(Box::new(leases.ask(key.clone(), &id, cost))),
             _ => None,
         };
         let demand = Demand {
@@ -196,7 +199,7 @@ impl RedisLimiter {
         let key = self.key(key.as_ref());
         let mut answer = self.ask("peek", key, cost, String::new()).await?;
         let limit = self.limit();
-        Ok(match answer.decided(limit, Moment::ORIGIN)? {
+        Ok(match answer.decided(limit)? {
             Decided::Granted(standing, _) => Ok(standing),
             Decided::Refused(refused) => Err(refused.denied(limit, &self.inner.name)),
         })
@@ -317,14 +320,7 @@ impl RedisLimiter {
     }
 
     pub(crate) fn key(&self, subject: &[u8]) -> Vec<u8> {
-        let namespace = self.inner.store.namespace();
-        key::key(
-            namespace,
-            self.inner.store.naming(),
-            subject,
-            self.inner.name.as_bytes(),
-            self.inner.kind,
-        )
+        self.inner.frame.key(self.inner.store.naming(), subject)
     }
 
     pub(crate) async fn ask(

@@ -23,6 +23,7 @@ const DECISIONS: &str = include_str!("lua/decisions.lua");
 const LIST: &str = include_str!("lua/list.lua");
 const BATCH: &str = include_str!("lua/batch.lua");
 const QUICK: &str = include_str!("lua/quick/quick.lua");
+const ANSWER: &str = include_str!("lua/quick/answer.lua");
 const WINDOW: &str = include_str!("lua/quick/window.lua");
 const OR_NOT: &str = include_str!("lua/quick/or_not.lua");
 const QUICK_MANY: &str = include_str!("lua/quick/many.lua");
@@ -46,7 +47,7 @@ impl Script {
         let kind = rule.kind();
         let window = if has_windows(kind) { WINDOW } else { "" };
         let quick: &[&str] = if rule.is_everyday() {
-            &[QUICK, window, quick(kind), OR_NOT]
+            &[QUICK, ANSWER, window, quick(kind), OR_NOT]
         } else {
             &[]
         };
@@ -107,7 +108,14 @@ fn quick(kind: Kind) -> &'static str {
 
 /// The quick ways of several kinds, each as a function of its arguments.
 fn quick_many(kinds: impl Iterator<Item = Kind>) -> String {
-    let mut text = ["local out, size = {}, 1\n", QUICK, QUICK_MANY, WINDOW].concat();
+    let mut text = [
+        "local out, size = {}, 1\n",
+        QUICK,
+        QUICK_MANY,
+        ANSWER,
+        WINDOW,
+    ]
+    .concat();
     for kind in kinds {
         let letter = char::from(kind.letter());
         text += &format!("quicks.{letter} = function(argv)\n");

@@ -14,8 +14,8 @@ impl Work for Groups {
     type Reply = Answer;
     type Way = Store;
 
-    fn size(group: &Group) -> usize {
-        group.keys.len()
+    fn keys(group: &Group) -> &[Vec<u8>] {
+        &group.keys
     }
 
     async fn send(

@@ -184,7 +184,7 @@ impl Subject {
         took: bool,
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
-        let decided = answer.decided(self.limit(), Moment::ORIGIN)?;
+        let decided = answer.decided(self.limit())?;
         let mut amount = self.cost;
         if let (Verb::Take, Decided::Granted(..), Some(_)) = (verb, &decided, self.most) {
             amount = answer.number()?;

@@ -18,27 +18,19 @@ local function quick(key, at)
   local before = used
   local last = at + 2 * argv[at]
   for run = at + 1, last, 2 do
-    local cost = argv[run + 1] + 0
+    local count, cost = argv[run] + 0, argv[run + 1] + 0
     if cost == 0 or cost > limit then return nil end
-    for _ = 1, argv[run] do
-      if used + cost > limit then
-        out[size + 1], out[size + 2] = 0, 'exhausted'
-        out[size + 3], out[size + 4], out[size + 5] = span, limit - used, span
-        size = size + 5
-      elseif dry then
-        local after = used > 0 and span or ''
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, after, after, stamp
-        size = size + 5
-      else
-        used = used + cost
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, span, span, stamp
-        size, stamp = size + 5, 0
-      end
+    local fits = fitting(count, cost, limit - used)
+    if fits > 0 then
+      local after = dry and used or used + cost
+      local more = after > 0 and span or ''
+      grant(fits, limit - after, more, more)
+      if not dry then used = used + fits * cost end
     end
+    if fits < count then refuse(count - fits, span, limit - used, span) end
   end
   if used > before then
-    local millis = hand and 3600000 or (span + -span % 1000000) / 1000000 + 1
-    call('SET', key, string.format('%s %.0f %s %s', start, used, argv[6], moment), 'PX', millis)
+    write(key, string.format('%s %d %s %s', start, used, argv[6], moment), span)
   end
   return last + 1
 end

@@ -41,31 +41,26 @@ local function quick(key, at)
   local read, left, full = used, room(used), 2 * window - passed
   local last = at + 2 * argv[at]
   for run = at + 1, last, 2 do
-    local cost = argv[run + 1] + 0
+    local count, cost = argv[run] + 0, argv[run + 1] + 0
     if cost == 0 or cost > limit then return nil end
-    for _ = 1, argv[run] do
-      if cost > left then
-        out[size + 1], out[size + 2] = 0, 'exhausted'
-        out[size + 3], out[size + 4] = wait(used, cost), left
-        out[size + 5] = used > 0 and full or window - passed
-        size = size + 5
-      elseif dry then
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, left, '', '', stamp
-        if left < limit then
-          out[size + 3], out[size + 4] = wait(used, left + 1), used > 0 and full or window - passed
-        end
-        size = size + 5
-      else
-        used = used + cost
-        left = room(used)
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, left, wait(used, left + 1), full, stamp
-        size, stamp = size + 5, 0
+    local fits = fitting(count, cost, left)
+    if fits > 0 then
+      -- What is used and what is left add up to the same after each of them: so there is more at the same time, in this window.
+      local same = fits_after(used, before, left + 1) and fits or 1
+      for _ = 1, fits, same do
+        if not dry then used, left = used + cost, left - cost end
+        local more, all = wait(used, left + 1), used > 0 and full or window - passed
+        if left == limit then more, all = '', '' end
+        grant(same, left, more, all)
+        used, left = used + (same - 1) * cost, left - (same - 1) * cost
       end
+    end
+    if fits < count then
+      refuse(count - fits, wait(used, cost), left, used > 0 and full or window - passed)
     end
   end
   if used > read then
-    local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-    call('SET', key, string.format('%s %.0f %.0f %s %s', start, used, before, argv[6], moment), 'PX', millis)
+    write(key, string.format('%s %d %d %s %s', start, used, before, argv[6], moment), full)
   end
   return last + 1
 end

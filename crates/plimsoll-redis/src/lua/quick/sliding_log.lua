@@ -1,6 +1,5 @@
 
--- No gap to keep, something in the window, nothing at this very moment, nobody who asks by other terms, and something left
--- of what came last.
+-- No gap to keep, something in the window, nobody who asks by other terms, and something left of what came last.
 local limit, window = argv[5] + 0, argv[6] + 0
 local function quick(key, at)
   if second * 1000000000 < window then return nil end
@@ -12,7 +11,7 @@ local function quick(key, at)
   local newest_rest, sum, newest_cost = string.match(newest[1], '^(%d%d%d):(%d+):(%d+)$')
   -- The span since the newest entry.
   local since = sum and (micros - newest[2]) * 1000 + rest - newest_rest
-  if not since or newest_cost == '0' or since <= 0 or since >= window then return nil end
+  if not since or newest_cost == '0' or since < 0 or since >= window then return nil end
   -- The first entry that counts: nothing before it is looked at. What is exactly at the border may or may not count.
   local border_rest = (rest - window) % 1000
   local border = micros - (window - rest + border_rest) / 1000
@@ -26,28 +25,29 @@ local function quick(key, at)
   local full = window - since
   local last = at + 2 * argv[at]
   for run = at + 1, last, 2 do
-    local cost = argv[run + 1] + 0
+    local count, cost = argv[run] + 0, argv[run + 1] + 0
     if cost == 0 or cost > limit then return nil end
-    for _ = 1, argv[run] do
-      if used + cost > limit then
-        -- More must leave than the first entry, or the refusal counts.
-        if used + cost - limit > first_cost + 0 or argv[8] == '1' then return nil end
-        out[size + 1], out[size + 2] = 0, 'exhausted'
-        out[size + 3], out[size + 4], out[size + 5] = leaves, limit - used, full
-        size = size + 5
-      elseif dry then
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, leaves, full, stamp
-        size = size + 5
-      else
-        used, taken, full = used + cost, taken + cost, window
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, leaves, full, stamp
-        size, stamp = size + 5, 0
-      end
+    local fits = fitting(count, cost, limit - used)
+    if fits > 0 then
+      if not dry then used, taken, full = used + cost, taken + fits * cost, window end
+      grant(fits, limit - used, leaves, full)
+      if not dry then used = used + (fits - 1) * cost end
+    end
+    if fits < count then
+      -- More must leave than the first entry, or the refusal counts.
+      if used + cost - limit > first_cost + 0 or argv[8] == '1' then return nil end
+      refuse(count - fits, leaves, limit - used, full)
     end
   end
   if taken > 0 then
     call('ZREMRANGEBYSCORE', key, '0', string.format('(%.0f', border))
-    call('ZADD', key, micros, string.format('%03d:%.0f:%.0f', rest, sum + taken, taken))
+    local entry = taken
+    if since == 0 then
+      -- One entry for each moment.
+      call('ZREM', key, newest[1])
+      entry = taken + newest_cost
+    end
+    call('ZADD', key, micros, string.format('%03d:%d:%d', rest, sum + taken, entry))
     call('PEXPIRE', key, hand and 3600000 or (window + -window % 1000000) / 1000000 + 1)
   end
   return last + 1

@@ -20,31 +20,24 @@ local function quick(key, at)
   local used, more, full = kept + 0, leaves(oldest), leaves(newest)
   local last = at + 2 * argv[at]
   for run = at + 1, last, 2 do
-    local cost = argv[run + 1] + 0
+    local demands, cost = argv[run] + 0, argv[run + 1] + 0
     if cost == 0 or cost > limit then return nil end
-    for _ = 1, argv[run] do
-      if used + cost > limit then
-        -- With the oldest segment goes at least 1.
-        if used + cost > limit + 1 then return nil end
-        out[size + 1], out[size + 2] = 0, 'exhausted'
-        out[size + 3], out[size + 4], out[size + 5] = more, limit - used, full
-        size = size + 5
-      elseif dry then
-        if used == 0 then more, full = '', '' end
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, more, full, stamp
-        size = size + 5
-      else
-        used = used + cost
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, more, full, stamp
-        size, stamp = size + 5, 0
-      end
+    local fits = fitting(demands, cost, limit - used)
+    if fits > 0 then
+      local after = dry and used or used + cost
+      if after == 0 then more, full = '', '' end
+      grant(fits, limit - after, more, full)
+      if not dry then used = used + fits * cost end
+    end
+    if fits < demands then
+      -- With the oldest segment goes at least 1.
+      if used + cost > limit + 1 then return nil end
+      refuse(demands - fits, more, limit - used, full)
     end
   end
   local taken = used - kept
   if taken > 0 then
-    local millis = hand and 3600000 or (full + -full % 1000000) / 1000000 + 1
-    text = string.format('%s %s %.0f %s%s%.0f', base, division, used, moment, middle, count + taken)
-    call('SET', key, text, 'PX', millis)
+    write(key, string.format('%s %s %d %s%s%d', base, division, used, moment, middle, count + taken), full)
   end
   return last + 1
 end
