@@ -2,6 +2,7 @@
 
 mod check_command;
 mod gateway_command;
+mod gateway_faults;
 mod packaged;
 mod replay_command;
 mod serve_command;

@@ -312,7 +312,7 @@ fn a_signal_reads_the_file_again_and_what_was_used_stays_used() {
         [":0", ":1"]
     );
     let output = server.end();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("limits read again"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the file was read again"));
     // Without a file it lives through the signal.
     let server = Served::serve(&[]);
     server.signal("HUP");

@@ -4,12 +4,14 @@ mod bad_input;
 #[path = "../../../plimsoll-server/tests/server/browser.rs"]
 mod browser;
 mod drain;
+mod frames;
 mod http2;
 mod large;
 mod limits;
 mod page;
 mod passed_on;
 mod servers;
+mod shapes;
 mod soak;
 mod upgrades;
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::shapes::{BROKEN_ANSWERS, SHORT_ANSWERS};
 use super::*;
 
 /// A port on which nobody listens.
@@ -29,26 +30,8 @@ fn pool(servers: &[SocketAddr], more: &str) -> Running {
 
 #[tokio::test]
 async fn broken_answers() {
-    for (what, answer) in [
-        ("nothing", ""),
-        ("garbage", "garbage\r\n\r\n"),
-        ("another protocol", "SSH-2.0-x\r\n"),
-        ("half a head", "HTTP/1.1 200 OK\r\ncontent-le"),
-        (
-            "two lengths",
-            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
-        ),
-        (
-            "a length that is none",
-            "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
-        ),
-        ("a bad name", "HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n"),
-        (
-            "a protocol nobody asked for",
-            "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
-        ),
-    ] {
-        let gateway = pool(&[says(answer).await], "retries: { most: 0 }");
+    for (what, answer) in BROKEN_ANSWERS {
+        let gateway = pool(&[says(*answer).await], "retries: { most: 0 }");
         let answer = gateway.get("/").await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{what}: {answer}");
         is_problem(&answer, 502, "broken_answer");
@@ -67,21 +50,8 @@ async fn heads_that_are_too_large() {
 /// The head has been passed on, so all that can be done is to end the connection early: the client sees that something is missing.
 #[tokio::test]
 async fn answers_that_break_off() {
-    for (what, answer) in [
-        (
-            "shorter than it says",
-            "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort",
-        ),
-        (
-            "chunks without an end",
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nshort\r\n",
-        ),
-        (
-            "a malformed chunk",
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nshort\r\nx\r\n",
-        ),
-    ] {
-        let gateway = Running::to(&[says(answer).await]);
+    for (what, answer) in SHORT_ANSWERS {
+        let gateway = Running::to(&[says(*answer).await]);
         let seen = gateway.get("/").await;
         assert!(seen.starts_with("HTTP/1.1 200 OK"), "{what}: {seen}");
         assert!(!seen.ends_with("0\r\n\r\n"), "{what}: {seen}");
