@@ -28,7 +28,7 @@ events { worker_connections 4096; }
 http { access_log off; keepalive_requests 1000000000; client_body_temp_path $dir/f; proxy_temp_path $dir/g; fastcgi_temp_path $dir/h; uwsgi_temp_path $dir/i; scgi_temp_path $dir/j;
   limit_req_zone \$binary_remote_addr zone=rate:10m rate=1000000r/s; limit_conn_zone \$server_name zone=slots:10m;
   upstream app { server 127.0.0.1:18100; keepalive 256; keepalive_requests 1000000000; }
-  server { listen 127.0.0.1:18101 backlog=4096; location / {
+  server { listen 127.0.0.1:18101 backlog=4096; server_name all; location / {
     limit_req zone=rate burst=1000 nodelay; limit_conn slots 1000;
     proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host \$host;
     proxy_set_header X-Forwarded-For \$remote_addr; proxy_set_header X-Forwarded-Proto \$scheme; } } }
