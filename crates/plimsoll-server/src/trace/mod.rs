@@ -94,3 +94,15 @@ impl Deciding {
         let _ = (refused, fields);
     }
 }
+
+#[cfg(all(test, not(feature = "otlp")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_for_traces_is_told_what_is_missing() {
+        assert!(Traces::new(None).is_ok());
+        let why = Traces::new(Some("")).expect_err("there are none");
+        assert!(why.contains("--features otlp"), "{why}");
+    }
+}
