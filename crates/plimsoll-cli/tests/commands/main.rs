@@ -6,6 +6,7 @@ mod gateway_faults;
 mod packaged;
 mod replay_command;
 mod serve_command;
+mod serve_state;
 mod simulate_command;
 mod store_option;
 mod test_command;

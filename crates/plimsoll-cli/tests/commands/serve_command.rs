@@ -117,7 +117,7 @@ impl Served {
     }
 }
 
-fn fails(args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn fails(args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(PLIMSOLL)
         .arg("serve")
         .args(args)
@@ -212,6 +212,7 @@ fn the_status_says_why_it_does_not_serve() {
         ("--http", "8420", "an address and a port"),
         ("--drain", "10", "with its unit"),
         ("--log", "xml", "json"),
+        ("--grpc-age", "1", "with its unit"),
     ] {
         let (status, err) = fails(&[option, value]);
         assert_eq!(status, Some(2), "{err}");
@@ -258,7 +259,7 @@ fn log_lines_are_for_programs_where_they_ask_for_it() {
 }
 
 /// The verdicts of a few commands.
-fn verdicts(said: &str) -> Vec<&str> {
+pub(crate) fn verdicts(said: &str) -> Vec<&str> {
     let answers = said.split("*5\r\n").skip(1);
     answers
         .map(|it| it.lines().next().expect("a line"))

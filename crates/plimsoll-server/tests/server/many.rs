@@ -2,6 +2,8 @@
 //! `PLIMSOLL_KEYS=10000000`, which takes minutes, and prints how large the process is.
 
 use serde_json::json;
+use tokio::task::JoinSet;
+use tonic::transport::Channel;
 
 use crate::Running;
 use crate::envoy::{Answer, Dir, METHOD, OK, Request, descriptor};
@@ -25,7 +27,7 @@ fn resident() -> Option<u64> {
 /// Of a limit with a bound of its own, keys that do not fit are refused, and say why; those that are known are served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_a_limit_are_bounded() {
-    const BATCH: usize = 500;
+    const BATCH: usize = 5000;
     const MOST: u64 = 1000;
     let keys = keys();
     let directory = Directory::new();
@@ -67,6 +69,8 @@ async fn keys_of_a_limit_are_bounded() {
 async fn values_of_descriptors_are_bounded() {
     const COUNTERS: u64 = 4_000_000;
     const EACH: u64 = 64;
+    const TASKS: u64 = 16;
+    const STEP: usize = 16 * 64;
     let keys = keys().next_multiple_of(EACH);
     let dir = Dir::new(&[(
         "a.yaml",
@@ -75,23 +79,37 @@ async fn values_of_descriptors_are_bounded() {
     let mut settings = plimsoll_server::Settings::default();
     settings.envoy.config = vec![dir.0.clone()];
     let server = Running::with(settings).await;
-    let mut client = Client::new(&server).await;
-    let (mut granted, mut refused, mut last) = (0, 0, None);
-    for first in (0..keys).step_by(usize::try_from(EACH).expect("it fits")) {
-        let descriptors = first..first + EACH;
-        let descriptors = descriptors.map(|user| descriptor(&format!("user=user{user}")));
-        let request = Request {
-            domain: "d".to_owned(),
-            descriptors: descriptors.collect(),
-            hits_addend: 0,
-        };
-        let answer: Answer = client.call(METHOD, request).await.expect("an answer");
-        match answer.overall_code == OK {
-            true => granted += EACH,
-            false => refused += EACH,
-        }
-        last = Some(answer);
+    let channel = Channel::from_shared(format!("http://{}", server.grpc));
+    let channel = channel.expect("an address").connect().await;
+    let channel = channel.expect("it listens");
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let mut client = Client::over(channel.clone());
+        tasks.spawn(async move {
+            let (mut granted, mut full) = (0, 0);
+            for first in (task * EACH..keys).step_by(STEP) {
+                let users =
+                    (first..first + EACH).map(|user| descriptor(&format!("user=user{user}")));
+                let request = Request {
+                    domain: "d".to_owned(),
+                    descriptors: users.collect(),
+                    hits_addend: 0,
+                };
+                let answer: Answer = client.call(METHOD, request).await.expect("an answer");
+                if answer.overall_code == OK {
+                    granted += EACH;
+                } else {
+                    let why = answer.said(&["plimsoll", "reason"]);
+                    assert_eq!(why.as_deref(), Some("keys_full"), "{answer:?}");
+                    full += EACH;
+                }
+            }
+            (granted, full)
+        });
     }
+    let sums = tasks.join_all().await;
+    let granted: u64 = sums.iter().map(|it| it.0).sum();
+    let refused: u64 = sums.iter().map(|it| it.1).sum();
     assert_eq!(granted + refused, keys);
     assert!(granted <= COUNTERS, "{granted} of {keys}");
     // Tables are divided into parts, some of which are full before others.
@@ -99,12 +117,8 @@ async fn values_of_descriptors_are_bounded() {
         granted >= keys.min(COUNTERS * 9 / 10),
         "{granted} of {keys}"
     );
-    let last = last.expect("an answer");
-    if refused > 0 {
-        let why = last.said(&["plimsoll", "reason"]);
-        assert_eq!(why.as_deref(), Some("keys_full"), "{last:?}");
-    }
     // Who is known is counted on: three of five are left of this one after two.
+    let mut client = Client::over(channel.clone());
     let request = Request {
         domain: "d".to_owned(),
         descriptors: vec![descriptor("user=user1")],
@@ -116,6 +130,6 @@ async fn values_of_descriptors_are_bounded() {
         "{keys} values of descriptors, {granted} of them counted: {:?} MiB resident",
         resident()
     );
-    drop(client);
+    drop((client, channel));
     server.stop().await;
 }
