@@ -389,7 +389,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__serve)
-            opts="-h --http --resp --grpc --admin --envoy-config --envoy-merge --envoy-shadow --envoy-quota --envoy-compat --envoy-store --envoy-lease --token --admin-token --state --state-every --drain --log --help"
+            opts="-h --http --resp --grpc --admin --envoy-config --envoy-merge --envoy-shadow --envoy-quota --envoy-compat --envoy-store --envoy-lease --token --admin-token --state --state-every --grpc-age --otlp --drain --log --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -436,6 +436,14 @@ _plimsoll() {
                     return 0
                     ;;
                 --state-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --grpc-age)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --otlp)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
