@@ -289,7 +289,6 @@ impl Log {
                         Ok(text) => Cow::Borrowed(text),
                         Err(_) => String::from_utf8_lossy(text),
                     };
-                    record.reserve(text.len());
                     match parser.parse(&text, record) {
                         Ok(Parsed::Request) => {
                             self.seen.lines += 1;

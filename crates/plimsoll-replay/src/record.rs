@@ -106,17 +106,14 @@ impl Record {
             std::mem::take(&mut self.headers),
         );
         text.clear();
+        // As much as most paths need, at once.
+        text.reserve(64);
         headers.clear();
         *self = Self {
             text,
             headers,
             ..Self::default()
         };
-    }
-
-    /// Makes room for what a line of so many bytes may say.
-    pub(crate) fn reserve(&mut self, bytes: usize) {
-        self.text.reserve(bytes);
     }
 
     /// How many bytes it has room for.
