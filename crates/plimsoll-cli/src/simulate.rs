@@ -9,8 +9,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_replay::{LogError, Logs};
 use plimsoll_sim::{
-    AccessLog, Compared, Comparison, Contender, Simulation, explain, explained, json, plot_file,
-    text,
+    AccessLog, Checked, Compared, Comparison, Contender, Described, Fleet, FleetReport, Simulation,
+    explain, explained, fleet_text, json, plot_file, text,
 };
 
 /// Simulate limits between traffic and a server, in virtual time
@@ -23,6 +23,10 @@ use plimsoll_sim::{
 /// Goodput is what was answered in time, as a part of what a perfect limiter would
 /// have had answered in time, beside it that of the worst seed. Settle is when it first
 /// stayed above 90 % of that, recovery when the median latency was down as well.
+///
+/// A file with a `fleet` describes processes that share a limit by borrowing or by
+/// assigned quotas over a network: it prints how far they were above the rate, beside
+/// the bound, how much of it they used, and how evenly.
 ///
 /// Exit status: 0 if every expectation was met, 1 if some were not, 2 if
 /// a file could not be read or written.
@@ -85,6 +89,7 @@ fn picture(name: &str) -> Result<PathBuf, String> {
 /// Runs the files one after the other. One that cannot be read does not keep the others from running.
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     let mut simulations = Vec::new();
+    let mut fleets: Vec<Fleet> = Vec::new();
     let mut troubled = false;
     let log = match args.access_log.as_deref().map(read_log) {
         None => None,
@@ -98,11 +103,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
         }
     };
     for file in &args.files {
-        match Simulation::from_file(file) {
-            Ok(simulation) => simulations.push(match &log {
+        match Described::from_file(file) {
+            Ok(Described::Server(simulation)) => simulations.push(match &log {
                 Some(log) => simulation.access_log(log.clone()),
-                None => simulation,
+                None => *simulation,
             }),
+            Ok(Described::Fleet(fleet)) => fleets.push(*fleet),
+            Ok(_) => {}
             Err(error) => {
                 troubled = true;
                 writeln!(err, "{error}")?;
@@ -135,13 +142,25 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
         }
         results.push(compared);
     }
+    let seeds = if args.quick { 1 } else { args.seeds };
+    let mut reports: Vec<FleetReport> = Vec::new();
+    for fleet in &fleets {
+        let report = fleet.report(args.first_seed, seeds);
+        if !silent {
+            progress.aside(|| writeln!(out, "{}", fleet_text(&report)))?;
+        }
+        reports.push(report);
+    }
     progress.done();
     if let Some(path) = &args.json {
-        write_json(path, &simulations, &results, out).map_err(|error| {
+        write_json(path, &simulations, &results, &reports, out).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;
     }
-    let checks = || results.iter().flat_map(Compared::checks);
+    let of_fleets = || reports.iter().flat_map(|report| &report.checks);
+    let checks = || -> Box<dyn Iterator<Item = &Checked>> {
+        Box::new(results.iter().flat_map(Compared::checks).chain(of_fleets()))
+    };
     let failed = checks().filter(|check| !check.met).count();
     if !silent && checks().next().is_some() {
         writeln!(out, "{} met, {failed} failed", checks().count() - failed)?;
@@ -216,13 +235,18 @@ fn write_json(
     path: &Path,
     simulations: &[Simulation],
     results: &[Compared],
+    fleets: &[FleetReport],
     out: &mut impl Write,
 ) -> io::Result<()> {
     let reports = simulations.iter().zip(results);
     let reports: Vec<_> = reports
         .map(|(simulation, compared)| json(simulation, compared))
         .collect();
-    let all = serde_json::json!({ "simulations": reports });
+    let all = if fleets.is_empty() {
+        serde_json::json!({ "simulations": reports })
+    } else {
+        serde_json::json!({ "simulations": reports, "fleets": fleets })
+    };
     if path == Path::new("-") {
         return writeln!(out, "{all}");
     }

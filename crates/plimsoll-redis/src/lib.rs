@@ -114,6 +114,11 @@ mod undo;
 
 pub use all::RedisAll;
 pub use borrow::Borrow;
+/// Borrowing without a store, a clock or a runtime, to be simulated.
+#[cfg(feature = "simulation")]
+pub mod simulation {
+    pub use crate::borrow::simulated::{Batch, Borrower, Step};
+}
 pub use builder::StoreBuilder;
 pub use bytes::StoreKey;
 pub use circuit::Circuit;

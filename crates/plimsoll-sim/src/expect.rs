@@ -152,7 +152,7 @@ impl Plain {
 }
 
 impl Relation {
-    fn holds(self, found: f64, wanted: f64) -> bool {
+    pub(crate) fn holds(self, found: f64, wanted: f64) -> bool {
         match self {
             Self::AtLeast => found >= wanted,
             Self::AtMost => found <= wanted,
@@ -162,7 +162,7 @@ impl Relation {
         }
     }
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         let row = RELATIONS.iter().find(|(_, known)| *known == self);
         row.map_or("", |(word, _)| word)
     }
@@ -240,7 +240,7 @@ impl Expectation {
 }
 
 impl Unit {
-    fn show(self, value: f64) -> String {
+    pub(crate) fn show(self, value: f64) -> String {
         // Two digits after the point, and none that say nothing.
         let rounded = |value: f64| {
             let text = format!("{value:.2}");

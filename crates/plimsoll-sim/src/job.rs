@@ -1,8 +1,11 @@
 //! What passes through the world.
 
-use plimsoll::Permit;
+use plimsoll::{Outcome, Permit};
 
 use crate::closed_loop::Turn;
+use crate::room::Room;
+use crate::station::Station;
+use crate::subject::Subject;
 use crate::traffic::Kind;
 
 /// One request of a client, through all its tries.
@@ -39,4 +42,26 @@ impl<'s> Job<'s> {
             held: Vec::new(),
         }
     }
+}
+
+/// What happens to it.
+pub(crate) enum Event<'s> {
+    /// Somebody tries again.
+    Retry(Request),
+    /// A client of the closed loop has thought enough.
+    Send(u32),
+    /// A client of the closed loop has waited enough.
+    GiveUp(Turn),
+    /// A worker is done, with what the limit hears if that failed.
+    Done(Job<'s>, Option<Outcome>),
+    /// There may be another number of workers at a station.
+    Change(usize),
+    /// Somebody at a gate has waited enough. The clock must stop here; the gate does the rest.
+    Due,
+}
+
+/// A station, with the gate before it and who waits there.
+pub(crate) struct Part<'s> {
+    pub(crate) station: Station<'s, Job<'s>>,
+    pub(crate) gate: Option<(&'s Subject, Room<'s, Job<'s>>)>,
 }

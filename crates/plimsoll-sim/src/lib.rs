@@ -6,9 +6,13 @@ mod class;
 mod closed_loop;
 mod compare;
 mod contender;
+#[cfg(feature = "fleet")]
+mod described;
 mod events;
 mod expect;
 mod explain;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod fluid;
 mod job;
 mod mix;
@@ -39,8 +43,12 @@ mod world;
 pub use access_log::AccessLog;
 pub use compare::{Compared, Comparison, Fared};
 pub use contender::{Contender, UnknownLimit};
+#[cfg(feature = "fleet")]
+pub use described::Described;
 pub use expect::Checked;
 pub use explain::{Decision, explain, explained};
+#[cfg(feature = "fleet")]
+pub use fleet::{Fleet, FleetOutcome, FleetReport, fleet_text};
 pub use phase::Phase;
 pub use plot::{PlotError, plot_file, plot_png, plot_svg};
 pub use record::Run;

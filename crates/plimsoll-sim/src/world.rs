@@ -7,7 +7,7 @@ use crate::Simulation;
 use crate::class::CLASSES;
 use crate::closed_loop::{ClosedLoop, Turn};
 use crate::events::Events;
-use crate::job::{Job, Request};
+use crate::job::{Event, Job, Part, Request};
 use crate::record::{Gauges, Recorder};
 use crate::retrying::{Retrying, Why};
 use crate::room::Room;
@@ -15,21 +15,6 @@ use crate::simulation::WaitingRoom;
 use crate::station::{Begun, Station};
 use crate::subject::{Answer, Subject};
 use crate::traffic::{Arrivals, Kind};
-
-enum Event<'s> {
-    /// Somebody tries again.
-    Retry(Request),
-    /// A client of the closed loop has thought enough.
-    Send(u32),
-    /// A client of the closed loop has waited enough.
-    GiveUp(Turn),
-    /// A worker is done, with what the limit hears if that failed.
-    Done(Job<'s>, Option<Outcome>),
-    /// There may be another number of workers at a station.
-    Change(usize),
-    /// Somebody at a gate has waited enough. The clock must stop here; the gate does the rest.
-    Due,
-}
 
 pub(crate) struct World<'s> {
     simulation: &'s Simulation,
@@ -47,12 +32,6 @@ pub(crate) struct World<'s> {
     recorder: Recorder<'s>,
     /// Hears what each gate has decided whenever it may have decided something.
     listener: Option<&'s mut dyn FnMut(u64, usize, Insight)>,
-}
-
-/// A station, with the gate before it and who waits there.
-struct Part<'s> {
-    station: Station<'s, Job<'s>>,
-    gate: Option<(&'s Subject, Room<'s, Job<'s>>)>,
 }
 
 impl<'s> World<'s> {

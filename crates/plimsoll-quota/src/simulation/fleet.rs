@@ -42,6 +42,7 @@ pub struct Fleet {
     pub(super) demand: DemandOf,
     pub(super) without: Without,
     pub(super) delay: Duration,
+    pub(super) skew: Duration,
     pub(super) cuts: f64,
     pub(super) proxy_restarts: f64,
     pub(super) server_restarts: Vec<u64>,
@@ -64,6 +65,7 @@ impl Fleet {
             demand: Box::new(move |_, _| each),
             without: Without::Deny,
             delay: Duration::from_millis(20),
+            skew: Duration::ZERO,
             cuts: 0.0,
             proxy_restarts: 0.0,
             server_restarts: Vec::new(),
@@ -103,6 +105,13 @@ impl Fleet {
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// By how much the clock of a proxy is ahead of that of the server at most; each by its own part of it.
+    #[must_use]
+    pub fn skew(mut self, skew: Duration) -> Self {
+        self.skew = skew;
         self
     }
 

@@ -13,6 +13,8 @@ pub struct Outcome {
     pub demanded: Vec<u64>,
     /// Requests that took a token of an assignment, by proxy.
     pub admitted: Vec<u64>,
+    /// Requests that took a token of an assignment, by second.
+    pub admitted_by_second: Vec<u64>,
     /// Requests that passed because a proxy had no assignment.
     pub unassigned: u64,
     /// Requests that took a token of an assignment of a server before the last restart, when the one after it had already divided anew:
@@ -30,6 +32,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    pub(super) fn admit(&mut self, proxy: usize, now: Moment) {
+        self.admitted[proxy] += 1;
+        let second = usize::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(usize::MAX);
+        if let Some(count) = self.admitted_by_second.get_mut(second) {
+            *count += 1;
+        }
+    }
+
     /// All requests that took a token of an assignment.
     #[must_use]
     pub fn total(&self) -> u64 {

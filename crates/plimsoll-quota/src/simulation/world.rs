@@ -135,6 +135,7 @@ impl<'a> World<'a> {
             outcome: Outcome {
                 demanded: none.clone(),
                 admitted: none,
+                admitted_by_second: vec![0; usize::try_from(fleet.seconds).unwrap_or(0)],
                 ..Outcome::default()
             },
         }
@@ -215,14 +216,14 @@ impl<'a> World<'a> {
 
     fn traffic(&mut self, proxy: usize) {
         self.after(TRAFFIC, Event::Traffic(proxy));
-        let now = self.moment();
+        let (now, local) = (self.moment(), self.local(proxy));
         let chance = 2.0 * self.chance.part();
         let site = &mut self.proxies[proxy];
         site.carry += (self.fleet.demand)(proxy, now) * chance / 20.0;
         while site.carry >= 1.0 {
             site.carry -= 1.0;
             self.outcome.demanded[proxy] += 1;
-            match site.proxy.request(now) {
+            match site.proxy.request(local) {
                 Verdict::Denied => {}
                 Verdict::Unassigned => self.outcome.unassigned += 1,
                 Verdict::Allowed
@@ -231,7 +232,7 @@ impl<'a> World<'a> {
                     self.outcome.stale += 1;
                 }
                 Verdict::Allowed => {
-                    self.outcome.admitted[proxy] += 1;
+                    self.outcome.admit(proxy, now);
                     self.watch.admitted(now);
                 }
             }
@@ -243,8 +244,8 @@ impl<'a> World<'a> {
     }
 
     fn send_report(&mut self, proxy: usize) {
-        let now = self.moment();
-        let usage = self.proxies[proxy].proxy.report(now);
+        let local = self.local(proxy);
+        let usage = self.proxies[proxy].proxy.report(local);
         if self.proxies[proxy].cut_off {
             return;
         }
@@ -305,10 +306,10 @@ impl<'a> World<'a> {
     }
 
     fn told(&mut self, (stream, proxy): Stream, epoch: u64, push: &Push) {
-        let now = self.moment();
+        let local = self.local(proxy);
         let site = &mut self.proxies[proxy];
         if site.stream == Some(stream) {
-            site.proxy.receive(push, now);
+            site.proxy.receive(push, local);
             site.epoch = epoch;
         }
     }
@@ -382,6 +383,12 @@ impl<'a> World<'a> {
 
     const fn moment(&self) -> Moment {
         Moment::from_nanos(self.now)
+    }
+
+    /// What the clock of a proxy says: some are ahead by more, in no order.
+    fn local(&self, proxy: usize) -> Moment {
+        let part = u32::try_from(proxy * 37 % 101).unwrap_or(0);
+        self.moment().plus(self.fleet.skew * part / 100)
     }
 
     fn report_every(&self) -> u64 {

@@ -4,6 +4,8 @@ mod lender;
 mod pace;
 mod portion;
 mod refill;
+#[cfg(feature = "simulation")]
+pub(crate) mod simulated;
 mod stock;
 mod sweep;
 mod table;
@@ -105,15 +107,18 @@ impl Borrow {
         if self.keep.is_zero() {
             return Err(InvalidLimit::new("keep", "0ns", "at least 1ns"));
         }
-        let limit = limiter.limit();
-        let settings = Settings {
+        let settings = self.settings(limiter.limit(), kind);
+        Ok(Lender::new(limiter.clone(), settings))
+    }
+
+    fn settings(self, limit: u64, kind: Lent) -> Settings {
+        Settings {
             most: self.most.unwrap_or(limit / 20).clamp(1, limit.max(1)),
             target: self.target,
             keep: self.keep,
             max_keys: self.max_keys,
             kind,
-        };
-        Ok(Lender::new(limiter.clone(), settings))
+        }
     }
 }
 

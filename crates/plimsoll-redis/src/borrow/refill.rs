@@ -43,17 +43,11 @@ impl Lender {
     ) -> Fetch {
         let (fetched, fetch) = watch::channel(Fetched::NotYet);
         stock.fetch = Some(fetch);
-        let settings = &self.settings;
-        let unmet = std::mem::take(&mut stock.unmet);
-        let batch = stock.pace.next(now, settings.target, settings.most);
-        let batch = batch.max(unmet.min(settings.most));
-        // Together with what is here never more than may be held, once the least of it is used.
-        let room = settings.most.saturating_sub(stock.held(now));
         Fetch {
             lender: Arc::clone(self),
             key: Arc::clone(key),
             least,
-            most: batch.min(least.saturating_add(room)).max(least),
+            most: stock.batch(now, least, &self.settings),
             fetched,
             leader: None,
         }
@@ -66,9 +60,7 @@ impl Lender {
         key: &Arc<[u8]>,
         now: Moment,
     ) -> Option<Fetch> {
-        let (batch, held) = (stock.pace.batch(), stock.held(now));
-        let low = batch >= 4 && held <= batch / 2 && held < self.settings.most;
-        let wanted = low && stock.fetch.is_none() && !stock.is_refused(now);
+        let wanted = stock.fetch.is_none() && stock.is_low(now, self.settings.most);
         // Without a runtime there is nobody to fetch it.
         (wanted && self.background.handle().is_some()).then(|| self.fetch(stock, key, now, 1))
     }
@@ -190,8 +182,7 @@ impl Fetch {
     /// It is not on its way any more.
     fn end<T>(&self, now: Moment, then: impl FnOnce(&mut Stock) -> T) -> Option<T> {
         self.lender.table.with(&self.key, now, |stock| {
-            stock.fetch = None;
-            stock.unmet = std::mem::take(&mut stock.queued);
+            stock.ended();
             then(stock)
         })
     }

@@ -78,7 +78,7 @@ fn expectation(node: &Node, phase: usize, metric: Metric) -> Read<Expectation> {
     })
 }
 
-fn relation(node: &Node, unit: Unit) -> Read<(Relation, f64)> {
+pub(crate) fn relation(node: &Node, unit: Unit) -> Read<(Relation, f64)> {
     let wanted = || {
         let example = match unit {
             Unit::Share => "\">= 97%\"",

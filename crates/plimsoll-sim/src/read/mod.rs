@@ -6,6 +6,11 @@ mod shape;
 mod traffic;
 mod work;
 
+#[cfg(feature = "fleet")]
+pub(crate) use expect::relation;
+#[cfg(feature = "fleet")]
+pub(crate) use shape::profile;
+
 use std::path::Path;
 
 use plimsoll::Outcome;
@@ -115,7 +120,7 @@ fn simulation(text: &str) -> Read<Simulation> {
 }
 
 /// Text on one line, whatever it stands on in the file: it becomes the head of a table and of a picture.
-fn line(node: &Node) -> Read<String> {
+pub(crate) fn line(node: &Node) -> Read<String> {
     let words = text(node)?;
     Ok(words.split_whitespace().collect::<Vec<_>>().join(" "))
 }
@@ -126,7 +131,7 @@ fn span(node: &Node) -> Read<u64> {
     Ok(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
-fn duration(node: &Node) -> Read<u64> {
+pub(crate) fn duration(node: &Node) -> Read<u64> {
     let duration = span(node)?;
     if duration % NANOS != 0 || duration > LONGEST {
         return Err(expected("whole seconds, a day at most", node));
@@ -175,7 +180,7 @@ fn phases(node: &Node, duration: u64) -> Read<Vec<Phase>> {
     })
 }
 
-fn second(node: &Node, duration: u64) -> Read<u64> {
+pub(crate) fn second(node: &Node, duration: u64) -> Read<u64> {
     let nanos = scalar::nanos(node)?;
     if nanos % NANOS != 0 {
         return Err(expected("whole seconds", node));

@@ -22,7 +22,7 @@ fn share(node: &Node) -> Read<f64> {
 }
 
 /// A number, steps, some of which may take their time, or a ramp.
-pub(super) fn profile(node: &Node, number: fn(&Node) -> Read<f64>) -> Read<Profile> {
+pub(crate) fn profile(node: &Node, number: fn(&Node) -> Read<f64>) -> Read<Profile> {
     match &node.value {
         Value::Scalar { .. } => number(node).map(Profile::constant),
         Value::List(_) => points(node, &["at", "value", "over"], number).map(Profile::steps),

@@ -130,7 +130,7 @@ fn row(summary: &Summary, limit: &str, extras: &[Extra], classes: &[usize]) -> V
 }
 
 /// Words to the left, numbers to the right.
-fn table(out: &mut String, rows: &[Vec<String>]) {
+pub(crate) fn table(out: &mut String, rows: &[Vec<String>]) {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

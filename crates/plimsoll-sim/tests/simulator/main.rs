@@ -6,6 +6,7 @@ mod support;
 mod access_log;
 mod bad_files;
 mod failures;
+mod fleets;
 mod limiter;
 mod queueing_theory;
 mod reports;

@@ -1,0 +1,41 @@
+//! Shares that a server assigns: the division and the proxies of `plimsoll-quota`, as they are simulated there.
+
+use plimsoll::Quota;
+use plimsoll_quota::simulation::{self, Without};
+
+use super::model::Fleet;
+use super::outcome::Tally;
+
+pub(super) fn run(fleet: &Fleet, processes: u32, admit: bool, seed: u64) -> Tally {
+    let network = &fleet.network;
+    let per_second =
+        |every: Option<std::time::Duration>| every.map_or(0.0, |it| 1.0 / it.as_secs_f64());
+    let own = fleet.clone();
+    let count = crate::num::index(u64::from(processes));
+    let mut world = simulation::Fleet::new(Quota::per_second(fleet.rate), fleet.burst, count)
+        .demand(move |process, now| own.demand_of(process, processes, now.as_nanos()))
+        .seconds(fleet.seconds)
+        .delay(network.delay)
+        .skew(network.skew)
+        .cuts(per_second(network.cuts))
+        .proxy_restarts(per_second(network.restarts))
+        .without(if admit { Without::Allow } else { Without::Deny });
+    for second in &network.server_restarts {
+        world = world.server_restart(*second);
+    }
+    for part in &network.partitions {
+        let cut = part.count(processes);
+        world = world.partition(simulation::Partition::new(part.from, part.to, cut));
+    }
+    let outcome = world.run(seed);
+    Tally {
+        demanded: outcome.demanded,
+        admitted: outcome.admitted,
+        by_second: outcome.admitted_by_second,
+        unlimited: outcome.unassigned,
+        stale: outcome.stale,
+        above: outcome.worst,
+        bound: fleet.burst as f64,
+        messages: outcome.pushes,
+    }
+}

@@ -1,0 +1,47 @@
+//! Processes that share a limit over a network.
+
+mod assigned;
+mod borrowed;
+mod model;
+mod outcome;
+mod process;
+mod read;
+mod report;
+
+pub use model::Fleet;
+pub use outcome::FleetOutcome;
+pub use report::{FleetReport, fleet_text};
+
+use crate::threads;
+use model::Sharing;
+
+impl Fleet {
+    /// Runs it with a seed, for each number of processes. The same seed gives the same run, on any machine.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> Vec<FleetOutcome> {
+        let each = self.processes.iter();
+        each.map(|processes| self.run_one(*processes, seed))
+            .collect()
+    }
+
+    fn run_one(&self, processes: u32, seed: u64) -> FleetOutcome {
+        let tally = match self.sharing {
+            Sharing::Borrowed { .. } => borrowed::run(self, processes, seed),
+            Sharing::Assigned { admit } => assigned::run(self, processes, admit, seed),
+        };
+        tally.outcome(self, seed, processes)
+    }
+
+    /// Runs it with several seeds, from the first on, on all processors.
+    #[must_use]
+    pub fn report(&self, first_seed: u64, seeds: u64) -> FleetReport {
+        let numbers = self.processes.iter();
+        let jobs: Vec<(u32, u64)> = numbers
+            .flat_map(|processes| {
+                (0..seeds.max(1)).map(move |more| (*processes, first_seed.wrapping_add(more)))
+            })
+            .collect();
+        let outcomes = threads::each(&jobs, |(processes, seed)| self.run_one(*processes, *seed));
+        FleetReport::new(self, outcomes)
+    }
+}
