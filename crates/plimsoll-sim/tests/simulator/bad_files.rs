@@ -147,7 +147,7 @@ fn mistakes_of_stations_have_their_messages() {
     );
     assert_eq!(
         error(&text),
-        "f.yaml:4:11: stations: there can be 32 at most"
+        "f.yaml:4:1: stations: there can be 32 at most"
     );
 }
 
