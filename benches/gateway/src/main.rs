@@ -37,7 +37,7 @@ async fn main() -> io::Result<()> {
         None => Ok(usual),
         Some(number) => number.map_err(|_| io::Error::other("expected [ROUNDS] [SECONDS]")),
     };
-    let (rounds, seconds) = (next(3)?, next(30)?);
+    let (rounds, seconds) = (next(3)?, next(60)?);
     let mut out = io::stdout();
     writeln!(
         out,
