@@ -1,6 +1,7 @@
 //! The program `plimsoll`.
 
 mod check;
+mod demo;
 mod gateway;
 mod generate;
 mod health;
@@ -34,6 +35,7 @@ enum Command {
     Serve(serve::Args),
     Gateway(gateway::Args),
     Top(top::Args),
+    Demo(demo::Args),
     Health(health::Args),
     #[command(hide = true)]
     Generate(generate::Args),
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args, &mut out, &mut err),
         Command::Gateway(args) => gateway::run(&args, &mut out, &mut err),
         Command::Top(args) => top::run(args, &mut out, &mut err),
+        Command::Demo(args) => demo::run(&args, &mut out, &mut err),
         Command::Health(args) => health::run(&args, &mut out, &mut err),
         Command::Generate(args) => generate::run(&args, &mut Cli::command()),
     };
