@@ -19,6 +19,9 @@ _plimsoll() {
             plimsoll,check)
                 cmd="plimsoll__subcmd__check"
                 ;;
+            plimsoll,demo)
+                cmd="plimsoll__subcmd__demo"
+                ;;
             plimsoll,gateway)
                 cmd="plimsoll__subcmd__gateway"
                 ;;
@@ -48,6 +51,9 @@ _plimsoll() {
                 ;;
             plimsoll__subcmd__help,check)
                 cmd="plimsoll__subcmd__help__subcmd__check"
+                ;;
+            plimsoll__subcmd__help,demo)
+                cmd="plimsoll__subcmd__help__subcmd__demo"
                 ;;
             plimsoll__subcmd__help,gateway)
                 cmd="plimsoll__subcmd__help__subcmd__gateway"
@@ -83,7 +89,7 @@ _plimsoll() {
 
     case "${cmd}" in
         plimsoll)
-            opts="-h -V --help --version check test simulate replay serve gateway top health generate help"
+            opts="-h -V --help --version check test simulate replay serve gateway top demo health generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -103,6 +109,32 @@ _plimsoll() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plimsoll__subcmd__demo)
+            opts="-h --seconds --report --open --admin --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -181,7 +213,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__help)
-            opts="check test simulate replay serve gateway top health generate help"
+            opts="check test simulate replay serve gateway top demo health generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -195,6 +227,20 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plimsoll__subcmd__help__subcmd__demo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -24,6 +24,7 @@ pub fn limit(view: &LimitView) -> Value {
         "name": view.name,
         "kind": view.kind.map(|kind| kind.as_str()),
         "keyed": view.is_keyed,
+        "keys": view.keys,
         "mode": view.mode,
         "limit": snapshot.limit(),
         "in_use": snapshot.in_use(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_demo::{Class, Demo, Event, Settings};
 
-use crate::serve::{Signals, log};
+use crate::process::{Log, Signals, log};
 
 /// Shows an overloaded server without limits and with them, in two minutes
 ///
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     // What goes wrong on purpose is not to be logged for each request.
     if std::env::var_os("PLIMSOLL_LOG").is_some() {
-        log(false);
+        log(Log::Text);
     }
     // Said before two minutes have passed in vain.
     if let Some(file) = &args.report

@@ -84,7 +84,7 @@ pub(crate) fn picture(report: &Report) -> String {
         MARGIN,
         58.0,
         "muted",
-        "A server of 16 workers, three kinds of clients, one abuser; 12 workers are lost for a while. Clients give up after half a second.",
+        "A server of 16 workers, three kinds of clients, one abuser; 12 workers are lost for a while. Clients give up after a second.",
     );
     legend(&mut svg, 82.0);
     for (column, (phase, run)) in [0.0, 1.0].into_iter().zip(report.runs()) {
@@ -98,7 +98,7 @@ pub(crate) fn picture(report: &Report) -> String {
             140.0,
             |sums| Some(sums.goodput),
         );
-        #[expect(clippy::cast_precision_loss, reason = "half a second")]
+        #[expect(clippy::cast_precision_loss, reason = "a second")]
         let most = PATIENCE.as_millis() as f64;
         chart(
             &mut svg,
@@ -173,7 +173,7 @@ fn chart(
         (Stage::Quiet, "quiet"),
         (Stage::Abuse, "abuser"),
         (Stage::Drop, "4 of 16 workers"),
-        (Stage::Back, "16 again"),
+        (Stage::Back, "recovery"),
     ] {
         svg.text(
             x + PLOT * stage.span().0 + 4.0,

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 /// Clients give up after this. What is answered in time is goodput.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// How many workers the upstream has, and how many of them are left in the middle.
 pub(crate) const WORKERS: usize = 16;
 pub(crate) const LEFT: usize = 4;
 /// How long a worker takes for a request, on average.
-pub(crate) const SERVICE: Duration = Duration::from_millis(40);
+pub(crate) const SERVICE: Duration = Duration::from_millis(80);
 
 /// Who asks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -62,10 +62,10 @@ impl Class {
     /// Requests a second.
     pub(crate) const fn rate(self) -> f64 {
         match self {
-            Self::Checkout => 40.0,
-            Self::Browse => 120.0,
-            Self::Batch => 80.0,
-            Self::Abuser => 400.0,
+            Self::Checkout => 20.0,
+            Self::Browse => 60.0,
+            Self::Batch => 40.0,
+            Self::Abuser => 200.0,
         }
     }
 
@@ -90,7 +90,7 @@ pub enum Stage {
     Abuse,
     /// Three of four workers are lost.
     Drop,
-    /// They are back.
+    /// They are back, and the abuser is gone.
     Back,
 }
 
@@ -103,9 +103,9 @@ impl Stage {
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::Quiet => "three priorities, and room for all",
-            Self::Abuse => "one caller asks for 400 a second more",
+            Self::Abuse => "one caller asks for 200 a second more",
             Self::Drop => "the upstream loses 12 of its 16 workers",
-            Self::Back => "they are back; the abuser stays",
+            Self::Back => "they are back, and the abuser is gone",
         }
     }
 
@@ -114,9 +114,9 @@ impl Stage {
     pub const fn span(self) -> (f64, f64) {
         match self {
             Self::Quiet => (0.0, 0.2),
-            Self::Abuse => (0.2, 0.5),
-            Self::Drop => (0.5, 0.8),
-            Self::Back => (0.8, 1.0),
+            Self::Abuse => (0.2, 0.45),
+            Self::Drop => (0.45, 0.75),
+            Self::Back => (0.75, 1.0),
         }
     }
 
@@ -127,8 +127,12 @@ impl Stage {
         }
     }
 
-    pub(crate) fn has(self, class: Class) -> bool {
-        class != Class::Abuser || self != Self::Quiet
+    /// When a class asks, as shares of the run: the abuser only in the middle.
+    pub(crate) const fn when(class: Class) -> (f64, f64) {
+        match class {
+            Class::Abuser => (Self::Abuse.span().0, Self::Drop.span().1),
+            _ => (0.0, 1.0),
+        }
     }
 }
 
@@ -138,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_words_say_what_the_numbers_are() {
-        assert_eq!(Class::Abuser.rate(), 400.0);
+        assert_eq!(Class::Abuser.rate(), 200.0);
         assert_eq!((WORKERS, WORKERS - LEFT), (16, 12));
         let capacity = |workers: usize| workers as f64 / SERVICE.as_secs_f64();
         let wanted: f64 = Class::ALL[..3].iter().map(|it| it.rate()).sum();

@@ -42,13 +42,13 @@ impl Clients {
         whole: Duration,
         tell: mpsc::UnboundedSender<Sample>,
     ) {
-        let first = Stage::ALL.into_iter().find(|stage| stage.has(class));
-        let from = first.map_or(0.0, |stage| stage.span().0);
+        let (from, to) = Stage::when(class);
+        let end = whole.mul_f64(to);
         let mut chance = Chance::new(class.callers().into());
         let mut at = whole.mul_f64(from);
         loop {
             at += chance.gap(class.rate());
-            if at >= whole {
+            if at >= end {
                 return;
             }
             let caller = (chance.share() * f64::from(class.callers())).floor();

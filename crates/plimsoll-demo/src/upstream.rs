@@ -22,7 +22,7 @@ use crate::chance::Chance;
 use crate::script::{SERVICE, WORKERS};
 
 /// How many requests wait for a worker at most; more are answered with 503.
-const BACKLOG: usize = 800;
+const BACKLOG: usize = 400;
 
 /// Requests that wait, and workers.
 #[derive(Debug)]

@@ -119,6 +119,14 @@ impl Handle {
         }
     }
 
+    /// How many keys are known, if it has keys and they are in this process.
+    pub(crate) fn key_count(&self) -> Option<usize> {
+        match self {
+            Self::Keyed(limiter) => limiter.shared().key_count(),
+            Self::One(_) | Self::Unlimited | Self::Blocked => None,
+        }
+    }
+
     /// What every key is promised.
     pub(crate) fn promise(&self) -> Option<Standing> {
         match self {

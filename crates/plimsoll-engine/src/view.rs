@@ -28,6 +28,8 @@ pub struct LimitView {
     pub mode: Mode,
     /// Whether each key has a limit of its own. The snapshot then sums up what all of them use.
     pub is_keyed: bool,
+    /// How many keys are known, without those of its tiers; `None` if it has no keys or a store has them.
+    pub keys: Option<usize>,
     /// Its limiter: what is in use, who waits, what was granted and refused.
     pub snapshot: Snapshot,
     /// The limiters of its tiers and of keys with limits of their own, by the tier or the key.
@@ -160,6 +162,7 @@ fn view(limit: &Limit) -> LimitView {
             false => Mode::Enforce,
         },
         is_keyed: limit.terms(0).is_keyed(),
+        keys: limit.terms(0).key_count(),
         snapshot: own.unwrap_or_else(|| Snapshot::of(0, 0)),
         tiers: tiers.collect(),
         insight: limit.terms(0).insight(),

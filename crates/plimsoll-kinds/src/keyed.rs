@@ -59,6 +59,11 @@ pub trait TextKeys: PerKey<str> {
     /// One key; `None` if it is not known, and so as good as new.
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
 
+    /// How many keys are known; `None` where a store knows.
+    fn key_count(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether it is a rate or a resource.
     fn kind(&self) -> LimiterKind;
 
@@ -81,6 +86,10 @@ impl<R: Rule + Clone> TextKeys for Keyed<String, R> {
 
     fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         Self::snapshot_of(self, key)
+    }
+
+    fn key_count(&self) -> Option<usize> {
+        Some(self.len())
     }
 
     fn kind(&self) -> LimiterKind {

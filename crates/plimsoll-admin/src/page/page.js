@@ -186,7 +186,8 @@ class Limit {
   draw() {
     const { data } = this;
     set(this.use, number(data.in_use));
-    const bound = data.keyed ? `in use, ${number(data.limit)} for each key` : `of ${number(data.limit)} in use`;
+    const keys = data.keys === null || data.keys === undefined ? "key" : `of ${number(data.keys)} ${data.keys === 1 ? "key" : "keys"}`;
+    const bound = data.keyed ? `in use, ${number(data.limit)} for each ${keys}` : `of ${number(data.limit)} in use`;
     set(this.of, data.limit >= 1e15 ? "in use" : bound);
     set(this.kind, this.adaptive ? "adaptive" : data.kind ?? "unlimited");
     this.mode.hidden = data.mode !== "shadow";

@@ -1,6 +1,10 @@
 //! The program, command by command. One program: each file in `tests/` would be linked by itself.
 
+#[path = "../../../plimsoll-server/tests/server/browser.rs"]
+mod browser;
 mod check_command;
+mod demo_command;
+mod demo_runs;
 mod gateway_command;
 mod gateway_faults;
 mod packaged;

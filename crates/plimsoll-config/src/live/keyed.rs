@@ -142,6 +142,10 @@ impl TextKeys for KeysOfName {
         self.0.latest().keys.snapshot_of(key)
     }
 
+    fn key_count(&self) -> Option<usize> {
+        self.0.latest().keys.key_count()
+    }
+
     fn kind(&self) -> LimiterKind {
         self.0.latest().class
     }
@@ -160,6 +164,10 @@ pub(super) trait Keys: PerKey<str> {
     }
     fn snapshot(&self) -> Snapshot;
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
+    /// How many keys are known, where that is known here.
+    fn key_count(&self) -> Option<usize> {
+        None
+    }
     /// Every key of which something is in use, and how much.
     fn each_used(&self, see: &mut dyn FnMut(&str, u64));
     /// Gives back what was granted for `key`.
@@ -182,6 +190,10 @@ impl<R: Rule + Clone> Keys for Keyed<String, R> {
 
     fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         Self::snapshot_of(self, key)
+    }
+
+    fn key_count(&self) -> Option<usize> {
+        Some(self.len())
     }
 
     fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {

@@ -127,14 +127,7 @@ async fn servers_are_shown_and_numbers_are_those_of_the_metrics() {
         assert_eq!(browser.run(spill).await, json!(0), "{theme}");
         let picture = pictures.join(format!("gateway-{theme}-{width}.png"));
         browser.screenshot(&picture).await;
-        if let Some(axe) = std::env::var_os("PLIMSOLL_AXE") {
-            let axe = std::fs::read_to_string(axe).expect("PLIMSOLL_AXE can be read");
-            let script = format!(
-                "const done = arguments[arguments.length - 1]; {axe}; \
-                 axe.run().then((it) => done(it.violations.map((it) => it.id)))"
-            );
-            assert_eq!(browser.run_async(&script).await, json!([]), "{theme}");
-        }
+        browser.accessible(theme).await;
     }
     browser.run("document.activeElement.blur(); return 0").await;
     browser.press("p").await;

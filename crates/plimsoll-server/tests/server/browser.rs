@@ -131,7 +131,7 @@ impl Browser {
     }
 
     /// What `script` passes to its last argument, on the page.
-    pub(crate) async fn run_async(&self, script: &str) -> Value {
+    async fn run_async(&self, script: &str) -> Value {
         let body = json!({ "script": script, "args": [] });
         self.send("POST", "/execute/async", &body).await
     }
@@ -182,6 +182,22 @@ impl Browser {
         let picture = self.send("GET", "/screenshot", &Value::Null).await;
         let picture = BASE64_STANDARD.decode(picture.as_str().expect("a picture"));
         std::fs::write(to, picture.expect("base64")).expect("it is written");
+    }
+
+    /// No rule of axe-core is broken. The program is not part of this project: `PLIMSOLL_AXE` says where it is.
+    pub(crate) async fn accessible(&self, what: &str) {
+        let Some(axe) = std::env::var_os("PLIMSOLL_AXE") else {
+            eprintln!(
+                "SKIPPED: accessibility, {what}: set PLIMSOLL_AXE to axe.min.js of the npm package axe-core"
+            );
+            return;
+        };
+        let axe = std::fs::read_to_string(axe).expect("PLIMSOLL_AXE can be read");
+        let script = format!(
+            "const done = arguments[arguments.length - 1]; {axe}; \
+             axe.run().then((it) => done(it.violations.map((it) => it.id + ': ' + it.nodes.map((it) => it.html).join(' '))))"
+        );
+        assert_eq!(self.run_async(&script).await, json!([]), "{what}");
     }
 
     pub(crate) async fn quit(self) {
