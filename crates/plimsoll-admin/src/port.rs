@@ -172,8 +172,8 @@ impl Shown {
         let mut fields = admin.program.fields();
         fields.insert("limits".to_owned(), shown.into());
         fields.insert("limits_total".to_owned(), all.len().into());
-        let uptime = admin.started.elapsed().as_secs();
-        fields.insert("uptime_seconds".to_owned(), uptime.into());
+        let uptime = u64::try_from(admin.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        fields.insert("uptime_ms".to_owned(), uptime.into());
         let reload = admin.reloads.seen().2.unwrap_or_default();
         fields.insert("reload".to_owned(), reload);
         fields.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());

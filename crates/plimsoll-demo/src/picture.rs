@@ -65,7 +65,15 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-pub(crate) fn picture(report: &Report) -> String {
+impl Report {
+    /// A picture that needs nothing else: goodput and latency over time, who was refused and why, before and after.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        picture(self)
+    }
+}
+
+fn picture(report: &Report) -> String {
     let refusals = report.refusals();
     let rows = u32::try_from(refusals.len().min(8)).unwrap_or(8);
     let height = 770.0 + 20.0 * f64::from(rows);

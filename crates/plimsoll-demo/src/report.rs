@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::picture::picture;
 use crate::samples::{Run, Sums};
 use crate::script::{Class, PATIENCE, Stage};
 
@@ -48,12 +47,6 @@ impl Report {
         let mut runs = self.runs();
         let run = runs.find(|(it, _)| *it == phase);
         run.map_or_else(Sums::default, |(_, run)| run.sums(class, stage))
-    }
-
-    /// A picture that needs nothing else: goodput and latency over time, who was refused and why, before and after.
-    #[must_use]
-    pub fn to_svg(&self) -> String {
-        picture(self)
     }
 
     /// Who was refused by which limit, why, and how often; the most frequent first.

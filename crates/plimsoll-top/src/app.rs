@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use plimsoll::Moment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::tick::{Keys, Limit, Tick};
@@ -150,12 +149,11 @@ pub(crate) enum Action {
 /// What is shown.
 ///
 /// ```
-/// use plimsoll::Moment;
 /// use plimsoll_top::{App, Tick, render};
 /// use ratatui::{Terminal, backend::TestBackend};
 ///
 /// let mut app = App::new("127.0.0.1:8422");
-/// app.tick(Tick::default(), Moment::from_nanos(0));
+/// app.tick(Tick::default());
 /// let mut terminal = Terminal::new(TestBackend::new(80, 24))?;
 /// terminal.draw(|frame| render(&app, false, frame))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -174,7 +172,8 @@ pub struct App {
     pub(crate) has_help: bool,
     pub(crate) selected: usize,
     pub(crate) keys: Option<(String, Keys)>,
-    at: Option<Moment>,
+    /// When the server said what was said last, in milliseconds since its start.
+    at: Option<u64>,
 }
 
 impl App {
@@ -198,12 +197,17 @@ impl App {
         }
     }
 
-    /// Takes in what the server said at `now`. While it is paused nothing changes.
-    pub fn tick(&mut self, mut tick: Tick, now: Moment) {
+    /// Takes in what the server said. While it is paused nothing changes.
+    pub fn tick(&mut self, mut tick: Tick) {
         if self.connection == Connection::Paused {
             return;
         }
-        let seconds = self.at.map(|at| now.since(at).as_secs_f64());
+        // By the time of the server: ticks may arrive late. One that began anew has none to go on from.
+        let passed = |before| tick.uptime_ms?.checked_sub(before);
+        let seconds = self.at.and_then(passed);
+        #[expect(clippy::cast_precision_loss, reason = "to be shown")]
+        let seconds = seconds.map(|ms| ms as f64 / 1e3);
+        self.at = tick.uptime_ms;
         let selected = self.selected().map(|it| it.limit.name.clone());
         let before = std::mem::take(&mut self.rows);
         let mut before: HashMap<String, Row> = before
@@ -218,7 +222,6 @@ impl App {
             self.rows.push(row);
         }
         self.tick = tick;
-        self.at = Some(now);
         self.connection = Connection::Live;
         // The same limit stays selected where the order changes.
         let shown = self.shown();

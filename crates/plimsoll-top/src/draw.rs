@@ -83,7 +83,7 @@ fn header(app: &App, styles: Styles, width: u16) -> Line<'static> {
         facts.extend(value.map(|it| (format!("{word} {}", count(it)), Style::new())));
     }
     if !app.tick.version.is_empty() {
-        let up = span(Duration::from_secs(app.tick.uptime_seconds));
+        let up = span(Duration::from_millis(app.tick.uptime_ms.unwrap_or(0)));
         facts.push((format!("{} up {up}", app.tick.version), styles.dim()));
     }
     let mut taken: usize = spans.iter().map(Span::width).sum();

@@ -16,8 +16,6 @@ pub use app::{App, Connection, Order, Section};
 pub use draw::render;
 pub use feed::{Endpoint, EndpointError, Feed, FeedError, News};
 pub use plain::plain;
-/// For the moments of [`App::tick`].
-pub use plimsoll::Clock;
 /// Its frames, backends and keys are in the signatures here.
 pub use ratatui;
 pub use terminal::{is_coloured, run};

@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use plimsoll::Clock;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
@@ -42,7 +41,6 @@ fn show(
     coloured: bool,
     terminal: &mut DefaultTerminal,
 ) -> io::Result<()> {
-    let clock = Clock::system();
     let mut is_old = true;
     loop {
         if is_old {
@@ -63,7 +61,7 @@ fn show(
         while let Some(news) = feed.next(Duration::ZERO) {
             is_old = true;
             match news {
-                News::Tick(tick) => app.tick(*tick, clock.precise_now()),
+                News::Tick(tick) => app.tick(*tick),
                 News::Keys(limit, keys) => app.keys(limit, keys),
                 News::Away(why) => app.away(why.to_string()),
             }

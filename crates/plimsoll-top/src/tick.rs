@@ -20,7 +20,7 @@ pub struct Tick {
     /// Connections of clients.
     pub connections: Option<u64>,
     /// For how long the server has been up.
-    pub uptime_seconds: u64,
+    pub uptime_ms: Option<u64>,
     /// What came of reading the file again, the last time.
     pub reload: Option<Reload>,
     /// Limits that proxies share.

@@ -1,13 +1,14 @@
 "use strict";
 // The live page: one stream of events, a card for each limit, charts as SVG paths. No library, no build.
 
-const HISTORY = 180; // seconds of a chart
+const HISTORY = 180; // seconds of a chart at most,
+const LEAST = 60; // and at least: it grows with what is known
 const MOST = 200; // cards at once
 const by = (id) => document.getElementById(id);
 const limits = new Map(); // name → { node, history, last, data, … }
 let stream = null;
 let paused = false;
-let before = null; // the tick before, for rates
+let before = null; // the tick before, for rates: by the time of the server, since ticks may arrive late
 let open = new Set();
 
 // ---- small helpers
@@ -73,7 +74,7 @@ class Chart {
     this.svg.append(this.area, ...this.paths);
     this.top = make("span", { class: "top", "aria-hidden": "true" });
     this.values = lines.map(([name, , word]) => make("li", { class: name }, `${word} `, make("b")));
-    const start = make("span", { class: "start", "aria-hidden": "true" }, span(HISTORY * 1000 - 1000));
+    const start = this.start = make("span", { class: "start", "aria-hidden": "true" });
     this.node = make("div", {}, make("div", { class: "chart" }, this.svg, this.top, start), make("ul", { class: "key" }, ...this.values));
   }
 
@@ -83,6 +84,7 @@ class Chart {
     const most = Math.max(...all, 0);
     const top = nice(most);
     set(this.top, `${number(top)}${this.unit}`);
+    set(this.start, span(Math.max(LEAST, points.length) * 1000));
     this.lines.forEach(([name, field], index) => {
       const path = line(of(field), top);
       this.paths[index].setAttribute("d", path);
@@ -102,11 +104,12 @@ function nice(value) {
 }
 
 function line(values, top) {
-  const start = HISTORY - values.length;
+  const width = Math.max(LEAST, values.length);
+  const start = width - values.length;
   let path = "";
   values.forEach((value, index) => {
     if (value === null) return;
-    const x = ((start + index) / (HISTORY - 1)) * 300;
+    const x = ((start + index) / (width - 1)) * 300;
     const y = 100 - (Math.min(value, top) / top) * 100;
     path += `${path ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
   });
@@ -261,9 +264,8 @@ function watch() {
 }
 
 function tick(data) {
-  const now = performance.now();
-  const seconds = before ? (now - before) / 1000 : 0;
-  before = now;
+  const seconds = before === null ? 0 : (data.uptime_ms - before) / 1000;
+  before = data.uptime_ms;
   const sums = { granted: 0, refused: 0, shadow: 0, waiting: 0 };
   const seen = new Set();
   for (const one of data.limits) {
@@ -286,7 +288,7 @@ function tick(data) {
     set(by(`sum-${field}`), number(data[field]));
   }
   set(by("shown"), seen.size < data.limits_total ? `${seen.size} of ${data.limits_total} are shown` : `${seen.size}`);
-  set(by("about"), `plimsoll ${data.version}, up for ${span(data.uptime_seconds * 1000)}`);
+  set(by("about"), `plimsoll ${data.version}, up for ${span(data.uptime_ms)}`);
   by("empty").hidden = seen.size > 0;
   const names = by("names");
   if (names.children.length !== seen.size) names.replaceChildren(...[...seen].map((name) => make("option", { value: name })));

@@ -120,10 +120,9 @@ fn a_real_server_is_drawn_and_missed_when_it_ends() {
     let endpoint: Endpoint = admin.parse().expect("an address");
     let feed = Feed::start(endpoint.clone()).expect("a thread");
     let next = || feed.next(Duration::from_secs(20)).expect("news");
-    let clock = plimsoll_top::Clock::system();
     let mut app = App::new(admin);
     let take = |app: &mut App| match next() {
-        News::Tick(tick) => app.tick(*tick, clock.precise_now()),
+        News::Tick(tick) => app.tick(*tick),
         other => panic!("{other:?}"),
     };
     take(&mut app);

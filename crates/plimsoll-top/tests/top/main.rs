@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use plimsoll::Moment;
 use plimsoll_top::ratatui::backend::TestBackend;
 use plimsoll_top::ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use plimsoll_top::ratatui::style::Color;
@@ -18,9 +17,7 @@ fn recorded() -> Vec<Tick> {
 /// All ticks, a second apart.
 fn app() -> App {
     let mut app = App::new("127.0.0.1:8422");
-    for (second, tick) in (1..).zip(recorded()) {
-        app.tick(tick, Moment::from_nanos(second * 1_000_000_000));
-    }
+    recorded().into_iter().for_each(|tick| app.tick(tick));
     app
 }
 
@@ -88,7 +85,7 @@ fn upstreams_proxies_and_the_reload() {
     assert_kept("sections", &all);
     // Where there is nothing it says so.
     let mut empty = App::new("127.0.0.1:8422");
-    empty.tick(Tick::default(), Moment::from_nanos(0));
+    empty.tick(Tick::default());
     for words in [
         "no limits",
         "not a gateway",
@@ -124,7 +121,7 @@ fn search_order_pause_help_and_leaving() {
     press(&mut app, "p");
     let before = text(&app, 80, 24);
     assert!(before.contains("■ paused"));
-    app.tick(Tick::default(), Moment::from_nanos(99_000_000_000));
+    app.tick(Tick::default());
     app.away("lost");
     assert_eq!(before, text(&app, 80, 24));
     press(&mut app, "p?");
@@ -148,7 +145,7 @@ fn a_server_that_is_away_is_said_to_be_and_what_it_said_stays() {
     // A server that began anew counts from zero: no rate is below it, and none is computed over the gap.
     let mut tick = recorded().remove(0);
     tick.limits[0].granted_total = 1;
-    app.tick(tick, Moment::from_nanos(60_000_000_000));
+    app.tick(tick);
     let back = text(&app, 120, 24);
     assert!(back.contains("● live   granted ·   refused ·"), "{back}");
 }
