@@ -76,7 +76,7 @@ impl Report {
 fn picture(report: &Report) -> String {
     let refusals = report.refusals();
     let rows = u32::try_from(refusals.len().min(8)).unwrap_or(8);
-    let height = 770.0 + 20.0 * f64::from(rows);
+    let height = 820.0 + 20.0 * f64::from(rows);
     let mut svg = Svg(String::new());
     let _ = writeln!(
         svg.0,
@@ -103,7 +103,7 @@ fn picture(report: &Report) -> String {
             run,
             (x, 140.0),
             "answered in time, a second",
-            140.0,
+            80.0,
             |sums| Some(sums.goodput),
         );
         #[expect(clippy::cast_precision_loss, reason = "a second")]
@@ -117,17 +117,17 @@ fn picture(report: &Report) -> String {
             |sums| sums.p99.map(|it| it.as_secs_f64() * 1e3),
         );
     }
-    table(&mut svg, report, 640.0);
+    table(&mut svg, report, 648.0);
     if !refusals.is_empty() {
         svg.text(
             MARGIN,
-            760.0,
+            806.0,
             "head",
             "Who was refused, by which limit, and why",
         );
     }
     for (row, (class, limit, reason, count)) in (0..rows).zip(&refusals) {
-        let y = 782.0 + 20.0 * f64::from(row);
+        let y = 830.0 + 20.0 * f64::from(row);
         svg.text(MARGIN, y, "", class.word());
         svg.text(MARGIN + 160.0, y, "n", &count.to_string());
         svg.text(MARGIN + 180.0, y, "muted", &format!("{limit}: {reason}"));
@@ -164,11 +164,7 @@ fn chart(
 ) {
     svg.text(x, y, "muted", title);
     let y = y + 12.0;
-    for (stage, class) in [
-        (Stage::Abuse, "abuse"),
-        (Stage::Drop, "drop"),
-        (Stage::Back, "abuse"),
-    ] {
+    for (stage, class) in [(Stage::Abuse, "abuse"), (Stage::Drop, "drop")] {
         let (from, to) = stage.span();
         svg.area(class, (x + PLOT * from, y), (PLOT * (to - from), CHART));
     }
@@ -217,13 +213,13 @@ fn table(svg: &mut Svg, report: &Report, y: f64) {
         Phase::With => MARGIN + 680.0,
     };
     for (phase, _) in report.runs() {
-        svg.text(column(phase) + 60.0, y, "n muted", phase.word());
+        svg.text(column(phase), y + 22.0, "n head", phase.word());
         for (offset, text) in [(0.0, "in time"), (110.0, "p99"), (200.0, "refused")] {
-            svg.text(column(phase) + offset, y + 20.0, "n muted", text);
+            svg.text(column(phase) + offset, y + 42.0, "n muted", text);
         }
     }
     for (row, class) in [0.0, 1.0, 2.0, 3.0].into_iter().zip(Class::ALL) {
-        let y = y + 40.0 + 20.0 * row;
+        let y = y + 64.0 + 20.0 * row;
         svg.text(MARGIN, y, "", class.word());
         svg.text(
             MARGIN + 170.0,
