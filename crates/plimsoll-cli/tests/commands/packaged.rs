@@ -83,3 +83,29 @@ fn health_says_whether_a_server_is_ready() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("does not answer"), "{said}");
 }
+
+/// What the Debian package takes from the repository is there. The program itself is built by cargo-deb.
+#[test]
+fn everything_in_the_debian_package_is_there() {
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(crate_root.join("Cargo.toml")).expect("a manifest");
+    let assets = manifest.split("assets = [").nth(1).expect("assets");
+    let assets = assets.split("\n]").next().expect("their end");
+    let mut found = 0;
+    for line in assets.lines().filter(|line| line.contains('[')) {
+        let path = line.split('"').nth(1).expect("a path");
+        if path == "target/release/plimsoll" {
+            continue;
+        }
+        let (directory, end) = path.rsplit_once('/').unwrap_or((".", path));
+        let suffix = end.trim_start_matches('*');
+        let entries = fs::read_dir(crate_root.join(directory));
+        let mut entries = entries.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let matches = |name: &str| name == end || (end.starts_with('*') && name.ends_with(suffix));
+        let is_there =
+            entries.any(|it| matches(&it.expect("an entry").file_name().to_string_lossy()));
+        assert!(is_there, "{path}");
+        found += 1;
+    }
+    assert!(found >= 7, "{found}");
+}
