@@ -151,7 +151,7 @@ algorithms! {
         initial_queue: Positive,
     }
     /// By what more work has brought: our own.
-    Verdict = "verdict", [1, 20, 1000] {}
+    Verdict = "verdict", [1, 20, 100000] {}
 }
 
 impl Algorithm {

@@ -152,7 +152,7 @@ impl Load {
 
 /// What an adaptive limit has come to, and why. See [`Gate::insight`](crate::Gate::insight).
 ///
-/// An algorithm fills in what it knows, the last three fields; the limiter that runs it, the others.
+/// An algorithm fills in what it knows, the last four fields; the limiter that runs it, the others.
 ///
 /// ```
 /// use plimsoll::Gate;
@@ -178,6 +178,9 @@ pub struct Insight {
     pub signal: Option<Duration>,
     /// What it did last, and why, in a few words.
     pub decision: &'static str,
+    /// What it assumes and cannot know, in a few words: that the limit is at its maximum, that the baseline is
+    /// doubtful, that others may share the server.
+    pub doubt: Option<&'static str>,
 }
 
 impl Insight {

@@ -25,10 +25,21 @@
 //!   If it rises with it, nothing queues. If it does not care, something does. If it *falls*, even the little that was
 //!   allowed to wait is in the way, and less is allowed.
 //! - If nothing of this happened for a while, a *probe* lowers the limit for a window to see what latency is left. The
-//!   less news it brings, the rarer it gets.
+//!   less news it brings, the rarer it gets. Where all that it took away had queued it goes further down.
+//! - A latency that rose as the limit rose is not believed: where several limits share a server, each can take throughput
+//!   from the others, and all of them together make the latency.
+//!
+//! What the quartile does not see, throughput does: if twice the limit brought no more, something queues that only a part of
+//! the work needs. What only *looks* like overload is judged as well. If a smaller limit takes successes away and leaves the
+//! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused). A queue that has gone
+//! by itself within a second was a burst, and is let in the next time. And where more in flight brings less through,
+//! that is remembered as a ceiling.
+//!
+//! Steps are judged only where they are larger than the error of what is compared.
 //!
 //! After every cut as many ends are passed over as were in flight: what was let in before has waited for each other.
 
+mod failures;
 mod law;
 mod probes;
 mod slope;
@@ -73,18 +84,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Starts with 20, and stays within 1 and 1000.
+    /// Starts with 20, and stays within 1 and 100,000.
     pub const fn new() -> Self {
         Self::within(Range {
             min: 1,
             initial: 20,
-            max: 1_000,
+            max: 100_000,
         })
     }
 
-    /// Settings, at first from 1 to 1000, at first 20.
+    /// Settings, at first from 1 to 100,000, at first 20.
     pub const fn builder() -> Builder<Self> {
-        Builder::new((1, 20, 1_000), ())
+        Builder::new((1, 20, 100_000), ())
     }
 
     const fn within(range: Range) -> Self {
@@ -125,7 +136,10 @@ impl Limit for Verdict {
     fn sample(&mut self, sample: &Sample) {
         let before = self.law.limit();
         let most = self.limit();
-        let Some(seen) = self.window.add(sample, before, self.law.base()) else {
+        let Some(seen) = self
+            .window
+            .add(sample, before, self.law.base(), self.law.spans())
+        else {
             return;
         };
         let decision = self.law.decide(&seen);
@@ -145,6 +159,11 @@ impl Limit for Verdict {
             baseline: self.law.base().map(span),
             signal: self.signal.map(span),
             decision: self.decision,
+            doubt: if self.limit() == self.range.max {
+                Some("at its maximum: more might be better")
+            } else {
+                self.law.doubt()
+            },
             ..Insight::default()
         }
     }

@@ -1,5 +1,10 @@
 //! One decision for each window.
 
+mod baseline;
+mod growth;
+mod squeeze;
+
+use super::failures::{Ask, Failures};
 use super::probes::Probes;
 use super::slope::Slope;
 use super::window::{Latency, Seen};
@@ -10,37 +15,20 @@ const ALLOWANCE: f64 = 5.0;
 const DOUBT: f64 = 0.1;
 /// Above this share of the allowance the limit stays where it is.
 const ENOUGH: f64 = 0.5;
-/// A limit is in use if so much of it was; 1 / `USED` is the headroom of a quiet server.
-const USED: f64 = 0.7;
-/// A limit was not in the way if nobody was refused and less than this share of it was in use.
-const FREE: f64 = 0.5;
-/// So many windows without a refusal are quiet.
-const QUIET: u32 = 4;
-/// Growth for each window until the first queue is met.
-const FIRST_GROWTH: f64 = 1.5;
-/// Later growth begins with √limit / 6 and gains speed by this factor while nothing queues,
-const SPEED_UP: f64 = 1.5;
-/// to at most this share of the limit in a window.
-const FASTEST: f64 = 0.5;
-/// The largest cut, and the cut after explicit overload.
-const DEEPEST: f64 = 0.5;
-const OVERLOAD: f64 = 0.8;
-/// A probe goes to this share of the limit at which nothing would queue.
-const PROBE: f64 = 0.8;
+/// A window lasts for this many latencies: throughput means little before work begun in it has ended in it. Until the
+/// first queue is met only the latency counts.
+const SPANS: f64 = 2.0;
+/// So many standard errors of a latency may be chance.
+const CHANCE: f64 = 1.5;
+/// A slope is what it is if it is by so many standard errors.
+const CERTAIN: f64 = 1.5;
+/// A step of so many standard errors of the throughput tells.
+const TELLING: f64 = 2.0;
 /// What a window that only suggests a baseline weighs, and what one that proves it.
 const HINT: f64 = 0.1;
 const PROOF: f64 = 0.5;
-const LESS_THAN_PROOF: f64 = 0.3;
-/// Growth paid if throughput grew by this share of it.
-const PAID: f64 = 0.7;
-/// A slope above this is throughput that goes with the limit,
-const GOES_WITH: f64 = 0.4;
-/// if it is by so many standard errors.
-const CERTAIN: f64 = 1.5;
-/// The allowance shrinks and recovers by these factors, and to this share.
-const TIGHTEN: f64 = 0.9;
-const RELAX: f64 = 1.02;
-const TIGHTEST: f64 = 0.3;
+/// The limit grows by at most this share in a window.
+const FASTEST: f64 = 0.5;
 
 /// What was decided.
 #[derive(Clone, Copy, Debug)]
@@ -53,18 +41,6 @@ const fn go(limit: f64, reason: &'static str) -> Decision {
     Decision { limit, reason }
 }
 
-/// What a latency below the baseline weighs. A queue makes work slower, never faster, so a latency far below is
-/// nearer to the truth, and half the baseline is the truth.
-fn weight(base: f64, latency: Latency) -> f64 {
-    if latency.value < base / 2.0 {
-        1.0
-    } else if base - latency.value > 2.0 * latency.error {
-        PROOF
-    } else {
-        HINT
-    }
-}
-
 /// Something that was tried, to be compared with what comes of it.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
@@ -72,6 +48,44 @@ struct Trial {
     throughput: f64,
     latency: f64,
     count: f64,
+}
+
+impl Trial {
+    /// Anything that is seen is better.
+    const NONE: Self = Self {
+        limit: 0.0,
+        throughput: 0.0,
+        latency: f64::INFINITY,
+        count: 0.0,
+    };
+}
+
+/// A time in which the limit is in the way.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    began: f64,
+    /// The limit then.
+    limit: f64,
+    /// How much came through, and in what time.
+    done: f64,
+    time: f64,
+}
+
+impl Since {
+    const fn new(seen: &Seen, limit: f64) -> Self {
+        Self {
+            began: seen.opened,
+            limit,
+            done: 0.0,
+            time: 0.0,
+        }
+    }
+
+    fn add(&mut self, seen: &Seen) {
+        let time = seen.closed - seen.opened;
+        self.done += seen.throughput * time;
+        self.time += time;
+    }
 }
 
 /// What the law knows.
@@ -82,7 +96,14 @@ pub(super) struct Law {
     /// The latency of a server without a queue, in nanoseconds.
     base: Option<f64>,
     probes: Probes,
+    failures: Failures,
     slope: Slope,
+    /// How throughput goes with what is in flight while something queues.
+    crowd: Slope,
+    /// Above this more work made the server slower.
+    ceiling: f64,
+    /// What came through while nothing queued.
+    calm: f64,
     /// What is left of the allowance where more work makes the server slower.
     share: f64,
     /// Whether no queue was met yet.
@@ -91,13 +112,22 @@ pub(super) struct Law {
     step: f64,
     /// Windows without a refusal.
     quiet: u32,
-    /// The limit and throughput before it grew.
-    grown: Option<(f64, f64)>,
+    /// Since the limit is in the way.
+    since: Option<Since>,
+    /// The limit before it grew, with the throughput and how much it was seen in.
+    grown: Option<(f64, f64, f64)>,
+    /// Where the latency was last seen without a queue.
+    anchor: Trial,
+    /// Where more was last found to bring more, with the mean latency.
+    climbed: Trial,
     /// What was seen before a probe.
     probe: Option<Trial>,
     /// What was seen in the second window of a squeeze, and the limit before the first.
     squeeze: Option<Trial>,
     top: Option<f64>,
+    /// Whether most of what is in flight seems to queue, and whether a latency rose with the limit.
+    doubtful: bool,
+    confounded: bool,
 }
 
 /// A window in the light of what is known.
@@ -107,6 +137,8 @@ struct Read {
     latency: Latency,
     /// How much of what is in flight queues.
     queue: f64,
+    /// How much may, and how much may seem to.
+    spare: f64,
     allowance: f64,
 }
 
@@ -117,15 +149,24 @@ impl Law {
             min,
             base: None,
             probes: Probes::new(),
+            failures: Failures::new(),
             slope: Slope::new(),
+            crowd: Slope::wide(),
+            ceiling: f64::INFINITY,
+            calm: 0.0,
             share: 1.0,
             fresh: true,
             step: 0.0,
             quiet: 0,
+            since: None,
             grown: None,
+            anchor: Trial::NONE,
+            climbed: Trial::NONE,
             probe: None,
             squeeze: None,
             top: None,
+            doubtful: false,
+            confounded: false,
         }
     }
 
@@ -135,6 +176,22 @@ impl Law {
 
     pub(super) const fn base(&self) -> Option<f64> {
         self.base
+    }
+
+    /// What it is not sure of.
+    pub(super) const fn doubt(&self) -> Option<&'static str> {
+        if self.confounded {
+            Some("the latency rose with the limit: others may share the server")
+        } else if self.doubtful {
+            Some("most of what is in flight seems to queue: the baseline may be too low")
+        } else {
+            None
+        }
+    }
+
+    /// For how many latencies to look before a decision.
+    pub(super) const fn spans(&self) -> f64 {
+        if self.fresh { 1.0 } else { SPANS }
     }
 
     /// Takes note of the limit that came of a decision.
@@ -148,8 +205,13 @@ impl Law {
         } else {
             self.quiet.saturating_add(1)
         };
+        let failures = self.failures.judge(seen, self.limit);
+        if seen.saturated {
+            let limit = self.limit;
+            self.since.get_or_insert(Since::new(seen, limit)).add(seen);
+        }
         let Some(latency) = seen.latency else {
-            return self.without_latency(seen);
+            return self.without_latency(failures);
         };
         let base = self.learn(seen, latency);
         let queue = seen.throughput * (latency.value - base);
@@ -157,14 +219,21 @@ impl Law {
             return decision;
         }
         let allowed = ALLOWANCE.max(DOUBT * seen.throughput * base);
+        // At first the baseline is as uncertain as the latency.
+        let chance = if self.fresh { 2.0 * CHANCE } else { CHANCE };
         let read = Read {
             seen: *seen,
             latency,
             queue,
-            allowance: allowed * self.share + seen.throughput * latency.error,
+            spare: allowed * self.share,
+            allowance: allowed * self.share + chance * seen.throughput * latency.error,
         };
+        let thrashes = self.watch_crowd(&read);
         if let Some(before) = self.probe.take() {
             return self.end_probe(&before, &read);
+        }
+        if let Ask::BackTo(limit) = failures {
+            return self.not_ours(limit);
         }
         if let Some(decision) = self.judge(&read) {
             return decision;
@@ -172,11 +241,17 @@ impl Law {
         if seen.saturated && queue > read.allowance {
             return self.cut(&read);
         }
-        if seen.overloaded {
-            return self.back_off();
+        if thrashes && self.limit > self.ceiling {
+            return go(self.ceiling, "cut: more makes it slower");
+        }
+        if let Ask::AtMost(limit) = failures {
+            return self.back_off(limit);
+        }
+        if let Some(decision) = self.survive_burst(&read) {
+            return decision;
         }
         self.leave_squeeze(&read);
-        if seen.saturated && self.probes.is_due() && self.limit > self.min {
+        if seen.saturated && !self.fresh && self.probes.is_due() && self.limit > self.min {
             return self.begin_probe(&read);
         }
         self.grow(&read)
@@ -187,17 +262,23 @@ impl Law {
     }
 
     /// Nothing but failures: how long they took says nothing.
-    fn without_latency(&mut self, seen: &Seen) -> Decision {
+    fn without_latency(&mut self, failures: Ask) -> Decision {
         self.probe = None;
-        if seen.overloaded {
-            return self.back_off();
+        match failures {
+            Ask::Nothing => self.keep("keep: no latency"),
+            Ask::AtMost(limit) => self.back_off(limit),
+            Ask::BackTo(limit) => self.not_ours(limit),
         }
-        self.keep("keep: no latency")
     }
 
-    fn back_off(&mut self) -> Decision {
+    fn back_off(&mut self, limit: f64) -> Decision {
         self.met_a_queue();
-        go(self.limit * OVERLOAD, "cut: overload")
+        go(limit, "cut: overload")
+    }
+
+    fn not_ours(&mut self, limit: f64) -> Decision {
+        self.end_squeeze();
+        go(limit, "restore: failures are not ours")
     }
 
     const fn met_a_queue(&mut self) {
@@ -205,193 +286,12 @@ impl Law {
         self.step = 0.0;
     }
 
-    /// Learns the baseline from a window that shows it in passing.
-    fn learn(&mut self, seen: &Seen, latency: Latency) -> f64 {
-        let free = !seen.saturated && seen.peak < FREE * self.limit;
-        let mut base = self.base.unwrap_or(latency.value);
-        let above = latency.value - base;
-        if above < 0.0 && self.probe.is_none() {
-            base += above * weight(base, latency);
-        } else if free {
-            base += above * HINT;
-        }
-        if free {
-            self.probes.nothing_queued();
-            self.share = 1.0;
-        } else if seen.saturated {
-            self.probes.count();
-            base = self.check_growth(seen, latency, base);
-        }
-        self.grown = None;
-        self.base = Some(base);
-        base
-    }
-
-    /// Whether the last growth brought throughput. If it did, nothing queued.
-    fn check_growth(&mut self, seen: &Seen, latency: Latency, base: f64) -> f64 {
-        let Some((limit, throughput)) = self.grown else {
-            return base;
-        };
-        let growth = self.limit / limit;
-        // A step of a few percent drowns in noise.
-        if growth > 1.15 && seen.throughput > throughput * (1.0 + (growth - 1.0) * PAID) {
-            self.probes.growth_paid();
-            // The larger limit may have met the knee on the way, so this is less than a proof.
-            return base + (latency.value - base).max(0.0) * LESS_THAN_PROOF;
-        }
-        if growth > 1.3 {
-            self.probes.growth_failed();
-        }
-        base
-    }
-}
-
-impl Law {
-    /// Learns from how throughput goes with the limit.
-    fn watch_slope(&mut self, seen: &Seen, latency: Latency, queue: f64) -> Option<Decision> {
-        if !seen.saturated || self.probe.is_some() {
-            return None;
-        }
-        self.slope.add(self.limit, seen.throughput, seen.count);
-        let slope = self.slope.estimate();
-        if slope.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0) {
-            self.share = (self.share * TIGHTEN).max(TIGHTEST);
-        } else {
-            self.share = (self.share * RELAX).min(1.0);
-        }
-        let goes_with = slope.is_some_and(|slope| slope.value - CERTAIN * slope.error > GOES_WITH);
-        if !goes_with || queue < ALLOWANCE * ENOUGH {
-            return None;
-        }
-        self.base = Some(latency.value);
-        self.slope = Slope::new();
-        self.probes.learnt();
-        self.end_squeeze();
-        self.step = self.limit * FASTEST * 0.5;
-        Some(go(
-            self.limit + self.step,
-            "grow: throughput goes with the limit",
-        ))
-    }
-
-    /// The verdict on a squeeze: if the smaller limit took throughput and left the latency, there was no queue.
-    ///
-    /// The first window of a squeeze may lie across the change that began it, so the second is the one to compare
-    /// with; and the limit must have moved by more than the throughput is uncertain.
-    fn judge(&mut self, read: &Read) -> Option<Decision> {
-        let before = self.squeeze?;
-        let share = self.limit / before.limit;
-        let noise = (1.0 / before.count + 1.0 / read.seen.count).sqrt();
-        if share > 0.9 || -share.ln() < noise {
-            return None;
-        }
-        let half = f64::midpoint(1.0, share);
-        let throughput = read.seen.throughput / before.throughput;
-        // Lost more than the limit can account for: the server changed meanwhile, and `before` tells nothing.
-        if throughput.ln() < 1.25 * share.ln() - noise {
-            self.squeeze = Some(self.trial(read));
-            return None;
-        }
-        self.squeeze = None;
-        let as_slow = read.latency.value > before.latency * half;
-        if !read.seen.saturated || read.seen.overloaded || throughput >= half || !as_slow {
-            // The cut was right so far, and there is nothing above to go back to.
-            self.top = Some(self.limit);
-            return None;
-        }
-        self.base = Some(read.latency.value);
-        self.probes.learnt();
-        let top = self.top.unwrap_or(before.limit);
-        self.end_squeeze();
-        self.step = top * FASTEST;
-        Some(go(top, "restore: not our queue"))
-    }
-
-    fn cut(&mut self, read: &Read) -> Decision {
-        self.met_a_queue();
-        if self.top.is_none() {
-            self.top = Some(self.limit);
-        } else if self.squeeze.is_none() {
-            self.squeeze = Some(self.trial(read));
-        }
-        let knee = self.limit - read.queue;
-        let mut limit = (knee + read.allowance).max(self.limit * DEEPEST);
-        if read.seen.overloaded {
-            limit = limit.min(self.limit * OVERLOAD);
-        }
-        go(limit, "cut: queue")
-    }
-
-    fn trial(&self, read: &Read) -> Trial {
+    const fn trial(&self, seen: &Seen, latency: f64) -> Trial {
         Trial {
             limit: self.limit,
-            throughput: read.seen.throughput,
-            latency: read.latency.value,
-            count: read.seen.count,
+            throughput: seen.throughput,
+            latency,
+            count: seen.count,
         }
-    }
-
-    const fn end_squeeze(&mut self) {
-        self.squeeze = None;
-        self.top = None;
-    }
-
-    /// A squeeze ends when the limit may grow again.
-    fn leave_squeeze(&mut self, read: &Read) {
-        if !read.seen.saturated || read.queue <= read.allowance * ENOUGH {
-            self.end_squeeze();
-        }
-    }
-
-    fn begin_probe(&mut self, read: &Read) -> Decision {
-        self.probe = Some(self.trial(read));
-        self.end_squeeze();
-        let knee = self.limit - read.queue.max(0.0);
-        go(knee * PROBE, "probe")
-    }
-
-    fn end_probe(&mut self, before: &Trial, read: &Read) -> Decision {
-        let latency = read.latency;
-        let base = self.base.unwrap_or(latency.value);
-        let half = f64::midpoint(1.0, self.limit / before.limit);
-        let less_came_through = read.seen.throughput < before.throughput * half;
-        let off = latency.value - base;
-        let news = off.abs() > (3.0 * latency.error).max(0.1 * base);
-        let base = if off > 0.0 && !less_came_through {
-            base
-        } else {
-            base + off * if news { 1.0 } else { PROOF }
-        };
-        self.base = Some(base);
-        self.probes.probed(news);
-        let knee = before.limit - before.throughput * (before.latency - base);
-        let limit = (knee + read.allowance).min(before.limit).max(self.limit);
-        go(limit, if news { "probed: news" } else { "probed" })
-    }
-
-    fn grow(&mut self, read: &Read) -> Decision {
-        let limit = self.limit;
-        let seen = read.seen;
-        if !seen.saturated && seen.peak < USED * limit {
-            return self.keep("keep: not in use");
-        }
-        if read.queue > read.allowance {
-            return self.keep("keep: queue without refusals");
-        }
-        if read.queue > read.allowance * ENOUGH {
-            self.step = 0.0;
-            return self.keep("keep: enough");
-        }
-        self.grown = Some((limit, seen.throughput));
-        if self.quiet >= QUIET {
-            return go(limit.max(seen.peak / USED), "grow: headroom");
-        }
-        if self.fresh {
-            return go(limit * FIRST_GROWTH, "grow: first");
-        }
-        let least = (limit.sqrt() / 6.0).max(1.0);
-        let most = (limit * FASTEST).max(least);
-        self.step = (self.step * SPEED_UP).clamp(least, most);
-        go(limit + self.step, "grow")
     }
 }

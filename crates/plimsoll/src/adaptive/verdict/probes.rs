@@ -7,6 +7,9 @@ const CALM: f64 = 32.0;
 /// A probe without news doubles the wait, up to this.
 const RARELY: f64 = 256.0;
 
+/// A window in which the baseline is doubtful counts for so many.
+const HASTE: f64 = 2.0;
+
 /// The schedule of probes, counted in saturated windows.
 ///
 /// A probe costs throughput, so it is made as rarely as the baseline changes.
@@ -25,8 +28,8 @@ impl Probes {
     }
 
     /// A window in which the limit held work back.
-    pub(super) const fn count(&mut self) {
-        self.wait -= 1.0;
+    pub(super) const fn count(&mut self, doubtful: bool) {
+        self.wait -= if doubtful { HASTE } else { 1.0 };
     }
 
     pub(super) const fn is_due(&self) -> bool {

@@ -25,6 +25,7 @@ pub(super) struct Slope {
     limit_variance: f64,
     throughput_variance: f64,
     covariance: f64,
+    wide: bool,
 }
 
 /// A slope, and its standard error.
@@ -43,17 +44,28 @@ impl Slope {
             limit_variance: 0.0,
             throughput_variance: 0.0,
             covariance: 0.0,
+            wide: false,
         }
+    }
+
+    /// One for which leaps are part of the story.
+    pub(super) const fn wide() -> Self {
+        let mut slope = Self::new();
+        slope.wide = true;
+        slope
     }
 
     /// Adds a window in which the limit held work back and `count` pieces of work ended.
     pub(super) fn add(&mut self, limit: f64, throughput: f64, count: f64) {
         let (limit, throughput) = (limit.floor().max(1.0).ln(), throughput.ln());
         let noise = NOISE / count.sqrt();
-        if (limit - self.limit).abs() > REACH
-            || (throughput - self.throughput).abs() > REACH.max(noise)
-        {
-            *self = Self::new();
+        let leaps = (limit - self.limit).abs() > REACH
+            || (throughput - self.throughput).abs() > REACH.max(noise);
+        if leaps && !self.wide {
+            *self = Self {
+                wide: self.wide,
+                ..Self::new()
+            };
         }
         self.weight = self.weight * MEMORY + 1.0;
         let share = 1.0 / self.weight;

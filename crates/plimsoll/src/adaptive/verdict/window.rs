@@ -6,8 +6,6 @@ use crate::adaptive::histogram::Histogram;
 
 /// A window is at least this long, in nanoseconds: shorter ones measure the scheduler.
 const MIN_SPAN: f64 = 100e6;
-/// It lasts for this many latencies: throughput means little before work begun in it has ended in it.
-const SPANS: f64 = 2.0;
 /// But not longer than this, so that what was learnt in other times can be unlearnt.
 const MAX_SPAN: f64 = 10e9;
 /// It has at least this many samples, and a quarter of the limit more.
@@ -22,6 +20,8 @@ const REST: u64 = 1_000_000_000;
 #[derive(Clone)]
 pub(super) struct Window {
     latencies: Histogram,
+    /// The sum of all latencies, in nanoseconds.
+    total: f64,
     opened: Moment,
     last: Moment,
     ended: u32,
@@ -31,6 +31,8 @@ pub(super) struct Window {
     /// How much ended while the limit was reached.
     full: u32,
     overloads: u32,
+    /// How long they took, in nanoseconds.
+    overload_time: f64,
     peak: u64,
     /// How many more ends to pass over: that much was let in under a larger limit.
     passing: u64,
@@ -39,19 +41,25 @@ pub(super) struct Window {
 /// What a window came to. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
+    /// When the window was opened and closed.
+    pub(super) opened: f64,
+    pub(super) closed: f64,
     /// How much ended.
     pub(super) count: f64,
     /// How much ended in a nanosecond.
     pub(super) throughput: f64,
     /// The quantile of the latencies, if there were any to trust.
     pub(super) latency: Option<Latency>,
-    /// The most that was in flight.
+    /// The most that was in flight, and the mean.
     pub(super) peak: f64,
+    pub(super) mean: f64,
     /// Whether the limit held work back: somebody was refused, or it was reached most of the time, as it is when
     /// work waits in front of it.
     pub(super) saturated: bool,
-    /// Whether more than a tenth failed because there was too much work.
-    pub(super) overloaded: bool,
+    /// How much failed because there was too much work.
+    pub(super) overloads: f64,
+    /// The mean of how long that took.
+    pub(super) overload_latency: f64,
 }
 
 /// A quantile of a sample, and its standard error.
@@ -65,6 +73,7 @@ impl Window {
     pub(super) const fn new() -> Self {
         Self {
             latencies: Histogram::new(),
+            total: 0.0,
             opened: Moment::ORIGIN,
             last: Moment::ORIGIN,
             ended: 0,
@@ -72,6 +81,7 @@ impl Window {
             refusals: 0,
             full: 0,
             overloads: 0,
+            overload_time: 0.0,
             peak: 0,
             passing: 0,
         }
@@ -85,7 +95,13 @@ impl Window {
     /// Adds a sample, and closes the window if it is the last one. `base` is the latency of a server without
     /// a queue, as far as known.
     #[inline]
-    pub(super) fn add(&mut self, sample: &Sample, limit: f64, base: Option<f64>) -> Option<Seen> {
+    pub(super) fn add(
+        &mut self,
+        sample: &Sample,
+        limit: f64,
+        base: Option<f64>,
+        spans: f64,
+    ) -> Option<Seen> {
         let now = sample.end;
         let rest = sample.start.nanos_since(self.last);
         self.last = now;
@@ -109,10 +125,12 @@ impl Window {
         }
         if sample.overload {
             self.overloads = self.overloads.saturating_add(1);
+            self.overload_time += nanos as f64;
         }
         // A server that turns work away does so quickly; that is not how fast it works.
         if !sample.overload || base.is_some_and(|base| nanos as f64 >= base) {
             self.latencies.record(nanos);
+            self.total += nanos as f64;
         }
         let count = f64::from(self.ended);
         if count < MIN_SAMPLES + SAMPLES_PER_SLOT * limit {
@@ -122,22 +140,27 @@ impl Window {
         if age < MIN_SPAN {
             return None;
         }
-        if age < (SPANS * base.unwrap_or(0.0)).min(MAX_SPAN) {
+        let mean = self.total / f64::from(self.latencies.len().max(1));
+        if age < (spans * base.unwrap_or(mean)).max(mean).min(MAX_SPAN) {
             return None;
         }
-        let seen = self.seen(count, age);
+        let seen = self.seen(count, age, now);
         self.reopen(now);
         Some(seen)
     }
 
-    fn seen(&self, count: f64, age: f64) -> Seen {
+    fn seen(&self, count: f64, age: f64, now: Moment) -> Seen {
         Seen {
+            opened: self.opened.as_nanos() as f64,
+            closed: now.as_nanos() as f64,
             count,
             throughput: self.weight as f64 / age,
             latency: self.latency(),
             peak: self.peak as f64,
+            mean: self.weight as f64 / age * self.total / f64::from(self.latencies.len().max(1)),
             saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
-            overloaded: f64::from(self.overloads) > 0.1 * count,
+            overloads: f64::from(self.overloads),
+            overload_latency: self.overload_time / f64::from(self.overloads.max(1)),
         }
     }
 
@@ -158,12 +181,14 @@ impl Window {
 
     fn reopen(&mut self, now: Moment) {
         self.latencies.clear();
+        self.total = 0.0;
         self.opened = now;
         self.ended = 0;
         self.weight = 0;
         self.refusals = 0;
         self.full = 0;
         self.overloads = 0;
+        self.overload_time = 0.0;
         self.peak = 0;
     }
 }

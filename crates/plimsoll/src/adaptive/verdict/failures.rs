@@ -1,0 +1,112 @@
+//! Whether failures are of the limit's making.
+
+use super::window::Seen;
+
+/// A share of failures that is nobody's concern.
+const IGNORED: f64 = 0.1;
+/// More is more if it is by so many standard errors.
+const CERTAIN: f64 = 3.0;
+/// How quickly the usual share follows what is seen.
+const FOLLOW: f64 = 0.1;
+/// So long at most to wait until a cut shows in what fails, in nanoseconds.
+const PATIENCE: f64 = 10e9;
+/// What is left after a cut, at most and at least.
+const CUT: f64 = 0.8;
+const DEEPEST: f64 = 0.5;
+/// A cut of so many standard errors of the throughput shows in it.
+const TELLING: f64 = 1.5;
+
+/// Judges work that failed because there was too much of it.
+///
+/// A smaller limit that is to blame makes for fewer failures, so as much is done as before. If it takes successes away in
+/// proportion, the failures come from elsewhere: their share is the usual one from then on, and the limit goes back.
+/// Where hardly anything succeeds there is nothing to lose, and nothing that could be told apart: the limit falls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failures {
+    usual: f64,
+    trial: Option<Before>,
+}
+
+/// What was before a cut.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// The limit, and what of it was in use.
+    limit: f64,
+    used: f64,
+    share: f64,
+    /// Successes: in a nanosecond, and in the window.
+    throughput: f64,
+    count: f64,
+    /// When what failed under a smaller limit is seen.
+    shows_at: f64,
+}
+
+/// What the failures of a window ask for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Ask {
+    Nothing,
+    /// At most this.
+    AtMost(f64),
+    /// Back to this: they came from elsewhere.
+    BackTo(f64),
+}
+
+impl Failures {
+    pub(super) const fn new() -> Self {
+        Self {
+            usual: 0.0,
+            trial: None,
+        }
+    }
+
+    pub(super) fn judge(&mut self, seen: &Seen, limit: f64) -> Ask {
+        let share = seen.overloads / seen.count;
+        let now = Before {
+            limit,
+            used: limit.min(seen.peak.max(1.0)),
+            share,
+            throughput: seen.throughput * (1.0 - share),
+            count: (seen.count * (1.0 - share)).max(0.1),
+            shows_at: seen.closed + seen.overload_latency.min(PATIENCE),
+        };
+        // Further ahead than it can be: the clock stepped back.
+        let ahead = |before: Before| (1.0..=PATIENCE).contains(&(before.shows_at - seen.opened));
+        if self.trial.is_some_and(ahead) {
+            return Ask::AtMost(limit);
+        }
+        if let Some(before) = self.trial.take()
+            && now.are_not_ours_since(&before)
+        {
+            self.usual = f64::midpoint(before.share, share);
+            return Ask::BackTo(before.limit);
+        }
+        let usual = self.usual.max(IGNORED);
+        if share <= usual + CERTAIN * (usual * (1.0 - usual) / seen.count).sqrt() {
+            // A share that was never judged does not become usual by itself.
+            if self.usual > IGNORED {
+                self.usual += (share - self.usual) * FOLLOW;
+            }
+            return Ask::Nothing;
+        }
+        self.trial = Some(now);
+        Ask::AtMost(now.used * now.telling_cut())
+    }
+}
+
+impl Before {
+    /// The smallest cut that shows in the successes of a window like this.
+    fn telling_cut(&self) -> f64 {
+        CUT.min((-TELLING * (2.0 / self.count).sqrt()).exp())
+            .max(DEEPEST)
+    }
+
+    /// Whether a smaller limit took successes away and left the share of failures.
+    fn are_not_ours_since(&self, before: &Self) -> bool {
+        let kept = self.used / before.used;
+        let noise = (1.0 / before.count + 1.0 / self.count).sqrt();
+        let if_ours = (1.0 - (1.0 - before.share) / kept).max(0.0);
+        -kept.ln() > noise
+            && self.throughput < before.throughput * f64::midpoint(1.0, kept)
+            && self.share > f64::midpoint(before.share, if_ours)
+    }
+}

@@ -1,0 +1,162 @@
+//! The latency of a server without a queue: what is believed of it, and why.
+
+use super::{ALLOWANCE, CERTAIN, Decision, ENOUGH, FASTEST, HINT, Law, PROOF, TELLING, Trial, go};
+use crate::adaptive::verdict::slope::Slope;
+use crate::adaptive::verdict::window::{Latency, Seen};
+
+/// A limit was not in the way if nobody was refused and less than this share of it was in use.
+const FREE: f64 = 0.5;
+/// Where more than this share of the limit seems to queue, the baseline is doubtful.
+const DOUBTFUL: f64 = 0.5;
+/// What growth that paid weighs.
+const LESS_THAN_PROOF: f64 = 0.3;
+/// Growth paid if throughput grew by this share of it, and did not if by less than the second.
+const PAID: f64 = 0.7;
+const UNPAID: f64 = 0.1;
+/// More brings more if it is by this factor.
+const CLIMBED: f64 = 1.15;
+/// A latency is explained by a limit that grew unless it rose by this factor more.
+const EXPLAINED: f64 = 1.02;
+/// One that leaps by this factor was not made by limits that grow by little.
+const LEAP: f64 = 2.5;
+/// A slope above this is throughput that goes with the limit.
+const GOES_WITH: f64 = 0.4;
+/// The allowance shrinks and recovers by these factors, and to this share.
+const TIGHTEN: f64 = 0.9;
+const RELAX: f64 = 1.02;
+const TIGHTEST: f64 = 0.3;
+
+/// What a latency below the baseline weighs. A queue makes work slower, never faster, so a latency below by more than
+/// chance is nearer to the truth, and half the baseline is the truth.
+fn weight(base: f64, latency: Latency) -> f64 {
+    let errors = (base - latency.value) / latency.error.max(1.0);
+    if errors < 1.0 {
+        0.0
+    } else if errors < 2.0 {
+        HINT
+    } else if latency.value < base / 2.0 {
+        1.0
+    } else {
+        PROOF
+    }
+}
+
+impl Law {
+    /// Learns the baseline from a window that shows it in passing.
+    pub(super) fn learn(&mut self, seen: &Seen, latency: Latency) -> f64 {
+        let free = !seen.saturated && seen.peak < FREE * self.limit;
+        let mut base = self.base.unwrap_or(latency.value);
+        let above = latency.value - base;
+        if above < 0.0 && self.probe.is_none() {
+            base += above * weight(base, latency);
+        } else if free {
+            base += above * HINT;
+        }
+        let paid = CLIMBED + CERTAIN / seen.count.sqrt();
+        if free || seen.throughput > self.climbed.throughput * paid {
+            self.climbed = self.trial(seen, seen.mean / seen.throughput);
+        }
+        if free {
+            self.probes.nothing_queued();
+            self.share = 1.0;
+            (self.doubtful, self.confounded) = (false, false);
+        } else if seen.saturated {
+            let queue = seen.throughput * (latency.value - base);
+            self.doubtful = queue > DOUBTFUL * self.limit;
+            self.probes.count(self.doubtful);
+            base = self.check_growth(seen, latency, base);
+        }
+        self.grown = None;
+        self.base = Some(base);
+        if free || base < self.anchor.latency {
+            self.anchor = self.trial(seen, base);
+        }
+        base
+    }
+
+    /// Raises the baseline to a latency that was seen under a limit of `top`. Where several limits share a server, each
+    /// can take throughput from the others, and all of them together make the latency: what the limit grew by since
+    /// the baseline was last seen is no reason for another one.
+    pub(super) fn raise(&mut self, latency: f64, top: f64, throughput: f64) -> bool {
+        let anchor = self.anchor;
+        let more = (throughput / anchor.throughput).max(1.0);
+        let noise = 1.0 + 1.0 / anchor.count.max(1.0).sqrt();
+        let grown = (top / anchor.limit / (more * noise)).max(1.0);
+        self.confounded = latency / anchor.latency < EXPLAINED * grown.powf(1.5);
+        if self.confounded {
+            return false;
+        }
+        // By small steps it may be we who make the latency.
+        let rise = latency / self.base.unwrap_or(latency);
+        if rise > LEAP {
+            self.climbed.limit *= rise;
+            self.climbed.latency *= rise;
+            self.anchor = Trial {
+                limit: top,
+                throughput,
+                latency,
+                count: 0.0,
+            };
+        }
+        self.base = Some(latency);
+        true
+    }
+
+    /// Whether the last growth brought throughput. If it did, nothing queued.
+    fn check_growth(&mut self, seen: &Seen, latency: Latency, base: f64) -> f64 {
+        let Some((limit, throughput, count)) = self.grown else {
+            return base;
+        };
+        let growth = self.limit / limit;
+        let noise = (1.0 / count + 1.0 / seen.count).sqrt();
+        // A smaller step drowns in noise.
+        if growth.ln() < TELLING * noise {
+            return base;
+        }
+        let paid = (seen.throughput / throughput - 1.0) / (growth - 1.0);
+        if paid > PAID {
+            self.probes.growth_paid();
+            // The larger limit may have met the knee on the way, so this is less than a proof.
+            let weight = if self.fresh { PROOF } else { LESS_THAN_PROOF };
+            return base + (latency.value - base).max(0.0) * weight;
+        }
+        if paid < UNPAID {
+            self.probes.growth_failed();
+            self.met_a_queue();
+        }
+        base
+    }
+    /// Learns from how throughput goes with the limit.
+    pub(super) fn watch_slope(
+        &mut self,
+        seen: &Seen,
+        latency: Latency,
+        queue: f64,
+    ) -> Option<Decision> {
+        if !seen.saturated || self.probe.is_some() {
+            return None;
+        }
+        self.slope.add(self.limit, seen.throughput, seen.count);
+        let slope = self.slope.estimate();
+        if slope.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0) {
+            self.share = (self.share * TIGHTEN).max(TIGHTEST);
+        } else {
+            self.share = (self.share * RELAX).min(1.0);
+        }
+        let goes_with = slope.is_some_and(|slope| slope.value - CERTAIN * slope.error > GOES_WITH);
+        if !goes_with || queue < ALLOWANCE * ENOUGH {
+            return None;
+        }
+        if !self.raise(latency.value, self.limit, seen.throughput) {
+            return None;
+        }
+        self.slope = Slope::new();
+        self.probes.learnt();
+        self.end_squeeze();
+        self.step = self.limit * FASTEST * 0.5;
+        Some(go(
+            self.limit + self.step,
+            "grow: throughput goes with the limit",
+        ))
+    }
+}

@@ -1,0 +1,109 @@
+//! When the limit grows, and when more would be worse.
+
+use super::{CERTAIN, Decision, ENOUGH, FASTEST, HINT, Law, Read, go};
+use crate::adaptive::verdict::slope::Slope;
+
+/// A limit is in use if so much of it was; 1 / `USED` is the headroom of a quiet server.
+const USED: f64 = 0.7;
+/// So many windows without a refusal are quiet.
+const QUIET: u32 = 4;
+/// Until the first queue is met the limit doubles with each window, and grows by less the more queues, but by this share.
+const LEAST_FIRST: f64 = 0.25;
+/// Later growth begins with what may queue and does not, at most this share of the limit, and gains speed by this
+/// factor while nothing queues.
+const FIRST_STEP: f64 = 0.2;
+const SPEED_UP: f64 = 2.0;
+/// There is no growth beyond this factor without more throughput, whatever the quartile says,
+const CLIMB: f64 = 2.0;
+/// if the mean latency is larger by this factor. It is forgotten by the second for each window.
+const SLOWER: f64 = 1.3;
+const REPENT: f64 = 1.002;
+/// What is over so soon is a burst, in nanoseconds.
+const BURST: f64 = 1e9;
+/// A burst that left the server with less than this share of its throughput is to be let in: this much more of it.
+const IDLE: f64 = 0.8;
+const BURST_GROWTH: f64 = 1.5;
+/// How quickly it is forgotten where more work made the server slower, for each window.
+const RISE: f64 = 1.002;
+
+impl Law {
+    /// A queue that has gone by itself was a burst. Had it all been let in, it would have been served soon.
+    pub(super) fn survive_burst(&mut self, read: &Read) -> Option<Decision> {
+        let seen = read.seen;
+        if seen.saturated || read.queue > read.allowance * ENOUGH {
+            return None;
+        }
+        let since = self.since.take()?;
+        if seen.opened - since.began > BURST {
+            return None;
+        }
+        // Where more came through after it than in it, it was more than a burst.
+        let now = seen.throughput / (since.done / since.time);
+        if now > 1.0 {
+            return None;
+        }
+        let growth = if now < IDLE { BURST_GROWTH } else { 1.0 };
+        let limit = (since.limit * growth).min(self.ceiling);
+        (limit > self.limit).then(|| go(limit, "grow: a burst"))
+    }
+
+    /// Whether more work makes the server slower: where more was in flight less came through, and less than while
+    /// nothing queued.
+    pub(super) fn watch_crowd(&mut self, read: &Read) -> bool {
+        let seen = read.seen;
+        self.ceiling *= RISE;
+        if read.queue <= read.allowance * ENOUGH {
+            self.calm += (seen.throughput - self.calm) * HINT;
+            if seen.saturated && self.limit >= self.ceiling {
+                self.ceiling = f64::INFINITY;
+                self.crowd = Slope::wide();
+            }
+            return false;
+        }
+        self.crowd.add(seen.mean, seen.throughput, seen.count);
+        let slope = self.crowd.estimate();
+        let falls = slope.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0);
+        if !falls || seen.throughput > self.calm {
+            return false;
+        }
+        let knee = seen.mean - read.queue;
+        self.ceiling = self.ceiling.min((knee + read.allowance).max(self.min));
+        true
+    }
+
+    pub(super) fn grow(&mut self, read: &Read) -> Decision {
+        let limit = self.limit;
+        let seen = read.seen;
+        if !seen.saturated && seen.peak < USED * limit {
+            return self.keep("keep: not in use");
+        }
+        if read.queue > read.allowance {
+            return self.keep("keep: queue without refusals");
+        }
+        if read.queue > read.allowance * ENOUGH {
+            self.step = 0.0;
+            return self.keep("keep: enough");
+        }
+        let slower = seen.mean > seen.throughput * self.climbed.latency * SLOWER;
+        if slower && limit > self.climbed.limit * CLIMB {
+            // Not for ever: it may have been another server.
+            self.climbed.limit *= REPENT;
+            return self.keep("keep: more brought no more");
+        }
+        self.grown = Some((limit, seen.throughput, seen.count));
+        if self.quiet >= QUIET || !seen.saturated && self.fresh {
+            let limit = limit.max((seen.peak / USED).min(self.ceiling));
+            return go(limit, "grow: headroom");
+        }
+        if self.fresh {
+            let room = (1.0 - read.queue / read.spare).clamp(LEAST_FIRST, 1.0);
+            return go(limit * (1.0 + room), "grow: first");
+        }
+        // What may queue and does not: as much as a cut would leave.
+        let largest = (limit * FIRST_STEP * self.share * self.share).max(1.0);
+        let least = (read.spare - read.queue).clamp(1.0, largest);
+        let most = (limit * FASTEST).max(least);
+        self.step = (self.step * SPEED_UP).clamp(least, most);
+        go((limit + self.step).min(self.ceiling.max(limit)), "grow")
+    }
+}

@@ -1,0 +1,107 @@
+//! What is learnt from a smaller limit: cuts and probes.
+
+use super::{Decision, ENOUGH, FASTEST, Law, PROOF, Read, TELLING, Trial, go};
+
+/// The largest cut.
+const DEEPEST: f64 = 0.5;
+/// A probe goes to this share of the limit at which nothing would queue.
+const PROBE: f64 = 0.8;
+
+impl Law {
+    /// The verdict on a squeeze: if the smaller limit took throughput and left the latency, there was no queue.
+    ///
+    /// The first window of a squeeze may lie across the change that began it, so the second is the one to compare
+    /// with; and the limit must have moved by more than the throughput is uncertain.
+    pub(super) fn judge(&mut self, read: &Read) -> Option<Decision> {
+        let before = self.squeeze?;
+        let share = self.limit / before.limit;
+        let noise = (1.0 / before.count + 1.0 / read.seen.count).sqrt();
+        if share > 0.9 || -share.ln() < noise {
+            return None;
+        }
+        let half = f64::midpoint(1.0, share);
+        let throughput = read.seen.throughput / before.throughput;
+        // Lost more than the limit can account for: the server changed meanwhile, and `before` tells nothing.
+        if throughput.ln() < 1.25 * share.ln() - noise {
+            self.squeeze = Some(self.trial(&read.seen, read.latency.value));
+            return None;
+        }
+        self.squeeze = None;
+        let as_slow = read.latency.value > before.latency * half;
+        if !read.seen.saturated || throughput >= half || !as_slow {
+            // The cut was right so far, and there is nothing above to go back to.
+            self.top = Some(self.limit);
+            return None;
+        }
+        let top = self.top.unwrap_or(before.limit);
+        if !self.raise(read.latency.value, top, before.throughput) {
+            self.top = Some(self.limit);
+            return None;
+        }
+        self.probes.learnt();
+        self.end_squeeze();
+        self.step = top * FASTEST;
+        Some(go(top, "restore: not our queue"))
+    }
+
+    pub(super) fn cut(&mut self, read: &Read) -> Decision {
+        self.met_a_queue();
+        if self.top.is_none() {
+            self.top = Some(self.limit);
+        } else if self.squeeze.is_none() {
+            self.squeeze = Some(self.trial(&read.seen, read.latency.value));
+        }
+        let knee = self.limit - read.queue;
+        let limit = (knee + read.allowance).max(self.limit * DEEPEST);
+        go(limit, "cut: queue")
+    }
+
+    pub(super) const fn end_squeeze(&mut self) {
+        self.squeeze = None;
+        self.top = None;
+    }
+
+    /// A squeeze ends when the limit may grow again.
+    pub(super) fn leave_squeeze(&mut self, read: &Read) {
+        if !read.seen.saturated || read.queue <= read.allowance * ENOUGH {
+            self.end_squeeze();
+        }
+    }
+
+    pub(super) fn begin_probe(&mut self, read: &Read) -> Decision {
+        self.probe = Some(self.trial(&read.seen, read.latency.value));
+        self.end_squeeze();
+        let knee = self.limit - read.queue.max(0.0);
+        go(knee * PROBE, "probe")
+    }
+
+    pub(super) fn end_probe(&mut self, before: &Trial, read: &Read) -> Decision {
+        let latency = read.latency;
+        let base = self.base.unwrap_or(latency.value);
+        let half = f64::midpoint(1.0, self.limit / before.limit);
+        let less_came_through = read.seen.throughput < before.throughput * half;
+        let off = latency.value - base;
+        let news = off.abs() > (3.0 * latency.error).max(0.1 * base);
+        let found = base + off * if news { 1.0 } else { PROOF };
+        if off <= 0.0 {
+            self.base = Some(found);
+        } else if less_came_through {
+            self.raise(found, before.limit, before.throughput);
+        }
+        let base = self.base.unwrap_or(latency.value);
+        if news && off < 0.0 && !less_came_through && self.limit > self.min {
+            // All that was taken away had queued; there may be more.
+            self.probe = Some(*before);
+            return go(self.limit * PROBE, "probe: further");
+        }
+        self.probes.probed(news);
+        let noise = (1.0 / before.count + 1.0 / read.seen.count).sqrt();
+        if !less_came_through && (before.limit / self.limit).ln() > TELLING * noise {
+            let limit = (self.limit + read.spare).min(before.limit);
+            return go(limit, "probed: as much came through");
+        }
+        let knee = before.limit - before.throughput * (before.latency - base);
+        let limit = (knee + read.allowance).min(before.limit).max(self.limit);
+        go(limit, if news { "probed: news" } else { "probed" })
+    }
+}
