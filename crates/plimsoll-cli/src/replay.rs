@@ -19,7 +19,7 @@ use crate::which;
 /// requests took. Lines that cannot be read are counted and shown by example.
 ///
 /// Formats are told by what stands in the lines: the common and combined formats,
-/// also with nginx' $request_time, JSON lines of Caddy, Traefik and Envoy, Envoy's
+/// also with nginx' `$request_time`, JSON lines of Caddy, Traefik and Envoy, Envoy's
 /// text, CSV with a header. Files may be packed by gzip; several are merged by time.
 ///
 /// Exit status: 0 if all is well, 1 if more was refused than --max-refused allows,

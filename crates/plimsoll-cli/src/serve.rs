@@ -81,7 +81,7 @@ pub(crate) struct Args {
     )]
     grpc_age: Option<Duration>,
     /// Sends a span of each decision to this collector over OTLP (http/protobuf); without an address to that of
-    /// OTEL_EXPORTER_OTLP_ENDPOINT, or to http://localhost:4318. The other variables OTEL_* are honoured
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, or to `http://localhost:4318`. The other variables `OTEL_*` are honoured
     #[arg(
         long,
         value_name = "ENDPOINT",

@@ -146,7 +146,7 @@ fn step(sample: &Value) -> Value {
             "settled",
             each_of(
                 "What has become of earlier steps, by their names.",
-                json!({ "anyOf": [result, settled] }),
+                &json!({ "anyOf": [result, settled] }),
             ),
         ),
         ("events", events),
@@ -260,7 +260,7 @@ fn request_step() -> Value {
 }
 
 fn request_field(name: &str) -> Value {
-    let texts = |what: &str| each_of(what, scalar());
+    let texts = |what: &str| each_of(what, &scalar());
     let body = |what: &str| {
         let length = json!({ "type": "integer", "minimum": 0 });
         json!({ "description": what, "anyOf": [{ "type": "string" }, length] })
@@ -288,12 +288,12 @@ fn request_field(name: &str) -> Value {
         "tier" => described_value(scalar(), "The tier."),
         "cost" => number("How much."),
         "remaining" => {
-            let each = each_of("What is left, by limit.", number("How much."));
+            let each = each_of("What is left, by limit.", &number("How much."));
             json!({ "description": "What is left afterwards.", "anyOf": [number("Of the limit that is asked."), each] })
         }
         "settled" => each_of(
             "What has become of earlier steps, by their names.",
-            answered(),
+            &answered(),
         ),
         _ => answered(),
     }
@@ -359,7 +359,7 @@ fn words_of(what: &str, words: &[&str]) -> Value {
     json!({ "description": what, "enum": words })
 }
 
-fn each_of(what: &str, value: Value) -> Value {
+fn each_of(what: &str, value: &Value) -> Value {
     json!({ "description": what, "type": "object", "additionalProperties": value })
 }
 

@@ -206,14 +206,14 @@ fn run(page: &Page, alone: bool) -> Vec<String> {
         for shown in commands(block) {
             number += 1;
             let mut script = format!("{{ {}\n}} >out.{number} 2>&1\n", shown.command);
-            if shown.in_background() {
-                if let Some(sign) = shown.sign() {
-                    let sign = sign.replace('\'', r"'\''");
-                    let _ = writeln!(
-                        script,
-                        "for i in $(seq 600); do grep -qF -- '{sign}' out.{number} && break; sleep 0.05; done"
-                    );
-                }
+            if shown.in_background()
+                && let Some(sign) = shown.sign()
+            {
+                let sign = sign.replace('\'', r"'\''");
+                let _ = writeln!(
+                    script,
+                    "for i in $(seq 600); do grep -qF -- '{sign}' out.{number} && break; sleep 0.05; done"
+                );
             }
             let _ = writeln!(script, "echo done");
             let mut answer = String::new();
