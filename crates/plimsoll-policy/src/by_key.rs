@@ -327,10 +327,7 @@ impl PerKey<str> for PolicyKeys {
     fn reserve_owned(&self, key: &str, demand: Demand) -> Result<Reservation<'static>, Denied> {
         match self.by(key) {
             By::State(states, key) => PerKey::reserve_owned(states, key, demand.at_once()),
-            By::Unlimited | By::Refused => {
-                let permit = self.try_acquire(key, demand)?;
-                Ok(Reservation::ready(permit.into_owned()))
-            }
+            _ => (self.try_acquire(key, demand)).map(|it| Reservation::ready(it.into_owned())),
         }
     }
 

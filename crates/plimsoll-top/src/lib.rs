@@ -4,6 +4,7 @@ mod app;
 mod columns;
 mod details;
 mod draw;
+mod endpoint;
 mod feed;
 mod numbers;
 mod plain;
@@ -14,7 +15,8 @@ mod tick;
 
 pub use app::{App, Connection, Order, Section};
 pub use draw::render;
-pub use feed::{Endpoint, EndpointError, Feed, FeedError, News};
+pub use endpoint::{Endpoint, EndpointError};
+pub use feed::{Feed, FeedError, News};
 pub use plain::plain;
 /// Its frames, backends and keys are in the signatures here.
 pub use ratatui;
