@@ -8,7 +8,8 @@ use ratatui::crossterm::event::{self, Event};
 
 use crate::app::{App, Connection};
 use crate::draw::render;
-use crate::feed::{Endpoint, Feed, News, Wanted};
+use crate::endpoint::Endpoint;
+use crate::feed::{Feed, News, Wanted};
 
 /// How long a key is waited for before the server is looked at.
 const LOOK: Duration = Duration::from_millis(50);
