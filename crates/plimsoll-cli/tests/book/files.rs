@@ -74,3 +74,25 @@ fn every_block_says_what_it_is() {
         }
     }
 }
+
+/// What a page shows of a configuration can be read, also where no command uses it.
+#[test]
+fn configurations_can_be_read() {
+    for page in book() {
+        for block in &page.blocks {
+            let is_whole = block.text.lines().any(|line| line.starts_with("limits:"));
+            let is_wrong_on_purpose = block.note.as_ref().is_some_and(|(name, file)| {
+                name == "file" && page.text.contains(&format!("check {file}"))
+            });
+            if block.language != "yaml" || !is_whole || is_wrong_on_purpose {
+                continue;
+            }
+            let at = format!("{}:{}", page.name, block.line);
+            let read =
+                plimsoll_config::Config::from_str(&at, &block.text, plimsoll_config::Format::Yaml);
+            if let Err(error) = read {
+                panic!("{at}: {error}");
+            }
+        }
+    }
+}
