@@ -23,6 +23,7 @@ pub(crate) fn shipped() -> Vec<PathBuf> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/simulations");
     let entries = std::fs::read_dir(dir).expect("the examples");
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|it| it == "yaml"));
     files.sort();
     assert!(files.len() >= 17, "{files:?}");
     files
