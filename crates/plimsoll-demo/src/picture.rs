@@ -1,5 +1,6 @@
 //! What came of it, as a picture.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -74,9 +75,8 @@ impl Report {
 }
 
 fn picture(report: &Report) -> String {
-    let refusals = report.refusals();
-    let rows = u32::try_from(refusals.len().min(8)).unwrap_or(8);
-    let height = 820.0 + 20.0 * f64::from(rows);
+    let refusals = by_limit(report);
+    let height = refusals.iter().fold(820.0, |height, _| height + 20.0);
     let mut svg = Svg(String::new());
     let _ = writeln!(
         svg.0,
@@ -126,14 +126,27 @@ fn picture(report: &Report) -> String {
             "Who was refused, by which limit, and why",
         );
     }
-    for (row, (class, limit, reason, count)) in (0..rows).zip(&refusals) {
-        let y = 830.0 + 20.0 * f64::from(row);
+    let mut y = 830.0;
+    for ((class, limit), (count, reasons)) in refusals {
         svg.text(MARGIN, y, "", class.word());
         svg.text(MARGIN + 160.0, y, "n", &count.to_string());
-        svg.text(MARGIN + 180.0, y, "muted", &format!("{limit}: {reason}"));
+        let why = format!("{limit}: {}", reasons.join(", "));
+        svg.text(MARGIN + 180.0, y, "muted", &why);
+        y += 20.0;
     }
     svg.0.push_str("</svg>\n");
     svg.0
+}
+
+/// A row for each class and limit, so that no limit is left out however many reasons there are; the most frequent reason first.
+fn by_limit(report: &Report) -> BTreeMap<(Class, String), (u64, Vec<String>)> {
+    let mut rows = BTreeMap::new();
+    for (class, limit, reason, count) in report.refusals() {
+        let (sum, reasons): &mut (u64, Vec<String>) = rows.entry((class, limit)).or_default();
+        *sum += count;
+        reasons.push(format!("{count} {reason}"));
+    }
+    rows
 }
 
 fn legend(svg: &mut Svg, y: f64) {

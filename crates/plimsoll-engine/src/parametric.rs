@@ -93,6 +93,9 @@ struct Tables {
     all: Vec<Table>,
 }
 
+/// The number of no terms: a key that was asked by such last has used nothing that is carried over.
+const NO_TABLE: u64 = u64::MAX;
+
 /// How many different terms there are at most.
 const MOST: usize = 1024;
 
@@ -170,11 +173,13 @@ impl Parametric {
     /// What `see` fails with.
     pub fn save<E>(&self, mut see: impl FnMut(SavedBucket) -> Result<(), E>) -> Result<(), E> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let tables: Vec<_> = tables
+        let mut tables: Vec<_> = tables
             .by_terms
             .iter()
             .map(|(terms, index)| (*terms, *index as u64, Arc::clone(&tables.all[*index])))
             .collect();
+        // The first terms stay the first: keys of which nothing else is known have them.
+        tables.sort_by_key(|(_, index, _)| *index);
         for (terms, index, table) in tables {
             let began = table.began();
             see(SavedBucket::Terms { terms, began })?;
@@ -209,6 +214,9 @@ impl Parametric {
                 let restored = table.is_some_and(|(index, table)| {
                     if was_last {
                         self.last.note(&key, index as u64);
+                    } else if index == 0 {
+                        // The last terms follow, or are those of a bucket that is full again and was not saved.
+                        self.last.note(&key, NO_TABLE);
                     }
                     table.restore(key.as_str(), |_, _| filling).is_ok()
                 });

@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn nor_of_buckets_with_terms_of_their_own(
         asked in proptest::collection::vec((0_u64..2000, 0..3_usize, 0..3_usize, 1_u64..4), 1..30),
-        last in (0_u64..2000, 0..3_usize, 0..3_usize, 1_u64..4),
+        later in proptest::collection::vec((0_u64..2000, 0..3_usize, 0..3_usize, 1_u64..4), 1..10),
     ) {
         let terms = [(3, 1), (5, 2), (9, 7)];
         let terms = terms.map(|(burst, refill)| Terms::new(burst, refill, Duration::from_secs(2)));
@@ -185,11 +185,13 @@ proptest! {
             prop_assert!(restored);
             known = next;
         }
-        time.advance(Duration::from_millis(last.0));
-        let (with, without) = (take(&after, last), take(&stays, last));
-        // A restart is no free burst. That it left less than there was, 6 in the place of 8 for a key with three terms, was
-        // seen once, and is not explained.
-        prop_assert!(with <= without, "{with:?} and not {without:?}");
+        for it in later {
+            time.advance(Duration::from_millis(it.0));
+            let (with, without) = (take(&after, it), take(&stays, it));
+            // Found by this test: a restart left less than there was for a key whose last bucket was full again, because
+            // what it had used by the first terms, long before, was carried over in its place.
+            prop_assert_eq!(with, without);
+        }
     }
 }
 
