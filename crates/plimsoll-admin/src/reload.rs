@@ -18,27 +18,37 @@ pub struct Reloads(Arc<Mutex<Counted>>);
 struct Counted {
     done: u64,
     refused: u64,
-    /// The last time, as JSON.
+    /// What the last time changed, or why it was refused, as JSON.
     last: Option<Value>,
 }
 
 impl Reloads {
     fn note(&self, result: &Result<Changes, ConfigError>) {
         let mut counted = self.lock();
-        counted.last = Some(match result {
+        match result {
             Ok(changes) => {
                 counted.done += 1;
-                json!({ "changes": changes.details, "settings": changes.settings, "text": changes.to_string() })
+                // What a signal had read is looked at once more: the last difference stays.
+                let is_right = counted
+                    .last
+                    .as_ref()
+                    .is_some_and(|it| it["errors"].is_null());
+                if !(changes.is_empty() && is_right) {
+                    let text = changes.to_string();
+                    counted.last = Some(
+                        json!({ "changes": changes.details, "settings": changes.settings, "text": text }),
+                    );
+                }
             }
             Err(error) => {
                 counted.refused += 1;
                 let errors: Vec<String> = error.lines().collect();
-                json!({ "errors": errors })
+                counted.last = Some(json!({ "errors": errors }));
             }
-        });
+        }
     }
 
-    /// How often the file was put in place and refused, and what came of the last time.
+    /// How often the file was put in place and refused, and what came of the last time that changed something or was refused.
     #[must_use]
     pub fn seen(&self) -> (u64, u64, Option<Value>) {
         let counted = self.lock();

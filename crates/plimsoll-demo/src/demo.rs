@@ -25,7 +25,7 @@ const FILE: &str = include_str!("gateway.yaml");
 /// The port where operators look for a page.
 const PAGE: u16 = 8422;
 /// How long something that happens at once may take at most.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 
 /// How a demo runs.
 #[derive(Clone, Debug)]
@@ -246,14 +246,17 @@ async fn run(
         tokio::select! {
             sample = said.recv() => match sample {
                 Some(sample) => run.samples.push(sample),
-                // All clients have asked, and were answered.
-                None => break false,
+                // All clients have asked, and were answered; on a machine that stood still before the last stage was told.
+                None => {
+                    stages.for_each(|stage| tell(Event::Stage(stage, start.elapsed())));
+                    break false;
+                }
             },
             _ = ticks.tick() => {
                 let now = start.elapsed();
                 run.length = now.min(whole);
                 let begins = |stage: &Stage| whole.mul_f64(stage.span().0) <= now;
-                if now < whole && let Some(stage) = stages.next_if(begins) {
+                while let Some(stage) = stages.next_if(begins) {
                     upstream.set_workers(stage.workers());
                     tell(Event::Stage(stage, now));
                 }

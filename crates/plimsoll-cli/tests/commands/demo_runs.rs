@@ -3,12 +3,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_demo::{Class, Demo, Event, Phase, Report, Settings, Stage};
-use serde_json::json;
+use plimsoll_demo::{Class, Demo, Event, Phase, Report, Settings, Stage, Sums};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 use super::browser::Browser;
 
@@ -37,7 +38,7 @@ async fn metric(page: &str, name: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
-fn is_whole(svg: &str) {
+fn is_whole(svg: &str, is_refused: bool) {
     assert!(
         svg.starts_with("<svg xmlns") && svg.ends_with("</svg>\n"),
         "{svg}"
@@ -45,12 +46,12 @@ fn is_whole(svg: &str) {
     for word in [
         "without limits",
         "with Plimsoll",
-        "per_caller",
         "checkout",
         "99th percentile",
     ] {
         assert!(svg.contains(word), "{word}");
     }
+    assert_eq!(svg.contains("per_caller"), is_refused);
     // It needs nothing from elsewhere.
     assert!(!svg.contains("href") && !svg.contains("url("), "{svg}");
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
@@ -64,7 +65,7 @@ async fn both_runs_and_what_came_of_them() {
     let file = demo.file();
     let directory = file.parent().expect("a directory").to_owned();
     assert!(file.exists());
-    let mut events = Vec::new();
+    let (mut events, begun) = (Vec::new(), tokio::time::Instant::now());
     let report = demo.run(std::future::pending(), |event| events.push(event));
     let report = report.await.unwrap_or_else(|error| panic!("{error}"));
     let stages = events.iter().filter(|it| matches!(it, Event::Stage(..)));
@@ -78,18 +79,18 @@ async fn both_runs_and_what_came_of_them() {
         assert_eq!(parts, with.sent, "{with:?}");
     }
     let abuser = report.sums(Phase::With, Class::Abuser, None);
-    assert!(
-        abuser
-            .reasons
-            .keys()
-            .any(|(limit, _)| limit == "per_caller"),
-        "{abuser:?}"
-    );
+    let mut reasons = abuser.reasons.keys();
+    let is_refused = reasons.any(|(limit, _)| limit == "per_caller");
+    // A machine may be too slow to say so within the second that a client waits.
+    assert!(is_refused || abuser.gave_up > 0, "{abuser:?}");
+    // Whatever the machine, it gets no more than its rate. The run began after the test did.
+    let most = 20 + 10 * (begun.elapsed().as_secs() + 1);
+    assert!(abuser.good <= most, "{most}: {abuser:?}");
     let quiet = report.sums(Phase::With, Class::Abuser, Some(Stage::Quiet));
     assert_eq!(quiet.sent, 0);
     println!("{report}");
     assert!(report.to_string().contains("abuser"), "{report}");
-    is_whole(&report.to_svg());
+    is_whole(&report.to_svg(), is_refused);
     if long.is_some() {
         is_better(&report);
     }
@@ -98,11 +99,16 @@ async fn both_runs_and_what_came_of_them() {
 
 /// What the demo is for: the traffic that matters is served, and fast.
 fn is_better(report: &Report) {
-    for stage in [None, Some(Stage::Abuse), Some(Stage::Drop)] {
+    // In the quiet stages there is room for all, with limits and without.
+    for (stage, times) in [
+        (None, 1.5),
+        (Some(Stage::Abuse), 2.0),
+        (Some(Stage::Drop), 2.0),
+    ] {
         let [without, with] =
             [Phase::Without, Phase::With].map(|phase| report.sums(phase, Class::Checkout, stage));
         assert!(
-            with.goodput > 2.0 * without.goodput,
+            with.goodput > times * without.goodput,
             "{stage:?}: {without:?} {with:?}"
         );
         assert!(with.p99 <= without.p99, "{stage:?}: {without:?} {with:?}");
@@ -115,7 +121,7 @@ async fn the_page_is_on_it() {
     let Some(browser) = Browser::start().await else {
         return;
     };
-    let demo = started(300).await;
+    let demo = started(1800).await;
     let page = demo.page();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
@@ -181,7 +187,7 @@ async fn look(browser: &Browser, page: &str) {
         .await;
     browser.press("\u{E004}\u{E004}\u{E004}\u{E007}").await;
     let open = "return document.activeElement.className === 'more' && document.activeElement.ariaExpanded === 'true'";
-    assert_eq!(browser.run(open).await, json!(true));
+    browser.until(open).await;
     browser.press("p").await;
     browser
         .until("return document.getElementById('connection').textContent === 'paused'")
@@ -192,8 +198,16 @@ async fn look(browser: &Browser, page: &str) {
 async fn ended_early_it_says_what_there_is() {
     let demo = started(60).await;
     let directory = demo.file();
-    let stop = tokio::time::sleep(Duration::from_millis(700));
-    let report = demo.run(stop, |_| {}).await;
+    let stop = Arc::new(Notify::new());
+    let answered = Arc::clone(&stop);
+    let tell = move |event| {
+        let Event::Sums(sums) = event else { return };
+        let is_there = |(class, it): &(Class, Sums)| *class == Class::Browse && it.sent > 0;
+        if sums.iter().any(is_there) {
+            answered.notify_one();
+        }
+    };
+    let report = demo.run(stop.notified(), tell).await;
     let report = report.unwrap_or_else(|error| panic!("{error}"));
     assert!(report.sums(Phase::Without, Class::Browse, None).sent > 0);
     assert_eq!(report.sums(Phase::With, Class::Browse, None).sent, 0);

@@ -71,12 +71,13 @@ fn serve(stream: TcpStream) {
 fn each_is_counted_once_and_logged_once() {
     let name = format!("plimsoll-faults-{}.yaml", std::process::id());
     let file = std::env::temp_dir().join(name);
+    let server = server();
     let text = format!(
-        "gateway:\n  listen: 127.0.0.1:0\n  max_body: 64KiB\n  upstreams:\n    app: {{ to: \"http://{}\", retries: {{ most: 0 }}, \
-         health: {{ failures: 1000 }}, timeouts: {{ response: 200ms, idle: 200ms }} }}\n    \
+        "gateway:\n  listen: 127.0.0.1:0\n  max_body: 64KiB\n  upstreams:\n    app: {{ to: \"http://{server}\", retries: {{ most: 0 }}, \
+         health: {{ failures: 1000 }} }}\n    \
+         slow: {{ to: \"http://{server}\", retries: {{ most: 0 }}, timeouts: {{ response: 200ms, idle: 200ms }} }}\n    \
          gone: {{ to: \"http://127.0.0.1:1\", retries: {{ most: 0 }}, health: {{ failures: 1000 }} }}\n\
-         routes: [{{ match: /gone, limits: [], to: gone }}, {{ match: /**, limits: [], to: app }}]\n",
-        server()
+         routes: [{{ match: /gone, limits: [], to: gone }}, {{ match: /hang, limits: [], to: slow }}, {{ match: /**, limits: [], to: app }}]\n",
     );
     std::fs::write(&file, text).expect("written");
     let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))

@@ -57,7 +57,8 @@ impl Running {
         let config = Config::from_str("gateway.yaml", &text, Format::Yaml);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         let mut settings = Settings::default();
-        settings.drain = Duration::from_secs(5);
+        // Longer than what a test waits for.
+        settings.drain = Duration::from_secs(60);
         let gateway = Gateway::with_config(&config, &settings);
         Self::run(gateway.unwrap_or_else(|error| panic!("{error}")))
     }

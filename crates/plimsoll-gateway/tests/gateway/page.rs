@@ -69,7 +69,7 @@ async fn servers_are_shown_and_numbers_are_those_of_the_metrics() {
     is_problem(&gateway.get("/old").await, 502, "broken_answer");
     let shown = browser
         .until(&format!(
-            "const it = (() => {{ {} }})(); return it?.[2] === '5' ? it : null",
+            "const it = (() => {{ {} }})(); return it?.[1] === '0' && it[2] === '5' ? it : null",
             row(good)
         ))
         .await;

@@ -2,13 +2,17 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::net::TcpSocket;
+
 use super::shapes::{BROKEN_ANSWERS, SHORT_ANSWERS};
 use super::*;
 
-/// A port on which nobody listens.
-async fn nobody() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    listener.local_addr().expect("an address")
+/// A port on which nobody listens, nor will while the second is there.
+fn nobody() -> (SocketAddr, TcpSocket) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(any).expect("a port");
+    (socket.local_addr().expect("an address"), socket)
 }
 
 /// A server that counts its requests.
@@ -113,7 +117,8 @@ async fn servers_that_hang() {
 
 #[tokio::test]
 async fn servers_that_cannot_be_reached() {
-    let gateway = pool(&[nobody().await], "retries: { most: 0 }");
+    let (nobody, _port) = nobody();
+    let gateway = pool(&[nobody], "retries: { most: 0 }");
     is_problem(&gateway.get("/").await, 502, "no_connection");
     let gateway =
         Running::start("gateway:\n  upstreams: { app: { to: \"http://no-such-host.invalid\" } }\n");
@@ -209,9 +214,10 @@ async fn a_server_that_fails_is_left_alone() {
 #[tokio::test]
 async fn requests_that_were_not_sent_go_to_another_server() {
     let good = Arc::new(AtomicUsize::new(0));
+    let (nobody, _port) = nobody();
     let gateway = pool(
-        &[nobody().await, counted("ok", &good).await],
-        "health: { failures: 2 }",
+        &[nobody, counted("ok", &good).await],
+        "health: { failures: 2, ejected: 1h, longest: 1h }",
     );
     for _ in 0..20 {
         // Whatever the method: nothing was sent.

@@ -1,6 +1,7 @@
 //! A real browser, by the `WebDriver` protocol: JSON over HTTP, of which a test needs eight commands.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -34,15 +35,21 @@ impl Browser {
             eprintln!("SKIPPED: no chromium and chromedriver (Debian: chromium, chromium-driver)");
             return None;
         }
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let at = free.local_addr().expect("an address");
-        drop(free);
-        let driver = Command::new("chromedriver")
-            .arg(format!("--port={}", at.port()))
-            .stdout(Stdio::null())
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .expect("chromedriver starts");
+        let out = driver.stdout.take().expect("it is piped");
+        let mut lines = BufReader::new(out).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            let port = line.split("started successfully on port ").nth(1)?;
+            port.trim_end_matches('.').parse().ok()
+        });
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port.expect("it says its port")));
+        // What it says beside is read, or it would wait for somebody who does.
+        std::thread::spawn(move || lines.for_each(drop));
         let profile = std::env::temp_dir().join(format!("plimsoll-browser-{}", driver.id()));
         let mut browser = Self {
             driver,
@@ -63,14 +70,9 @@ impl Browser {
         ]);
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome",
+            "timeouts": { "script": 120_000 },
             "goog:chromeOptions": { "binary": "/usr/bin/chromium", "args": arguments },
         } } });
-        for _ in 0..100 {
-            if TcpStream::connect(at).await.is_ok() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
         let session = browser.send("POST", "/session", &wanted).await;
         browser.session = format!(
             "/session/{}",
@@ -136,9 +138,9 @@ impl Browser {
         self.send("POST", "/execute/async", &body).await
     }
 
-    /// Waits until `script` returns something that is true; at most 20 seconds.
+    /// Waits until `script` returns something that is true; at most a minute: machines are busy.
     pub(crate) async fn until(&self, script: &str) -> Value {
-        for _ in 0..200 {
+        for _ in 0..600 {
             let value = self.run(script).await;
             if !matches!(value, Value::Null | Value::Bool(false)) {
                 return value;

@@ -146,10 +146,10 @@ async fn comes_of(gateway: &Running, sent: &[u8], wanted: Wanted) -> Result<(), 
             );
         }
     };
-    let seeing = tokio::time::timeout(Duration::from_secs(5), seeing);
+    let seeing = tokio::time::timeout(Duration::from_secs(30), seeing);
     seeing
         .await
-        .unwrap_or_else(|_| Err("nothing of the kind in five seconds".to_owned()))
+        .unwrap_or_else(|_| Err("nothing of the kind in half a minute".to_owned()))
 }
 
 #[tokio::test]
