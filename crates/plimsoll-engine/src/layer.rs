@@ -13,6 +13,7 @@ use plimsoll_tower::internals::{
 use plimsoll_tower::{GrantMetadata, Head, HttpLimitLayer};
 
 use crate::admit::attempt;
+use crate::caller::patience;
 use crate::decide::Decide;
 use crate::decision::{Hold, Refusal};
 use crate::limit::Limit;
@@ -38,7 +39,8 @@ impl Limits {
     /// # Ok::<(), plimsoll_engine::ConfigError>(())
     /// ```
     ///
-    /// A request that no route is for passes. Changes of the file count from the next request on.
+    /// A request that no route is for passes. Changes of the file count from the next request on. A request that says how long its
+    /// caller waits (`grpc-timeout`, or `x-envoy-expected-rq-timeout-ms` of Envoy) is in no queue for longer.
     pub fn layer(&self) -> HttpLimitLayer<FileLimits> {
         HttpLimitLayer::new(FileLimits {
             limits: self.clone(),
@@ -155,7 +157,11 @@ impl plimsoll_tower::Limits for FileLimits {
                 }
                 Ok(Some(members)) => match attempt(members) {
                     Ok(hold) => Ok(hold),
-                    Err(members) => {
+                    Err(mut members) => {
+                        // A turn that comes when the caller has left is in vain.
+                        if let Some(longest) = patience(head) {
+                            members.like = members.like.within(longest);
+                        }
                         let mut decide = Decide::open(members);
                         match decide.now() {
                             Some(decided) => decided,

@@ -4,6 +4,7 @@ mod admit;
 mod ask;
 mod bodies;
 mod bucket;
+mod caller;
 mod costs;
 mod decide;
 mod decision;

@@ -15,9 +15,9 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::*;
 
-type Body = BoxBody<Bytes, Infallible>;
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
-async fn shake(
+pub(crate) async fn shake(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> http2::SendRequest<Body> {
     let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(io))

@@ -6,7 +6,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
 
-fn limited(servers: &[SocketAddr], limits: &str, route: &str) -> Running {
+pub(crate) fn limited(servers: &[SocketAddr], limits: &str, route: &str) -> Running {
     Running::start(&format!(
         "gateway:\n  upstreams: {{ app: {{ to: {} }} }}\nlimits: {limits}\nroutes: [{{ match: /**, limits: {route} }}]\n",
         list(servers)
@@ -35,7 +35,7 @@ pub(crate) async fn returned(gateway: &Running, name: &str) {
 }
 
 /// A server that answers when it is let to, and tells of each request that has come.
-async fn held() -> (SocketAddr, Arc<Semaphore>, mpsc::UnboundedReceiver<String>) {
+pub(crate) async fn held() -> (SocketAddr, Arc<Semaphore>, mpsc::UnboundedReceiver<String>) {
     let go = Arc::new(Semaphore::new(0));
     let (say, came) = mpsc::unbounded_channel();
     let may = Arc::clone(&go);

@@ -1,5 +1,6 @@
 //! A gateway between real sockets.
 
+mod answers;
 mod bad_input;
 #[path = "../../../plimsoll-server/tests/server/browser.rs"]
 mod browser;
