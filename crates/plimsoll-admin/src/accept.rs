@@ -1,11 +1,16 @@
 //! HTTP connections: accepted, bounded in what they may do, and ended in order.
 
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::response::Response;
+use http::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -69,8 +74,8 @@ impl HttpPort {
         self
     }
 
-    /// Serves a router until `drain` begins and what is under way has ended.
-    pub async fn serve(self, listener: TcpListener, router: Router, drain: Drain) {
+    /// Serves requests until `drain` begins and what is under way has ended.
+    pub async fn serve(self, listener: TcpListener, answers: impl Answers, drain: Drain) {
         let Self {
             head,
             last,
@@ -91,12 +96,11 @@ impl HttpPort {
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let router = router.clone();
-            let service = service_fn(move |mut request: http::Request<Incoming>| {
-                request.extensions_mut().insert(PeerAddr(peer));
-                router
-                    .clone()
-                    .call(request.map(|body| Body::new(InTime::new(body, within))))
+            let answers = answers.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answers = answers.clone();
+                let request = request.map(|body| Arriving::new(body, within));
+                async move { Ok::<_, Infallible>(answers.answer(request, peer).await) }
             });
             let (open, drain, builder) = (open.clone(), drain.clone(), builder.clone());
             tokio::spawn(async move {
@@ -121,15 +125,37 @@ impl HttpPort {
     }
 }
 
-/// A body that must come within a time.
-struct InTime {
+/// What answers the requests of a port.
+pub trait Answers: Clone + Send + Sync + 'static {
+    /// Answers one request of the client with this address.
+    fn answer(
+        &self,
+        request: Request<Arriving>,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Response> + Send;
+}
+
+impl Answers for Router {
+    async fn answer(&self, request: Request<Arriving>, peer: SocketAddr) -> Response {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(PeerAddr(peer));
+        match self.clone().call(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// The body of a request, which must come within a time.
+#[derive(Debug)]
+pub struct Arriving {
     body: Incoming,
     within: Duration,
     /// When it is too late, from when on something was waited for.
     late: Option<Pin<Box<Sleep>>>,
 }
 
-impl InTime {
+impl Arriving {
     const fn new(body: Incoming, within: Duration) -> Self {
         Self {
             body,
@@ -139,7 +165,7 @@ impl InTime {
     }
 }
 
-impl hyper::body::Body for InTime {
+impl hyper::body::Body for Arriving {
     type Data = Bytes;
     type Error = axum::BoxError;
 

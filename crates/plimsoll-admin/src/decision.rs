@@ -57,11 +57,11 @@ pub fn decided(decided: Option<&Result<Hold, Refusal>>) -> Value {
     match decided {
         None => json!({ "allowed": true, "answers": [] }),
         Some(Ok(hold)) => {
-            let answers: Vec<Said> = hold.answers().map(Said::from).collect();
+            let answers: Vec<Said<'_>> = hold.answers().map(Said::from).collect();
             json!({ "allowed": true, "answers": answers })
         }
         Some(Err(refusal)) => {
-            let answers: Vec<Said> = refusal.answers().map(Said::from).collect();
+            let answers: Vec<Said<'_>> = refusal.answers().map(Said::from).collect();
             json!({
                 "allowed": false,
                 "limit": refusal.limit(),
@@ -75,8 +75,8 @@ pub fn decided(decided: Option<&Result<Hold, Refusal>>) -> Value {
 
 /// What one limit says.
 #[derive(Debug, Serialize)]
-pub struct Said {
-    limit: String,
+pub struct Said<'a> {
+    limit: &'a str,
     cost: u64,
     granted: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -95,14 +95,14 @@ pub struct Said {
     reason: Option<&'static str>,
     /// What the file says about the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Metadata>,
+    metadata: Option<&'a Metadata>,
 }
 
-impl From<Answer<'_>> for Said {
-    fn from(answer: Answer<'_>) -> Self {
+impl<'a> From<Answer<'a>> for Said<'a> {
+    fn from(answer: Answer<'a>) -> Self {
         let standing = answer.standing;
         Self {
-            limit: answer.limit.to_owned(),
+            limit: answer.limit,
             cost: answer.cost,
             granted: answer.is_granted(),
             shadow: answer.shadow,
@@ -112,7 +112,7 @@ impl From<Answer<'_>> for Said {
             reset_ms: standing.and_then(|it| it.reset).map(millis),
             retry_after_ms: answer.retry_after().map(millis),
             reason: answer.denied.map(|denied| denied.reason().as_str()),
-            metadata: answer.metadata.cloned(),
+            metadata: answer.metadata,
         }
     }
 }

@@ -15,7 +15,7 @@ mod secret;
 mod store_metrics;
 pub mod systemd;
 
-pub use accept::{Age, HttpPort};
+pub use accept::{Age, Answers, Arriving, HttpPort};
 pub use decision::{Said, decided, limit, millis};
 pub use drain::{Begin, Drain, Place, Places};
 pub use port::{Admin, Program};

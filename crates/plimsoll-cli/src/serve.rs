@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use plimsoll_server::{EnvoySettings, LimitView, LimiterKind, Server, Settings, StartError};
+use serde_json::Value;
 
 use crate::process::{Log, Port, Signals, duration, log};
 
@@ -248,6 +249,31 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a limit promises, in words. `fields` are those of the file, `most` is what is granted at once at most.
+fn promise(most: u64, fields: &Value) -> String {
+    let amount = |name: &str| fields[name].as_u64();
+    let span = |name: &str| {
+        Some(match fields[name].as_str()? {
+            "1s" => "a second".to_owned(),
+            "1m" => "a minute".to_owned(),
+            "1h" => "an hour".to_owned(),
+            "1d" | "24h" => "a day".to_owned(),
+            span => format!("in {span}"),
+        })
+    };
+    if let (Some(refill), Some(every)) = (amount("refill"), span("every")) {
+        return match most == refill {
+            true => format!("{refill} {every}"),
+            false => format!("{refill} {every}, at most {most} at once"),
+        };
+    }
+    match (amount("limit"), span("window"), fields["rate"].as_f64()) {
+        (Some(limit), Some(window), _) => format!("{limit} {window}"),
+        (_, _, Some(rate)) => format!("{rate} a second"),
+        _ => format!("at most {most} at once"),
+    }
+}
+
 /// So many limits are named.
 const NAMED: usize = 20;
 
@@ -255,7 +281,12 @@ const NAMED: usize = 20;
 fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<()> {
     let [http, resp, grpc, admin] = server.addresses();
     let limits = server.limits().snapshot();
-    let named = |it: &LimitView| format!("{} (at most {} at once)", it.name, it.snapshot.limit());
+    let config = server.limits().limiters().current().config().to_json();
+    let config: Value = serde_json::from_str(&config).unwrap_or_default();
+    let named = |it: &LimitView| {
+        let fields = &config["limits"][&it.name];
+        format!("{} ({})", it.name, promise(it.snapshot.limit(), fields))
+    };
     let names: Vec<String> = limits.iter().take(NAMED).map(named).collect();
     let more = match limits.len().saturating_sub(NAMED) {
         0 => String::new(),
@@ -297,4 +328,51 @@ fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<
         writeln!(out, "  curl http://{admin}/metrics")?;
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_config::{Config, Format};
+
+    use super::*;
+
+    #[test]
+    fn each_kind_says_what_it_promises() {
+        let text = "limits:
+  even: 100/s
+  bursts: { rate: 10/min, burst: 20 }
+  minutes: { kind: token_bucket, refill: 10, burst: 10, every: 5m }
+  log: { kind: sliding_log, limit: 5, window: 10m }
+  window: { kind: fixed_window, limit: 7, window: 1d }
+  paced: { kind: smooth_bursty, rate: 2.5 }
+  slots: { concurrency: 3 }
+  learned: { kind: adaptive, algorithm: verdict, initial: 4 }
+";
+        let config = Config::from_str("limits.yaml", text, Format::Yaml).expect("a file");
+        let config: Value = serde_json::from_str(&config.to_json()).expect("JSON");
+        let most = [
+            ("even", 100),
+            ("bursts", 20),
+            ("minutes", 10),
+            ("log", 5),
+            ("window", 7),
+            ("paced", 2),
+            ("slots", 3),
+            ("learned", 4),
+        ];
+        let said = most.map(|(limit, most)| promise(most, &config["limits"][limit]));
+        assert_eq!(
+            said,
+            [
+                "100 a second",
+                "10 a minute, at most 20 at once",
+                "10 in 5m",
+                "5 in 10m",
+                "7 a day",
+                "2.5 a second",
+                "at most 3 at once",
+                "at most 4 at once",
+            ]
+        );
+    }
 }

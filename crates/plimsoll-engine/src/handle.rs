@@ -71,6 +71,15 @@ impl Handle {
         permit.or_else(|| self.attempt_slowly(key, demand))
     }
 
+    /// Takes for a key now, in memory, from a rate, and says how it stands then. `None` decides nothing.
+    #[inline]
+    pub(crate) fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
+        match self {
+            Self::Keyed(limiter) => limiter.shared().take_now(key, cost),
+            Self::One(_) | Self::Unlimited | Self::Blocked => None,
+        }
+    }
+
     fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
         let permit = match self {
             _ if self.is_remote() => return None,

@@ -31,6 +31,7 @@ mod seen;
 mod settle;
 #[cfg(feature = "redis")]
 mod stores;
+mod take;
 mod tell;
 mod terms;
 mod top;

@@ -193,6 +193,16 @@ impl Limit {
         terms.unwrap_or(tiers.default)
     }
 
+    /// Takes for a key now if it is enforced by terms that all keys have, and says how the key stands then. `None` decides
+    /// nothing.
+    #[inline]
+    pub(crate) fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
+        if self.shadow || !self.others.is_empty() {
+            return None;
+        }
+        self.own.take_now(key, cost)
+    }
+
     /// Notes that a key is asked by these terms now. If they were others before, what it has used stays used.
     #[inline]
     pub(crate) fn note_terms(&self, key: &str, terms: usize) {

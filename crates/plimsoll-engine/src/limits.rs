@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use plimsoll::{
     Clock, Demand, Denied, Events, Gate, Listener, Pausable, Priority, Reason, TokenBucket,
 };
@@ -253,14 +253,14 @@ impl Limits {
     /// What kind of limit has this name, if there is one.
     #[must_use]
     pub fn kind(&self, limit: &str) -> Option<LimiterKind> {
-        let plan = self.plan();
+        let plan = self.present();
         plan.limits[plan.limit(limit)?].terms(0).kind()
     }
 
     /// Whether a limit is kept in a store.
     #[must_use]
     pub fn is_remote(&self, limit: &str) -> bool {
-        let plan = self.plan();
+        let plan = self.present();
         let limit = plan.limit(limit).map(|number| &plan.limits[number]);
         limit.is_some_and(|limit| limit.terms(0).is_remote())
     }
@@ -292,6 +292,12 @@ impl Limits {
     fn partners(&self) -> MutexGuard<'_, Partners> {
         let partners = self.shared.partners.lock();
         partners.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan, for a moment.
+    #[inline]
+    pub(crate) fn present(&self) -> Guard<Arc<Plan>> {
+        self.shared.plan.load()
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {

@@ -1,7 +1,8 @@
 //! Limits whose terms come with the ask.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use plimsoll::rate::Filling;
@@ -64,10 +65,12 @@ pub struct Parametric {
     clock: Clock,
     most_keys: usize,
     tables: RwLock<Tables>,
+    /// The tables of the first terms, found without a lock and a hash: most servers are asked by few.
+    first: [OnceLock<(Terms, Table)>; 4],
     last: LastTerms,
 }
 
-type Table = Arc<Keyed<String, TokenBucket>>;
+type Table = Keyed<String, TokenBucket>;
 
 /// One thing that [`Parametric`] remembers. [`Parametric::save`] shows them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -107,6 +110,7 @@ impl Parametric {
             clock,
             most_keys: most_keys.max(1),
             tables: RwLock::default(),
+            first: Default::default(),
             last: LastTerms::new(most_keys),
         }
     }
@@ -125,6 +129,9 @@ impl Parametric {
         let Some(table) = self.table(key, terms)? else {
             return Ok(Err(Denied::new(Reason::KeysFull)));
         };
+        if let Some(standing) = table.take_now(key, cost) {
+            return Ok(Ok(standing));
+        }
         let taken = match cost {
             0 => table.estimate(key, 0),
             cost => table.try_acquire(key, cost).map(drop),
@@ -154,7 +161,7 @@ impl Parametric {
     }
 
     /// The table of these terms, with what the key has used by others.
-    fn table(&self, key: &str, terms: Terms) -> Result<Option<Table>, InvalidLimit> {
+    fn table(&self, key: &str, terms: Terms) -> Result<Option<Cow<'_, Table>>, InvalidLimit> {
         let Some((index, table)) = self.find(terms)? else {
             return Ok(None);
         };
@@ -176,7 +183,7 @@ impl Parametric {
         let mut tables: Vec<_> = tables
             .by_terms
             .iter()
-            .map(|(terms, index)| (*terms, *index as u64, Arc::clone(&tables.all[*index])))
+            .map(|(terms, index)| (*terms, *index as u64, tables.all[*index].clone()))
             .collect();
         // The first terms stay the first: keys of which nothing else is known have them.
         tables.sort_by_key(|(_, index, _)| *index);
@@ -225,8 +232,18 @@ impl Parametric {
         }
     }
 
-    fn find(&self, terms: Terms) -> Result<Option<(usize, Table)>, InvalidLimit> {
-        self.find_since(terms, None)
+    fn find(&self, terms: Terms) -> Result<Option<(usize, Cow<'_, Table>)>, InvalidLimit> {
+        for (index, known) in self.first.iter().enumerate() {
+            match known.get() {
+                Some((known, table)) if *known == terms => {
+                    return Ok(Some((index, Cow::Borrowed(table))));
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let found = self.find_since(terms, None)?;
+        Ok(found.map(|(index, table)| (index, Cow::Owned(table))))
     }
 
     /// The table of these terms. One that is new goes on for one that began then.
@@ -237,7 +254,7 @@ impl Parametric {
     ) -> Result<Option<(usize, Table)>, InvalidLimit> {
         let known = |tables: &Tables| {
             let index = *tables.by_terms.get(&terms)?;
-            Some((index, Arc::clone(&tables.all[index])))
+            Some((index, tables.all[index].clone()))
         };
         let found = known(&self.tables.read().unwrap_or_else(PoisonError::into_inner));
         if found.is_some() {
@@ -253,10 +270,14 @@ impl Parametric {
         }
         let table = Keyed::builder(rule).clock(self.clock.clone());
         let table = began.into_iter().fold(table, KeyedBuilder::began);
-        let table = Arc::new(table.max_keys(self.most_keys).build());
+        let table = table.max_keys(self.most_keys).build();
         let index = tables.all.len();
         tables.by_terms.insert(terms, index);
-        tables.all.push(Arc::clone(&table));
+        tables.all.push(table.clone());
+        if let Some(first) = self.first.get(index) {
+            // Its place is free: indices are given once.
+            let _ = first.set((terms, table.clone()));
+        }
         Ok(Some((index, table)))
     }
 

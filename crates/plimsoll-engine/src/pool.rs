@@ -23,6 +23,16 @@ struct Pool {
     count: u32,
 }
 
+impl Pool {
+    /// Counts one more, and says whether it is noted whose it is.
+    #[inline]
+    fn sampled(&mut self) -> bool {
+        let sampled = self.count.is_multiple_of(SAMPLED);
+        self.count = self.count.wrapping_add(1);
+        sampled
+    }
+}
+
 thread_local! {
     static POOL: RefCell<Pool> = const { RefCell::new(Pool { free: Vec::new(), count: 0 }) };
 }
@@ -32,15 +42,20 @@ thread_local! {
 pub(crate) fn take() -> Box<Parts> {
     let taken = POOL.try_with(|pool| {
         let pool = &mut *pool.borrow_mut();
-        let sampled = pool.count.is_multiple_of(SAMPLED);
-        pool.count = pool.count.wrapping_add(1);
-        (pool.free.pop(), sampled)
+        (pool.free.pop(), pool.sampled())
     });
     // A thread that ends keeps nothing.
     let (parts, sampled) = taken.unwrap_or_default();
     let mut parts = parts.unwrap_or_default();
     parts.sampled = sampled;
     parts
+}
+
+/// Whether it is noted whose a decision is that needs no places.
+#[inline]
+pub(crate) fn sampled() -> bool {
+    let sampled = POOL.try_with(|pool| pool.borrow_mut().sampled());
+    sampled.unwrap_or_default()
 }
 
 /// Ends a decision, and keeps its places.

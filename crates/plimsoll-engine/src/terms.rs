@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::handle::{Handle, Subject};
@@ -15,6 +16,8 @@ pub(crate) struct LastTerms {
     shards: [Mutex<HashMap<u64, u64>>; SHARDS],
     hasher: RandomState,
     most: usize,
+    /// Whether any key was ever asked by other terms than those of the limit itself.
+    used: AtomicBool,
 }
 
 impl LastTerms {
@@ -23,6 +26,7 @@ impl LastTerms {
             shards: Default::default(),
             hasher: RandomState::new(),
             most: most.div_ceil(SHARDS).max(1),
+            used: AtomicBool::new(false),
         }
     }
 
@@ -34,6 +38,9 @@ impl LastTerms {
     /// Notes that `key` is asked by the terms with this number now; 0 are those of the limit itself. Returns the terms before,
     /// if they were others.
     pub(crate) fn note(&self, key: &str, terms: u64) -> Option<u64> {
+        if terms == 0 && !self.used.load(Ordering::Acquire) {
+            return None;
+        }
         let (hash, mut known) = self.shard(key);
         if let Some(last) = known.get_mut(&hash) {
             let before = std::mem::replace(last, terms);
@@ -47,6 +54,7 @@ impl LastTerms {
             known.clear();
         }
         known.insert(hash, terms);
+        self.used.store(true, Ordering::Release);
         Some(0)
     }
 

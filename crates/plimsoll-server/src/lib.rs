@@ -2,6 +2,7 @@
 
 mod admin;
 mod api;
+mod body;
 mod call;
 mod envoy;
 mod grpc;
@@ -191,8 +192,8 @@ impl Server {
         let mut ports = JoinSet::new();
         if let Some(listener) = http {
             let router = api::router(Arc::clone(&state)).merge(envoy::http_router(&front, &drain));
-            let router = state.traces.layer(router);
-            ports.spawn(state.http_port().serve(listener, router, drain.clone()));
+            let port = api::Port::new(&state, state.traces.layer(router));
+            ports.spawn(state.http_port().serve(listener, port, drain.clone()));
         }
         if let Some(listener) = grpc {
             ports.spawn(grpc::serve(listener, front, drain.clone(), grpc_age));

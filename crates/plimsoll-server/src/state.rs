@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use plimsoll::Clock;
 use plimsoll_admin::{Drain, HttpPort, Places, Reloads, is_same};
 use plimsoll_engine::{Ask, Limits, Parametric};
@@ -45,6 +47,16 @@ impl State {
     pub(crate) fn is_token(&self, said: &[u8]) -> bool {
         let token = self.token.as_ref();
         token.is_none_or(|token| is_same(token.as_bytes(), said))
+    }
+
+    /// Whether a request carries the token, if one is set.
+    pub(crate) fn is_authorized(&self, headers: &HeaderMap) -> bool {
+        if !self.needs_token() {
+            return true;
+        }
+        let said = headers.get(AUTHORIZATION);
+        let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
+        said.is_some_and(|said| self.is_token(said))
     }
 
     /// A port that speaks HTTP.

@@ -37,6 +37,14 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         self.attempt(key, demand).ok().map(Permit::into_owned)
     }
 
+    /// Takes for `key` at once if that is quickly done and nothing is to be returned later, and says how the key stands then.
+    /// `None` decides nothing.
+    #[doc(hidden)]
+    fn take_now(&self, key: &Q, cost: u64) -> Option<Standing> {
+        let _ = (key, cost);
+        None
+    }
+
     /// Takes permits of `key`, and waits where that is possible. See [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
 

@@ -133,7 +133,7 @@ fn it_says_what_it_serves_where_and_what_to_try() {
     let first = server.greeting.lines().next().expect("a line");
     assert_eq!(
         first,
-        "limits: default (at most 20 at once), logins (at most 5 at once), slots (at most 10 at once), the default ones in memory, since no file was given"
+        "limits: default (10 a second, at most 20 at once), logins (5 in 10m), slots (at most 10 at once), the default ones in memory, since no file was given"
     );
     for port in [
         "HTTP  http://",

@@ -61,6 +61,14 @@ impl PerKey<str> for KeysOfName {
         }
     }
 
+    fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
+        // Permits that come back, which a version may count, are never taken in this way.
+        match self.0.direct() {
+            Some(version) => version.keys.take_now(key, cost),
+            None => self.0.current().ok()?.keys.take_now(key, cost),
+        }
+    }
+
     fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
         Acquire::from_future(Wait::new(Arc::clone(&self.0), Some(key), demand))
     }

@@ -11,33 +11,20 @@ use plimsoll::Metadata;
 use plimsoll_admin::{Asked, Problem, Question, Said, decided, limit, millis};
 use plimsoll_engine::{Answer, Hold, Refusal};
 use plimsoll_tower::answer::{Class, Fields, LimitStatus, retry_seconds};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::questions::Check;
 use crate::state::State;
 
 /// How many decisions one request asks for at most.
 const MOST_CHECKS: usize = 256;
 
-/// One decision, or several that have nothing to do with each other.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Check {
-    Many(Many),
-    One(Box<Question>),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Many {
-    checks: Vec<Question>,
-}
-
 /// A decision that was admitted.
 #[derive(Debug, Serialize)]
-struct Admitted {
+struct Admitted<'a> {
     allowed: bool,
-    answers: Vec<Said>,
+    answers: Vec<Said<'a>>,
 }
 
 type Body<T> = Result<Json<T>, JsonRejection>;
@@ -47,30 +34,33 @@ pub(crate) async fn check(
     Extract(state): Extract<Arc<State>>,
     body: Body<Check>,
 ) -> Result<Response, Problem> {
-    match body?.0 {
+    answer(&state, body?.0).await
+}
+
+/// The answer to a check.
+pub(super) async fn answer(state: &State, check: Check) -> Result<Response, Problem> {
+    match check {
         Check::One(question) => {
             let asked = question.asked(&state.limits, false)?;
-            Ok(match decide(&state, &asked).await? {
+            Ok(match decide(state, &asked).await? {
                 None => unlimited().into_response(),
                 Some(decided) => said(decided),
             })
         }
-        Check::Many(many) => {
-            if many.checks.is_empty() || many.checks.len() > MOST_CHECKS {
-                let count = many.checks.len();
+        Check::Many(checks) => {
+            if checks.is_empty() || checks.len() > MOST_CHECKS {
+                let count = checks.len();
                 return Err(Problem::bad(format!(
                     "checks has {count} entries: expected 1 to {MOST_CHECKS}"
                 )));
             }
             // Everything that can be wrong is found before anything is taken.
-            let asked = many
-                .checks
-                .into_iter()
-                .map(|it| it.asked(&state.limits, false));
+            let asked = checks.into_iter();
+            let asked = asked.map(|it| it.asked(&state.limits, false));
             let asked: Vec<_> = asked.collect::<Result<_, _>>()?;
             let mut results = Vec::with_capacity(asked.len());
             for asked in asked {
-                results.push(match decide(&state, &asked).await {
+                results.push(match decide(state, &asked).await {
                     Ok(outcome) => decided(outcome.as_ref()),
                     // What was taken before is said.
                     Err(_) => json!({ "allowed": false, "reason": "closed", "answers": [] }),
@@ -134,7 +124,7 @@ pub(crate) async fn limits(Extract(state): Extract<Arc<State>>) -> Json<Value> {
 }
 
 /// A request that no route is for.
-fn unlimited() -> Json<Admitted> {
+fn unlimited() -> Json<Admitted<'static>> {
     Json(Admitted {
         allowed: true,
         answers: Vec::new(),
@@ -145,9 +135,10 @@ fn unlimited() -> Json<Admitted> {
 pub(crate) fn said(decided: Result<Hold, Refusal>) -> Response {
     match decided {
         Ok(hold) => {
+            let answers: Vec<Answer<'_>> = hold.answers().collect();
             let mut headers = HeaderMap::new();
-            fields(hold.answers(), &mut headers);
-            let answers = hold.answers().map(Said::from).collect();
+            fields(&answers, &mut headers);
+            let answers = answers.into_iter().map(Said::from).collect();
             let body = Json(Admitted {
                 allowed: true,
                 answers,
@@ -162,14 +153,15 @@ pub(crate) fn said(decided: Result<Hold, Refusal>) -> Response {
 pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
     let denied = refusal.denied();
     let class = Class::of_caller(denied);
+    let answers: Vec<Answer<'_>> = refusal.answers().collect();
     let mut headers = HeaderMap::new();
-    fields(refusal.answers(), &mut headers);
+    fields(&answers, &mut headers);
     let status = LimitStatus::of(denied);
     let seconds = retry_seconds(denied, &[status]);
     if let Some(seconds) = seconds {
         headers.insert(http::header::RETRY_AFTER, seconds.into());
     }
-    let answers: Vec<Said> = refusal.answers().map(Said::from).collect();
+    let answers: Vec<Said<'_>> = answers.into_iter().map(Said::from).collect();
     let answers = serde_json::to_value(answers).unwrap_or_default();
     let detail = format!("refused by {}: {}", refusal.limit(), denied.phrase());
     let problem = Problem::refused(class.status(), class.problem_type(), class.title(), detail)
@@ -189,8 +181,9 @@ pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
 }
 
 /// Writes `RateLimit` and `RateLimit-Policy`.
-fn fields<'a>(answers: impl Iterator<Item = Answer<'a>>, headers: &mut HeaderMap) {
-    let statuses: Vec<LimitStatus<'a>> = answers
+fn fields(answers: &[Answer<'_>], headers: &mut HeaderMap) {
+    let answers = answers.iter();
+    let statuses: Vec<LimitStatus<'_>> = answers
         .filter(|answer| !answer.shadow)
         .filter_map(|answer| Some(LimitStatus::new(answer.limit, answer.standing?)))
         .collect();

@@ -81,14 +81,15 @@ pub(crate) async fn create(
             ));
         }
     };
-    let answers: Vec<Said> = hold.answers().map(Said::from).collect();
+    let answers: Vec<Said<'_>> = hold.answers().map(Said::from).collect();
+    let answers = serde_json::to_value(answers).unwrap_or_default();
     let lease = state.leases.insert(hold, ttl).ok_or_else(full)?;
     let mut headers = HeaderMap::new();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/leases/{}", lease.id)) {
         headers.insert(header::LOCATION, location);
     }
     let mut body = told(&lease);
-    body["answers"] = serde_json::to_value(answers).unwrap_or_default();
+    body["answers"] = answers;
     Ok((StatusCode::CREATED, headers, Json(body)).into_response())
 }
 

@@ -1,9 +1,11 @@
 //! The HTTP port: checks, charges and leases, as JSON.
 
 mod check;
+mod direct;
 mod leases;
 mod once;
 mod openapi;
+mod questions;
 
 use std::sync::Arc;
 
@@ -12,8 +14,9 @@ use axum::extract::{DefaultBodyLimit, Request, State as Extract};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http::header::AUTHORIZATION;
 use plimsoll_admin::Problem;
+
+pub(crate) use direct::Port;
 
 use crate::state::State;
 
@@ -54,14 +57,10 @@ pub(crate) async fn authorize(
     request: Request,
     next: Next,
 ) -> Response {
-    if state.needs_token() {
-        let said = request.headers().get(AUTHORIZATION);
-        let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
-        if !said.is_some_and(|said| state.is_token(said)) {
-            return Problem::unauthorized().into_response();
-        }
+    match state.is_authorized(request.headers()) {
+        true => next.run(request).await,
+        false => Problem::unauthorized().into_response(),
     }
-    next.run(request).await
 }
 
 async fn not_found() -> Problem {

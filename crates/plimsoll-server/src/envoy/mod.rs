@@ -32,7 +32,7 @@ use plimsoll_engine::Limits;
 use tonic::Status;
 
 pub(crate) use http::{admin_router, router as http_router};
-pub(crate) use service::router;
+pub(crate) use service::{SHOULD_RATE_LIMIT, answer, router};
 pub(crate) use watch::watch;
 
 use files::Watch;

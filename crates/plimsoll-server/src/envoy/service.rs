@@ -1,8 +1,12 @@
 //! `ShouldRateLimit`: what may be asked, and who answers it.
 
+use std::fmt;
+
 use axum::Router;
 use axum::extract::Request;
+use axum::response::Response;
 use axum::routing::post;
+use bytes::Bytes;
 use tonic::Status;
 
 use super::proto::{Code, RateLimitRequest, RateLimitResponse};
@@ -21,19 +25,23 @@ const LONGEST_KEY: usize = 1024;
 /// How long the value of an entry is at most.
 const LONGEST_VALUE: usize = 8 * 1024;
 
+/// The path of the service's one method.
+pub(crate) const SHOULD_RATE_LIMIT: &str =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
 pub(crate) fn router(front: &Front) -> Router {
     let front = front.clone();
-    let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-    Router::new().route(
-        path,
-        post(|request: Request| async move {
-            let answer = |question| {
-                let front = front.clone();
-                async move { should_rate_limit(&front, &question).await }
-            };
-            call::unary(request, answer).await
-        }),
-    )
+    let ask = |request: Request| async move { answer(&front, request).await };
+    Router::new().route(SHOULD_RATE_LIMIT, post(ask))
+}
+
+/// Answers a call.
+pub(crate) async fn answer<B>(front: &Front, request: http::Request<B>) -> Response
+where
+    B: hyper::body::Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
+    let answer = |question| async move { should_rate_limit(front, &question).await };
+    call::unary(request, answer).await
 }
 
 /// The answer to a request. Domains of the reference server's configuration are answered by that, all others by our own

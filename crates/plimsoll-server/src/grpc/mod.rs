@@ -6,6 +6,7 @@ mod descriptors;
 mod health;
 mod reflection;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use axum::Router;
 use axum::extract::{Request, State as Extract};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::AUTHORIZATION;
-use plimsoll_admin::{Age, Drain};
+use http::Method;
+use plimsoll_admin::{Age, Answers, Arriving, Drain};
 use tokio::net::TcpListener;
 use tonic::Status;
 
@@ -35,7 +36,30 @@ pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Dra
         grace: GRACE,
     };
     let port = state.http_port().age(age).streams();
-    port.serve(listener, router, drain).await;
+    let answers = Port { envoy, router };
+    port.serve(listener, answers, drain).await;
+}
+
+/// All of the port: Envoy's question directly, everything else by the router. A router boxes a service and a future for each of
+/// its layers, which costs more than a decision does.
+#[derive(Clone)]
+struct Port {
+    envoy: envoy::Front,
+    router: Router,
+}
+
+impl Answers for Port {
+    async fn answer(&self, request: http::Request<Arriving>, peer: SocketAddr) -> Response {
+        let state = &self.envoy.state;
+        let is_direct = request.uri().path() == envoy::SHOULD_RATE_LIMIT
+            && *request.method() == Method::POST
+            && state.is_authorized(request.headers())
+            && !state.traces.are_there();
+        match is_direct {
+            true => envoy::answer(&self.envoy, request).await,
+            false => self.router.answer(request, peer).await,
+        }
+    }
 }
 
 /// All services of the port. Requests for the health of the server need no token.
@@ -52,13 +76,9 @@ fn router(envoy: &envoy::Front, drain: &Drain) -> Router {
 
 /// Passes requests that carry the token, if one is set.
 async fn authorize(Extract(state): Extract<Arc<State>>, request: Request, next: Next) -> Response {
-    if state.needs_token() {
-        let said = request.headers().get(AUTHORIZATION);
-        let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
-        if !said.is_some_and(|said| state.is_token(said)) {
-            let why = "expected the metadata authorization: Bearer TOKEN";
-            return failed(Status::unauthenticated(why));
-        }
+    if !state.is_authorized(request.headers()) {
+        let why = "expected the metadata authorization: Bearer TOKEN";
+        return failed(Status::unauthenticated(why));
     }
     next.run(request).await
 }

@@ -116,12 +116,7 @@ type Five = [i64; 5];
 
 fn reply(replies: &mut Replies, answer: Result<Five, String>) {
     match answer {
-        Ok(numbers) => {
-            replies.array(numbers.len());
-            numbers
-                .into_iter()
-                .for_each(|number| replies.integer(number));
-        }
+        Ok(numbers) => replies.five(numbers),
         Err(error) => replies.error(&error),
     }
 }
@@ -249,6 +244,9 @@ fn five(denied: Option<&Denied>, standing: Standing, order: Order) -> Five {
 /// `name key [cost]`, taken now; `None` if it has to be waited for.
 fn take(state: &State, rest: &[&[u8]]) -> Result<Option<Five>, String> {
     let ask = ask(rest)?;
+    if let Some(standing) = state.limits.take_now(ask) {
+        return Ok(Some(five(None, standing, Order::RedisCell)));
+    }
     state.check(ask)?;
     let mut decide = state.limits.decide(&[ask], Demand::ONE);
     Ok(decide.now().map(|decided| said(&decided)))
@@ -309,14 +307,13 @@ fn text(bytes: &[u8]) -> Result<&str, String> {
 }
 
 fn number(digits: &[u8], what: &str) -> Result<u64, String> {
+    let add = |number: u64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    let number = (!digits.is_empty()).then(|| digits.iter().try_fold(0, add));
     let wrong = || format!("ERR {what}: expected a whole number of at least 0");
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(wrong());
-    }
-    std::str::from_utf8(digits)
-        .ok()
-        .and_then(|digits| digits.parse().ok())
-        .ok_or_else(wrong)
+    number.flatten().ok_or_else(wrong)
 }
 
 fn signed(number: u64) -> i64 {

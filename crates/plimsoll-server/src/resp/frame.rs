@@ -1,7 +1,8 @@
 //! The wire format of Redis: commands in, replies out. Bounded, and without a copy of what is read.
 
 use std::fmt;
-use std::ops::Range;
+
+use smallvec::SmallVec;
 
 /// How many arguments a command has at most.
 const MOST_ARGUMENTS: usize = 64;
@@ -9,6 +10,9 @@ const MOST_ARGUMENTS: usize = 64;
 const LONGEST_ARGUMENT: usize = 64 * 1024;
 /// How long a line is at most: a length, or a command that is typed.
 const LONGEST_LINE: usize = 64 * 1024;
+
+/// How many digits a number has at most: no client writes leading zeros.
+const MOST_DIGITS: usize = 20;
 
 /// What is wrong with what a client sent. The connection is closed after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,105 +34,101 @@ impl fmt::Display for BadFrame {
     }
 }
 
-/// The arguments of a command, as places in the buffer.
-#[derive(Debug, Default)]
-pub(crate) struct Arguments(Vec<Range<usize>>);
+/// The words of a command, where they stand in the buffer.
+pub(crate) type Words<'b> = SmallVec<[&'b [u8]; 8]>;
 
-impl Arguments {
-    pub(crate) fn of<'b>(&self, buffer: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
-        self.0.iter().map(move |place| &buffer[place.clone()])
+/// Reads one command from `buffer`, and says how long it is; `None` if it is not whole yet.
+pub(crate) fn read<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usize>, BadFrame> {
+    words.clear();
+    match buffer.first() {
+        None => Ok(None),
+        Some(b'*') => read_array(buffer, words),
+        Some(_) => read_inline(buffer, words),
     }
+}
 
-    /// Reads one command from `buffer`, and says how long it is; `None` if it is not whole yet.
-    pub(crate) fn read(&mut self, buffer: &[u8]) -> Result<Option<usize>, BadFrame> {
-        self.0.clear();
-        match buffer.first() {
-            None => Ok(None),
-            Some(b'*') => self.read_array(buffer),
-            Some(_) => self.read_inline(buffer),
+fn read_array<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usize>, BadFrame> {
+    // What other servers do as well: an array of nothing is no command.
+    let Some((count, mut at)) = number(buffer, 1, MOST_ARGUMENTS, BadFrame::Count)? else {
+        return Ok(None);
+    };
+    for _ in 0..count {
+        match buffer.get(at) {
+            None => return Ok(None),
+            Some(b'$') => {}
+            Some(_) => return Err(BadFrame::Bulk),
         }
-    }
-
-    fn read_array(&mut self, buffer: &[u8]) -> Result<Option<usize>, BadFrame> {
-        let Some((count, mut at)) = line(buffer, 1)? else {
+        let length = number(buffer, at + 1, LONGEST_ARGUMENT, BadFrame::Length)?;
+        let Some((length, start)) = length else {
             return Ok(None);
         };
-        // What other servers do as well: an array of nothing is no command.
-        let Some(count @ ..=MOST_ARGUMENTS) = number(&buffer[count]) else {
+        let end = start + length;
+        match buffer.get(end..end + 2) {
+            None => return Ok(None),
+            Some(b"\r\n") => {}
+            Some(_) => return Err(BadFrame::Bulk),
+        }
+        words.push(&buffer[start..end]);
+        at = end + 2;
+    }
+    Ok(Some(at))
+}
+
+/// A command as people type it: words, divided by blanks.
+fn read_inline<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usize>, BadFrame> {
+    let Some(end) = buffer.iter().position(|byte| *byte == b'\n') else {
+        return match buffer.len() > LONGEST_LINE {
+            true => Err(BadFrame::Line),
+            false => Ok(None),
+        };
+    };
+    let all = buffer[..end].split(u8::is_ascii_whitespace);
+    for word in all.filter(|word| !word.is_empty()) {
+        if words.len() == MOST_ARGUMENTS {
             return Err(BadFrame::Count);
-        };
-        for _ in 0..count {
-            match buffer.get(at) {
-                None => return Ok(None),
-                Some(b'$') => {}
-                Some(_) => return Err(BadFrame::Bulk),
-            }
-            let Some((length, start)) = line(buffer, at + 1)? else {
-                return Ok(None);
-            };
-            let Some(length @ ..=LONGEST_ARGUMENT) = number(&buffer[length]) else {
-                return Err(BadFrame::Length);
-            };
-            let end = start + length;
-            match buffer.get(end..end + 2) {
-                None => return Ok(None),
-                Some(b"\r\n") => {}
-                Some(_) => return Err(BadFrame::Bulk),
-            }
-            self.0.push(start..end);
-            at = end + 2;
         }
-        Ok(Some(at))
+        words.push(word);
     }
+    Ok(Some(end + 1))
+}
 
-    /// A command as people type it: words, divided by blanks.
-    fn read_inline(&mut self, buffer: &[u8]) -> Result<Option<usize>, BadFrame> {
-        let Some(end) = buffer.iter().position(|byte| *byte == b'\n') else {
-            return match buffer.len() > LONGEST_LINE {
-                true => Err(BadFrame::Line),
-                false => Ok(None),
-            };
-        };
-        let mut start = None;
-        for (at, byte) in buffer[..=end].iter().enumerate() {
-            match (byte.is_ascii_whitespace(), start) {
-                (false, None) => start = Some(at),
-                (true, Some(from)) => {
-                    if self.0.len() == MOST_ARGUMENTS {
-                        return Err(BadFrame::Count);
-                    }
-                    self.0.push(from..at);
-                    start = None;
+/// The number of at most `most` in the line that begins at `start`, and where the next line begins. Anything else in the line is
+/// `bad`.
+#[inline]
+fn number(
+    buffer: &[u8],
+    start: usize,
+    most: usize,
+    bad: BadFrame,
+) -> Result<Option<(usize, usize)>, BadFrame> {
+    let mut number = 0_usize;
+    let mut at = start;
+    loop {
+        match buffer.get(at) {
+            None => return Ok(None),
+            Some(b'\r') if at > start => break,
+            Some(digit @ b'0'..=b'9') => {
+                number = number * 10 + usize::from(digit - b'0');
+                if number > most {
+                    return Err(bad);
                 }
-                _ => {}
             }
+            Some(_) => return Err(bad),
         }
-        Ok(Some(end + 1))
+        at += 1;
+        if at - start > MOST_DIGITS {
+            return Err(BadFrame::Line);
+        }
     }
-}
-
-/// The line that begins at `start`: its place without CRLF, and where the next begins.
-fn line(buffer: &[u8], start: usize) -> Result<Option<(Range<usize>, usize)>, BadFrame> {
-    // A number has at most 20 digits.
-    let rest = buffer.get(start..).unwrap_or_default();
-    let within = &rest[..rest.len().min(32)];
-    match within.iter().position(|byte| *byte == b'\r') {
-        None if rest.len() >= 32 => Err(BadFrame::Line),
+    match buffer.get(at + 1) {
         None => Ok(None),
-        Some(length) => match rest.get(length + 1) {
-            None => Ok(None),
-            Some(b'\n') => Ok(Some((start..start + length, start + length + 2))),
-            Some(_) => Err(BadFrame::Line),
-        },
+        Some(b'\n') => Ok(Some((number, at + 2))),
+        Some(_) => Err(BadFrame::Line),
     }
 }
 
-fn number(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
+/// How long a number is as a reply: `:`, a sign, 19 digits and CRLF.
+const LONGEST_INTEGER: usize = 23;
 
 /// Replies, written into a buffer.
 #[derive(Debug, Default)]
@@ -154,6 +154,36 @@ impl Replies {
 
     pub(crate) fn integer(&mut self, number: i64) {
         self.line(b':', itoa::Buffer::new().format(number));
+    }
+
+    /// An array of five numbers, which is what most commands are answered by. It is written from its end, so that each digit has
+    /// its place, and copied once.
+    pub(crate) fn five(&mut self, numbers: [i64; 5]) {
+        let mut text = [0; 4 + 5 * LONGEST_INTEGER];
+        let mut at = text.len();
+        let mut put = |byte| {
+            at -= 1;
+            text[at] = byte;
+        };
+        for number in numbers.into_iter().rev() {
+            put(b'\n');
+            put(b'\r');
+            let mut rest = number.unsigned_abs();
+            loop {
+                put(b'0' + (rest % 10) as u8);
+                rest /= 10;
+                if rest == 0 {
+                    break;
+                }
+            }
+            if number < 0 {
+                put(b'-');
+            }
+            put(b':');
+        }
+        at -= 4;
+        text[at..at + 4].copy_from_slice(b"*5\r\n");
+        self.buffer.extend_from_slice(&text[at..]);
     }
 
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
@@ -189,10 +219,24 @@ mod tests {
     type Command = (Vec<Vec<u8>>, usize);
 
     fn read(buffer: &[u8]) -> Result<Option<Command>, BadFrame> {
-        let mut arguments = Arguments::default();
-        let length = arguments.read(buffer)?;
-        let words = arguments.of(buffer).map(<[u8]>::to_vec).collect();
+        let mut words = Words::new();
+        let length = super::read(buffer, &mut words)?;
+        let words = words.iter().map(|word| word.to_vec()).collect();
         Ok(length.map(|length| (words, length)))
+    }
+
+    #[test]
+    fn five_numbers_are_an_array_of_integers() {
+        for numbers in [
+            [0, 1, -1, 9, 10],
+            [i64::MAX, i64::MIN, 1_234_567_890, -90, 100],
+        ] {
+            let (mut one, mut each) = (Replies::default(), Replies::default());
+            one.five(numbers);
+            each.array(5);
+            numbers.into_iter().for_each(|number| each.integer(number));
+            assert_eq!(one.buffer, each.buffer);
+        }
     }
 
     #[test]

@@ -35,6 +35,18 @@ impl Traces {
         }
     }
 
+    /// Whether requests and decisions are spans.
+    #[cfg_attr(
+        not(feature = "otlp"),
+        expect(clippy::unused_self, reason = "there are none")
+    )]
+    pub(crate) const fn are_there(&self) -> bool {
+        #[cfg(feature = "otlp")]
+        return self.0.is_some();
+        #[cfg(not(feature = "otlp"))]
+        false
+    }
+
     /// A router whose requests are spans, if there are traces: the same otherwise, which costs nothing.
     pub(crate) fn layer(&self, router: Router) -> Router {
         #[cfg(feature = "otlp")]

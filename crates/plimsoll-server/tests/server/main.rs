@@ -5,6 +5,7 @@ mod browser;
 mod clients;
 mod envoy;
 mod exact;
+mod frames;
 mod grpc;
 mod hostile;
 mod http;

@@ -175,6 +175,23 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
+    /// Takes, and says how the key stands then, in one step. `None` if that is not all there is to do: then nothing is taken and
+    /// nothing decided.
+    #[doc(hidden)]
+    #[inline]
+    pub fn take_now<Q>(&self, key: &Q, cost: u64) -> Option<Standing>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if R::RETURNS_PERMITS {
+            return None;
+        }
+        let standing = self.shared.take_seen(key, cost)?;
+        self.shared.gates.totals.granted();
+        Some(standing)
+    }
+
     /// What every key without a limit of its own is promised: the limit and its window.
     #[must_use]
     pub fn promise(&self) -> Standing {
@@ -232,6 +249,11 @@ where
         let now = shared.take_short(key, demand.cost)?;
         shared.gates.totals.granted();
         Some(Permit::spent(demand.granted(now)))
+    }
+
+    #[inline]
+    fn take_now(&self, key: &Q, cost: u64) -> Option<Standing> {
+        Self::take_now(self, key, cost)
     }
 
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static> {

@@ -8,11 +8,12 @@ use super::shared::Shared;
 use super::slots::Entry;
 use super::table::Table;
 use super::wide::{LOOK_AGAIN, place};
-use crate::{Denied, Moment, Packed, PackedTake, Refusal, Rule};
+use crate::{Denied, Moment, Packed, PackedTake, Refusal, Rule, Standing};
 
 /// What the fast path came to.
 enum Short {
-    Taken,
+    /// This is the new word.
+    Taken(u64),
     /// A cost of 1 is refused, by a rule with this limit.
     Refused(Refusal, u64),
     /// The key is not known.
@@ -75,7 +76,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         Q: Hash + Eq + ?Sized,
     {
         let now = self.gates.clock.now();
-        matches!(self.short(key, now, cost), Short::Taken).then_some(now)
+        matches!(self.short(key, now, cost), Short::Taken(_)).then_some(now)
     }
 
     /// The same for a caller that is refused if there is not enough.
@@ -88,7 +89,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let now = self.gates.clock.now();
         let (late, new) = (true, false);
         match self.short(key, now, cost) {
-            Short::Taken => Ok(now),
+            Short::Taken(_) => Ok(now),
             Short::Open => Err(Open::At(Asked { now, late, new })),
             Short::New => Err(Open::At(Asked {
                 now,
@@ -119,11 +120,38 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (shard, hash) = self.locate(key);
-        let is_swept = now.as_nanos() < self.next_sweep.load(Ordering::Relaxed);
-        if !is_swept || cost == 0 {
+        if !self.is_swept(now) || cost == 0 {
             return Short::Open;
         }
         self.shards[shard].lock().take_short(hash, key, now, cost)
+    }
+
+    /// Whether nobody has to sweep before it is decided.
+    #[inline(always)]
+    fn is_swept(&self, now: Moment) -> bool {
+        now.as_nanos() < self.next_sweep.load(Ordering::Relaxed)
+    }
+
+    /// Takes as [`take_short`](Self::take_short) does, and says how the key stands then.
+    #[inline]
+    pub(super) fn take_seen<Q>(&self, key: &Q, cost: u64) -> Option<Standing>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let now = self.gates.clock.now();
+        let (shard, hash) = self.locate(key);
+        if !self.is_swept(now) || cost == 0 {
+            return None;
+        }
+        let mut table = self.shards[shard].lock();
+        let Short::Taken(word) = table.take_short(hash, key, now, cost) else {
+            return None;
+        };
+        let state = R::Fast::unpack(&table.rule, word, now);
+        // A late reading may be before an earlier grant, and would say a token too few.
+        let now = self.gates.clock.precise_now().max(now);
+        Some(Standing::of(&*table.rule, &state, now))
     }
 
     /// Inserts a key that is not known and takes from it, if there is room, its state is a word, and there is nothing to
@@ -182,10 +210,58 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         match R::Fast::take_packed(&self.rule, entry.word, now, cost) {
             PackedTake::Taken(next) => {
                 entry.word = next;
-                Short::Taken
+                Short::Taken(next)
             }
             PackedTake::Refused(refusal) if cost == 1 => Short::Refused(refusal, self.rule.limit()),
             _ => Short::Open,
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Concurrency, FixedWindow, Keyed, ManualClock, Quota, Rule, TokenBucket};
+
+    /// How often one step was enough, of how many.
+    fn one_step_equals_two<R: Rule + Clone>(rule: &R) -> (u32, u32) {
+        let time = ManualClock::new();
+        let keyed =
+            || -> Keyed<String, R> { Keyed::builder(rule.clone()).clock(time.clock()).build() };
+        let (one, two) = (keyed(), keyed());
+        let (mut short, mut all) = (0, 0);
+        for step in 0_u64..2000 {
+            // The first of each tick may sweep.
+            if step % 10 == 0 {
+                time.advance(Duration::from_micros(step * 7919 % 40_000));
+            }
+            let (key, cost) = (format!("{}", step % 5), step % 4);
+            let standing = one.take_now(key.as_str(), cost);
+            short += u32::from(standing.is_some());
+            all += 1;
+            let in_steps = |keyed: &Keyed<String, R>| {
+                let taken = keyed.try_acquire(key.as_str(), cost);
+                taken.map(|_| keyed.standing(key.as_str()))
+            };
+            let standing = standing.map_or_else(|| in_steps(&one), Ok);
+            assert_eq!(standing, in_steps(&two), "{step}");
+        }
+        let totals = |keyed: &Keyed<String, R>| {
+            let seen = keyed.snapshot();
+            (seen.granted_total(), seen.denied_total(), seen.in_use())
+        };
+        assert_eq!(totals(&one), totals(&two));
+        (short, all)
+    }
+
+    #[test]
+    fn what_is_taken_in_one_step_is_what_is_taken_in_two() {
+        let (short, all) = one_step_equals_two(&TokenBucket::per_second(100));
+        assert!(short * 3 > all, "{short} of {all}");
+        let (short, all) = one_step_equals_two(&FixedWindow::new(Quota::per_second(100)));
+        assert!(short * 3 > all, "{short} of {all}");
+        // What comes back is held by somebody.
+        assert_eq!(one_step_equals_two(&Concurrency::new(3)).0, 0);
     }
 }

@@ -1,0 +1,117 @@
+//! What `POST /v1/check` is asked: one decision, or several.
+
+use std::fmt;
+
+use plimsoll_admin::Question;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// One decision, or several (`checks`) that have nothing to do with each other.
+#[derive(Debug)]
+pub(crate) enum Check {
+    One(Box<Question>),
+    Many(Vec<Question>),
+}
+
+/// By the first field it is known which of them it is. So it is read once, and what is wrong with it is said of the one it is.
+impl<'de> Deserialize<'de> for Check {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Check;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object that asks for a decision, or `checks`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Check, A::Error> {
+                let first = map.next_key::<String>()?;
+                if first.as_deref() != Some("checks") {
+                    let from = MapAccessDeserializer::new(Read { first, map });
+                    return Question::deserialize(from).map(|it| Check::One(Box::new(it)));
+                }
+                let checks = map.next_value()?;
+                match map.next_key::<String>()? {
+                    None => Ok(Check::Many(checks)),
+                    Some(more) => Err(A::Error::custom(format!(
+                        "expected nothing beside `checks`, found `{more}`"
+                    ))),
+                }
+            }
+        }
+
+        from.deserialize_map(Fields)
+    }
+}
+
+/// An object whose first name was read.
+struct Read<A> {
+    first: Option<String>,
+    map: A,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Read<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        match self.first.take() {
+            Some(first) => seed
+                .deserialize(serde::de::value::StringDeserializer::new(first))
+                .map(Some),
+            None => self.map.next_key_seed(seed),
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Check, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn it_is_one_or_many_by_its_first_field() {
+        assert!(matches!(
+            read(r#"{"limit":"a","key":"b"}"#),
+            Ok(Check::One(_))
+        ));
+        let many = read(r#"{"checks":[{"limit":"a"},{"limit":"b"}]}"#);
+        assert!(matches!(many, Ok(Check::Many(checks)) if checks.len() == 2));
+        assert!(matches!(read("{}"), Ok(Check::One(_))));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        for (text, why) in [
+            (
+                r#"{"limti":"a"}"#,
+                "unknown field `limti`, expected one of `limit`",
+            ),
+            (r#"{"limit":"a","limit":"b"}"#, "duplicate field `limit`"),
+            (
+                r#"{"checks":[],"limit":"b"}"#,
+                "expected nothing beside `checks`, found `limit`",
+            ),
+            (r#"{"checks":[{"cost":"b"}]}"#, "expected u64"),
+            (r#"{"checks":null}"#, "expected a sequence"),
+            ("[]", "expected an object that asks for a decision"),
+        ] {
+            let said = read(text).expect_err("it is wrong");
+            assert!(
+                said.contains(why) && said.contains("line 1"),
+                "{text}: {said}"
+            );
+        }
+    }
+}
