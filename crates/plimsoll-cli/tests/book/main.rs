@@ -7,3 +7,4 @@ mod files;
 mod links;
 mod page;
 mod pictures;
+mod snippets;
