@@ -4,12 +4,11 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use plimsoll_config::gateway::Origin;
 use plimsoll_gateway::{Gateway, Settings, StartError};
 
-use crate::process::{Log, Port, Signals, duration, log};
+use crate::process::{Port, Process, Signals, log};
 
 /// Passes requests on to other servers, behind limits
 ///
@@ -38,26 +37,8 @@ pub(crate) struct Args {
         env = "PLIMSOLL_GATEWAY_ADMIN"
     )]
     admin: Port,
-    /// What operators must say to be answered. Needed where the admin port is not on a loopback address
-    #[arg(long, env = "PLIMSOLL_ADMIN_TOKEN", hide_env_values = true)]
-    admin_token: Option<String>,
-    /// How long what is under way may take when it stops
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "10s",
-        value_parser = duration,
-        env = "PLIMSOLL_DRAIN"
-    )]
-    drain: Duration,
-    /// The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_gateway=debug`
-    #[arg(
-        long,
-        value_name = "FORM",
-        default_value = "text",
-        env = "PLIMSOLL_LOG_FORM"
-    )]
-    log: Log,
+    #[command(flatten)]
+    process: Process,
 }
 
 /// Read here rather than with the other arguments: what is wrong would be shown, and there may be a password in it.
@@ -66,7 +47,7 @@ fn origin(text: &str) -> Result<Origin, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
-    log(args.log);
+    log(args.process.log);
     let mut settings = Settings::default();
     settings.file.clone_from(&args.file);
     settings.to = match args.to.as_deref().map(origin).transpose() {
@@ -78,8 +59,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     };
     settings.listen = args.listen;
     settings.admin = args.admin.address();
-    settings.admin_token.clone_from(&args.admin_token);
-    settings.drain = args.drain;
+    settings.admin_token.clone_from(&args.process.admin_token);
+    settings.drain = args.process.drain;
     let gateway = match Gateway::start(&settings) {
         Ok(gateway) => gateway,
         Err(StartError::Config(error)) => {

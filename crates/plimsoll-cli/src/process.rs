@@ -40,6 +40,31 @@ pub(crate) enum Log {
     Json,
 }
 
+/// Arguments of every command that serves.
+#[derive(clap::Args)]
+pub(crate) struct Process {
+    /// What operators must say to be answered. Needed where the admin port is not on a loopback address
+    #[arg(long, env = "PLIMSOLL_ADMIN_TOKEN", hide_env_values = true)]
+    pub(crate) admin_token: Option<String>,
+    /// How long what is under way may take when it stops
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10s",
+        value_parser = duration,
+        env = "PLIMSOLL_DRAIN"
+    )]
+    pub(crate) drain: Duration,
+    /// The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_engine=debug`
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "text",
+        env = "PLIMSOLL_LOG_FORM"
+    )]
+    pub(crate) log: Log,
+}
+
 /// A time as files spell it.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time above 0 with its unit, such as 500ms, 30s or 5m".to_owned();

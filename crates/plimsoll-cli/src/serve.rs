@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_server::{EnvoySettings, LimitView, LimiterKind, Server, Settings, StartError};
 use serde_json::Value;
 
-use crate::process::{Log, Port, Signals, duration, log};
+use crate::process::{Port, Process, Signals, duration, log};
 
 /// Serves limits over HTTP, RESP and gRPC
 ///
@@ -58,9 +58,6 @@ pub(crate) struct Args {
     /// What clients must say to be answered (Bearer over HTTP, AUTH over RESP)
     #[arg(long, env = "PLIMSOLL_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// What operators must say to be answered. Needed where the admin port is not on a loopback address
-    #[arg(long, env = "PLIMSOLL_ADMIN_TOKEN", hide_env_values = true)]
-    admin_token: Option<String>,
     /// Keeps what limits in memory remember in this directory, so that a restart is not a free burst (`serve.state_dir` in a file)
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_STATE")]
     state: Option<PathBuf>,
@@ -92,23 +89,8 @@ pub(crate) struct Args {
         env = "PLIMSOLL_OTLP"
     )]
     otlp: Option<String>,
-    /// How long what is under way may take when it stops
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "10s",
-        value_parser = duration,
-        env = "PLIMSOLL_DRAIN"
-    )]
-    drain: Duration,
-    /// The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_server=debug`
-    #[arg(
-        long,
-        value_name = "FORM",
-        default_value = "text",
-        env = "PLIMSOLL_LOG_FORM"
-    )]
-    log: Log,
+    #[command(flatten)]
+    process: Process,
 }
 
 const AFTER: &str = "\
@@ -191,7 +173,7 @@ impl From<Envoy> for EnvoySettings {
 }
 
 pub(crate) fn run(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
-    log(args.log);
+    log(args.process.log);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -207,12 +189,12 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     settings.admin = args.admin.address();
     settings.envoy = args.envoy.into();
     settings.token = args.token;
-    settings.admin_token = args.admin_token;
+    settings.admin_token = args.process.admin_token;
     settings.state = args.state;
     settings.state_every = args.state_every;
     settings.grpc_age = args.grpc_age;
     settings.otlp = args.otlp;
-    settings.drain = args.drain;
+    settings.drain = args.process.drain;
     let signals = Signals::new()?;
     let server = match Server::start(settings).await {
         Ok(server) => server,
