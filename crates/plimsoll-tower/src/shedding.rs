@@ -6,7 +6,7 @@ use std::time::Duration;
 use plimsoll::adaptive::{Adaptive, Limit, QueueContext, Settings, Verdict};
 use plimsoll::{Clock, Gate, InvalidLimit};
 
-use crate::{HttpLimitLayer, PriorityHeader, RequestLimit, SendFields};
+use crate::{EndpointPriority, HttpLimitLayer, PriorityHeader, RequestLimit, SendFields};
 
 /// The limiter of a layer that sheds load: its algorithm is chosen while the program runs.
 pub type SheddingGate = Gate<Adaptive<Box<dyn Limit>>>;
@@ -30,7 +30,8 @@ pub fn load_shedding() -> SheddingLayer {
 /// Lets in as much at once as the server can bear, lets a few wait, and turns the rest away.
 ///
 /// How much that is, an adaptive limit finds out from how long requests take and how many come through. Who cannot be let
-/// in waits, by class: critical requests first, as the header `x-priority` says ([`PriorityHeader`]), then normal ones. If the
+/// in waits, by class: critical requests first, as the endpoint declares ([`EndpointPriority`]) or else the header `x-priority`
+/// says ([`PriorityHeader`]), then normal ones. If the
 /// queue is full, the lowest class goes, whoever came last. Nobody waits longer than half a second unless set: callers that
 /// give up after a second or more then have as much left for the work itself, and a server that has become slow does not
 /// work for callers that are gone. Both are answered with 503, without `Retry-After` unless it is
@@ -208,7 +209,7 @@ impl LoadShed {
         let gate = gate.name(&self.name).clock(self.clock).build();
         // How many others are let in is nothing a caller could go by.
         let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()))
-            .priority(PriorityHeader::default())
+            .priority(EndpointPriority::new().or(PriorityHeader::default()))
             .send_fields(SendFields::Never);
         let layer = match self.retry_after {
             Some(wait) => layer.retry_full_after(wait),

@@ -165,14 +165,14 @@ impl Answering {
         let class = limits.at(index).class(head, &denied);
         let shown = self.when_full(class, &denied);
         let seconds = retry_seconds(&shown, &statuses);
-        if class == Class::Misconfigured {
-            self.misconfigured(limits.at(index).missing(head));
-        }
+        let missing = (class == Class::Misconfigured).then(|| limits.at(index).missing(head));
+        let remedy = missing.flatten();
+        self.misconfigured(remedy);
         let mut response = match &self.respond {
             Some(respond) => respond(head, &denied),
             None => limits
                 .respond(head, &denied, class)
-                .unwrap_or_else(|| self.usual(head, class, &shown, seconds)),
+                .unwrap_or_else(|| self.usual(head, class, &shown, seconds, remedy)),
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
@@ -216,6 +216,7 @@ impl Answering {
         class: Class,
         denied: &Denied,
         seconds: Option<u64>,
+        remedy: Option<&'static str>,
     ) -> Response<Bytes> {
         if is_grpc(head) {
             let mut response = Response::new(Bytes::new());
@@ -224,13 +225,14 @@ impl Answering {
         }
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = class.status();
-        let (content_type, body) = if self.problem {
+        let (content_type, body) = if self.problem && remedy.is_none() {
             (PROBLEM_JSON, problem(class, denied, seconds))
         } else {
-            let phrase = Bytes::from_static(denied.phrase().as_bytes());
+            // Of a mistake in the program every request is told: whoever wrote it sees that first.
+            let text = remedy.unwrap_or_else(|| denied.phrase());
             (
                 HeaderValue::from_static("text/plain; charset=utf-8"),
-                phrase,
+                Bytes::from_static(text.as_bytes()),
             )
         };
         response

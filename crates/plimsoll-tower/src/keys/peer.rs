@@ -120,9 +120,17 @@ impl KeyFrom for Peer {
 }
 
 /// A server that does not keep addresses.
+#[cfg(feature = "axum")]
 pub(super) const NO_PEER: Missing = Missing::InProgram(
     "requests do not have the address of their peer: serve the router with \
      `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddr` into the extensions of requests",
+);
+
+/// A server that does not keep addresses, or keeps them where this was not built to look.
+#[cfg(not(feature = "axum"))]
+pub(super) const NO_PEER: Missing = Missing::InProgram(
+    "requests do not have the address of their peer: with axum, build plimsoll-tower with the feature `axum` and serve the router with \
+     `into_make_service_with_connect_info::<SocketAddr>()`; elsewhere insert a `PeerAddr` into the extensions of requests",
 );
 
 /// The address the connection comes from.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode, header};
 use plimsoll::adaptive::LatencyGradient;
-use plimsoll::{ManualClock, Reason};
+use plimsoll::{ManualClock, Priority, Reason};
 use plimsoll_tower::shedding::SheddingLayer;
-use plimsoll_tower::{LoadShed, Refused, load_shedding};
+use plimsoll_tower::{EndpointPriorityLayer, LoadShed, Refused, load_shedding};
 use tower::util::{BoxCloneService, MapResponse};
 use tower::{Layer, Service, service_fn};
 
@@ -22,17 +22,32 @@ struct Sent(Pin<Box<dyn Future<Output = Result<Response<()>, Infallible>> + Send
 
 impl Server {
     fn new(layer: &SheddingLayer) -> Self {
-        let handler = service_fn(|request: Request<()>| async move {
+        Self::of(layer.layer(Self::endpoint()))
+    }
+
+    /// With an endpoint that declares a priority.
+    fn declaring(layer: &SheddingLayer, priority: Priority) -> Self {
+        Self::of(layer.layer(EndpointPriorityLayer::new(priority).layer(Self::endpoint())))
+    }
+
+    fn endpoint() -> BoxCloneService<Request<()>, Response<String>, Infallible> {
+        BoxCloneService::new(service_fn(|request: Request<()>| async move {
             if request.uri().path() != "/quick" {
                 pending::<()>().await;
             }
             Ok(Response::new(String::new()))
-        });
-        let limited = layer.layer(handler);
-        Self(BoxCloneService::new(MapResponse::new(
-            limited,
-            |response: Response<_>| response.map(drop),
-        )))
+        }))
+    }
+
+    fn of<S, B>(limited: S) -> Self
+    where
+        S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
+        S: Clone + Send + 'static,
+        S::Future: Send,
+        B: 'static,
+    {
+        let answered = |response: Response<B>| response.map(drop);
+        Self(BoxCloneService::new(MapResponse::new(limited, answered)))
     }
 
     fn send(&mut self, path: &str, priority: &str) -> Sent {
@@ -168,6 +183,27 @@ fn a_full_queue_sends_the_lowest_class_away_and_serves_the_highest_first() {
     assert!(critical.answer().is_some());
     drop(critical);
     assert!(normal.answer().is_some());
+}
+
+/// Found by somebody who copied a page: what an endpoint declared was not read, and the header of the client was.
+#[test]
+fn an_endpoint_that_declares_its_priority_has_it_whatever_the_client_says() {
+    let shed = LoadShed::new()
+        .min(1)
+        .initial(1)
+        .clock(ManualClock::new().clock());
+    let (layer, _gate) = shed.build().unwrap();
+    let mut others = Server::new(&layer);
+    let mut checkout = Server::declaring(&layer, Priority::Critical);
+
+    let inside = others.occupy("normal");
+    let mut normal = others.send("/quick", "normal");
+    assert!(normal.answer().is_none());
+    let mut critical = checkout.send("/quick", "non-critical");
+    assert!(critical.answer().is_none());
+    drop(inside);
+    assert!(normal.answer().is_none(), "it came first, and matters less");
+    assert!(critical.answer().is_some());
 }
 
 #[test]
