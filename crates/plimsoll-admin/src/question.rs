@@ -123,6 +123,12 @@ impl Question {
                         ask.limit
                     )));
                 }
+                Some(_) if ask.key.is_none() && limits.needs_key(&ask.limit) => {
+                    return Err(Problem::bad(format!(
+                        "`{}` is counted by key: expected `key`, or a `request` that has one",
+                        ask.limit
+                    )));
+                }
                 Some(_) => {}
             }
         }

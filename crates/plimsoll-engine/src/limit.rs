@@ -63,6 +63,11 @@ fn tier_id(limit: &str, field: &str, tier: &str) -> String {
 }
 
 impl Limit {
+    /// Whether it is counted by key, and what has none is refused.
+    pub(crate) fn needs_key(&self) -> bool {
+        self.own.is_keyed() && matches!(self.without_key, WithoutKey::Refuse)
+    }
+
     /// The limit of this name in `set`, used as `by` says.
     pub(crate) fn new(
         name: &str,

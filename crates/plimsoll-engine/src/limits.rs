@@ -257,6 +257,15 @@ impl Limits {
         plan.limits[plan.limit(limit)?].terms(0).kind()
     }
 
+    /// Whether a limit is counted by key, and a request without a key is refused rather than counted with all others that have
+    /// none (`without_key` of the file). Of fronts that are given names and keys, an ask of such a limit without a key is a mistake.
+    #[must_use]
+    pub fn needs_key(&self, limit: &str) -> bool {
+        let plan = self.plan();
+        let limit = plan.limit(limit).map(|number| &plan.limits[number]);
+        limit.is_some_and(|limit| limit.needs_key())
+    }
+
     /// Whether a limit is kept in a store.
     #[must_use]
     pub fn is_remote(&self, limit: &str) -> bool {

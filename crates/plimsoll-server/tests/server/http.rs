@@ -236,6 +236,11 @@ async fn what_is_wrong_with_a_request_is_said() {
             409,
             "POST /v1/leases",
         ),
+        (
+            json!({ "limit": "logins" }),
+            400,
+            "is counted by key: expected `key`",
+        ),
         (json!({}), 400, "expected one of"),
         (
             json!({ "limit": "logins", "asks": [] }),
