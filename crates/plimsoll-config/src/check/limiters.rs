@@ -369,7 +369,7 @@ impl Sorter<'_, '_> {
             "is a list of middleware: expected a limiter"
         } else {
             let known = file.all().map(|(_, name, _)| name);
-            let known: Vec<&str> = known.collect();
+            let known: Vec<&str> = known.chain(self.context.broken.names()).collect();
             let hint = nearest(name, known.iter().copied());
             return places.value(path, format!("there is no limiter `{name}`{hint}"));
         };

@@ -217,6 +217,7 @@ impl<'a> Checker<'a> {
             return self.context.note(places.value(path, message));
         }
         let known = limiters.chain(others.iter().copied().filter(|_| any));
+        let known = known.chain(self.context.broken.names());
         let known: Vec<&str> = known.collect();
         let what = if any {
             "limiter, provider or list of middleware"

@@ -14,7 +14,7 @@ const STORES: &str = "stores";
 pub(super) fn stores(context: &Context<'_>) {
     let (file, places) = (context.file, context.places);
     if cfg!(not(feature = "redis")) && !file.stores.is_empty() {
-        let message = "stores need the feature `redis` of plimsoll-config, and this program was built without it";
+        let message = "stores need the feature `redis` of plimsoll-engine (or plimsoll-config), and this program was built without it";
         context.note(places.name(&keys(&[STORES]), message));
         return;
     }

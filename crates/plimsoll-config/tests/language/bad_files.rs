@@ -68,7 +68,7 @@ fn every_mistake_about_stores_is_named_with_its_place() {
 fn without_a_client_there_are_no_stores() {
     let text = "limiters: {}\nstores: { main: { url: redis://127.0.0.1 } }\n";
     let error = Config::from_str("limits.yaml", text, Format::Yaml).expect_err("no client");
-    let says = "limits.yaml:2:1: stores: stores need the feature `redis` of plimsoll-config, and this program was built \
+    let says = "limits.yaml:2:1: stores: stores need the feature `redis` of plimsoll-engine (or plimsoll-config), and this program was built \
                 without it";
     assert_eq!(error.to_string(), says);
 }

@@ -5,7 +5,7 @@
 //! out, so that the rest can be checked as a whole and nobody hears of mistakes that are only made up.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr::from_ref;
 
 use crate::problem::Problem;
@@ -182,7 +182,7 @@ pub struct Recovered<'t, T> {
 /// What was left out because of its own mistakes: others may still call it by its name.
 #[derive(Default, Debug)]
 pub struct Broken<'t> {
-    names: HashSet<&'t str>,
+    names: BTreeSet<&'t str>,
     /// Which items of a list were left out.
     items: HashSet<(&'t str, usize)>,
     /// Whether nobody knows which names there would be.
@@ -219,6 +219,11 @@ impl<'t> Broken<'t> {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.any_name || self.names.contains(name)
+    }
+
+    /// The names of what could not be read.
+    pub fn names(&self) -> impl Iterator<Item = &'t str> {
+        self.names.iter().copied()
     }
 
     /// The places in a list of those that could be read.
