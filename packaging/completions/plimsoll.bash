@@ -435,7 +435,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__serve)
-            opts="-h --http --resp --grpc --admin --envoy-config --envoy-merge --envoy-shadow --envoy-quota --envoy-compat --envoy-store --envoy-lease --token --admin-token --state --state-every --grpc-age --otlp --drain --log --help"
+            opts="-h --http --resp --grpc --admin --envoy-config --envoy-merge --envoy-shadow --envoy-quota --envoy-compat --envoy-store --envoy-lease --token --state --state-every --grpc-age --otlp --admin-token --drain --log --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -473,10 +473,6 @@ _plimsoll() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --admin-token)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -490,6 +486,10 @@ _plimsoll() {
                     return 0
                     ;;
                 --otlp)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin-token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

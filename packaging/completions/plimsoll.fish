@@ -75,13 +75,13 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-config
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-store -d 'A Redis in which a fleet counts together, such as `redis://127.0.0.1:6379`' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-lease -d 'How many seconds a descriptor holds a slot at most that it does not give back with negative hits' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l token -d 'What clients must say to be answered (Bearer over HTTP, AUTH over RESP)' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state -d 'Keeps what limits in memory remember in this directory, so that a restart is not a free burst (`serve.state_dir` in a file)' -r -F
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state-every -d 'How often it is written there, beside at the end: a crash forgets what was used since then (`serve.state_every`) [default: 30s]' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc-age -d 'How old a connection over gRPC becomes, ten per cent more or less, before its client is told to open another one, so that proxies spread over servers that were added (`serve.grpc_age`) [default: 24h]' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l otlp -d 'Sends a span of each decision to this collector over OTLP (http/protobuf); without an address to that of `OTEL_EXPORTER_OTLP_ENDPOINT`, or to `http://localhost:4318`. The other variables `OTEL_*` are honoured' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l drain -d 'How long what is under way may take when it stops' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_server=debug`' -r -f -a "text\t'For people'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_engine=debug`' -r -f -a "text\t'For people'
 json\t'For programs: one object a line'"
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-merge -d 'Several files may describe one domain (`MERGE_DOMAIN_CONFIG` of the reference server)'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-shadow -d 'Refuse nothing, only count (`SHADOW_MODE` of the reference server)'
@@ -93,7 +93,7 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l listen -d 
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin -d 'Where to listen for operators: the live page, /healthz, /readyz, /metrics, /limits; `off` closes it' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l drain -d 'How long what is under way may take when it stops' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_gateway=debug`' -r -f -a "text\t'For people'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_engine=debug`' -r -f -a "text\t'For people'
 json\t'For programs: one object a line'"
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand top" -l admin-token -d 'The token of the admin port, where it has one' -r
