@@ -1,4 +1,4 @@
-//! Five requests a second for each client, ten at once, behind a proxy on this machine.
+//! Five requests a second for each client, in bursts of up to ten, behind a proxy on this machine.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,8 @@ pub(crate) fn app() -> Router {
     let per_client = Keyed::<Address, _>::builder(TokenBucket::per_second(5).burst(10))
         .name("per-client")
         .build();
-    // Only what a trusted proxy has written counts. Add the networks of yours: `TrustedProxies::parse(["10.0.0.0/8"])?`.
+    // Only what a trusted proxy has written counts. Others than those of this machine are named, all of them:
+    // `TrustedProxies::parse(["127.0.0.0/8", "::1", "10.0.0.0/8"])`.
     let client = Forwarded::x_forwarded_for(TrustedProxies::loopback());
     Router::new()
         .route("/", get(|| async { "hello\n" }))

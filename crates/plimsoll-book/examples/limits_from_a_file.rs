@@ -33,9 +33,11 @@ pub(crate) async fn run(listener: TcpListener, file: &Path) -> Result<(), Box<dy
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    run(
-        TcpListener::bind("127.0.0.1:3000").await?,
-        "limits.yaml".as_ref(),
-    )
-    .await
+    let listener = TcpListener::bind("127.0.0.1:3000").await?;
+    if let Err(error) = run(listener, "limits.yaml".as_ref()).await {
+        // All mistakes of the file, each with its place.
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+    Ok(())
 }
