@@ -13,13 +13,34 @@ use crate::tell::tell_admitted;
 /// undone exactly. Otherwise nothing is decided and nothing taken.
 #[inline]
 pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
-    match attempt_each(&mut members) {
+    let taken = match members.simple {
+        true => attempt_simple(&mut members),
+        false => attempt_each(&mut members),
+    };
+    match taken {
         Some(shadow) if shadow || members.sampled || members.plan.audience.is_there() => {
             Ok(admitted(members))
         }
         Some(_) => Ok(Hold::new(members)),
         None => Err(members),
     }
+}
+
+/// Takes for all members, each by the own terms of its limit.
+#[inline]
+fn attempt_simple(members: &mut Members) -> Option<bool> {
+    let (plan, parts) = members.split();
+    for member in &parts.list {
+        let key = &parts.keys[member.key.clone()];
+        let handle = plan.limits[member.limit].own();
+        let permit = handle.attempt(key, parts.like.cost(member.cost));
+        if permit.is_none() {
+            members.undo();
+            return None;
+        }
+        parts.permits.push(permit);
+    }
+    Some(false)
 }
 
 /// Takes for each member that is enforced, and says whether there are others.

@@ -1,12 +1,13 @@
 //! Keys of requests: what a part of a key is read from.
 
 use std::fmt::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use http::HeaderName;
 use plimsoll::Address;
 use plimsoll_config::ClientSpec;
 use plimsoll_config::uses::{KeyPart, KeySpec};
+use plimsoll_tower::internals::peer_of;
 use plimsoll_tower::keys::{
     CookieKey, Forwarded, HeaderKey, LONGEST, Missing, PathKey, Peer, QueryKey, TrustedProxies,
     bounded,
@@ -126,8 +127,12 @@ impl Source {
     pub(crate) fn write(&self, head: &Head<'_>, route: &str, to: &mut impl Write) -> bool {
         let text = match self {
             Self::Client(Client::Peer(peer)) | Self::Peer(peer) => {
-                let address = peer.key(head);
-                return address.is_some_and(|address| write_address(&address, to).is_ok());
+                return match peer_of(head) {
+                    // In a file, all of it counts.
+                    Some(IpAddr::V4(ip)) => write_ipv4(ip, to).is_ok(),
+                    Some(ip) => write_address(&peer.address(ip), to).is_ok(),
+                    None => false,
+                };
             }
             Self::Client(Client::Forwarded(forwarded)) => {
                 let address = forwarded.key(head);
@@ -196,19 +201,27 @@ fn write_address(address: &Address, to: &mut impl Write) -> std::fmt::Result {
     let IpAddr::V4(ip) = address.ip() else {
         return write!(to, "{address}");
     };
-    if address.prefix() != 32 {
-        return write!(to, "{address}");
+    match address.prefix() {
+        32 => write_ipv4(ip, to),
+        _ => write!(to, "{address}"),
     }
-    let mut text = [0; 16];
+}
+
+#[inline]
+fn write_ipv4(ip: Ipv4Addr, to: &mut impl Write) -> std::fmt::Result {
+    /// So that it is found to be text in one look at all of it.
+    #[repr(align(16))]
+    struct Text([u8; 16]);
+    let mut text = Text([0; 16]);
     let mut end = 0;
     for octet in ip.octets() {
         let (digits, length) = OCTETS[usize::from(octet)];
-        text[end..end + 4].copy_from_slice(&digits);
+        text.0[end..end + 4].copy_from_slice(&digits);
         end += length;
     }
+    let text = std::str::from_utf8(&text.0).unwrap_or_default();
     // Without the last dot.
-    end -= 1;
-    to.write_str(std::str::from_utf8(&text[..end]).unwrap_or_default())
+    to.write_str(text.get(..end - 1).unwrap_or_default())
 }
 
 /// Where the parts of a key are read.

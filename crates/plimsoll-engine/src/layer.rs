@@ -18,6 +18,7 @@ use crate::decide::Decide;
 use crate::decision::{Hold, Refusal};
 use crate::limit::Limit;
 use crate::limits::Limits;
+use crate::members::Members;
 use crate::parts::Member;
 use crate::resolve::{lacks_body, resolve};
 use crate::respond::respond;
@@ -88,6 +89,31 @@ impl Held {
         self.hold = Some(hold);
     }
 
+    /// Decides what could not be [attempted](attempt), or begins to wait.
+    #[inline(never)]
+    fn open(&mut self, mut members: Members, head: &Head<'_>) -> Ask {
+        // A turn that comes when the caller has left is in vain.
+        if let Some(longest) = patience(head) {
+            members.like = members.like.within(longest);
+        }
+        let mut decide = Decide::open(members);
+        match decide.now() {
+            Some(decided) => self.decided(decided, head),
+            None => Ask::FindKey(wait(decide, self)),
+        }
+    }
+
+    #[cold]
+    fn decided(&mut self, decided: Result<Hold, Refusal>, head: &Head<'_>) -> Ask {
+        match decided {
+            Ok(hold) => {
+                self.keep(hold, head);
+                Ask::Pass
+            }
+            Err(refusal) => Ask::Refused(refusal.denied().clone()),
+        }
+    }
+
     /// The decision, if what it costs is known only when it was answered.
     fn to_settle(&self) -> Option<&Hold> {
         self.hold.as_ref().filter(|_| self.settles)
@@ -146,37 +172,25 @@ impl plimsoll_tower::Limits for FileLimits {
         if held.hold.is_some() {
             return Ask::Pass;
         }
-        let decided = match held.take_waited() {
-            Some(decided) => decided,
-            None if held.waited.is_some() => return Ask::Pass,
-            None => match resolve(&self.limits.plan(), head, Demand::ONE.priority(priority)) {
-                Ok(None) => return Ask::Pass,
-                Err(refusal) => {
-                    note_refused(&refusal);
-                    Err(refusal)
+        if held.waited.is_some() {
+            return match held.take_waited() {
+                Some(decided) => held.decided(decided, head),
+                None => Ask::Pass,
+            };
+        }
+        match resolve(&self.limits.plan(), head, Demand::ONE.priority(priority)) {
+            Ok(None) => Ask::Pass,
+            Ok(Some(members)) => match attempt(members) {
+                Ok(hold) => {
+                    held.keep(hold, head);
+                    Ask::Pass
                 }
-                Ok(Some(members)) => match attempt(members) {
-                    Ok(hold) => Ok(hold),
-                    Err(mut members) => {
-                        // A turn that comes when the caller has left is in vain.
-                        if let Some(longest) = patience(head) {
-                            members.like = members.like.within(longest);
-                        }
-                        let mut decide = Decide::open(members);
-                        match decide.now() {
-                            Some(decided) => decided,
-                            None => return Ask::FindKey(wait(decide, held)),
-                        }
-                    }
-                },
+                Err(members) => held.open(members, head),
             },
-        };
-        match decided {
-            Ok(hold) => {
-                held.keep(hold, head);
-                Ask::Pass
+            Err(refusal) => {
+                note_refused(&refusal);
+                held.decided(Err(refusal), head)
             }
-            Err(refusal) => Ask::Refused(refusal.denied().clone()),
         }
     }
 

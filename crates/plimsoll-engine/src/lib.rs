@@ -15,6 +15,7 @@ mod layer;
 mod limit;
 mod limits;
 mod members;
+mod names;
 mod parametric;
 mod partners;
 mod parts;

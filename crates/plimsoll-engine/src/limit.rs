@@ -19,6 +19,8 @@ pub(crate) struct Limit {
     own: Handle,
     /// Whether its own terms are [plain](Handle::is_plain).
     plain: bool,
+    /// See [`is_simple`](Self::is_simple).
+    simple: bool,
     /// The other terms: those of tiers, then those of single keys.
     others: Vec<Other>,
     tiers: Option<Tiers>,
@@ -80,6 +82,7 @@ impl Limit {
         let mut limit = Self {
             name: name.into(),
             plain: own.is_plain(),
+            simple: false,
             own,
             others: Vec::new(),
             tiers: None,
@@ -111,6 +114,7 @@ impl Limit {
         let overrides = overrides
             .filter_map(|(key, terms)| Some((key.into(), limit.add(set, OVERRIDES, key, terms)?)));
         limit.overrides = overrides.collect();
+        limit.simple = !limit.shadow && limit.others.is_empty() && !limit.own.is_remote();
         Some(limit)
     }
 
@@ -134,6 +138,19 @@ impl Limit {
             id,
         });
         Some(self.others.len())
+    }
+
+    /// Its own terms.
+    #[inline]
+    pub(crate) const fn own(&self) -> &Handle {
+        &self.own
+    }
+
+    /// Whether it is enforced, in memory, with the same terms for all keys: it is asked by its own, and nothing else is to
+    /// be looked at.
+    #[inline]
+    pub(crate) const fn is_simple(&self) -> bool {
+        self.simple
     }
 
     /// The terms of this number: 0 are its own.

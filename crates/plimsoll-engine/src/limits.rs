@@ -253,7 +253,7 @@ impl Limits {
     /// What kind of limit has this name, if there is one.
     #[must_use]
     pub fn kind(&self, limit: &str) -> Option<LimiterKind> {
-        let plan = self.present();
+        let plan = self.plan();
         plan.limits[plan.limit(limit)?].terms(0).kind()
     }
 
@@ -269,7 +269,7 @@ impl Limits {
     /// Whether a limit is kept in a store.
     #[must_use]
     pub fn is_remote(&self, limit: &str) -> bool {
-        let plan = self.present();
+        let plan = self.plan();
         let limit = plan.limit(limit).map(|number| &plan.limits[number]);
         limit.is_some_and(|limit| limit.terms(0).is_remote())
     }
@@ -305,12 +305,8 @@ impl Limits {
 
     /// The plan, for a moment.
     #[inline]
-    pub(crate) fn present(&self) -> Guard<Arc<Plan>> {
+    pub(crate) fn plan(&self) -> Guard<Arc<Plan>> {
         self.shared.plan.load()
-    }
-
-    pub(crate) fn plan(&self) -> Arc<Plan> {
-        self.shared.plan.load_full()
     }
 
     /// Subscribes to decisions and to changes of the file from now on. At most `capacity` events are stored until they are read;
@@ -365,25 +361,30 @@ impl Limits {
 
     /// The same, to be looked at.
     fn members_to_look_at(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
-        let mut members = Members::new(self.plan(), like);
+        let mut members = Members::new(self.shared.plan.load_full(), like);
+        let (plan, parts) = members.split();
+        let (mut simple, alone) = (true, asks.len() == 1);
         for ask in asks {
-            let Some(limit) = members.plan.limit(ask.limit) else {
+            let Some(number) = plan.limit(ask.limit) else {
                 let denied = Denied::new(Reason::Closed);
                 return Err(Refusal::before(members, ask.limit, denied));
             };
-            let start = members.keys.len();
+            let limit = &plan.limits[number];
+            simple &= limit.is_simple() && (alone || limit.is_plain(0));
+            let start = parts.keys.len();
             let key = ask.key.unwrap_or_default();
-            members.keys.push_str(key);
-            let terms = members.plan.limits[limit].terms_of(key, ask.tier);
-            let key = start..members.keys.len();
-            members.list.push(Member {
-                limit,
+            parts.keys.push_str(key);
+            let terms = limit.terms_of(key, ask.tier);
+            let key = start..parts.keys.len();
+            parts.list.push(Member {
+                limit: number,
                 terms,
                 key,
                 cost: ask.cost,
                 used: 0,
             });
         }
+        parts.simple = simple;
         Ok(members)
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) like: Demand,
     /// The route that names the limits, if one does.
     pub(crate) route: Option<usize>,
+    /// Whether all limits are [simple](crate::limit::Limit::is_simple), and one may be undone if another refuses.
+    pub(crate) simple: bool,
     /// The limits, in the order in which they are asked.
     pub(crate) list: Vec<Member>,
     /// Their keys, one after the other.
@@ -53,6 +55,7 @@ impl Default for Parts {
         Self {
             like: Demand::ONE,
             route: None,
+            simple: false,
             list: Vec::new(),
             keys: String::new(),
             sampled: false,
@@ -68,6 +71,7 @@ impl Parts {
     /// Gives back what is held, and forgets the rest.
     pub(crate) fn clear(&mut self) {
         self.route = None;
+        self.simple = false;
         self.list.clear();
         self.keys.clear();
         self.permits.clear();

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::{HeaderName, Method};
-use plimsoll::KeyHash;
 use plimsoll_config::uses::{AnswerSpec, CostPart, CostSpec, PrioritySpec};
 use plimsoll_config::{Config, HeaderMatch, HostPattern, LimitSet, RouteSpec};
 use plimsoll_tower::Head;
@@ -12,6 +11,7 @@ use plimsoll_tower::Head;
 use crate::costs::{cost_reads_body, counts_body, is_known_before, reads_answer};
 use crate::keys::{Client, Source};
 use crate::limit::Limit;
+use crate::names::Names;
 use crate::router::Router;
 use crate::seen::Seen;
 
@@ -19,7 +19,7 @@ use crate::seen::Seen;
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) limits: Vec<Limit>,
-    by_name: HashMap<Arc<str>, usize, KeyHash>,
+    names: Names,
     pub(crate) routes: Vec<Route>,
     pub(crate) router: Router,
     /// What it was made of.
@@ -34,8 +34,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    #[inline]
     pub(crate) fn limit(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+        self.names.get(name)
     }
 
     /// The limit of whose tiers the limiter with this id is one, and which terms those are.
@@ -60,6 +61,10 @@ pub(crate) struct Route {
     pub(crate) to: Option<Arc<str>>,
     pub(crate) priority: Option<PrioritySpec>,
     pub(crate) answer: Option<Arc<AnswerSpec>>,
+    /// Whether its limits are [simple](Limit::is_simple), and one may be undone if another refuses.
+    pub(crate) simple: bool,
+    /// Whether it or one of its limits says which priority requests have.
+    pub(crate) says_priority: bool,
     /// Whether the body has to be read before its limits can be asked.
     pub(crate) reads_body: bool,
     /// Whether the bytes of the body are counted as they arrive.
@@ -100,6 +105,10 @@ impl Route {
             let tier = limit.tier_source().is_some_and(Source::reads_body);
             tier || limit.key.iter().any(Source::reads_body) || cost_reads_body(&by.cost)
         };
+        let limits = || uses.iter().map(|by| &plan.limits[by.limit]);
+        let simple = limits().all(Limit::is_simple)
+            && (uses.len() == 1 || limits().all(|it| it.is_plain(0)));
+        let says_priority = spec.priority.is_some() || limits().any(|it| it.priority.is_some());
         let headers = spec.headers.iter();
         let headers = headers.filter_map(|(name, is)| Some((name.parse().ok()?, is.clone())));
         let methods = spec.methods.iter();
@@ -110,6 +119,8 @@ impl Route {
             methods: methods.collect(),
             hosts: spec.hosts.clone(),
             headers: headers.collect(),
+            simple,
+            says_priority,
             reads_body: uses.iter().any(reads_body),
             counts_body: uses.iter().any(|by| counts_body(&by.cost)),
             watches_bodies: uses
@@ -173,8 +184,7 @@ impl Plan {
         for (name, by) in config.uses() {
             let seen = Arc::clone(seen.entry(name.to_owned()).or_default());
             if let Some(limit) = Limit::new(name, by, set, &client, seen) {
-                plan.by_name
-                    .insert(Arc::clone(&limit.name), plan.limits.len());
+                plan.names.insert(&limit.name, plan.limits.len());
                 plan.has_tiers |= limit.has_tiers();
                 plan.limits.push(limit);
             }
@@ -187,7 +197,7 @@ impl Plan {
             }
         }
         // What is counted of limits that are gone goes with them.
-        seen.retain(|name, _| plan.by_name.contains_key(name.as_str()));
+        seen.retain(|name, _| plan.names.contains(name));
         plan
     }
 }

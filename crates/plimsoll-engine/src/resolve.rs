@@ -52,19 +52,19 @@ pub(crate) fn look(
     };
     let route = &plan.routes[number];
     let mut members = Members::new(Arc::clone(plan), like);
-    members.route = Some(number);
-    if lacks_body(route, head) {
+    let (_, parts) = members.split();
+    (parts.route, parts.simple) = (Some(number), route.simple);
+    if (route.reads_body || route.counts_body) && lacks_body(route, head) {
         let limit = route
             .uses
             .first()
             .map_or("", |by| &*plan.limits[by.limit].name);
         return Err(Refusal::before(members, limit, Denied::new(Reason::NoKey)));
     }
-    let mut priority = route.priority.as_ref();
     for (used, by) in route.uses.iter().enumerate() {
         let limit = &plan.limits[by.limit];
-        let start = members.keys.len();
-        if !limit.key.is_empty() && !write_key(&limit.key, head, &route.name, &mut members.keys) {
+        let start = parts.keys.len();
+        if !limit.key.is_empty() && !write_key(&limit.key, head, &route.name, &mut parts.keys) {
             match limit.without_key {
                 WithoutKey::Skip => continue,
                 WithoutKey::Share => {}
@@ -74,11 +74,16 @@ pub(crate) fn look(
                 }
             }
         }
-        priority = priority.or(limit.priority.as_ref());
-        let key = start..members.keys.len();
-        let terms = terms(limit, key.clone(), head, &route.name, &mut members.keys);
-        let cost = cost_before(&by.cost, head);
-        members.list.push(Member {
+        let key = start..parts.keys.len();
+        let terms = match route.simple {
+            true => 0,
+            false => terms(limit, key.clone(), head, &route.name, &mut parts.keys),
+        };
+        let cost = match by.cost {
+            CostSpec::Fixed(cost) => cost,
+            _ => cost_before(&by.cost, head),
+        };
+        parts.list.push(Member {
             limit: by.limit,
             terms,
             key,
@@ -86,8 +91,13 @@ pub(crate) fn look(
             used,
         });
     }
-    if let Some(priority) = priority {
-        members.like = members.like.priority(priority_of(priority, head));
+    if route.says_priority {
+        let asked = parts.list.iter().map(|member| &plan.limits[member.limit]);
+        let said = asked.filter_map(|limit| limit.priority.as_ref());
+        let priority = route.priority.as_ref().or_else(|| said.into_iter().next());
+        if let Some(priority) = priority {
+            parts.like = parts.like.priority(priority_of(priority, head));
+        }
     }
     Ok(Some(members))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use plimsoll_config::{Restore as Limiters, Saved};
 
 use crate::limits::Limits;
@@ -84,7 +85,7 @@ impl Limits {
     pub fn restore(&self) -> Restore<'_> {
         Restore {
             limiters: self.limiters().restore(),
-            plan: self.plan(),
+            plan: Guard::into_inner(self.plan()),
             tier: None,
         }
     }

@@ -13,14 +13,70 @@ pub(crate) struct Router {
 
 #[derive(Debug, Default)]
 struct Node {
-    /// By the bytes of the segment.
-    literal: HashMap<Box<[u8]>, Self, KeyHash>,
+    literals: Literals,
     /// `*`: one segment that is not empty.
     any: Option<Box<Self>>,
     /// Routes that end here, in the order of the file.
     ends: Vec<usize>,
     /// Routes with `**` from here on, in the order of the file.
     open: Vec<usize>,
+}
+
+/// How many segments are compared one by one. Fewer in tests, so that small trees have many.
+const FEW: usize = if cfg!(test) { 2 } else { 8 };
+
+/// Nodes by the bytes of their segments.
+#[derive(Debug, Default)]
+struct Literals {
+    few: Vec<(Box<[u8]>, Node)>,
+    /// All, where they are not few.
+    many: HashMap<Box<[u8]>, Node, KeyHash>,
+}
+
+impl Literals {
+    fn node(&mut self, literal: &[u8]) -> &mut Node {
+        let known = self.few.iter().position(|(it, _)| **it == *literal);
+        if known.is_none() && self.few.len() == FEW {
+            self.many.extend(self.few.drain(..));
+        }
+        if !self.many.is_empty() {
+            return self.many.entry(literal.into()).or_default();
+        }
+        let index = known.unwrap_or_else(|| {
+            self.few.push((literal.into(), Node::default()));
+            self.few.len() - 1
+        });
+        &mut self.few[index].1
+    }
+
+    /// The node of the first segment of a path, and what stands behind that segment; `None` where the path ends with it.
+    #[inline]
+    fn find<'p>(&self, path: &'p [u8]) -> Option<(&Node, Option<&'p [u8]>)> {
+        for (segment, node) in &self.few {
+            match path.strip_prefix(&**segment) {
+                Some([]) => return Some((node, None)),
+                Some([b'/', rest @ ..]) => return Some((node, Some(rest))),
+                _ => {}
+            }
+        }
+        if self.many.is_empty() {
+            return None;
+        }
+        let (segment, rest) = split(path);
+        Some((self.many.get(segment)?, rest))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_empty()
+    }
+}
+
+/// The first segment, and what stands behind it.
+fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match path.iter().position(|byte| *byte == b'/') {
+        Some(end) => (&path[..end], Some(&path[end + 1..])),
+        None => (path, None),
+    }
 }
 
 impl Router {
@@ -30,7 +86,7 @@ impl Router {
         for segment in pattern.segments() {
             node = match segment {
                 Segment::Any => node.any.get_or_insert_default(),
-                Segment::Is(literal) => node.literal.entry(literal.as_bytes().into()).or_default(),
+                Segment::Is(literal) => node.literals.node(literal.as_bytes()),
             };
         }
         match pattern.is_open() {
@@ -64,20 +120,26 @@ impl Node {
                 first(&node.ends, fits, best);
                 return;
             };
-            let end = path.iter().position(|byte| *byte == b'/');
-            let segment = &path[..end.unwrap_or(path.len())];
-            rest = end.map(|end| &path[end + 1..]);
-            let any = node.any.as_deref().filter(|_| !segment.is_empty());
-            let literal = match node.literal.is_empty() {
-                true => None,
-                false => node.literal.get(segment),
-            };
+            let any = node.any.as_deref();
+            if any.is_none() && node.literals.is_empty() {
+                return;
+            }
+            let literal = node.literals.find(path);
+            let any = any.filter(|_| !matches!(path, [] | [b'/', ..]));
             node = match (literal, any) {
-                (Some(literal), Some(any)) => {
-                    literal.find(rest, fits, best);
+                (Some((literal, behind)), Some(any)) => {
+                    literal.find(behind, fits, best);
+                    rest = behind;
                     any
                 }
-                (Some(next), None) | (None, Some(next)) => next,
+                (Some((next, behind)), None) => {
+                    rest = behind;
+                    next
+                }
+                (None, Some(next)) => {
+                    rest = split(path).1;
+                    next
+                }
                 (None, None) => return,
             };
         }

@@ -12,7 +12,7 @@ impl Limits {
     #[doc(hidden)]
     #[must_use]
     pub fn take_now(&self, ask: Ask<'_>) -> Option<Standing> {
-        let plan = self.present();
+        let plan = self.plan();
         let limit = &plan.limits[plan.limit(ask.limit)?];
         if plan.audience.is_there() {
             return None;

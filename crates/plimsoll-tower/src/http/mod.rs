@@ -60,5 +60,6 @@ pub mod internals {
     pub use super::limits::{After, Ask, Asked, Finding, How, Note, OneLimit};
     pub use super::settle::Done;
     pub use super::usage::BodyBytes;
+    pub use crate::keys::peer::peer_of;
     pub use crate::leases::add_leases;
 }

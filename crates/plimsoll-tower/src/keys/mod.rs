@@ -27,7 +27,7 @@ mod hops;
 mod method;
 mod pair;
 mod path;
-mod peer;
+pub(crate) mod peer;
 mod query;
 #[cfg(feature = "axum")]
 mod route;

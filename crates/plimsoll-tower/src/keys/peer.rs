@@ -133,13 +133,19 @@ pub(super) const NO_PEER: Missing = Missing::InProgram(
      `into_make_service_with_connect_info::<SocketAddr>()`; elsewhere insert a `PeerAddr` into the extensions of requests",
 );
 
-/// The address the connection comes from.
-pub(super) fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
-    let known = head.extensions();
-    let ours = known.get().map(|PeerAddr(address)| *address);
-    let plain = || known.get().copied();
-    let address: Option<SocketAddr> = ours.or_else(plain).or_else(|| peer_of_framework(head));
-    match address {
+/// The address the connection comes from, an IPv4 address as one.
+#[must_use]
+pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
+    match head.extensions().get() {
+        Some(PeerAddr(address)) => Some(address.ip().to_canonical()),
+        None => peer_of_others(head),
+    }
+}
+
+/// The same, where somebody else has left it.
+fn peer_of_others(head: &Head<'_>) -> Option<IpAddr> {
+    let plain: Option<SocketAddr> = head.extensions().get().copied();
+    match plain.or_else(|| peer_of_framework(head)) {
         Some(address) => Some(address.ip().to_canonical()),
         None => user_of(head).map(UnixPeer::address),
     }
