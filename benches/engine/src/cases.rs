@@ -8,12 +8,13 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response};
 use http_body_util::Empty;
 use plimsoll::{Concurrency, Gate, Keyed, PerKey, TokenBucket};
 use plimsoll_engine::{Ask, Limits};
+use plimsoll_tower::answer::Fields;
 use plimsoll_tower::keys::{Address, HeaderKey, Peer, PeerAddr};
-use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+use plimsoll_tower::{HttpLimit, HttpLimitLayer, RequestLimit, SendFields};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -22,7 +23,7 @@ use crate::timing::Case;
 /// More than comes, and never full again: there is always something to tell.
 const BURST: u64 = 100_000_000_000;
 
-pub(crate) const NAMES: [&str; 12] = [
+pub(crate) const NAMES: [&str; 15] = [
     "Keyed<String>, try_acquire",
     "KeyedLimiter of a file, try_acquire",
     "engine, try_decide, one keyed rate",
@@ -35,6 +36,9 @@ pub(crate) const NAMES: [&str; 12] = [
     "typed layer, four limits",
     "engine's layer, four limits",
     "engine's layer, no route",
+    "the service alone, five fields that are there",
+    "typed layer, one keyed rate, five fields",
+    "engine's layer, one keyed rate, five fields",
 ];
 
 type Ratio = (
@@ -44,7 +48,7 @@ type Ratio = (
 );
 
 /// What is compared, each less what it stands before.
-pub(crate) const RATIOS: [Ratio; 5] = [
+pub(crate) const RATIOS: [Ratio; 7] = [
     (
         "engine's layer ÷ typed layer, one keyed rate, each less the service (at most 1.6)",
         &["engine's layer, one keyed rate", "the service alone"],
@@ -69,6 +73,28 @@ pub(crate) const RATIOS: [Ratio; 5] = [
         "engine's layer ÷ typed layer, four limits, each less the service",
         &["engine's layer, four limits", "the service alone"],
         &["typed layer, four limits", "the service alone"],
+    ),
+    (
+        "five fields of the typed layer ÷ five that are there",
+        &[
+            "typed layer, one keyed rate, five fields",
+            "typed layer, one keyed rate",
+        ],
+        &[
+            "the service alone, five fields that are there",
+            "the service alone",
+        ],
+    ),
+    (
+        "five fields of the engine's layer ÷ five that are there",
+        &[
+            "engine's layer, one keyed rate, five fields",
+            "engine's layer, one keyed rate",
+        ],
+        &[
+            "the service alone, five fields that are there",
+            "the service alone",
+        ],
     ),
 ];
 
@@ -125,10 +151,23 @@ pub(crate) fn case(name: &str) -> Case {
         "engine, decide, four limits" => {
             decided(|limits, asks| now(limits.decide(asks, 1)).is_ok())
         }
-        "the service alone" => served(Hello, "/four/7"),
+        "the service alone" => served(Hello::default(), "/four/7"),
+        "the service alone, five fields that are there" => {
+            served(Hello { fields: true }, "/four/7")
+        }
+        "typed layer, one keyed rate, five fields" => {
+            let by_client = RequestLimit::by_key(keyed::<Address>(), Peer::new());
+            served(telling(HttpLimitLayer::new(by_client)), "/one/7")
+        }
+        "engine's layer, one keyed rate, five fields" => {
+            served(telling(limits().layer()), "/one/7")
+        }
         "typed layer, one keyed rate" => {
             let by_client = RequestLimit::by_key(keyed::<Address>(), Peer::new());
-            served(HttpLimitLayer::new(by_client).layer(Hello), "/one/7")
+            served(
+                HttpLimitLayer::new(by_client).layer(Hello::default()),
+                "/one/7",
+            )
         }
         "typed layer, four limits" => {
             let by_user = HeaderKey::named("x-user").expect("a name");
@@ -140,11 +179,15 @@ pub(crate) fn case(name: &str) -> Case {
                 .and(RequestLimit::new(
                     Gate::builder(Concurrency::new(1000)).name("slots").build(),
                 ));
-            served(layer.layer(Hello), "/four/7")
+            served(layer.layer(Hello::default()), "/four/7")
         }
-        "engine's layer, one keyed rate" => served(limits().layer().layer(Hello), "/one/7"),
-        "engine's layer, four limits" => served(limits().layer().layer(Hello), "/four/7"),
-        "engine's layer, no route" => served(limits().layer().layer(Hello), "/other"),
+        "engine's layer, one keyed rate" => {
+            served(limits().layer().layer(Hello::default()), "/one/7")
+        }
+        "engine's layer, four limits" => {
+            served(limits().layer().layer(Hello::default()), "/four/7")
+        }
+        "engine's layer, no route" => served(limits().layer().layer(Hello::default()), "/other"),
         other => panic!("there is no case `{other}`"),
     }
 }
@@ -172,8 +215,40 @@ fn decided(decide: impl Fn(&Limits, &[Ask<'_>]) -> bool + 'static) -> Case {
     })
 }
 
-#[derive(Clone)]
-struct Hello;
+fn telling<L: plimsoll_tower::Limits + Clone>(layer: HttpLimitLayer<L>) -> HttpLimit<Hello, L> {
+    let layer = layer.fields(Fields::ALL).send_fields(SendFields::Always);
+    layer.layer(Hello::default())
+}
+
+/// Fields as a layer writes them, with names and values that need not be made: what the table of headers costs by itself.
+static FIELDS: [(HeaderName, HeaderValue); 5] = [
+    (
+        HeaderName::from_static("ratelimit-policy"),
+        HeaderValue::from_static("\"client\";q=100000000000;w=100000000"),
+    ),
+    (
+        HeaderName::from_static("ratelimit"),
+        HeaderValue::from_static("\"client\";r=99999999000"),
+    ),
+    (
+        HeaderName::from_static("x-ratelimit-remaining"),
+        HeaderValue::from_static("99999999000"),
+    ),
+    (
+        HeaderName::from_static("x-ratelimit-limit"),
+        HeaderValue::from_static("100000000000"),
+    ),
+    (
+        HeaderName::from_static("x-ratelimit-reset"),
+        HeaderValue::from_static("1"),
+    ),
+];
+
+#[derive(Clone, Default)]
+struct Hello {
+    /// Whether it answers with [`FIELDS`].
+    fields: bool,
+}
 
 impl Service<Request<Empty<Bytes>>> for Hello {
     type Response = Response<Empty<Bytes>>;
@@ -185,7 +260,13 @@ impl Service<Request<Empty<Bytes>>> for Hello {
     }
 
     fn call(&mut self, _request: Request<Empty<Bytes>>) -> Self::Future {
-        ready(Ok(Response::new(Empty::new())))
+        let mut response = Response::new(Empty::new());
+        if self.fields {
+            for (name, value) in &FIELDS {
+                response.headers_mut().append(name, value.clone());
+            }
+        }
+        ready(Ok(response))
     }
 }
 

@@ -66,10 +66,16 @@ pub struct Held {
     settles: bool,
     /// Whether a limit says something about itself.
     says: bool,
+    /// Apart, because most requests have nothing of it.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
     /// What the decision came to, when it had to wait.
     waited: Option<Arc<OnceLock<Waited>>>,
     /// What passes with bodies, where limits count it.
-    passed: Option<Box<Passed>>,
+    passed: Option<Passed>,
 }
 
 /// A decision that is taken out once.
@@ -82,7 +88,7 @@ impl Held {
         if let Some(route) = members.route.map(|route| &members.plan.routes[route]) {
             (self.settles, self.says) = (route.settles, route.says);
             if route.watches_bodies {
-                self.passed = Some(Passed::of(head));
+                self.rare.get_or_insert_default().passed = Some(Passed::of(head));
             }
         }
         self.returns = hold.gives_back() || !members.beyond.is_empty();
@@ -114,6 +120,35 @@ impl Held {
         }
     }
 
+    #[inline(never)]
+    fn prepare(&self, extensions: &mut Extensions) -> After {
+        let mut after = After {
+            reads_usage: false,
+            outlasts_head: self.returns,
+            settles: self.settles,
+        };
+        let Some(hold) = &self.hold else {
+            return after;
+        };
+        if self.returns {
+            for permit in hold.permits() {
+                add_leases(permit, extensions);
+            }
+        }
+        if self.says {
+            for (limit, metadata) in hold.metadata() {
+                GrantMetadata::add(limit, metadata, extensions);
+            }
+        }
+        if self.settles {
+            for part in Self::each(hold).filter_map(|(_, cost)| late(cost)) {
+                after.outlasts_head = true;
+                after.reads_usage |= part == &CostPart::Usage;
+            }
+        }
+        after
+    }
+
     /// The decision, if what it costs is known only when it was answered.
     fn to_settle(&self) -> Option<&Hold> {
         self.hold.as_ref().filter(|_| self.settles)
@@ -121,7 +156,7 @@ impl Held {
 
     /// The decision that was waited for, if it is there.
     fn take_waited(&mut self) -> Option<Result<Hold, Refusal>> {
-        let waited = self.waited.as_ref()?.get()?;
+        let waited = self.rare.as_ref()?.waited.as_ref()?.get()?;
         let mut waited = waited
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -133,10 +168,11 @@ impl Held {
         let Some(hold) = &mut self.hold else {
             return;
         };
-        if let Some(passed) = &mut self.passed {
+        let mut passed = self.rare.as_mut().and_then(|rare| rare.passed.as_mut());
+        if let Some(passed) = &mut passed {
             passed.note(done);
         }
-        let passed = self.passed.as_deref();
+        let passed = passed.as_deref();
         let settled: smallvec::SmallVec<[(usize, u64); 4]> = Self::each(hold)
             .filter_map(|(index, cost)| {
                 let cost = cost_after(cost, done, passed, hold.cost_at(index))?;
@@ -172,7 +208,7 @@ impl plimsoll_tower::Limits for FileLimits {
         if held.hold.is_some() {
             return Ask::Pass;
         }
-        if held.waited.is_some() {
+        if held.rare.as_ref().is_some_and(|it| it.waited.is_some()) {
             return match held.take_waited() {
                 Some(decided) => held.decided(decided, head),
                 None => Ask::Pass,
@@ -236,7 +272,8 @@ impl plimsoll_tower::Limits for FileLimits {
     const READS_BODIES: bool = true;
 
     fn see_body(&self, held: &mut Held, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
-        if let Some(passed) = &mut held.passed {
+        let passed = held.rare.as_mut().and_then(|rare| rare.passed.as_mut());
+        if let Some(passed) = passed {
             passed.see(length, copy);
         }
     }
@@ -282,34 +319,12 @@ impl plimsoll_tower::Limits for FileLimits {
         (!is_grpc(head)).then(|| respond(&answer, denied, class))
     }
 
-    #[inline]
+    #[inline(always)]
     fn prepare(&self, held: &Held, extensions: &mut Extensions) -> After {
-        if held.returns
-            && let Some(hold) = &held.hold
-        {
-            for permit in hold.permits() {
-                add_leases(permit, extensions);
-            }
+        match held.returns || held.says || held.settles {
+            true => held.prepare(extensions),
+            false => After::default(),
         }
-        if held.says
-            && let Some(hold) = &held.hold
-        {
-            for (limit, metadata) in hold.metadata() {
-                GrantMetadata::add(limit, metadata, extensions);
-            }
-        }
-        let mut after = After {
-            reads_usage: false,
-            outlasts_head: held.returns,
-            settles: held.settles,
-        };
-        if let Some(hold) = held.to_settle() {
-            for part in Held::each(hold).filter_map(|(_, cost)| late(cost)) {
-                after.outlasts_head = true;
-                after.reads_usage |= part == &CostPart::Usage;
-            }
-        }
-        after
     }
 
     fn note(&self, _note: &Note<'_>, _held: &mut Held) {}
@@ -321,7 +336,7 @@ const NO_BODY: &str = "limits of this route are read from the body: put `Limits:
 /// Waits for a decision. What it comes to is left in `held`.
 fn wait(decide: Decide, held: &mut Held) -> Finding {
     let waited = Arc::new(OnceLock::new());
-    held.waited = Some(Arc::clone(&waited));
+    held.rare.get_or_insert_default().waited = Some(Arc::clone(&waited));
     Box::pin(async move {
         let decided = decide.await;
         let _first = waited.set(std::sync::Mutex::new(Some(decided)));

@@ -23,12 +23,12 @@ pub(crate) struct Passed {
 
 impl Passed {
     /// Nothing has passed of this request yet.
-    pub(crate) fn of(head: &Head<'_>) -> Box<Self> {
+    pub(crate) fn of(head: &Head<'_>) -> Self {
         let request = head.extensions().get::<BodyBytes>().cloned();
-        Box::new(Self {
+        Self {
             request,
             ..Self::default()
-        })
+        }
     }
 
     /// Notes what is known of an answer before it is charged.

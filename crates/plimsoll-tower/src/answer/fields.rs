@@ -2,12 +2,13 @@ use std::slice;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use plimsoll::Denied;
 
 use super::limit_status::{LimitStatus, Unit, seconds};
-use super::structured::{LARGEST, Line, Out, value};
+use super::structured::{LARGEST, Line, Out, value, written};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -94,7 +95,7 @@ impl Fields {
             if let Some(policy) = &known.policy {
                 headers.append(&RATE_LIMIT_POLICY, policy.clone());
             }
-            if let Some(limits) = rate_limit(slice::from_ref(status)) {
+            if let Some(limits) = known.rate_limit(status) {
                 headers.append(&RATE_LIMIT, limits);
             }
         }
@@ -111,6 +112,8 @@ pub(crate) struct Policy {
     promise: (u64, Option<Duration>, bool),
     unit: Unit,
     policy: Option<HeaderValue>,
+    /// How the value of `RateLimit` begins.
+    begins: Bytes,
     limit: HeaderValue,
 }
 
@@ -121,6 +124,7 @@ impl Policy {
             promise: status.promise(),
             unit: status.unit,
             policy: rate_limit_policy(slice::from_ref(status)),
+            begins: written(|out| out.string(status.name)),
             limit: integer(status.standing.limit),
         }
     }
@@ -130,6 +134,17 @@ impl Policy {
             && self.unit == status.unit
             && status.partition.is_none()
             && self.name == status.name
+    }
+
+    /// The value of `RateLimit` of this limit alone.
+    fn rate_limit(&self, status: &LimitStatus<'_>) -> Option<HeaderValue> {
+        let mut line = Line::default();
+        line.put(&self.begins);
+        left(&mut line, status);
+        match line.text() {
+            Some(text) => HeaderValue::from_bytes(text).ok(),
+            None => rate_limit(slice::from_ref(status)),
+        }
     }
 }
 
@@ -158,11 +173,16 @@ fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
 fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     list(statuses, |out, status| {
         out.string(status.name);
-        out.parameter("r", status.remaining());
-        if let Some(more_after) = status.more_after() {
-            out.parameter("t", more_after);
-        }
+        left(out, status);
     })
+}
+
+/// How much is left, and when there is more.
+fn left(out: &mut (impl Out + ?Sized), status: &LimitStatus<'_>) {
+    out.parameter("r", status.remaining());
+    if let Some(more_after) = status.more_after() {
+        out.parameter("t", more_after);
+    }
 }
 
 fn list(

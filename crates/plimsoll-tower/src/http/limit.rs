@@ -238,8 +238,22 @@ impl<L, W> RequestLimit<L, W> {
 }
 
 impl Options {
-    #[inline]
+    #[inline(always)]
     pub(super) fn demand(&self, head: &Head<'_>) -> Demand {
+        match self {
+            Self {
+                cost: None,
+                queue_timeout: None,
+                sheds: false,
+                ..
+            } => Demand::ONE,
+            _ => self.set_demand(head),
+        }
+    }
+
+    /// What is asked where something of it is set.
+    #[inline(never)]
+    fn set_demand(&self, head: &Head<'_>) -> Demand {
         let demand = Demand::of(self.cost.as_ref().map_or(1, |cost| cost(head)));
         match self.queue_timeout {
             _ if self.sheds => demand.at_once(),

@@ -112,7 +112,7 @@ where
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After {
         // Where it was skipped nothing was charged, and there may be a key further in.
         let skipped = |permit: &Permit<'_>| permit.is_spent() && permit.cost() == 0;

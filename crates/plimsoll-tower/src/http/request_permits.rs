@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Buf;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response};
 use http_body::Body;
 use plimsoll::{Denied, Outcome, Permit, Priority};
 
@@ -125,19 +125,24 @@ impl<L: Limits> RequestPermits<L> {
     }
 
     /// Readies the request for where it is handled.
-    #[inline]
+    #[inline(always)]
     pub(super) fn prepare<B>(&mut self, request: &mut Request<B>) {
         let extensions = request.extensions_mut();
         let after = self.shared.limits.prepare(&self.held, extensions);
         if after.reads_usage {
-            let usage = Usage::inside(extensions);
-            extensions.insert(usage.clone());
-            self.usage = Some(usage);
+            self.read_usage(extensions);
         }
         (self.outlasts_head, self.settles) = (after.outlasts_head, after.settles);
         if after.outlasts_head {
             self.upgrade = Upgrade::of(request);
         }
+    }
+
+    #[inline(never)]
+    fn read_usage(&mut self, extensions: &mut Extensions) {
+        let usage = Usage::inside(extensions);
+        extensions.insert(usage.clone());
+        self.usage = Some(usage);
     }
 
     /// One was refused after waiting.
@@ -171,7 +176,6 @@ impl<L: Limits> RequestPermits<L> {
         if self.settles {
             limits.settle(&Done::Answered(head), &mut self.held);
         }
-        // A rate has nothing to learn, and nothing to return.
         let outcome = match &settings.classify {
             _ if !self.outlasts_head => None,
             Some(classify) => Some(classify(head)),
@@ -180,8 +184,13 @@ impl<L: Limits> RequestPermits<L> {
         if answering.send_fields == SendFields::Always {
             answering.tell(limits, &self.held, response.headers_mut());
         }
+        if !self.outlasts_head {
+            // A rate has nothing to learn, and nothing to return: whatever comes after changes nothing.
+            self.ended = true;
+            return None;
+        }
         let said = outcome.unwrap_or(Outcome::Ignore);
-        if self.outlasts_head && !settings.until_head {
+        if !settings.until_head {
             let upgraded = match &self.upgrade {
                 Some(upgrade) => upgrade.is_done(response.status()),
                 None => upgrade::comes_with(response.status(), response.extensions()),
@@ -190,7 +199,7 @@ impl<L: Limits> RequestPermits<L> {
                 return Some(Ahead::Connection);
             }
         }
-        if !self.outlasts_head || response.body().is_end_stream() {
+        if response.body().is_end_stream() {
             self.end(said, true);
             return None;
         }
