@@ -151,10 +151,8 @@ pub(crate) fn case(name: &str) -> Case {
         "engine, decide, four limits" => {
             decided(|limits, asks| now(limits.decide(asks, 1)).is_ok())
         }
-        "the service alone" => served(Hello::default(), "/four/7"),
-        "the service alone, five fields that are there" => {
-            served(Hello { fields: true }, "/four/7")
-        }
+        "the service alone" => served(Hello, "/four/7"),
+        "the service alone, five fields that are there" => served(HelloFields, "/four/7"),
         "typed layer, one keyed rate, five fields" => {
             let by_client = RequestLimit::by_key(keyed::<Address>(), Peer::new());
             served(telling(HttpLimitLayer::new(by_client)), "/one/7")
@@ -164,10 +162,7 @@ pub(crate) fn case(name: &str) -> Case {
         }
         "typed layer, one keyed rate" => {
             let by_client = RequestLimit::by_key(keyed::<Address>(), Peer::new());
-            served(
-                HttpLimitLayer::new(by_client).layer(Hello::default()),
-                "/one/7",
-            )
+            served(HttpLimitLayer::new(by_client).layer(Hello), "/one/7")
         }
         "typed layer, four limits" => {
             let by_user = HeaderKey::named("x-user").expect("a name");
@@ -179,15 +174,11 @@ pub(crate) fn case(name: &str) -> Case {
                 .and(RequestLimit::new(
                     Gate::builder(Concurrency::new(1000)).name("slots").build(),
                 ));
-            served(layer.layer(Hello::default()), "/four/7")
+            served(layer.layer(Hello), "/four/7")
         }
-        "engine's layer, one keyed rate" => {
-            served(limits().layer().layer(Hello::default()), "/one/7")
-        }
-        "engine's layer, four limits" => {
-            served(limits().layer().layer(Hello::default()), "/four/7")
-        }
-        "engine's layer, no route" => served(limits().layer().layer(Hello::default()), "/other"),
+        "engine's layer, one keyed rate" => served(limits().layer().layer(Hello), "/one/7"),
+        "engine's layer, four limits" => served(limits().layer().layer(Hello), "/four/7"),
+        "engine's layer, no route" => served(limits().layer().layer(Hello), "/other"),
         other => panic!("there is no case `{other}`"),
     }
 }
@@ -217,7 +208,7 @@ fn decided(decide: impl Fn(&Limits, &[Ask<'_>]) -> bool + 'static) -> Case {
 
 fn telling<L: plimsoll_tower::Limits + Clone>(layer: HttpLimitLayer<L>) -> HttpLimit<Hello, L> {
     let layer = layer.fields(Fields::ALL).send_fields(SendFields::Always);
-    layer.layer(Hello::default())
+    layer.layer(Hello)
 }
 
 /// Fields as a layer writes them, with names and values that need not be made: what the table of headers costs by itself.
@@ -244,10 +235,29 @@ static FIELDS: [(HeaderName, HeaderValue); 5] = [
     ),
 ];
 
-#[derive(Clone, Default)]
-struct Hello {
-    /// Whether it answers with [`FIELDS`].
-    fields: bool,
+#[derive(Clone)]
+struct Hello;
+
+/// Answers with [`FIELDS`].
+#[derive(Clone)]
+struct HelloFields;
+
+impl Service<Request<Empty<Bytes>>> for HelloFields {
+    type Response = Response<Empty<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _request: Request<Empty<Bytes>>) -> Self::Future {
+        let mut response = Response::new(Empty::new());
+        for (name, value) in &FIELDS {
+            response.headers_mut().append(name, value.clone());
+        }
+        ready(Ok(response))
+    }
 }
 
 impl Service<Request<Empty<Bytes>>> for Hello {
@@ -260,13 +270,7 @@ impl Service<Request<Empty<Bytes>>> for Hello {
     }
 
     fn call(&mut self, _request: Request<Empty<Bytes>>) -> Self::Future {
-        let mut response = Response::new(Empty::new());
-        if self.fields {
-            for (name, value) in &FIELDS {
-                response.headers_mut().append(name, value.clone());
-            }
-        }
-        ready(Ok(response))
+        ready(Ok(Response::new(Empty::new())))
     }
 }
 

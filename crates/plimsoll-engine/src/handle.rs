@@ -68,7 +68,10 @@ impl Handle {
             Self::Keyed(limiter) => limiter.shared().attempt_owned(key, demand),
             Self::Unlimited | Self::Blocked => None,
         };
-        permit.or_else(|| self.attempt_slowly(key, demand))
+        if permit.is_some() {
+            return permit;
+        }
+        self.attempt_slowly(key, demand)
     }
 
     /// Takes for a key now, in memory, from a rate, and says how it stands then. `None` decides nothing.
@@ -80,6 +83,7 @@ impl Handle {
         }
     }
 
+    #[inline(never)]
     fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
         let permit = match self {
             _ if self.is_remote() => return None,

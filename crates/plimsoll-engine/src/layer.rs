@@ -85,7 +85,8 @@ impl Held {
     #[inline]
     fn keep(&mut self, hold: Hold, head: &Head<'_>) {
         let members = hold.members();
-        if let Some(route) = members.route.map(|route| &members.plan.routes[route]) {
+        let route = members.route.map(|route| &members.plan.routes[route]);
+        if let Some(route) = route.filter(|it| it.settles || it.says || it.watches_bodies) {
             (self.settles, self.says) = (route.settles, route.says);
             if route.watches_bodies {
                 self.rare.get_or_insert_default().passed = Some(Passed::of(head));

@@ -35,7 +35,9 @@ pub(crate) fn resolve(
     like: Demand,
 ) -> Result<Option<Members>, Refusal> {
     let members = look(plan, head, like)?;
-    if let Some(members) = &members {
+    if plan.has_tiers
+        && let Some(members) = &members
+    {
         members.note_terms();
     }
     Ok(members)

@@ -147,16 +147,16 @@ impl Node {
 }
 
 /// The first of `routes` that is before the best so far and fits.
-#[inline]
+#[inline(always)]
 fn first(routes: &[usize], fits: &impl Fn(usize) -> bool, best: &mut Option<usize>) {
-    let before = |route: &usize| best.is_none_or(|best| *route < best);
-    let found = routes
-        .iter()
-        .copied()
-        .take_while(before)
-        .find(|route| fits(*route));
-    if found.is_some() {
-        *best = found;
+    for route in routes {
+        if best.is_some_and(|best| best <= *route) {
+            return;
+        }
+        if fits(*route) {
+            *best = Some(*route);
+            return;
+        }
     }
 }
 

@@ -133,7 +133,7 @@ impl Answering {
         // Up to four without a list of their own.
         match (few, many.is_empty()) {
             ([None, ..], _) => {}
-            ([Some(a), None, ..], _) => self.fields.write(headers, &[a]),
+            ([Some(a), None, ..], _) => self.fields.write_one(headers, &a, &self.policy),
             ([Some(a), Some(b), None, _], _) => self.fields.write(headers, &[a, b]),
             ([Some(a), Some(b), Some(c), None], _) => self.fields.write(headers, &[a, b, c]),
             ([Some(a), Some(b), Some(c), Some(d)], true) => {

@@ -134,6 +134,7 @@ pub(super) const NO_PEER: Missing = Missing::InProgram(
 );
 
 /// The address the connection comes from, an IPv4 address as one.
+#[inline]
 #[must_use]
 pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
     match head.extensions().get() {
@@ -143,6 +144,7 @@ pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
 }
 
 /// The same, where somebody else has left it.
+#[inline(never)]
 fn peer_of_others(head: &Head<'_>) -> Option<IpAddr> {
     let plain: Option<SocketAddr> = head.extensions().get().copied();
     match plain.or_else(|| peer_of_framework(head)) {
