@@ -44,10 +44,28 @@ const LARGEST_HEAD: usize = 64 * 1024;
 type Limited = HttpLimit<Proxy, FileLimits>;
 type Stack = Estimated<Limited>;
 
+/// The services of requests, limits first.
+#[derive(Clone)]
+struct Stacks {
+    http1: Stack,
+    /// A stream that is not read stalls by itself. In HTTP/1 the connection does, which [`ClientIo`] sees at no cost for others.
+    http2: Stack,
+}
+
+impl Stacks {
+    fn new(limits: &Limits, proxy: Proxy) -> Self {
+        let bodies = limits.body_layer();
+        Self {
+            http1: bodies.layer(limits.layer().layer(proxy.clone())),
+            http2: bodies.layer(limits.layer().stall_timeout(STALL).layer(proxy)),
+        }
+    }
+}
+
 /// Accepts connections on one worker.
 #[derive(Clone)]
 pub(crate) struct Accept {
-    stack: Stack,
+    stacks: Stacks,
     builder: Arc<Builder<TokioExecutor>>,
     counts: Arc<Counts>,
     tls: Option<TlsAcceptor>,
@@ -62,9 +80,8 @@ impl Accept {
         most: usize,
     ) -> Self {
         let counts = Arc::clone(&proxy.0.counts);
-        let limited = limits.layer().stall_timeout(STALL).layer(proxy);
         Self {
-            stack: limits.body_layer().layer(limited),
+            stacks: Stacks::new(limits, proxy),
             builder: Arc::new(builder()),
             counts,
             tls,
@@ -115,7 +132,7 @@ impl Accept {
         let address = peer.address;
         let wire = Arc::<Wire>::default();
         let front = Front {
-            stack: self.stack,
+            stacks: self.stacks,
             peer: Arc::new(peer),
             wire: Arc::clone(&wire),
         };
@@ -167,7 +184,7 @@ impl Drop for Place {
 
 /// Serves the requests of one connection.
 struct Front {
-    stack: Stack,
+    stacks: Stacks,
     peer: Arc<Peer>,
     wire: Arc<Wire>,
 }
@@ -189,8 +206,12 @@ impl hyper::service::Service<Request<Incoming>> for Front {
                 request.extensions_mut().insert(Arc::clone(wire));
             }
         }
+        let stack = match is_http1 {
+            true => &self.stacks.http1,
+            false => &self.stacks.http2,
+        };
         Serving {
-            call: self.stack.clone().call(request),
+            call: stack.clone().call(request),
             wire,
         }
     }

@@ -1,6 +1,5 @@
 //! Header fields that belong to one connection, and those that say where a request comes from.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use http::header::{
@@ -75,7 +74,9 @@ pub(crate) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
 /// Removes the fields that belong to one connection (RFC 9110, 7.6.1).
 pub(crate) fn strip(headers: &mut HeaderMap) {
     if headers.contains_key(CONNECTION) {
+        // The word that most say names a field that is removed below.
         let named: Vec<HeaderName> = tokens(headers, CONNECTION)
+            .filter(|token| !token.eq_ignore_ascii_case("keep-alive"))
             .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
             .filter(|name| ![HOST, CONTENT_LENGTH, TE].contains(name))
             .collect();
@@ -166,10 +167,8 @@ pub(crate) fn forwarded(
     {
         entry.insert(host.clone());
     }
-    let mut element = peer.forwarded.clone();
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let _ = write!(element, "\"{host}\"");
-    if let Ok(element) = HeaderValue::from_str(&element) {
+    if let Ok(element) = HeaderValue::try_from([&peer.forwarded, "\"", host, "\""].concat()) {
         extend(headers, FORWARDED, &element);
     }
 }

@@ -165,7 +165,8 @@ impl Shared {
             let dialled = match kept {
                 Some(connection) => Ok(connection),
                 None => {
-                    let dialled = dial(&lease, is_upgrade).await;
+                    // Apart, since it is rare and large: what a request needs is moved with it.
+                    let dialled = Box::pin(dial(&lease, is_upgrade)).await;
                     dialled.inspect(|it| self.idle.share(it, &lease))
                 }
             };

@@ -21,6 +21,8 @@ use crate::table::Table;
 
 /// How many connections there are at most.
 const CONNECTIONS: usize = 20_000;
+/// Less than most time-outs.
+const OFTEN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Worker {
     pub(crate) limits: Limits,
@@ -61,6 +63,14 @@ impl Worker {
             idle: self.idle,
             tunnels,
         }));
+        // tokio wakes its own thread, by writing to a file, whenever a timer is set that ends before all others, as those of most
+        // requests do. Where one ends soon there are none such.
+        let mut often = tokio::time::interval(OFTEN);
+        tokio::spawn(async move {
+            loop {
+                often.tick().await;
+            }
+        });
         let accept = Accept::new(&self.limits, proxy, self.tls, CONNECTIONS);
         let graceful = Arc::new(GracefulShutdown::new());
         let mut accepting = tokio::task::JoinSet::new();
