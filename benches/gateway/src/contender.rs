@@ -186,11 +186,12 @@ fn envoy(place: &Place) -> String {
     )
 }
 
+/// It begins with the least that is of use, as Envoy does.
 fn plimsoll(place: &Place) -> String {
     format!(
         "gateway: {{ listen: \"{}\", workers: 1, upstreams: {{ app: {{ to: \"http://{}\" }} }} }}
 limits:
-  in_flight: {{ concurrency: adaptive, min: {WORKERS}, max: {}, queue: {{ bound: 100, timeout: 100ms }}, priority: header:x-priority }}
+  in_flight: {{ concurrency: adaptive, min: {WORKERS}, initial: {WORKERS}, max: {}, queue: {{ bound: 100, timeout: 100ms }}, priority: header:x-priority }}
 routes: [{{ match: /**, limits: [in_flight] }}]
 ",
         place.listen,
