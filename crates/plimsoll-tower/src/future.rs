@@ -29,7 +29,7 @@ pin_project! {
 
 pin_project! {
     #[project = StageView]
-    enum Stage<S, Request, F> {
+    pub(crate) enum Stage<S, Request, F> {
         Calling {
             #[pin]
             call: F,
@@ -46,7 +46,7 @@ pin_project! {
 }
 
 /// A call whose turn has not come yet. Apart, because those that do not wait should be small.
-struct Waiting<S, Request> {
+pub(crate) struct Waiting<S, Request> {
     /// In the queue; `None` when its turn has come, and only the service may not be ready yet.
     acquire: Option<Acquire<'static>>,
     admit: Arc<dyn OnGrant<Request>>,
@@ -58,40 +58,43 @@ struct Waiting<S, Request> {
 
 impl<S: Service<Request>, Request, C> LimitFuture<S, Request, C> {
     #[inline(always)]
-    pub(crate) fn calling(call: S::Future, permit: Permit<'static>, classify: C) -> Self {
+    pub(crate) fn new(stage: Stage<S, Request, S::Future>, classify: C) -> Self {
+        Self { stage, classify }
+    }
+}
+
+impl<S, Request, F> Stage<S, Request, F> {
+    #[inline(always)]
+    pub(crate) fn calling(call: F, permit: Permit<'static>) -> Self {
         let permit = permit.gives_back().then_some(permit);
-        Self {
-            stage: Stage::Calling { call, permit },
-            classify,
-        }
+        Self::Calling { call, permit }
     }
 
-    pub(crate) fn waiting(
+    pub(crate) fn waiting(waiting: Box<Waiting<S, Request>>) -> Self {
+        let waiting = Some(waiting);
+        Self::Waiting { waiting }
+    }
+
+    pub(crate) fn refused(denied: Denied) -> Self {
+        let denied = Some(denied);
+        Self::Refused { denied }
+    }
+}
+
+impl<S, Request> Waiting<S, Request> {
+    pub(crate) fn new(
         acquire: Acquire<'static>,
         admit: Arc<dyn OnGrant<Request>>,
-        (service, request): (S, Request),
-        classify: C,
-    ) -> Self {
-        let waiting = Some(Box::new(Waiting {
+        service: S,
+        request: Request,
+    ) -> Box<Self> {
+        Box::new(Self {
             acquire: Some(acquire),
             admit,
             permit: None,
             service,
             request: Some(request),
-        }));
-        Self {
-            stage: Stage::Waiting { waiting },
-            classify,
-        }
-    }
-
-    pub(crate) fn refused(denied: Denied, classify: C) -> Self {
-        Self {
-            stage: Stage::Refused {
-                denied: Some(denied),
-            },
-            classify,
-        }
+        })
     }
 }
 
@@ -108,6 +111,7 @@ where
         let this = self.as_mut().project();
         if let StageView::Calling { call, permit } = this.stage.project() {
             let result = ready!(call.poll(cx));
+            // Where it is: to move it takes longer than to give it back.
             if let Some(permit) = permit {
                 permit.give_back(this.classify.classify(result.as_ref()));
             }

@@ -2,10 +2,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use plimsoll::{Denied, Permit};
 use tower_service::Service;
 
 use crate::admit::Admit;
 use crate::classify::{ByResult, Classify};
+use crate::future::{Stage, Waiting};
 use crate::{LimitError, LimitFuture};
 
 /// A service behind a limit. Made by [`LimitLayer`](crate::LimitLayer).
@@ -56,24 +58,39 @@ where
     }
 
     // Always: the future is then made where it is kept. To copy it right after it was written takes longer than the
-    // decision.
+    // decision. For the same reason what is rare returns what the future is made of, and not the future: what is returned
+    // by a function lies in memory, and so would the future of those that are granted at once.
     #[inline(always)]
     fn call(&mut self, mut request: Request) -> Self::Future {
-        match self.admit.attempt(&request) {
+        let stage = match self.admit.attempt(&request) {
             Some(permit) => {
                 self.admit.granted(&mut request, &permit);
-                let call = self.inner.call(request);
-                LimitFuture::calling(call, permit, self.classify.clone())
+                Stage::calling(self.inner.call(request), permit)
             }
-            None => self.call_refused(request),
-        }
+            None => match self.call_refused(request) {
+                Later::Called(call, permit) => Stage::calling(call, permit),
+                Later::Waiting(waiting) => Stage::waiting(waiting),
+                Later::Refused(denied) => Stage::refused(denied),
+            },
+        };
+        LimitFuture::new(stage, self.classify.clone())
     }
 }
 
-impl<S: Clone, A, C: Clone> Limit<S, A, C> {
+/// What has become of a call that was not granted at once.
+enum Later<F, W> {
+    Called(F, Permit<'static>),
+    Waiting(W),
+    Refused(Denied),
+}
+
+impl<S: Clone, A, C> Limit<S, A, C> {
     /// Refused at first: it may still wait.
     #[inline(never)]
-    fn call_refused<Request>(&mut self, mut request: Request) -> LimitFuture<S, Request, C>
+    fn call_refused<Request>(
+        &mut self,
+        mut request: Request,
+    ) -> Later<S::Future, Box<Waiting<S, Request>>>
     where
         S: Service<Request>,
         A: Admit<Request>,
@@ -84,16 +101,15 @@ impl<S: Clone, A, C: Clone> Limit<S, A, C> {
         match Pin::new(&mut acquire).poll(&mut cx) {
             Poll::Ready(Ok(permit)) => {
                 self.admit.granted(&mut request, &permit);
-                let call = self.inner.call(request);
-                LimitFuture::calling(call, permit, self.classify.clone())
+                Later::Called(self.inner.call(request), permit)
             }
-            Poll::Ready(Err(denied)) => LimitFuture::refused(denied, self.classify.clone()),
+            Poll::Ready(Err(denied)) => Later::Refused(denied),
             Poll::Pending => {
                 // A clone is not ready. What this one has reserved is given up, or the call might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
                 let admit = Arc::clone(&self.admit);
-                LimitFuture::waiting(acquire, admit, (service, request), self.classify.clone())
+                Later::Waiting(Waiting::new(acquire, admit, service, request))
             }
         }
     }
