@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use crate::clock::Clock;
 use crate::demand::{Demand, Priority};
@@ -101,57 +101,64 @@ impl<'a> Acquire<'a> {
 impl<'a> Future for Acquire<'a> {
     type Output = Result<Permit<'a>, Denied>;
 
+    // Every answer is made where it is returned: to copy a permit right after it was written takes longer than to write it.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let stage = &mut self.0;
-        if let Stage::Answered(_) = stage {
-            return match std::mem::replace(stage, Stage::Done) {
-                Stage::Answered(answer) => Poll::Ready(answer),
-                _ => Poll::Pending,
-            };
-        }
-        if let Stage::Start(limiter, demand) = *stage {
-            match limiter.start(demand) {
+        match stage {
+            Stage::Asking(owner, demand) => match owner.get().ask(demand, cx.waker()) {
+                Ok(Asked::Granted(taken, timed)) => {
+                    let grant = Grant {
+                        timed,
+                        ..taken.grant(*demand)
+                    };
+                    let permit = owner.clone().permit(grant, taken.era);
+                    *stage = Stage::Done;
+                    return Poll::Ready(Ok(permit));
+                }
+                Ok(Asked::Queued(ticket)) => {
+                    *stage = Stage::Queued(Place {
+                        owner: owner.clone(),
+                        ticket,
+                        demand: *demand,
+                        reserved: false,
+                        settled: false,
+                    });
+                    return Poll::Pending;
+                }
+                Err(denied) => {
+                    *stage = Stage::Done;
+                    return Poll::Ready(Err(denied));
+                }
+            },
+            Stage::Queued(place) => {
+                return match place.poll(cx.waker()) {
+                    Poll::Ready(Ok(permit)) => {
+                        *stage = Stage::Done;
+                        Poll::Ready(Ok(permit))
+                    }
+                    Poll::Ready(Err(denied)) => {
+                        *stage = Stage::Done;
+                        Poll::Ready(Err(denied))
+                    }
+                    Poll::Pending => Poll::Pending,
+                };
+            }
+            Stage::Start(limiter, demand) => match limiter.start(*demand) {
                 Ok(permit) => {
                     *stage = Stage::Done;
                     return Poll::Ready(Ok(permit));
                 }
                 Err(future) => *stage = Stage::Other(future),
-            }
+            },
+            Stage::Answered(_) | Stage::Other(_) | Stage::Done => {}
         }
         let answer = match stage {
-            Stage::Asking(owner, demand) => {
-                let demand = *demand;
-                match owner.get().ask(&demand, cx.waker()) {
-                    Ok(Asked::Granted(taken, timed)) => {
-                        let grant = Grant {
-                            timed,
-                            ..taken.grant(demand)
-                        };
-                        Ok(owner.clone().permit(grant, taken.era))
-                    }
-                    Ok(Asked::Queued(ticket)) => {
-                        *stage = Stage::Queued(Place {
-                            owner: owner.clone(),
-                            ticket,
-                            demand,
-                            reserved: false,
-                            settled: false,
-                        });
-                        return Poll::Pending;
-                    }
-                    Err(denied) => Err(denied),
-                }
-            }
-            Stage::Queued(place) => match place.poll(cx.waker()) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => return Poll::Pending,
+            Stage::Other(future) => ready!(future.as_mut().poll(cx)),
+            _ => match std::mem::replace(stage, Stage::Done) {
+                Stage::Answered(answer) => answer,
+                // A future must not be polled after it is done; nothing is lost by a refusal.
+                _ => Err(Denied::new(Reason::Closed)),
             },
-            Stage::Other(future) => match future.as_mut().poll(cx) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => return Poll::Pending,
-            },
-            // A future must not be polled after it is done; nothing is lost by a refusal.
-            Stage::Done | Stage::Answered(_) | Stage::Start(..) => Err(Denied::new(Reason::Closed)),
         };
         *stage = Stage::Done;
         Poll::Ready(answer)
@@ -244,13 +251,19 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
-        let answer = self.owner.get().poll(self.ticket, waker);
-        self.settled = answer.is_ready();
-        answer.map_ok(|taken| {
-            let grant = taken.grant(self.demand);
-            self.owner.clone().permit(grant, taken.era)
-        })
+        let taken = match self.owner.get().poll(self.ticket, waker) {
+            Poll::Ready(Ok(taken)) => taken,
+            Poll::Ready(Err(denied)) => {
+                self.settled = true;
+                return Poll::Ready(Err(denied));
+            }
+            Poll::Pending => return Poll::Pending,
+        };
+        self.settled = true;
+        let grant = taken.grant(self.demand);
+        Poll::Ready(Ok(self.owner.clone().permit(grant, taken.era)))
     }
 }
 

@@ -147,6 +147,20 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// [`give_back`](Self::give_back) with the parts of the grant: these fit registers, and a [`Grant`] is passed in memory.
+    #[doc(hidden)]
+    #[inline]
+    fn give_back_parts(&self, cost: u64, taken: Moment, how: (Priority, bool), outcome: Outcome) {
+        let (priority, timed) = how;
+        let grant = Grant {
+            cost,
+            taken,
+            priority,
+            timed,
+        };
+        self.give_back(grant, outcome);
+    }
+
     /// [`undo`](Self::undo), for a source that may have started anew in the instant of the grant.
     #[doc(hidden)]
     fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
@@ -172,6 +186,9 @@ pub trait Shareable: Source {
 pub struct Era(u8);
 
 impl Era {
+    /// Of grants in an instant in which nothing was reset.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Of grants that a reset has refunded already, or whose era is not known.
     pub(crate) const LOST: Self = Self(u8::MAX);
 

@@ -138,8 +138,8 @@ impl<'a> Permit<'a> {
 
     /// When the permit was granted.
     ///
-    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) does not read the clock on its fast
-    /// path. For such a permit this returns the moment of the call.
+    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) reads no clock to grant on its fast path, or
+    /// to hand a returned permit on to a waiter. For such a permit this returns the moment of the call.
     #[must_use]
     pub fn granted_at(&self) -> Moment {
         if self.grant().is_dated() {
@@ -349,7 +349,9 @@ impl<'a> Permit<'a> {
 
     #[inline(never)]
     fn give_back_dropped(&self) {
-        self.source.get().give_back(self.grant(), Outcome::Ignore);
+        let how = (self.priority, self.timed);
+        let source = self.source.get();
+        source.give_back_parts(self.cost, self.taken, how, Outcome::Ignore);
     }
 
     /// [`finish`](Self::finish) by reference. Afterwards the permit has ended: it has a cost of 0 and cannot be undone,
@@ -357,11 +359,12 @@ impl<'a> Permit<'a> {
     #[inline]
     pub fn give_back(&mut self, outcome: Outcome) {
         let returns = self.gives_back() && self.cost > 0;
-        let grant = self.grant();
-        self.cost = 0;
+        let cost = std::mem::take(&mut self.cost);
         self.flags.end();
         if returns {
-            self.source.get().give_back(grant, outcome);
+            let how = (self.priority, self.timed);
+            let source = self.source.get();
+            source.give_back_parts(cost, self.taken, how, outcome);
         }
     }
 }

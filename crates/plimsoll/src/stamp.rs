@@ -10,6 +10,12 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
+    /// A grant of a limit that does not depend on time, for which no clock was read.
+    pub(crate) const UNDATED: Self = Self {
+        at: Moment::NEVER,
+        era: Era::NONE,
+    };
+
     /// A grant at a moment in which nothing was reset.
     pub(crate) fn at(at: Moment) -> Self {
         let era = Era::default();
@@ -18,6 +24,9 @@ impl Stamp {
 
     /// The grant of a demand at this moment.
     pub(crate) fn grant(self, demand: Demand) -> Grant {
+        if self == Self::UNDATED {
+            return Grant::of(demand);
+        }
         demand.granted(self.at)
     }
 }

@@ -5,6 +5,7 @@ mod builder;
 mod changing;
 mod events;
 mod forecast;
+mod handing;
 mod joint;
 mod keeping;
 mod learning;

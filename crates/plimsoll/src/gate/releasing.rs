@@ -12,22 +12,34 @@ use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::wakeups::BATCH;
-use crate::{Grant, Metadata, Moment, Outcome, Rule, Shareable, Source};
+use crate::{Grant, Metadata, Moment, Outcome, Priority, Rule, Shareable, Source};
 
 impl<R: Rule> Source for Core<R> {
-    #[inline]
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        let cost = grant.cost;
-        if R::RETURNS_PERMITS {
-            let learns = self.rule.learning().is_some();
-            let limit = if learns { self.rule.limit() } else { 0 };
-            // Released to the thread that takes next: what was done under the permit happened before.
-            let word = self.word.fetch_add(cost & RETURNED, Ordering::AcqRel);
-            if word & PARKED != 0 {
-                self.give_back_locked(grant, outcome, word);
-            } else if learns && teaches(grant, outcome) {
-                self.learn_by_word(Ended::new(grant, outcome), word, limit);
-            }
+        let how = (grant.priority, grant.timed);
+        self.give_back_parts(grant.cost, grant.taken, how, outcome);
+    }
+
+    #[inline]
+    fn give_back_parts(&self, cost: u64, taken: Moment, how: (Priority, bool), outcome: Outcome) {
+        if !R::RETURNS_PERMITS {
+            return;
+        }
+        let learns = self.rule.learning().is_some();
+        let limit = if learns { self.rule.limit() } else { 0 };
+        // Released to the thread that takes next: what was done under the permit happened before.
+        let word = self.word.fetch_add(cost & RETURNED, Ordering::AcqRel);
+        let (priority, timed) = how;
+        let grant = Grant {
+            cost,
+            taken,
+            priority,
+            timed,
+        };
+        if word & PARKED != 0 {
+            self.give_back_locked(grant, outcome, word);
+        } else if learns && teaches(grant, outcome) {
+            self.learn_by_word(Ended::new(grant, outcome), word, limit);
         }
     }
 
@@ -76,9 +88,12 @@ impl<R: Rule> Core<R> {
     /// Repeats behind the lock an addition that hit a parked `word`.
     #[cold]
     fn give_back_locked(&self, grant: Grant, outcome: Outcome, word: u64) {
+        let learns = self.rule.learning().is_some() && teaches(grant, outcome);
+        if !learns && word <= MARK + STRAY && self.hand_on(grant.taken, grant.cost) {
+            return;
+        }
         // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
-        let learns = self.rule.learning().is_some() && teaches(grant, outcome);
         let load = self.enter(now, |turn| {
             let load = learns.then(|| turn.load());
             let Grant { taken, cost, .. } = grant;

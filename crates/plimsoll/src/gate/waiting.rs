@@ -42,6 +42,9 @@ impl<R: Rule> Queueing for Core<R> {
         };
         // Cloned and dropped outside of the lock: either may run anything.
         let mut waker = Some(waker.clone());
+        if patient && let Some(ticket) = self.join(now, demand, &mut waker) {
+            return Ok(Asked::Queued(ticket));
+        }
         let answer = self.enter(now, |turn| {
             let refusal = match turn.take(demand) {
                 Ok(()) => return Ok(Asked::Granted(turn.stamp(), true)),

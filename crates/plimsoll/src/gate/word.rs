@@ -69,6 +69,13 @@ pub(super) enum ByWord {
     Parked,
 }
 
+/// What a refusal of more than 1 says.
+struct Larger {
+    remaining: u64,
+    /// If the cost is above the limit: when all is available again.
+    too_large: Option<Moment>,
+}
+
 /// What is left to be decided after the fast path.
 #[derive(Clone, Copy)]
 pub(super) enum Open {
@@ -240,23 +247,38 @@ impl<R: Rule> Core<R> {
         cost: u64,
     ) -> Denied {
         self.totals.denied();
+        let (mut refusal, mut remaining) = (refusal, 0);
         // If a cost of 1 is refused, nothing is available.
-        if cost == 1 {
-            self.note_turned_away(now);
-            return self.refusal(refusal, now, 0);
+        if cost > 1 {
+            let larger = self.larger(word, now, cost);
+            remaining = larger.remaining;
+            if let Some(full_at) = larger.too_large {
+                refusal = Refusal::until_returned().because(Reason::TooLarge);
+                refusal.full_at = full_at;
+            }
         }
-        self.denied_larger(refusal, word, now, cost)
+        if refusal.reason != Reason::TooLarge {
+            self.note_turned_away(now);
+        }
+        Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
     }
 
+    /// What a refusal of more than 1 says besides. Called with numbers and without the refusal: what is passed to a function by
+    /// reference has to be in memory, and is copied from there more slowly than it is computed.
     #[inline(never)]
-    fn denied_larger(&self, refusal: Refusal, word: u64, now: Moment, cost: u64) -> Denied {
+    fn larger(&self, word: u64, now: Moment, cost: u64) -> Larger {
         let state = R::Fast::unpack(&self.rule, word, now);
         if cost > self.rule.limit() {
-            let refusal = Refusal::until_returned().because(Reason::TooLarge);
-            return self.denied(&self.rule, refusal, &state, now);
+            let full_at = self.rule.full_at(&state, now);
+            return Larger {
+                remaining: self.rule.remaining(&state, now),
+                too_large: Some(full_at.map_or(Moment::NEVER, |at| at.max(now))),
+            };
         }
-        self.note_turned_away(now);
-        self.refusal(refusal, now, self.rule.available(&state, now))
+        Larger {
+            remaining: self.rule.available(&state, now),
+            too_large: None,
+        }
     }
 
     #[inline]
@@ -265,11 +287,6 @@ impl<R: Rule> Core<R> {
             learning.refused();
             self.tick_if_due(now);
         }
-    }
-
-    #[inline(always)]
-    fn refusal(&self, refusal: Refusal, now: Moment, remaining: u64) -> Denied {
-        Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
     }
 
     /// The state, if it is in the word and the word is of this epoch.

@@ -101,6 +101,11 @@ impl Waiters {
         self.lists[class..].iter().any(|list| list.oldest.is_some())
     }
 
+    /// Whether all wait for this limiter alone, and without a deadline.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.several == 0 && self.deadlines.is_empty()
+    }
+
     /// Joins the end of its class, or a random place; a waiter for several limiters, behind the waiters that are older.
     pub(crate) fn push(
         &mut self,

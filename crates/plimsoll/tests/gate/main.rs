@@ -27,6 +27,7 @@ mod deadlines;
 mod debt;
 mod epochs;
 mod events;
+mod handed_on;
 mod leaky_bucket_recipe;
 mod linear_permits;
 mod listening;

@@ -51,3 +51,20 @@ fn a_demand_of_a_higher_class_passes_and_both_are_served() {
         assert_idle(&gate, 1);
     });
 }
+
+/// While two wait, what is returned is handed on without the detour; the last waiter takes it.
+#[test]
+fn a_permit_that_is_handed_on_reaches_all_who_wait() {
+    check_up_to(2, || {
+        let gate = concurrency(1);
+        let held = hold(&gate);
+        let (first, second) = (queued(&gate), queued(&gate));
+        let leaver = thread::spawn(move || drop(first));
+        let behind = waiter(&gate);
+        drop(held);
+        leaver.join().unwrap();
+        drop(second);
+        assert!(behind.join().unwrap());
+        assert_idle(&gate, 1);
+    });
+}
