@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::Keyed;
 use super::shared::is_timeless;
-use super::short::Open;
+use super::short::{Asked, Open};
 use super::step::{Decided, Done, How, Step};
 use crate::limiter::Target;
 use crate::name::Name;
@@ -181,15 +181,31 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     #[inline]
     pub fn take_now<Q>(&self, key: &Q, cost: u64) -> Option<Standing>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         if R::RETURNS_PERMITS {
             return None;
         }
-        let standing = self.shared.take_seen(key, cost)?;
+        let standing = match self.shared.take_seen(key, cost) {
+            Ok(standing) => standing,
+            Err(new) => self.take_new(key, cost, new?)?,
+        };
         self.shared.gates.totals.granted();
         Some(standing)
+    }
+
+    /// The same for a key that was not known a moment ago.
+    fn take_new<Q>(&self, key: &Q, cost: u64, asked: Asked) -> Option<Standing>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        let demand = Demand::of(cost);
+        match self.shared.decide(key, demand, asked, How::Attempt) {
+            Ok(Decided::Granted(_)) => Some(self.standing(key)),
+            Ok(Decided::Ask(_)) | Err(_) => None,
+        }
     }
 
     /// What every key without a limit of its own is promised: the limit and its window.

@@ -132,9 +132,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         now.as_nanos() < self.next_sweep.load(Ordering::Relaxed)
     }
 
-    /// Takes as [`take_short`](Self::take_short) does, and says how the key stands then.
+    /// Takes as [`take_short`](Self::take_short) does, and says how the key stands then. If the key is not known, says when that
+    /// was.
     #[inline]
-    pub(super) fn take_seen<Q>(&self, key: &Q, cost: u64) -> Option<Standing>
+    pub(super) fn take_seen<Q>(&self, key: &Q, cost: u64) -> Result<Standing, Option<Asked>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -142,16 +143,24 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let now = self.gates.clock.now();
         let (shard, hash) = self.locate(key);
         if !self.is_swept(now) || cost == 0 {
-            return None;
+            return Err(None);
         }
         let mut table = self.shards[shard].lock();
-        let Short::Taken(word) = table.take_short(hash, key, now, cost) else {
-            return None;
+        let word = match table.take_short(hash, key, now, cost) {
+            Short::Taken(word) => word,
+            Short::New => {
+                return Err(Some(Asked {
+                    now,
+                    late: true,
+                    new: true,
+                }));
+            }
+            Short::Refused(..) | Short::Open => return Err(None),
         };
         let state = R::Fast::unpack(&table.rule, word, now);
         // A late reading may be before an earlier grant, and would say a token too few.
         let now = self.gates.clock.precise_now().max(now);
-        Some(Standing::of(&*table.rule, &state, now))
+        Ok(Standing::of(&*table.rule, &state, now))
     }
 
     /// Inserts a key that is not known and takes from it, if there is room, its state is a word, and there is nothing to
