@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll::{Demand, Denied, Standing};
-use plimsoll_engine::{Answer, Ask, Terms};
+use plimsoll_engine::{Answer, Ask, Decide, Terms};
 
 use super::frame::Replies;
 use crate::state::State;
@@ -15,15 +15,16 @@ pub(crate) enum Next {
     Close,
 }
 
-/// Answers one command. `None` if the limits have to be waited for: then the caller [awaits](take_later) it.
+/// Answers one command. If the limits have to be waited for, returns what the caller [awaits](take_later): it has its place in their
+/// queues already, and to ask anew would be counted anew.
 pub(crate) fn answer(
     state: &State,
     words: &[&[u8]],
     replies: &mut Replies,
     session: &mut Session,
-) -> Option<Next> {
+) -> Result<Next, Box<Decide>> {
     let Some((name, rest)) = words.split_first() else {
-        return Some(Next::Go);
+        return Ok(Next::Go);
     };
     let mut upper = [0; 16];
     let name = match upper.get_mut(..name.len()) {
@@ -37,14 +38,13 @@ pub(crate) fn answer(
     if !session.authenticated && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"PING" | b"RESET")
     {
         replies.error("NOAUTH Authentication required.");
-        return Some(Next::Go);
+        return Ok(Next::Go);
     }
     match name {
         b"CL.THROTTLE" => reply(replies, throttle(state, rest, Order::RedisCell)),
         b"THROTTLE" => reply(replies, throttle(state, rest, Order::ThrottleCrab)),
         b"PLIMSOLL.TAKE" => match take(state, rest) {
-            Ok(Some(numbers)) => reply(replies, Ok(numbers)),
-            Ok(None) => return None,
+            Ok(numbers) => reply(replies, Ok(numbers?)),
             Err(error) => reply(replies, Err(error)),
         },
         b"PLIMSOLL.PEEK" => reply(replies, peek(state, rest)),
@@ -90,11 +90,11 @@ pub(crate) fn answer(
         }
         b"QUIT" => {
             replies.simple("OK");
-            return Some(Next::Close);
+            return Ok(Next::Close);
         }
         _ => replies.error("ERR unknown command; this server knows CL.THROTTLE, THROTTLE, PLIMSOLL.TAKE, PLIMSOLL.PEEK, PLIMSOLL.CHARGE and PING"),
     }
-    Some(Next::Go)
+    Ok(Next::Go)
 }
 
 /// What a connection has said of itself.
@@ -241,25 +241,21 @@ fn five(denied: Option<&Denied>, standing: Standing, order: Order) -> Five {
     }
 }
 
-/// `name key [cost]`, taken now; `None` if it has to be waited for.
-fn take(state: &State, rest: &[&[u8]]) -> Result<Option<Five>, String> {
+/// `name key [cost]`, taken now, or what has to be waited for.
+fn take(state: &State, rest: &[&[u8]]) -> Result<Result<Five, Box<Decide>>, String> {
     let ask = ask(rest)?;
     if let Some(standing) = state.limits.take_now(ask) {
-        return Ok(Some(five(None, standing, Order::RedisCell)));
+        return Ok(Ok(five(None, standing, Order::RedisCell)));
     }
     state.check(ask)?;
     let mut decide = state.limits.decide(&[ask], Demand::ONE);
-    Ok(decide.now().map(|decided| said(&decided)))
+    let now = decide.now().map(|decided| said(&decided));
+    Ok(now.ok_or_else(|| Box::new(decide)))
 }
 
 /// The same, when it is there.
-pub(crate) async fn take_later(state: &State, words: &[&[u8]], replies: &mut Replies) {
-    let answer = match words.split_first().map(|(_, rest)| ask(rest)) {
-        Some(Ok(ask)) => Ok(said(&state.limits.decide(&[ask], Demand::ONE).await)),
-        Some(Err(error)) => Err(error),
-        None => Err("ERR expected PLIMSOLL.TAKE name key [cost]".to_owned()),
-    };
-    reply(replies, answer);
+pub(crate) async fn take_later(decide: Box<Decide>, replies: &mut Replies) {
+    reply(replies, Ok(said(&(*decide).await)));
 }
 
 fn peek(state: &State, rest: &[&[u8]]) -> Result<Five, String> {

@@ -101,11 +101,11 @@ async fn batch(
             Ok(Some(length)) => {
                 done += length;
                 match command::answer(state, &words, replies, session) {
-                    Some(Next::Go) => {}
-                    Some(Next::Close) => return Ok((done, Next::Close)),
-                    None => {
+                    Ok(Next::Go) => {}
+                    Ok(Next::Close) => return Ok((done, Next::Close)),
+                    Err(decide) => {
                         send(stream, replies).await?;
-                        let later = command::take_later(state, &words, replies);
+                        let later = command::take_later(decide, replies);
                         if state.drain.unless_begun(later).await.is_none() {
                             replies.error("ERR this server stops: ask another");
                             return Ok((done, Next::Close));
