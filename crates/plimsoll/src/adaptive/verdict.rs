@@ -27,10 +27,13 @@
 //! - If nothing of this happened for a while, a *probe* lowers the limit for a window to see what latency is left. The
 //!   less news it brings, the rarer it gets. Where all that it took away had queued it goes further down.
 //! - A latency that rose as the limit rose is not believed: where several limits share a server, each can take throughput
-//!   from the others, and all of them together make the latency.
+//!   from the others, and all of them together make the latency. Nor is it believed often: each time a slower server is, the next
+//!   time is twice as far away, so that limits that share a server do not drift up together ([`raises`]).
+//! - A limit that rests where what may queue is all of it learns nothing from less. There *more* is tried: if as much more comes
+//!   through, and as fast, nothing had queued.
 //!
 //! What the quartile does not see, throughput does: if twice the limit brought no more, something queues that only a part of
-//! the work needs. What only *looks* like overload is judged as well. If a smaller limit takes successes away and leaves the
+//! the work needs, and what is above goes. What only *looks* like overload is judged as well. If a smaller limit takes successes away and leaves the
 //! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused). A queue that has gone
 //! by itself within a second was a burst, and is let in the next time. And where more in flight brings less through,
 //! that is remembered as a ceiling.
@@ -42,6 +45,7 @@
 mod failures;
 mod law;
 mod probes;
+mod raises;
 mod slope;
 mod window;
 

@@ -110,3 +110,63 @@ impl Before {
             && self.share > f64::midpoint(before.share, if_ours)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second in which a limit of that was full, with so many successes and overloads.
+    fn second(number: u32, limit: f64, good: f64, bad: f64) -> Seen {
+        let opened = f64::from(number) * 1e9;
+        Seen {
+            opened,
+            closed: opened + 1e9,
+            count: good + bad,
+            throughput: (good + bad) / 1e9,
+            latency: None,
+            peak: limit,
+            mean: limit,
+            saturated: true,
+            overloads: bad,
+            overload_latency: 1e6,
+        }
+    }
+
+    /// Seconds in which as much comes as `server` makes of the limit; the limit in the end, and whether it was ever restored.
+    fn after(seconds: u32, server: impl Fn(f64) -> (f64, f64)) -> (f64, bool) {
+        let (mut failures, mut limit, mut restored) = (Failures::new(), 100.0, false);
+        for number in 0..seconds {
+            let (good, bad) = server(limit);
+            match failures.judge(&second(number, limit, good, bad), limit) {
+                Ask::Nothing => {}
+                Ask::AtMost(most) => limit = most.min(limit),
+                Ask::BackTo(back) => (limit, restored) = (back, true),
+            }
+        }
+        (limit, restored)
+    }
+
+    #[test]
+    fn failures_that_a_smaller_limit_leaves_are_not_ours() {
+        let (limit, restored) = after(20, |limit| (8.0 * limit, 2.0 * limit));
+        assert!((limit - 100.0).abs() < 1e-9 && restored, "{limit}");
+    }
+
+    #[test]
+    fn failures_that_a_smaller_limit_ends_are_ours() {
+        let (limit, restored) = after(20, |limit| (400.0, (limit - 40.0).max(0.0) * 10.0));
+        assert!((30.0..50.0).contains(&limit) && !restored, "{limit}");
+    }
+
+    #[test]
+    fn where_nothing_succeeds_nothing_is_excused() {
+        let (limit, restored) = after(20, |limit| (0.0, 10.0 * limit));
+        assert!(limit < 1.0 && !restored, "{limit}");
+    }
+
+    #[test]
+    fn a_tenth_that_fails_is_nobodys_concern() {
+        let (limit, _) = after(20, |limit| (9.0 * limit, limit));
+        assert!((limit - 100.0).abs() < 1e-9, "{limit}");
+    }
+}

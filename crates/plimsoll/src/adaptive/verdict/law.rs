@@ -3,11 +3,16 @@
 mod baseline;
 mod growth;
 mod squeeze;
+#[cfg(test)]
+mod tests;
+mod upward;
 
 use super::failures::{Ask, Failures};
 use super::probes::Probes;
+use super::raises::Raises;
 use super::slope::Slope;
 use super::window::{Latency, Seen};
+use upward::Upward;
 
 /// How much work may queue: enough that a server of few workers finds the next piece when it is done with one.
 const ALLOWANCE: f64 = 5.0;
@@ -93,8 +98,11 @@ impl Since {
 pub(super) struct Law {
     limit: f64,
     min: f64,
+    /// When the last window closed.
+    now: f64,
     /// The latency of a server without a queue, in nanoseconds.
     base: Option<f64>,
+    raises: Raises,
     probes: Probes,
     failures: Failures,
     slope: Slope,
@@ -125,6 +133,9 @@ pub(super) struct Law {
     /// What was seen in the second window of a squeeze, and the limit before the first.
     squeeze: Option<Trial>,
     top: Option<f64>,
+    /// When more is tried, and what was seen before.
+    upward: Upward,
+    more: Option<Trial>,
     /// Whether most of what is in flight seems to queue, and whether a latency rose with the limit.
     doubtful: bool,
     confounded: bool,
@@ -147,7 +158,9 @@ impl Law {
         Self {
             limit,
             min,
+            now: 0.0,
             base: None,
+            raises: Raises::new(),
             probes: Probes::new(),
             failures: Failures::new(),
             slope: Slope::new(),
@@ -165,6 +178,8 @@ impl Law {
             probe: None,
             squeeze: None,
             top: None,
+            upward: Upward::new(),
+            more: None,
             doubtful: false,
             confounded: false,
         }
@@ -200,6 +215,7 @@ impl Law {
     }
 
     pub(super) fn decide(&mut self, seen: &Seen) -> Decision {
+        self.now = seen.closed;
         self.quiet = if seen.saturated {
             0
         } else {
@@ -229,6 +245,9 @@ impl Law {
             allowance: allowed * self.share + chance * seen.throughput * latency.error,
         };
         let thrashes = self.watch_crowd(&read);
+        if let Some(decision) = self.end_more(&read) {
+            return decision;
+        }
         if let Some(before) = self.probe.take() {
             return self.end_probe(&before, &read);
         }
@@ -250,6 +269,9 @@ impl Law {
         if let Some(decision) = self.survive_burst(&read) {
             return decision;
         }
+        if let Some(decision) = self.try_more(&read) {
+            return decision;
+        }
         self.leave_squeeze(&read);
         if seen.saturated && !self.fresh && self.probes.is_due() && self.limit > self.min {
             return self.begin_probe(&read);
@@ -264,6 +286,7 @@ impl Law {
     /// Nothing but failures: how long they took says nothing.
     fn without_latency(&mut self, failures: Ask) -> Decision {
         self.probe = None;
+        self.more = None;
         match failures {
             Ask::Nothing => self.keep("keep: no latency"),
             Ask::AtMost(limit) => self.back_off(limit),

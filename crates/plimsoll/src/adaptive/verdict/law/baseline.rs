@@ -46,6 +46,7 @@ impl Law {
     pub(super) fn learn(&mut self, seen: &Seen, latency: Latency) -> f64 {
         let free = !seen.saturated && seen.peak < FREE * self.limit;
         let mut base = self.base.unwrap_or(latency.value);
+        self.raises.now_at(base);
         let above = latency.value - base;
         if above < 0.0 && self.probe.is_none() {
             base += above * weight(base, latency);
@@ -76,18 +77,21 @@ impl Law {
 
     /// Raises the baseline to a latency that was seen under a limit of `top`. Where several limits share a server, each
     /// can take throughput from the others, and all of them together make the latency: what the limit grew by since
-    /// the baseline was last seen is no reason for another one.
+    /// the baseline was last seen is no reason for another one, and others are believed ever more rarely.
     pub(super) fn raise(&mut self, latency: f64, top: f64, throughput: f64) -> bool {
         let anchor = self.anchor;
         let more = (throughput / anchor.throughput).max(1.0);
         let noise = 1.0 + 1.0 / anchor.count.max(1.0).sqrt();
         let grown = (top / anchor.limit / (more * noise)).max(1.0);
-        self.confounded = latency / anchor.latency < EXPLAINED * grown.powf(1.5);
+        let explained = latency / anchor.latency < EXPLAINED * grown.powf(1.5);
+        self.confounded = explained || !self.raises.may(self.now, latency);
         if self.confounded {
             return false;
         }
+        let base = self.base.unwrap_or(latency);
+        self.raises.raised(self.now, base, latency);
         // By small steps it may be we who make the latency.
-        let rise = latency / self.base.unwrap_or(latency);
+        let rise = latency / anchor.latency;
         if rise > LEAP {
             self.climbed.limit *= rise;
             self.climbed.latency *= rise;
@@ -114,7 +118,8 @@ impl Law {
             return base;
         }
         let paid = (seen.throughput / throughput - 1.0) / (growth - 1.0);
-        if paid > PAID {
+        // Where a slower server was believed in of late, it may be throughput taken from others.
+        if paid > PAID && (self.fresh || self.raises.may(self.now, latency.value)) {
             self.probes.growth_paid();
             // The larger limit may have met the knee on the way, so this is less than a proof.
             let weight = if self.fresh { PROOF } else { LESS_THAN_PROOF };
@@ -151,6 +156,7 @@ impl Law {
             return None;
         }
         self.slope = Slope::new();
+        self.more = None;
         self.probes.learnt();
         self.end_squeeze();
         self.step = self.limit * FASTEST * 0.5;

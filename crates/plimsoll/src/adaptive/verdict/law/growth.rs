@@ -15,8 +15,11 @@ const FIRST_STEP: f64 = 0.2;
 const SPEED_UP: f64 = 2.0;
 /// There is no growth beyond this factor without more throughput, whatever the quartile says,
 const CLIMB: f64 = 2.0;
-/// if the mean latency is larger by this factor. It is forgotten by the second for each window.
+/// if the mean latency is larger by this factor; what is above goes, at most by the next in a window. It is forgotten by the last for
+/// each window.
 const SLOWER: f64 = 1.3;
+const SURPLUS: f64 = 1.1;
+const TAKEN: f64 = 0.7;
 const REPENT: f64 = 1.002;
 /// What is over so soon is a burst, in nanoseconds.
 const BURST: f64 = 1e9;
@@ -88,6 +91,10 @@ impl Law {
         if slower && limit > self.climbed.limit * CLIMB {
             // Not for ever: it may have been another server.
             self.climbed.limit *= REPENT;
+            let most = self.climbed.limit * CLIMB;
+            if limit > most * SURPLUS && !self.fresh {
+                return go(most.max(limit * TAKEN), "cut: more brought no more");
+            }
             return self.keep("keep: more brought no more");
         }
         self.grown = Some((limit, seen.throughput, seen.count));

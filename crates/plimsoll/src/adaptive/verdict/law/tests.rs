@@ -1,0 +1,186 @@
+//! The parts of the law, each on windows that need it: a server of some workers, without chance.
+
+use super::{Law, Seen};
+use crate::adaptive::verdict::window::Latency;
+
+/// What a server makes of so much in flight: how much comes through in a nanosecond, and how long it takes.
+struct Server {
+    workers: f64,
+    service: f64,
+    /// By how much slower for each time the workers more.
+    contention: f64,
+    /// How much others have in flight.
+    others: f64,
+}
+
+impl Server {
+    const fn new(workers: f64, service: f64) -> Self {
+        Self {
+            workers,
+            service,
+            contention: 0.0,
+            others: 0.0,
+        }
+    }
+
+    fn latency(&self, in_flight: f64) -> f64 {
+        let all = in_flight + self.others;
+        let excess = (all / self.workers - 1.0).max(0.0);
+        self.service * (1.0 + self.contention * excess) * (all / self.workers).max(1.0)
+    }
+
+    /// A window of a quarter of a second; what comes is all that there is room for, or so much.
+    fn window(&self, number: u32, limit: f64, demand: Option<f64>) -> Seen {
+        let opened = f64::from(number) * 250e6;
+        let in_flight = demand.unwrap_or(f64::INFINITY).min(limit.floor());
+        let value = self.latency(in_flight);
+        let throughput = in_flight / value;
+        let latency = Latency {
+            value,
+            error: value * 0.01,
+        };
+        Seen {
+            opened,
+            closed: opened + 250e6,
+            count: throughput * 250e6,
+            throughput,
+            latency: Some(latency),
+            peak: in_flight,
+            mean: in_flight,
+            saturated: demand.is_none_or(|demand| demand >= limit.floor()),
+            overloads: 0.0,
+            overload_latency: 0.0,
+        }
+    }
+}
+
+/// Feeds windows to a law; the reasons of its decisions.
+fn feed(law: &mut Law, windows: std::ops::Range<u32>, server: &Server) -> Vec<&'static str> {
+    windows
+        .map(|number| {
+            let decision = law.decide(&server.window(number, law.limit(), None));
+            law.set(decision.limit.clamp(law.min, 100_000.0));
+            decision.reason
+        })
+        .collect()
+}
+
+#[test]
+fn it_finds_the_workers_and_stays() {
+    let (mut law, server) = (Law::new(20.0, 1.0), Server::new(40.0, 50e6));
+    feed(&mut law, 0..200, &server);
+    for number in 200..400 {
+        feed(&mut law, number..number + 1, &server);
+        assert!((30.0..60.0).contains(&law.limit()), "{}", law.limit());
+    }
+}
+
+/// A limit that rests where what may queue is all of it never sees that the server became slow, unless it tries more.
+#[test]
+fn a_limit_at_its_least_tries_more() {
+    let (mut law, fast) = (Law::new(20.0, 5.0), Server::new(1000.0, 50e6));
+    feed(&mut law, 0..3, &fast);
+    law.met_a_queue();
+    law.set(5.0);
+    law.base = Some(50e6);
+    let reasons = feed(&mut law, 10..60, &Server::new(1000.0, 250e6));
+    assert!(reasons.contains(&"try more"), "{reasons:?}");
+    assert!(reasons.contains(&"tried: more brings more"), "{reasons:?}");
+    assert!(law.limit() > 50.0, "{}", law.limit());
+}
+
+/// Where it is a queue, more brings no more: the limit goes back, and is tried ever more rarely.
+#[test]
+fn a_limit_at_its_least_that_is_enough_stays() {
+    let mut law = Law::new(5.0, 5.0);
+    law.met_a_queue();
+    law.base = Some(50e6);
+    let reasons = feed(&mut law, 0..400, &Server::new(1.0, 50e6));
+    let tried = reasons.iter().filter(|it| **it == "try more").count();
+    assert!((1..=10).contains(&tried), "{tried}");
+    assert!(law.limit() <= 10.0, "{}", law.limit());
+}
+
+/// Several limits before one server: each sees that its throughput goes with its limit, and none may follow that for long.
+#[test]
+fn limits_that_share_a_server_do_not_drift() {
+    let mut laws = vec![Law::new(20.0, 1.0); 10];
+    for number in 0..4000 {
+        let limits: Vec<f64> = laws.iter().map(Law::limit).collect();
+        let all: f64 = limits.iter().sum();
+        for (law, limit) in laws.iter_mut().zip(&limits) {
+            let server = Server {
+                others: all - limit,
+                ..Server::new(40.0, 50e6)
+            };
+            feed(law, number..number + 1, &server);
+        }
+    }
+    let all: f64 = laws.iter().map(Law::limit).sum();
+    assert!(all < 400.0, "ten times the workers: {all}");
+}
+
+/// What queues that only a part of the work needs does not show in the quartile: a limit that was let too high comes down.
+#[test]
+fn a_limit_that_brought_no_more_comes_down() {
+    let (mut law, server) = (Law::new(20.0, 1.0), Server::new(40.0, 50e6));
+    feed(&mut law, 0..40, &server);
+    let knee = law.climbed.limit;
+    law.set(10.0 * knee);
+    let mut reasons = Vec::new();
+    for number in 40..60 {
+        // As fast by the quartile, and slow on the average.
+        let mut seen = server.window(number, 40.0, None);
+        seen.mean = law.limit();
+        (seen.peak, seen.saturated) = (law.limit(), true);
+        let decision = law.decide(&seen);
+        reasons.push(decision.reason);
+        law.set(decision.limit);
+    }
+    assert!(
+        reasons.contains(&"cut: more brought no more"),
+        "{reasons:?}"
+    );
+    assert!(law.limit() < 3.0 * knee, "{} of {knee}", law.limit());
+}
+
+/// A queue that has gone by itself within a second was a burst: the next one is let in.
+#[test]
+fn a_burst_is_let_in_the_next_time() {
+    let (mut law, server) = (Law::new(20.0, 1.0), Server::new(40.0, 50e6));
+    feed(&mut law, 0..100, &server);
+    let mut step = |number: u32, demand: Option<f64>| {
+        let decision = law.decide(&server.window(number, law.limit(), demand));
+        law.set(decision.limit);
+        decision.reason
+    };
+    let quiet: Vec<_> = (100..110).map(|number| step(number, Some(8.0))).collect();
+    assert!(!quiet.contains(&"grow: a burst"), "{quiet:?}");
+    let mut reasons = vec![step(110, None)];
+    reasons.extend((111..120).map(|number| step(number, Some(8.0))));
+    assert!(reasons.contains(&"grow: a burst"), "{reasons:?}");
+}
+
+/// Where more in flight brings less through, that is remembered as a ceiling.
+#[test]
+fn contention_lowers_the_ceiling() {
+    let server = Server {
+        contention: 2.0,
+        ..Server::new(40.0, 50e6)
+    };
+    let mut law = Law::new(30.0, 1.0);
+    for number in 0..40 {
+        // Nothing is refused, and what comes in swings around what the server can bear.
+        let demand = if number < 20 {
+            35.0
+        } else {
+            42.0 + f64::from(number % 8) * 4.0
+        };
+        let mut seen = server.window(number, 100.0, Some(demand));
+        seen.saturated = false;
+        let decision = law.decide(&seen);
+        law.set(decision.limit);
+    }
+    assert!(law.ceiling < 60.0, "{}", law.ceiling);
+    assert!(law.limit() <= law.ceiling, "{}", law.limit());
+}
