@@ -28,6 +28,8 @@ mod report;
 mod retrying;
 mod room;
 mod run;
+#[cfg(feature = "fleet")]
+mod schema;
 mod second;
 mod simulate;
 mod simulation;
@@ -54,6 +56,8 @@ pub use plot::{PlotError, plot_file, plot_png, plot_svg};
 pub use record::Run;
 pub use report::{JsonReport, json, text};
 pub use run::{run, run_watched};
+#[cfg(feature = "fleet")]
+pub use schema::schema;
 pub use second::{Counts, Second};
 pub use simulation::Simulation;
 pub use summary::Summary;

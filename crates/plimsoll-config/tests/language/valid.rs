@@ -142,6 +142,18 @@ fn matches(pattern: &str, text: &str) -> bool {
         "^0*[1-9][0-9]*(ns|us|ms|s|m|h|d)$" => {
             unit(&TIMES).is_some_and(|number| number.bytes().any(|b| b != b'0'))
         }
+        "^fixed=0*[1-9][0-9]*$" => text
+            .strip_prefix("fixed=")
+            .is_some_and(|number| digits(number) && number.bytes().any(|b| b != b'0')),
+        "^(>=|<=|>|<|=) *[0-9.]+(%|ns|us|ms|s|m|h|d)?$" => {
+            let rest = text.trim_start_matches(['>', '<', '=']);
+            let number = rest
+                .trim_start()
+                .trim_end_matches(|c: char| c == '%' || c.is_ascii_lowercase());
+            text.len() - rest.len() > 0
+                && !number.is_empty()
+                && number.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+        }
         "^[A-Za-z0-9_.-]{1,64}$" => {
             (1..=64).contains(&text.len())
                 && text

@@ -13,7 +13,18 @@ pub use outcome::FleetOutcome;
 pub use report::{FleetReport, fleet_text};
 
 use crate::threads;
-use model::Sharing;
+use model::{METRICS, Sharing};
+
+/// What can be expected of a fleet.
+pub(crate) const WORDS: [&str; METRICS.len()] = {
+    let mut words = [""; METRICS.len()];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = METRICS[at].0;
+        at += 1;
+    }
+    words
+};
 
 impl Fleet {
     /// Runs it with a seed, for each number of processes. The same seed gives the same run, on any machine.

@@ -272,4 +272,38 @@ queue: {{ bound: {bound}, order: {order}, timeout: {length}ms }}
         prop_assert_eq!(counts.offered, counts.good + counts.late + counts.rejected + counts.failed + run.inside);
         prop_assert_eq!(run.seconds.len(), 3);
     }
+
+    /// The same of parts in series, mixes, failures, gates within, several processes, and clients that back off.
+    #[test]
+    fn whatever_has_parts_can_be_run(
+        rate in 0..200_u32, workers in 1..20_u32, pool in 1..10_u32, part in 0.0..1.0_f64, holds in any::<bool>(),
+        weight in 0.1..9.0_f64, failing in 0.0..1.0_f64, after in 1..90_u64, above in 0..30_u32, factor in 1.0..3.0_f64,
+        jitter in 0.0..1.0_f64, budget in 0.0..1.0_f64, processes in 1..6_u32, inner in 1..12_u32, bound in 0..20_u32,
+        outcome in prop::sample::select(&["overload", "ignore", "success"][..]),
+        on in prop::sample::select(&["refused", "failed", "[refused, failed]"][..]), limit in 1..30_u64, seed in any::<u64>(),
+    ) {
+        let text = format!("name: any
+duration: 3s
+deadline: 300ms
+rate: [{{ at: 0, value: {rate} }}, {{ at: 1s, value: {workers}, over: 500ms }}]
+retries: {{ times: 2, delay: 20ms, factor: {factor}, max_delay: 100ms, jitter: {jitter}, budget: {budget}, on: {on} }}
+processes: {processes}
+late_outcome: {outcome}
+stations:
+  - {{ name: network, service: {{ exponential: {{ mean: 5ms }} }} }}
+  - name: app
+    workers: {workers}
+    holds: {holds}
+    service: {{ mix: [{{ weight: {weight}, service: 10ms }}, {{ weight: [{{ at: 0, value: 0 }}, {{ at: 1s, value: 1 }}], service: {{ bimodal: {{ fast: 5ms, slow: 90ms, share: 0.1 }} }} }}] }}
+    contention: {{ factor: 0.5, above: {above} }}
+    failures: [{{ share: {failing}, after: {after}ms, outcome: {outcome} }}, {{ share: 0.1, priority: normal }}]
+  - {{ name: pool, share: {part}, workers: {pool}, service: {{ pareto: {{ least: 5ms, alpha: 1.5 }} }}, limit: fixed={inner}, queue: {{ bound: {bound}, timeout: 50ms }} }}
+");
+        prop_assert_eq!(crate::schema::check(&text), Ok(()));
+        let simulation = Simulation::from_text("f.yaml", &text).unwrap();
+        let run = run(&simulation, &Contender::fixed(limit), seed);
+        let counts = run.counts();
+        prop_assert_eq!(counts.offered, counts.good + counts.late + counts.rejected + counts.failed + run.inside);
+        prop_assert_eq!(run.seconds.len(), 3);
+    }
 }

@@ -2,6 +2,8 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../../../plimsoll-config/tests/language/valid.rs"]
+mod valid;
 
 mod access_log;
 mod bad_files;
@@ -11,6 +13,7 @@ mod limiter;
 mod queueing_theory;
 mod reports;
 mod same_traffic;
+mod schema;
 mod servers;
 mod stations;
 mod test_bed;
