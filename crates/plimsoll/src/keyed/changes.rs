@@ -31,9 +31,14 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.note_forgettable(now);
         let mut entries = std::mem::replace(&mut self.entries, Slots::new());
         for entry in entries.iter_mut() {
-            let Some(place) = place(entry.word) else {
-                let state = rule.adopt(&old, &R::Fast::unpack(&old, entry.word, near), now, carry);
-                entry.word = self.keep(state, now);
+            let Some(place) = place(entry.word.get()) else {
+                let state = rule.adopt(
+                    &old,
+                    &R::Fast::unpack(&old, entry.word.get(), near),
+                    now,
+                    carry,
+                );
+                entry.word.set(self.keep(state, now));
                 continue;
             };
             match &mut self.wide[place] {
@@ -74,14 +79,14 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         let began = start.or_else(|| self.starts.of_key(None, false));
         match self.find(hash, key)? {
             Found::Word(old, word) => {
-                let state = rule.adopt(old, &R::Fast::unpack(old, *word, now), now, carry);
+                let state = rule.adopt(old, &R::Fast::unpack(old, word.get(), now), now, carry);
                 let wide = self.keep_wide(Wide {
                     own: Some(Arc::clone(rule)),
                     began,
                     ..Wide::new(What::State(state), now)
                 });
                 if let Some(Found::Word(_, word)) = self.find(hash, key) {
-                    *word = wide;
+                    word.set(wide);
                 }
                 None
             }

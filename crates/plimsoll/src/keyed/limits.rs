@@ -84,7 +84,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let (shard, hash) = shared.locate(key);
         let mut table = shared.locked(shard, shared.gates.clock.precise_now());
         let had_own = table.forget_own(key);
-        let state = table.remove(hash, key, &shared.gates.clock);
+        let state = table.remove(hash, key, &shared.hasher, &shared.gates.clock);
         drop(table);
         if had_own {
             shared.own.fetch_sub(1, Ordering::Relaxed);

@@ -11,13 +11,16 @@ mod limits;
 mod per_key;
 mod report;
 mod reserve;
+mod segment;
 mod shared;
 mod short;
 mod slots;
 mod starts;
 mod step;
+mod sweep;
 mod table;
 mod wide;
+mod word;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -58,6 +61,12 @@ pub use hash::{KeyHash, KeyHasher};
 /// that of a bucket that begins with less than its burst and has filled up since, stays. When all places are taken by
 /// states that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the
 /// place of the least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
+///
+/// # Keys of text
+///
+/// A `Keyed<String, _>` allocates for each key that it stores. A key type that keeps short texts in itself, and that is
+/// borrowed as `str` and made of a `String`, such as those of the crates `compact_str` and `smol_str`, needs no memory of its own
+/// for them, and is asked in the same way.
 ///
 /// # Contention
 ///
@@ -144,7 +153,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let clock = &shared.gates.clock;
         if R::REMEMBERS_REFUSALS {
             // It must not be refused twice.
-            let asked = asked.precisely(clock.precise_now());
+            let asked = Asked::at(clock.precise_now());
             return shared.decide(key, demand, asked, how);
         }
         let decided = shared.decide(key, demand, asked, how);
@@ -152,7 +161,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             && asked.late
             && let Some(precise) = clock.refine(asked.now, denied.ready_at())
         {
-            return shared.decide(key, demand, asked.precisely(precise), how);
+            return shared.decide(key, demand, Asked::at(precise), how);
         }
         decided
     }

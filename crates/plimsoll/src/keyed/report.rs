@@ -178,7 +178,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         };
         match self.find(hash, key) {
             Some(Found::Word(rule, word)) => {
-                Step::Done(see(rule, &R::Fast::unpack(rule, *word, now), seen))
+                Step::Done(see(rule, &R::Fast::unpack(rule, word.get(), now), seen))
             }
             Some(Found::Wide(rule, wide)) => match &wide.what {
                 What::State(state) => {

@@ -37,7 +37,7 @@ pub(super) struct Shared<K, R: Rule, S> {
 #[repr(align(128))]
 pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
-/// How often somebody sweeps a part of a shard while there is traffic, in nanoseconds, and how many buckets.
+/// How often somebody sweeps a part of a shard while there is traffic, in nanoseconds, and how many slots at least.
 const SWEEP_EVERY: u64 = 1_000_000;
 const SWEPT_AT_ONCE: usize = 1024;
 
@@ -135,6 +135,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 && let Some(key) = owned.take()
             {
                 let now = now.max(table.forgot_at);
+                self.make_room(&mut table, hash, &key, now);
                 table.insert(&self.hasher, hash, key, now);
                 return Ok(table);
             }
@@ -145,6 +146,15 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             }
         }
         Err(self.keys_full(table.rule_of(key)))
+    }
+
+    /// Forgets what can be forgotten where the table would have to grow for a new key.
+    #[inline]
+    pub(super) fn make_room(&self, table: &mut Table<K, R>, hash: u64, key: &K, now: Moment) {
+        let forgotten = table.make_room(hash, key, &self.hasher, now);
+        if forgotten > 0 {
+            self.len.fetch_sub(forgotten, Ordering::Relaxed);
+        }
     }
 
     /// Takes one of the places, unless others have taken the last one meanwhile.
@@ -185,7 +195,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 
     fn evict(&self, table: &mut Table<K, R>) -> bool {
-        let evicted = table.evict_least_recent(&self.gates.clock);
+        let evicted = table.evict_least_recent(&self.hasher, &self.gates.clock);
         if evicted {
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
@@ -270,9 +280,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             Err(TryLockError::WouldBlock) => None,
         };
         let ended = match table {
-            Some(mut table) if table.is_to_be_swept(now) => {
-                self.sweep_some(&mut table, now).0 && !table.is_moving()
-            }
+            Some(mut table) if table.is_to_be_swept(now) => self.sweep_some(&mut table, now).0,
             Some(_) => true,
             None => false,
         };

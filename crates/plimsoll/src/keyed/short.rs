@@ -4,10 +4,11 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
 
+use super::segment::Entry;
 use super::shared::Shared;
-use super::slots::Entry;
 use super::table::Table;
 use super::wide::{LOOK_AGAIN, place};
+use super::word::Word;
 use crate::{Denied, Moment, Packed, PackedTake, Refusal, Rule, Standing};
 
 /// What the fast path came to.
@@ -16,8 +17,6 @@ enum Short {
     Taken(u64),
     /// A cost of 1 is refused, by a rule with this limit.
     Refused(Refusal, u64),
-    /// The key is not known.
-    New,
     /// The slow path decides.
     Open,
 }
@@ -36,26 +35,12 @@ pub(super) struct Asked {
     pub(super) now: Moment,
     /// Whether that is the cheap reading of the clock, which may be late.
     pub(super) late: bool,
-    /// Whether the key was not known a moment ago.
-    pub(super) new: bool,
 }
 
 impl Asked {
     /// By a reading that is not late.
     pub(super) fn at(now: Moment) -> Self {
-        Self {
-            now,
-            late: false,
-            new: false,
-        }
-    }
-
-    pub(super) fn precisely(self, now: Moment) -> Self {
-        Self {
-            now,
-            late: false,
-            ..self
-        }
+        Self { now, late: false }
     }
 }
 
@@ -64,38 +49,34 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         Asked {
             now: self.gates.clock.now(),
             late: true,
-            new: false,
         }
     }
 
-    /// Takes for a key whose state is a word, if that is all there is to do; says when.
+    /// Takes for a key whose state is a word, or will be, if that is all there is to do; says when.
     #[inline]
     pub(super) fn take_short<Q>(&self, key: &Q, cost: u64) -> Option<Moment>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
-        let now = self.gates.clock.now();
-        matches!(self.short(key, now, cost), Short::Taken(_)).then_some(now)
+        match self.short(key, self.gates.clock.now(), cost) {
+            (at, Short::Taken(_)) => Some(at),
+            _ => None,
+        }
     }
 
     /// The same for a caller that is refused if there is not enough.
     #[inline]
     pub(super) fn try_short<Q>(&self, key: &Q, cost: u64) -> Result<Moment, Open>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let now = self.gates.clock.now();
-        let (late, new) = (true, false);
-        match self.short(key, now, cost) {
-            Short::Taken(_) => Ok(now),
-            Short::Open => Err(Open::At(Asked { now, late, new })),
-            Short::New => Err(Open::At(Asked {
-                now,
-                late,
-                new: true,
-            })),
+        let (at, answer) = self.short(key, now, cost);
+        match answer {
+            Short::Taken(_) => Ok(at),
+            Short::Open => Err(Open::At(Asked { now, late: true })),
             Short::Refused(refusal, limit) => {
                 let precise = self.gates.clock.refine(now, refusal.ready_at);
                 match precise {
@@ -113,17 +94,28 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
+    /// The answer, and at which moment.
     #[inline(always)]
-    fn short<Q>(&self, key: &Q, now: Moment, cost: u64) -> Short
+    fn short<Q>(&self, key: &Q, now: Moment, cost: u64) -> (Moment, Short)
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
     {
         let (shard, hash) = self.locate(key);
         if !self.is_swept(now) || cost == 0 {
-            return Short::Open;
+            return (now, Short::Open);
         }
-        self.shards[shard].lock().take_short(hash, key, now, cost)
+        let mut table = self.shards[shard].lock();
+        if !table.is_open(now) {
+            return (now, Short::Open);
+        }
+        match table.take_short(hash, key, now, cost) {
+            Some(answer) => (now, answer),
+            None => match self.insert_short(&mut table, hash, key, now, cost) {
+                Some((at, word)) => (at, Short::Taken(word)),
+                None => (now, Short::Open),
+            },
+        }
     }
 
     /// Whether nobody has to sweep before it is decided.
@@ -146,16 +138,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             return Err(None);
         }
         let mut table = self.shards[shard].lock();
+        if !table.is_open(now) {
+            return Err(None);
+        }
         let word = match table.take_short(hash, key, now, cost) {
-            Short::Taken(word) => word,
-            Short::New => {
-                return Err(Some(Asked {
-                    now,
-                    late: true,
-                    new: true,
-                }));
-            }
-            Short::Refused(..) | Short::Open => return Err(None),
+            Some(Short::Taken(word)) => word,
+            Some(Short::Refused(..) | Short::Open) => return Err(None),
+            None => return Err(Some(Asked { now, late: true })),
         };
         let state = R::Fast::unpack(&table.rule, word, now);
         // A late reading may be before an earlier grant, and would say a token too few.
@@ -164,38 +153,55 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 
     /// Inserts a key that is not known and takes from it, if there is room, its state is a word, and there is nothing to
-    /// remember beside it; says when it was taken.
-    pub(super) fn insert_short(
+    /// remember beside it; says when it was taken, and what the word is.
+    #[inline(never)]
+    pub(super) fn insert_short<Q>(
         &self,
         table: &mut Table<K, R>,
         hash: u64,
-        owned: &mut Option<K>,
+        key: &Q,
         now: Moment,
         cost: u64,
-    ) -> Option<Moment> {
+    ) -> Option<(Moment, u64)>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
         let rule = &*table.rule;
-        if owned.is_none() || !table.inserts_words() || cost > rule.limit() {
+        if R::RETURNS_PERMITS || !table.inserts_words() || cost > rule.limit() {
             return None;
         }
+        // Whoever read the clock before the key was forgotten comes after that all the same.
+        let now = now.max(table.forgot_at);
         let mut state = rule.fresh_key(now);
         rule.take(&mut state, now, cost).ok()?;
         let word = R::Fast::pack(rule, &state, now)?;
         let taken = rule.recorded_at(&state, now);
         let from = rule.evictable_from(&state, now);
+        // Made before anything is changed: it may panic.
+        let key = K::from(key.to_owned());
         if !self.claim_place() {
             return None;
         }
-        let key = owned.take()?;
-        table
-            .entries
-            .insert(hash, Entry { key, word }, &self.hasher);
+        self.make_room(table, hash, &key, now);
+        let entry = Entry {
+            key,
+            word: Word::new(word),
+        };
+        table.entries.insert(hash, entry, &self.hasher);
         self.note_from(table, from.unwrap_or(now.plus(LOOK_AGAIN)));
-        Some(taken)
+        Some((taken, word))
     }
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
-    /// Takes for a key whose state is a word that is good now.
+    /// Whether the fast path may decide.
+    #[inline(always)]
+    fn is_open(&self, now: Moment) -> bool {
+        now.as_nanos().wrapping_sub(self.begins) < self.short_lasts
+    }
+
+    /// Takes for a key whose state is a word that is good now, unless the key is not known.
     #[inline(always)]
     fn take_short<Q: Hash + Eq + ?Sized>(
         &mut self,
@@ -203,27 +209,26 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         key: &Q,
         now: Moment,
         cost: u64,
-    ) -> Short
+    ) -> Option<Short>
     where
         K: Borrow<Q>,
     {
-        if now.as_nanos().wrapping_sub(self.begins) >= self.short_lasts {
-            return Short::Open;
+        let entry = self.entries.find(hash, key)?;
+        if place(entry.word.get()).is_some() {
+            return Some(Short::Open);
         }
-        let Some(entry) = self.entries.find(hash, key) else {
-            return Short::New;
-        };
-        if place(entry.word).is_some() {
-            return Short::Open;
-        }
-        match R::Fast::take_packed(&self.rule, entry.word, now, cost) {
-            PackedTake::Taken(next) => {
-                entry.word = next;
-                Short::Taken(next)
-            }
-            PackedTake::Refused(refusal) if cost == 1 => Short::Refused(refusal, self.rule.limit()),
-            _ => Short::Open,
-        }
+        Some(
+            match R::Fast::take_packed(&self.rule, entry.word.get(), now, cost) {
+                PackedTake::Taken(next) => {
+                    entry.word.set(next);
+                    Short::Taken(next)
+                }
+                PackedTake::Refused(refusal) if cost == 1 => {
+                    Short::Refused(refusal, self.rule.limit())
+                }
+                _ => Short::Open,
+            },
+        )
     }
 }
 

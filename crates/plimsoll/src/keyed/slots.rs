@@ -1,83 +1,84 @@
-//! The table of keys, which grows and shrinks a little at a time.
+//! The table of keys of a shard, which grows and shrinks a part at a time.
 //!
-//! hashbrown moves all entries at once when its table is full. With thousands of keys that is a pause, and with
-//! small tables, where it is not, freed memory stays with the allocator in pieces. So the tables here are large, and
-//! when one is full its entries move to the next a few at a time, with every new key and with every look around.
+//! A table in one piece would have to be moved as a whole when it is full, which is a pause of milliseconds if it is large. So it
+//! consists of segments. A small one that is full is replaced by a larger one, and a large one is split in two. Which segment a
+//! key is in is said by a directory, whose index are the leading bits of the key's tag; a segment that has not been split as often as
+//! others is found under several of them.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::iter::zip;
 
-use hashbrown::HashTable;
+use super::segment::{Entry, Segment, is_too_much, tag};
 
-pub(super) struct Entry<K> {
-    pub(super) key: K,
-    pub(super) word: u64,
-}
-
+/// What a search needs comes first.
+#[repr(C)]
 pub(super) struct Slots<K> {
-    table: HashTable<Entry<K>>,
-    /// What has not been moved yet from the table before this one, and how many of its buckets are done.
-    former: HashTable<Entry<K>>,
-    moved: usize,
-    /// How many buckets have been looked at in this round.
-    seen: usize,
+    /// The number of the segment for each value of the leading bits of a tag.
+    directory: Vec<usize>,
+    segments: Vec<Segment<K>>,
+    /// How many bits those are.
+    bits: u32,
     /// Hashes once more, by a hash that is slow but that nobody can find collisions of, when there were
     /// more of them than by chance.
     salt: Option<RandomState>,
+    len: usize,
+    /// How many segments have been looked at in this round.
+    seen: usize,
 }
 
-/// So many keys that look alike to a table do not come together by chance: each does with one in 128 of
-/// those it meets on its way, and it meets few.
+/// A key that lies so far from its home is reason to look how many have the same.
+const FAR: usize = 64;
+
+/// So many keys do not have the same home by chance: there are fewer keys than homes.
 const COLLISIONS: usize = 16;
 
-/// So many buckets of a former table are moved with each new key: all are moved long before the new one is full.
-const STEP: usize = 64;
+/// The numbers of slots of a segment, from an empty one to one that is split when it is full. Small ones grow in long strides:
+/// each leaves a hole in the heap, and those of many shards add up.
+const SIZES: [usize; 6] = [4, 32, 512, 1024, 2048, 3072];
 
-/// So few keys are moved at once when a table shrinks.
-const FEW: usize = 1024;
+/// A segment that was split so often gets more slots instead: either there are billions of keys, or their tags are alike.
+const DEEPEST: u32 = 16;
 
 impl<K> Slots<K> {
     pub(super) fn new() -> Self {
         Self {
-            table: HashTable::new(),
-            former: HashTable::new(),
-            moved: 0,
+            directory: vec![0],
+            bits: 0,
+            segments: vec![Segment::new(0, 0)],
+            len: 0,
             seen: 0,
             salt: None,
         }
     }
 
-    /// Whether entries are still to be moved.
-    pub(super) fn is_moving(&self) -> bool {
-        !self.former.is_empty()
-    }
-
     pub(super) fn len(&self) -> usize {
-        self.table.len() + self.former.len()
+        self.len
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<K>> {
-        self.table.iter().chain(self.former.iter())
+        self.segments.iter().flat_map(Segment::iter)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry<K>> {
-        self.table.iter_mut().chain(self.former.iter_mut())
+        self.segments.iter_mut().flat_map(Segment::iter_mut)
     }
 
-    /// Forgets the entry of a bucket, if there is one.
-    fn take(table: &mut HashTable<Entry<K>>, bucket: usize) -> Option<Entry<K>> {
-        let entry = table.get_bucket_entry(bucket).ok()?;
-        Some(entry.remove().0)
+    /// The number of the segment of a tag.
+    #[inline]
+    fn number(&self, tag: u32) -> usize {
+        // The last bit is the same in all tags.
+        self.directory[(tag >> 1 >> (31 - self.bits)) as usize]
     }
 }
 
 impl<K: Hash + Eq> Slots<K> {
-    /// The hash by which a key is found here.
+    /// The tag by which a key is found here.
     #[inline]
-    fn spread<Q: Hash + ?Sized>(&self, hash: u64, key: &Q) -> u64 {
+    fn tag<Q: Hash + ?Sized>(&self, hash: u64, key: &Q) -> u32 {
         match &self.salt {
-            None => hash,
-            Some(salt) => salt.hash_one(key),
+            None => tag(hash),
+            Some(salt) => tag(salt.hash_one(key)),
         }
     }
 
@@ -87,141 +88,172 @@ impl<K: Hash + Eq> Slots<K> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.spread(hash, key);
-        let is_it = |entry: &Entry<K>| entry.key.borrow() == key;
-        if self.former.is_empty() {
-            return self.table.find_mut(hash, is_it);
-        }
-        match self.table.find_bucket_index(hash, is_it) {
-            Some(bucket) => self.table.get_bucket_mut(bucket),
-            None => self.former.find_mut(hash, is_it),
-        }
+        let tag = self.tag(hash, key);
+        let number = self.number(tag);
+        let segment = &mut self.segments[number];
+        let at = segment.find(tag, key)?;
+        segment.get(at)
     }
 
     /// Adds a key that is not there.
     pub(super) fn insert(&mut self, hash: u64, entry: Entry<K>, hasher: &impl BuildHasher) {
-        if self.salt.is_none() && self.table.iter_hash(hash).nth(COLLISIONS).is_some() {
-            self.add_salt();
+        let tag = self.tag(hash, &entry.key);
+        let mut number = self.number(tag);
+        while self.segments[number].is_full() {
+            self.grow(tag, hasher);
+            number = self.number(tag);
         }
-        let hash = self.spread(hash, &entry.key);
-        self.move_on(STEP, hasher);
-        if self.table.len() == self.table.capacity() {
-            self.move_on(usize::MAX, hasher);
-            self.resize(room_for(self.len()));
-            self.move_on(STEP, hasher);
+        let segment = &mut self.segments[number];
+        let steps = segment.put(tag, entry);
+        self.len += 1;
+        if steps >= FAR && self.salt.is_none() {
+            let tag_of = tags(None, hasher);
+            if segment.crowd(tag, &tag_of) > COLLISIONS {
+                self.add_salt();
+            }
         }
-        // There is room, so nothing is hashed.
-        let salt = self.salt.as_ref();
-        self.table
-            .insert_unique(hash, entry, |entry| hash_of(&entry.key, salt, hasher));
     }
 
-    pub(super) fn remove<Q>(&mut self, hash: u64, key: &Q) -> Option<Entry<K>>
+    pub(super) fn remove<Q>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        hasher: &impl BuildHasher,
+    ) -> Option<Entry<K>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.spread(hash, key);
-        for table in [&mut self.table, &mut self.former] {
-            if let Ok(entry) = table.find_entry(hash, |entry| entry.key.borrow() == key) {
-                return Some(entry.remove().0);
-            }
-        }
-        None
+        let tag = self.tag(hash, key);
+        let number = self.number(tag);
+        let segment = &mut self.segments[number];
+        let at = segment.find(tag, key)?;
+        let removed = segment.remove(at, &tags(self.salt.as_ref(), hasher))?;
+        self.len -= 1;
+        Some(removed)
     }
 
-    /// Forgets the first entry of which `is_it` holds.
-    pub(super) fn remove_where(&mut self, is_it: impl Fn(&Entry<K>) -> bool) -> Option<Entry<K>> {
-        for table in [&mut self.table, &mut self.former] {
-            let found = table
-                .iter_buckets()
-                .find(|bucket| table.get_bucket(*bucket).is_some_and(&is_it));
-            if let Some(bucket) = found {
-                return Self::take(table, bucket);
-            }
-        }
-        None
+    /// Removes the first entry of which `is_it` holds.
+    pub(super) fn remove_where(
+        &mut self,
+        is_it: impl Fn(&Entry<K>) -> bool,
+        hasher: &impl BuildHasher,
+    ) -> Option<Entry<K>> {
+        let tag_of = tags(self.salt.as_ref(), hasher);
+        let mut segments = self.segments.iter_mut();
+        let removed = segments.find_map(|segment| segment.remove_where(&is_it, &tag_of))?;
+        self.len -= 1;
+        Some(removed)
     }
 
-    /// Looks at the next `buckets` buckets and forgets what `keep` does not keep. Says whether that ends a
-    /// round, in which everything was looked at that was there all the time.
+    /// Looks at the next segments, until it has seen `slots` slots, and forgets what `keep` does not keep. Says whether that
+    /// ends a round, in which everything was looked at that was there all the time.
     pub(super) fn look_around(
         &mut self,
-        buckets: usize,
+        slots: usize,
         hasher: &impl BuildHasher,
         mut keep: impl FnMut(&mut Entry<K>) -> bool,
     ) -> bool {
-        if !self.former.is_empty() {
-            self.move_on(buckets, hasher);
-            if !self.former.is_empty() {
-                return false;
+        let mut looked_at = 0;
+        while looked_at < slots && self.seen < self.segments.len() {
+            let segment = self.sweep(self.seen, hasher, &mut keep);
+            let (len, slots) = (segment.len(), segment.slots());
+            looked_at += slots;
+            // Give memory back when most of it is not needed.
+            if slots > SIZES[1] && len < slots / 8 {
+                self.resize(self.seen, len * 2, hasher);
             }
+            self.seen += 1;
         }
-        let end = self.seen.saturating_add(buckets);
-        let end = end.min(self.table.num_buckets());
-        for bucket in self.seen..end {
-            let forget = self
-                .table
-                .get_bucket_mut(bucket)
-                .is_some_and(|entry| !keep(entry));
-            if forget {
-                Self::take(&mut self.table, bucket);
-            }
+        let ended = self.seen == self.segments.len();
+        if ended {
+            self.seen = 0;
         }
-        self.seen = end;
-        if end < self.table.num_buckets() {
-            return false;
-        }
-        self.seen = 0;
-        // Give memory back when most of it is not needed.
-        let len = self.table.len();
-        if self.table.num_buckets() > 32 && len < self.table.num_buckets() / 8 {
-            self.resize(len * 2);
-            let few = len <= FEW;
-            self.move_on(if few { usize::MAX } else { STEP }, hasher);
-        }
-        true
+        ended
     }
 
-    /// Begins a new round, with everything in one table.
-    pub(super) fn start_round(&mut self, hasher: &impl BuildHasher) {
-        self.move_on(usize::MAX, hasher);
-        self.seen = 0;
-    }
-
-    /// Goes on with a table that has room for `capacity` keys. The former one must have been moved.
-    fn resize(&mut self, capacity: usize) {
-        self.former = std::mem::replace(&mut self.table, HashTable::with_capacity(capacity));
-        self.moved = 0;
-        self.seen = 0;
-    }
-
-    /// Moves the entries of so many buckets of the former table.
+    /// The tag of a new key, if the table would have to grow for it.
     #[inline]
-    fn move_on(&mut self, buckets: usize, hasher: &impl BuildHasher) {
-        if self.former.num_buckets() > 1 {
-            self.move_some(buckets, hasher);
+    pub(super) fn full<Q: Hash + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
+        let tag = self.tag(hash, key);
+        let is_full = self.segments[self.number(tag)].is_full();
+        is_full.then_some(tag)
+    }
+
+    /// Forgets what `keep` does not keep in the segment of a tag.
+    pub(super) fn make_room(
+        &mut self,
+        tag: u32,
+        hasher: &impl BuildHasher,
+        mut keep: impl FnMut(&mut Entry<K>) -> bool,
+    ) {
+        let segment = self.sweep(self.number(tag), hasher, &mut keep);
+        // Where little was to be forgotten it grows all the same, or it would soon be swept again.
+        if is_too_much(segment.len() * 4 / 3 + 1, segment.slots()) {
+            self.grow(tag, hasher);
         }
     }
 
+    fn sweep(
+        &mut self,
+        number: usize,
+        hasher: &impl BuildHasher,
+        keep: &mut impl FnMut(&mut Entry<K>) -> bool,
+    ) -> &Segment<K> {
+        let segment = &mut self.segments[number];
+        let before = segment.len();
+        segment.sweep(keep, &tags(self.salt.as_ref(), hasher));
+        self.len -= before - segment.len();
+        segment
+    }
+
+    fn resize(&mut self, number: usize, slots: usize, hasher: &impl BuildHasher) {
+        let tag_of = tags(self.salt.as_ref(), hasher);
+        self.segments[number].resize(slots, &tag_of);
+    }
+
+    /// Begins a new round.
+    pub(super) fn start_round(&mut self) {
+        self.seen = 0;
+    }
+
+    /// Makes room in the segment of a tag.
     #[cold]
-    fn move_some(&mut self, buckets: usize, hasher: &impl BuildHasher) {
-        let salt = self.salt.as_ref();
-        let hash = |entry: &Entry<K>| hash_of(&entry.key, salt, hasher);
-        let end = self.moved.saturating_add(buckets);
-        let end = end.min(self.former.num_buckets());
-        for bucket in self.moved..end {
-            // Hashed before it is moved: that may panic.
-            let hashed = self.former.get_bucket(bucket).map(hash);
-            if let Some((hashed, entry)) = hashed.zip(Self::take(&mut self.former, bucket)) {
-                self.table.insert_unique(hashed, entry, hash);
-            }
+    fn grow(&mut self, of: u32, hasher: &impl BuildHasher) {
+        let number = self.number(of);
+        let segment = &mut self.segments[number];
+        let (slots, depth) = (segment.slots(), segment.depth());
+        if let Some(larger) = SIZES.into_iter().find(|size| *size > slots) {
+            return self.resize(number, larger, hasher);
         }
-        self.moved = end;
-        if self.former.is_empty() {
-            self.former = HashTable::new();
-            self.moved = 0;
+        if depth == DEEPEST {
+            return self.resize(number, slots / 2 * 3, hasher);
         }
+        let tag_of = tags(self.salt.as_ref(), hasher);
+        // Hashed before anything is moved: it may panic.
+        let tags = segment.tags(&tag_of);
+        let is_upper = |tag: u32| tag << depth >> 31 == 1;
+        let upper = tags.iter().filter(|tag| is_upper(**tag)).count();
+        let [mut lower, mut upper] =
+            [tags.len() - upper, upper].map(|len| Segment::new(size_for(len), depth + 1));
+        for (tag, entry) in zip(tags, segment.drain()) {
+            let half = if is_upper(tag) {
+                &mut upper
+            } else {
+                &mut lower
+            };
+            half.put(tag, entry);
+        }
+        *segment = lower;
+        if depth == self.bits {
+            self.directory = self.directory.iter().flat_map(|one| [*one; 2]).collect();
+            self.bits += 1;
+        }
+        // Those of the upper half.
+        let width = 1 << (self.bits - depth - 1);
+        let first = ((of >> 1 >> (31 - depth - 1)) as usize | 1) * width;
+        self.directory[first..first + width].fill(self.segments.len());
+        self.segments.push(upper);
     }
 
     #[cold]
@@ -229,124 +261,34 @@ impl<K: Hash + Eq> Slots<K> {
         let salt = RandomState::new();
         // Hashed before anything is moved: it may panic.
         let hashes: Vec<u64> = self.iter().map(|entry| salt.hash_one(&entry.key)).collect();
-        let mut salted = HashTable::with_capacity(self.len() + 1);
-        let entries = self.table.drain().chain(self.former.drain());
-        for (hash, entry) in hashes.into_iter().zip(entries) {
-            salted.insert_unique(hash, entry, |entry| salt.hash_one(&entry.key));
-        }
-        *self = Self {
-            table: salted,
-            salt: Some(salt),
+        let mut salted = Self {
+            salt: Some(salt.clone()),
             ..Self::new()
         };
+        let entries = self.segments.iter_mut().flat_map(Segment::drain);
+        for (hash, entry) in zip(hashes, entries) {
+            salted.insert(hash, entry, &salt);
+        }
+        *self = salted;
     }
 }
 
-/// For how many keys to make room when there are `len`.
-///
-/// Small tables grow in long strides: each leaves a hole in the heap, and those of many shards add up.
-fn room_for(len: usize) -> usize {
-    let grown = len + len / 8 + 3;
-    [3, 28, 448, 7168]
-        .into_iter()
-        .find(|room| grown <= *room)
-        .unwrap_or(grown)
+/// The number of slots of a segment with so many keys and some that come.
+fn size_for(len: usize) -> usize {
+    let mut sizes = SIZES.into_iter();
+    let fits = sizes.find(|size| !is_too_much(len + len / 8, *size));
+    fits.unwrap_or(SIZES[SIZES.len() - 1])
 }
 
-fn hash_of<K: Hash>(key: &K, salt: Option<&RandomState>, hasher: &impl BuildHasher) -> u64 {
-    match salt {
-        Some(salt) => salt.hash_one(key),
-        None => hasher.hash_one(key),
+/// What tags keys.
+fn tags<K: Hash>(salt: Option<&RandomState>, hasher: &impl BuildHasher) -> impl Fn(&K) -> u32 {
+    move |key| {
+        tag(match salt {
+            Some(salt) => salt.hash_one(key),
+            None => hasher.hash_one(key),
+        })
     }
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use std::collections::HashMap;
-    use std::hash::{BuildHasher, RandomState};
-
-    use super::{Entry, Slots};
-
-    /// A table of slots and a plain map, to which the same happens.
-    struct Both {
-        hasher: RandomState,
-        slots: Slots<u32>,
-        model: HashMap<u32, u64>,
-    }
-
-    impl Both {
-        fn add(&mut self, key: u32) {
-            let word = u64::from(key) * 3;
-            if self.model.insert(key, word).is_none() {
-                let hash = self.hasher.hash_one(key);
-                self.slots.insert(hash, Entry { key, word }, &self.hasher);
-            }
-        }
-
-        fn remove(&mut self, key: u32) {
-            let hash = self.hasher.hash_one(key);
-            let removed = self.slots.remove(hash, &key).map(|entry| entry.word);
-            assert_eq!(removed, self.model.remove(&key));
-        }
-
-        fn check(&mut self, keys: std::ops::Range<u32>) {
-            assert_eq!(self.slots.len(), self.model.len());
-            for key in keys {
-                let hash = self.hasher.hash_one(key);
-                let found = self.slots.find(hash, &key).map(|entry| entry.word);
-                assert_eq!(found, self.model.get(&key).copied(), "{key}");
-            }
-        }
-    }
-
-    #[test]
-    fn nothing_is_lost_while_tables_grow_and_shrink() {
-        let mut both = Both {
-            hasher: RandomState::new(),
-            slots: Slots::new(),
-            model: HashMap::new(),
-        };
-        let mut random = 88_172_645_463_325_252_u64;
-        for round in 0..60_u32 {
-            for _ in 0..1500 {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                let key = (random % 60_000) as u32;
-                // It grows for twenty rounds, shrinks for twenty, and grows again.
-                if (random >> 40) % 10 < if round / 20 == 1 { 2 } else { 8 } {
-                    both.add(key);
-                } else {
-                    both.remove(key);
-                }
-            }
-            let threshold = if round / 20 == 1 { 50_000 } else { 1_000 };
-            both.slots.look_around(700, &both.hasher, |entry| {
-                let keep = entry.key >= threshold;
-                if !keep {
-                    both.model.remove(&entry.key);
-                }
-                keep
-            });
-            both.check(0..60_000);
-        }
-    }
-
-    #[test]
-    fn a_round_sees_everything_once_and_gives_memory_back() {
-        let hasher = RandomState::new();
-        let mut slots = Slots::new();
-        for key in 0..20_000_u32 {
-            slots.insert(hasher.hash_one(key), Entry { key, word: 0 }, &hasher);
-        }
-        slots.start_round(&hasher);
-        let mut seen = 0;
-        while !slots.look_around(1000, &hasher, |entry| {
-            seen += 1;
-            entry.key % 100 == 0
-        }) {}
-        assert_eq!((seen, slots.len()), (20_000, 200));
-        assert!(slots.table.num_buckets() <= 512);
-        assert!(!slots.is_moving());
-    }
-}
+mod tests;

@@ -81,7 +81,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         &self,
         key: &Q,
         demand: Demand,
-        Asked { now, new, .. }: Asked,
+        Asked { now, .. }: Asked,
         how: How,
     ) -> Result<Decided<R>, Denied>
     where
@@ -90,8 +90,6 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     {
         self.sweep_now_and_then(now);
         let (shard, hash) = self.locate(key);
-        // Made while the lock is free.
-        let mut owned = new.then(|| K::from(key.to_owned()));
         let mut table = self.locked(shard, now);
         let heard = table.heard();
         if table.closed {
@@ -112,9 +110,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         if !R::RETURNS_PERMITS && demand.cost > 0 && heard.is_none() {
             match table.find(hash, key) {
                 Some(Found::Word(rule, word)) => {
-                    match R::Fast::take_packed(rule, *word, now, demand.cost) {
+                    match R::Fast::take_packed(rule, word.get(), now, demand.cost) {
                         PackedTake::Taken(next) => {
-                            *word = next;
+                            word.set(next);
                             return Ok(Decided::Granted(granted(began, now)));
                         }
                         PackedTake::Refused(refusal) if demand.cost == 1 && how != How::Wait => {
@@ -125,9 +123,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
                 }
                 Some(Found::Wide(..)) => {}
                 None => {
-                    let at = now.max(table.forgot_at);
-                    let inserted = self.insert_short(&mut table, hash, &mut owned, at, demand.cost);
-                    if let Some(at) = inserted {
+                    let inserted = self.insert_short(&mut table, hash, key, now, demand.cost);
+                    if let Some((at, _)) = inserted {
                         return Ok(Decided::Granted(granted(began, at)));
                     }
                 }
@@ -322,12 +319,13 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             ..
         } = self;
         let entry = entries.find(hash, key)?;
-        if place(entry.word).is_none() && heard.is_some() {
-            let state = R::Fast::unpack(rule, entry.word, now);
-            entry.word = store(wide, free, Wide::new(What::State(state), now));
+        if place(entry.word.get()).is_none() && heard.is_some() {
+            let state = R::Fast::unpack(rule, entry.word.get(), now);
+            let one = Wide::new(What::State(state), now);
+            entry.word.set(store(wide, free, one));
         }
-        if place(entry.word).is_none() {
-            let mut state = R::Fast::unpack(rule, entry.word, now);
+        if place(entry.word.get()).is_none() {
+            let mut state = R::Fast::unpack(rule, entry.word.get(), now);
             let done = op.take()?(Turn {
                 rule,
                 state: &mut state,
@@ -338,18 +336,19 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             let packed = R::Fast::pack(rule, &state, now);
             match (done, packed) {
                 (Done::Answer(answer), Some(word)) => {
-                    entry.word = word;
+                    entry.word.set(word);
                     return Some(Step::Done(answer));
                 }
                 (done, _) => {
-                    entry.word = store(wide, free, Wide::new(What::State(state), now));
+                    let one = Wide::new(What::State(state), now);
+                    entry.word.set(store(wide, free, one));
                     if let Done::Answer(answer) = done {
                         return Some(Step::Done(answer));
                     }
                 }
             }
         }
-        let found = wide.get_mut(place(entry.word)?)?.as_mut()?;
+        let found = wide.get_mut(place(entry.word.get())?)?.as_mut()?;
         // Time that steps back stands still, so that what is granted is granted at the moment the rule records.
         let now = found.used.max(now);
         found.used = now;

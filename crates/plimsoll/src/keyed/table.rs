@@ -13,19 +13,29 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::key_gate::{GateOfKey, KeySubscribers};
-use super::slots::{Entry, Slots};
+use super::segment::Entry;
+use super::slots::Slots;
 use super::starts::Starts;
 use super::wide::{LOOK_AGAIN, What, Wide, place, store};
+use super::word::Word;
 use crate::gate::WeakGate;
 use crate::{Clock, Moment, Packed, Rule};
 
+/// What the fast path needs comes first: it is in two lines of the cache, with the lock.
+#[repr(C)]
 pub(super) struct Table<K, R: Rule> {
+    /// When the epoch began for which the words are good, and for how long the fast path may decide by them: 0 when the
+    /// table is closed.
+    pub(super) begins: u64,
+    pub(super) short_lasts: u64,
     pub(super) rule: Arc<R>,
+    pub(super) entries: Slots<K>,
+    /// How long the epoch lasts.
+    lasts: u64,
     /// What was granted before which moments can no longer be undone.
     pub(super) starts: Starts,
     /// The rules of keys that have one of their own, whether there is a state of them or not.
     pub(super) own: HashMap<K, Arc<R>>,
-    pub(super) entries: Slots<K>,
     pub(super) wide: Vec<Option<Wide<R>>>,
     pub(super) free: Vec<usize>,
     /// Gates of keys that were forgotten by name, which somebody may still hold or wait in.
@@ -39,24 +49,19 @@ pub(super) struct Table<K, R: Rule> {
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
     /// no room for when it was used.
     compact: bool,
-    /// When the epoch began for which the words are good, and how long it lasts.
-    pub(super) begins: u64,
-    lasts: u64,
-    /// The same for the fast path, which sees nothing but this: 0 when the table is closed.
-    pub(super) short_lasts: u64,
     /// Before this moment nothing here can be forgotten.
     pub(super) evictable_from: Moment,
     /// The latest moment at which anything was forgotten. Before it a new key is no longer known to be new.
     pub(super) forgot_at: Moment,
     /// The same of all that was seen or added in the present round of sweeping.
-    seen_forgettable_from: Moment,
+    pub(super) seen_forgettable_from: Moment,
     /// Counts keys that were found by callers who do not know the time.
     pub(super) untimed: u8,
 }
 
 /// Where the state of a key is.
 pub(super) enum Found<'a, R: Rule> {
-    Word(&'a R, &'a mut u64),
+    Word(&'a R, &'a mut Word),
     Wide(&'a R, &'a mut Wide<R>),
 }
 
@@ -111,11 +116,7 @@ impl<K, R: Rule> Table<K, R> {
 
     /// Whether there is anything to do for whoever sweeps.
     pub(super) fn is_to_be_swept(&self, now: Moment) -> bool {
-        self.evictable_from <= now || self.is_moving()
-    }
-
-    pub(super) fn is_moving(&self) -> bool {
-        self.entries.is_moving()
+        self.evictable_from <= now
     }
 
     /// Whether the words are of another epoch.
@@ -163,7 +164,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     {
         let entry = self.entries.find(hash, key)?;
         let rule = &*self.rule;
-        match place(entry.word) {
+        match place(entry.word.get()) {
             None => Some(Found::Word(rule, &mut entry.word)),
             Some(place) => {
                 let wide = self.wide.get_mut(place)?.as_mut()?;
@@ -200,6 +201,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         } else {
             self.keep(state, now)
         };
+        let word = Word::new(word);
         self.entries.insert(hash, Entry { key, word }, hasher);
     }
 
@@ -215,7 +217,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     {
         Some(match self.find(hash, key)? {
             Found::Word(rule, word) => {
-                let from = rule.evictable_from(&R::Fast::unpack(rule, *word, now), now);
+                let from = rule.evictable_from(&R::Fast::unpack(rule, word.get(), now), now);
                 from.unwrap_or(now.plus(LOOK_AGAIN))
             }
             Found::Wide(rule, wide) => wide.evictable_from(rule, now),
@@ -227,13 +229,14 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         &mut self,
         hash: u64,
         key: &Q,
+        hasher: &impl BuildHasher,
         clock: &Clock,
     ) -> Option<Option<Wide<R>>>
     where
         K: Borrow<Q>,
     {
-        let entry = self.entries.remove(hash, key)?;
-        let removed = self.release(entry.word);
+        let entry = self.entries.remove(hash, key, hasher)?;
+        let removed = self.release(entry.word.get());
         if let Some(What::Gate(held)) = removed.as_ref().map(|wide| &wide.what) {
             self.detached.retain(|gate| gate.upgrade().is_some());
             self.detached.push(held.detach());
@@ -262,91 +265,23 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.wide[place].take()
     }
 
-    /// Forgets every state that equals that of a new key, and refreshes the words of the others. Returns how
-    /// many were forgotten.
-    pub(super) fn sweep(&mut self, hasher: &impl BuildHasher, now: Moment) -> usize {
-        let before = self.entries.len();
-        // In one go: words of two epochs cannot be distinguished.
-        self.entries.start_round(hasher);
-        self.seen_forgettable_from = Moment::NEVER;
-        self.sweep_some(usize::MAX, hasher, now);
-        self.begin_epoch(now);
-        before - self.entries.len()
-    }
-
-    /// Sweeps so many buckets, whose words must be good now unless it is all of them. Says whether that ends a
-    /// round, and how many were forgotten.
-    pub(super) fn sweep_some(
-        &mut self,
-        buckets: usize,
-        hasher: &impl BuildHasher,
-        now: Moment,
-    ) -> (bool, usize) {
-        let near = self.reference(now);
-        let before = self.entries.len();
-        let Self {
-            rule,
-            entries,
-            wide,
-            free,
-            seen_forgettable_from: earliest,
-            ..
-        } = self;
-        let ended = entries.look_around(buckets, hasher, |entry| {
-            let from = match place(entry.word) {
-                None => {
-                    let state = R::Fast::unpack(rule, entry.word, near);
-                    let from = rule.evictable_from(&state, now);
-                    let from = from.unwrap_or(now.plus(LOOK_AGAIN));
-                    entry.word = R::Fast::pack(rule, &state, now)
-                        .unwrap_or_else(|| store(wide, free, Wide::new(What::State(state), now)));
-                    from
-                }
-                Some(place) => wide[place]
-                    .as_ref()
-                    .map_or(now, |wide| wide.evictable_from(rule, now)),
-            };
-            if from <= now {
-                if let Some(place) = place(entry.word) {
-                    wide[place] = None;
-                    free.push(place);
-                }
-                return false;
-            }
-            *earliest = (*earliest).min(from);
-            true
-        });
-        if ended {
-            self.evictable_from = self.seen_forgettable_from;
-            self.seen_forgettable_from = Moment::NEVER;
-            if self.free.len() == self.wide.len() && self.wide.capacity() > 16 {
-                self.wide = Vec::new();
-                self.free = Vec::new();
-            }
-        }
-        let forgotten = before - self.entries.len();
-        if forgotten > 0 {
-            self.forgot_at = self.forgot_at.max(now);
-        }
-        (ended, forgotten)
-    }
-
     /// Whether there is a state that can be evicted.
     pub(super) fn can_evict(&self) -> bool {
         self.wide.iter().flatten().any(Wide::is_evictable)
     }
 
     /// Forgets the state that was used longest ago, unless its key is in use.
-    pub(super) fn evict_least_recent(&mut self, clock: &Clock) -> bool {
+    pub(super) fn evict_least_recent(&mut self, hasher: &impl BuildHasher, clock: &Clock) -> bool {
         let oldest = self.entries.iter().filter_map(|entry| {
-            let wide = self.wide[place(entry.word)?].as_ref()?;
+            let wide = self.wide[place(entry.word.get())?].as_ref()?;
             wide.is_evictable().then_some((wide.used, entry.word))
         });
         let Some((_, word)) = oldest.min_by_key(|(used, _)| *used) else {
             return false;
         };
-        self.entries.remove_where(|entry| entry.word == word);
-        let evicted = self.release(word);
+        self.entries
+            .remove_where(|entry| entry.word == word, hasher);
+        let evicted = self.release(word.get());
         self.lose_grants(evicted.as_ref(), clock);
         true
     }
@@ -355,9 +290,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     pub(super) fn each(&self, now: Moment, mut see: impl FnMut(&K, View<'_, R>)) {
         let near = self.reference(now);
         for entry in self.entries.iter() {
-            match place(entry.word) {
+            match place(entry.word.get()) {
                 None => {
-                    let state = self.state_of(entry.word, near);
+                    let state = self.state_of(entry.word.get(), near);
                     see(&entry.key, View::State(&self.rule, &state));
                 }
                 Some(place) => {

@@ -1,0 +1,243 @@
+//! A part of the table of keys: open addressing in one piece of memory, without marks for what was removed.
+//!
+//! A key lies in the first free slot from its home on, which follows from its tag, 32 bits of its hash. Most are found in
+//! the cache line where the search begins. Where an entry is removed, those behind it move up, so that a search ends at
+//! the first slot that is free.
+
+use std::borrow::Borrow;
+use std::iter::zip;
+use std::mem::{needs_drop, take};
+
+use super::word::Word;
+
+pub(super) struct Entry<K> {
+    pub(super) key: K,
+    pub(super) word: Word,
+}
+
+pub(super) struct Segment<K> {
+    slots: Box<[Option<Entry<K>>]>,
+    /// The tags of the keys, 0 where there is none. Empty unless keys are [tagged](Self::TAGGED).
+    tags: Box<[u32]>,
+    len: usize,
+    /// So many leading bits of all tags here are alike.
+    depth: u32,
+}
+
+/// The bits of a hash that say where a key lies. All bits of the hash have a part in the leading ones, and it is never 0.
+#[inline]
+pub(super) fn tag(hash: u64) -> u32 {
+    (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 | 1
+}
+
+impl<K> Segment<K> {
+    /// Keys that own memory are compared only if their tags are equal, because comparing them reads that memory.
+    /// Others are compared where they lie, and hashed again where they move.
+    const TAGGED: bool = needs_drop::<K>();
+
+    pub(super) fn new(slots: usize, depth: u32) -> Self {
+        Self {
+            slots: (0..slots).map(|_| None).collect(),
+            tags: vec![0; if Self::TAGGED { slots } else { 0 }].into(),
+            len: 0,
+            depth,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether another key would make it slow.
+    pub(super) fn is_full(&self) -> bool {
+        is_too_much(self.len + 1, self.slots())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<K>> {
+        self.slots.iter().flatten()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry<K>> {
+        self.slots.iter_mut().flatten()
+    }
+
+    /// Where the search for a key begins.
+    #[inline]
+    fn home(&self, tag: u32) -> usize {
+        let scaled = u64::from(tag << self.depth) * self.slots.len() as u64;
+        usize::try_from(scaled >> 32).unwrap_or(0)
+    }
+
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        let next = at + 1;
+        if next == self.slots.len() { 0 } else { next }
+    }
+
+    /// Where a key lies.
+    #[inline]
+    pub(super) fn find<Q>(&self, tag: u32, key: &Q) -> Option<usize>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let mut at = self.home(tag);
+        loop {
+            if Self::TAGGED {
+                let known = *self.tags.get(at)?;
+                if known == tag && self.slots[at].as_ref()?.key.borrow() == key {
+                    return Some(at);
+                }
+                if known == 0 {
+                    return None;
+                }
+            } else if self.slots.get(at)?.as_ref()?.key.borrow() == key {
+                return Some(at);
+            }
+            at = self.after(at);
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, at: usize) -> Option<&mut Entry<K>> {
+        self.slots[at].as_mut()
+    }
+
+    /// Adds a key that is not there; there must be room. Returns how far from its home it lies.
+    pub(super) fn put(&mut self, tag: u32, entry: Entry<K>) -> usize {
+        let (mut at, mut steps) = (self.home(tag), 0);
+        while self.slots[at].is_some() {
+            at = self.after(at);
+            steps += 1;
+        }
+        if Self::TAGGED {
+            self.tags[at] = tag;
+        }
+        self.slots[at] = Some(entry);
+        self.len += 1;
+        steps
+    }
+
+    fn tag_at(&self, at: usize, tag_of: &impl Fn(&K) -> u32) -> u32 {
+        match &self.slots[at] {
+            _ if Self::TAGGED => self.tags[at],
+            Some(entry) => tag_of(&entry.key),
+            None => 0,
+        }
+    }
+
+    /// How many of the keys behind the home of a tag have the same home.
+    pub(super) fn crowd(&self, tag: u32, tag_of: &impl Fn(&K) -> u32) -> usize {
+        let home = self.home(tag);
+        let (mut at, mut crowd) = (home, 0);
+        while self.slots[at].is_some() {
+            crowd += usize::from(self.home(self.tag_at(at, tag_of)) == home);
+            at = self.after(at);
+        }
+        crowd
+    }
+
+    /// Removes an entry. It moves to the end of those that lie behind it for want of room, step by step, so that all others can
+    /// be found at any time: hashing a key may panic.
+    pub(super) fn remove(
+        &mut self,
+        mut at: usize,
+        tag_of: &impl Fn(&K) -> u32,
+    ) -> Option<Entry<K>> {
+        let slots = self.slots.len();
+        let steps = |from: usize, to: usize| {
+            if to < from {
+                to + slots - from
+            } else {
+                to - from
+            }
+        };
+        let mut next = self.after(at);
+        while self.slots[next].is_some() {
+            let home = self.home(self.tag_at(next, tag_of));
+            if steps(home, next) >= steps(at, next) {
+                self.slots.swap(at, next);
+                if Self::TAGGED {
+                    self.tags.swap(at, next);
+                }
+                at = next;
+            }
+            next = self.after(next);
+        }
+        if Self::TAGGED {
+            self.tags[at] = 0;
+        }
+        let removed = self.slots[at].take();
+        self.len -= usize::from(removed.is_some());
+        removed
+    }
+
+    /// Removes the first entry of which `is_it` holds.
+    pub(super) fn remove_where(
+        &mut self,
+        is_it: impl Fn(&Entry<K>) -> bool,
+        tag_of: &impl Fn(&K) -> u32,
+    ) -> Option<Entry<K>> {
+        let mut slots = self.slots.iter();
+        let at = slots.position(|slot| slot.as_ref().is_some_and(&is_it))?;
+        self.remove(at, tag_of)
+    }
+
+    /// Removes what `keep` does not keep.
+    pub(super) fn sweep(
+        &mut self,
+        keep: &mut impl FnMut(&mut Entry<K>) -> bool,
+        tag_of: &impl Fn(&K) -> u32,
+    ) {
+        let Some(gap) = self.slots.iter().position(Option::is_none) else {
+            return;
+        };
+        // Backwards from a gap: what moves up has been seen, and few are left of it.
+        for at in (0..gap).rev().chain((gap..self.slots.len()).rev()) {
+            if self.slots[at].as_mut().is_some_and(|entry| !keep(entry)) {
+                self.remove(at, tag_of);
+            }
+        }
+    }
+
+    /// All tags, in the order of the entries.
+    pub(super) fn tags(&self, tag_of: &impl Fn(&K) -> u32) -> Vec<u32> {
+        if Self::TAGGED {
+            let tags = self.tags.iter().copied();
+            tags.filter(|tag| *tag != 0).collect()
+        } else {
+            self.iter().map(|entry| tag_of(&entry.key)).collect()
+        }
+    }
+
+    /// Takes all entries out, in the order of their tags.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<K>> + use<K> {
+        self.len = 0;
+        self.tags = Box::default();
+        take(&mut self.slots).into_iter().flatten()
+    }
+
+    /// Goes on with so many slots.
+    pub(super) fn resize(&mut self, slots: usize, tag_of: &impl Fn(&K) -> u32) {
+        // Hashed before anything is moved: it may panic.
+        let tags = self.tags(tag_of);
+        let mut resized = Self::new(slots, self.depth);
+        for (tag, entry) in zip(tags, self.drain()) {
+            resized.put(tag, entry);
+        }
+        *self = resized;
+    }
+}
+
+/// Whether so many keys are too many for so many slots: the more of them are taken, the farther lie the keys from their homes.
+pub(super) fn is_too_much(keys: usize, slots: usize) -> bool {
+    keys * 4 > slots * 3
+}

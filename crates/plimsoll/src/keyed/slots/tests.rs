@@ -1,0 +1,107 @@
+//! Tables that grow and shrink.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use super::{Entry, SIZES, Slots};
+use crate::keyed::word::Word;
+
+/// A table of slots and a plain map, to which the same happens.
+struct Both {
+    hasher: RandomState,
+    slots: Slots<u32>,
+    model: HashMap<u32, u64>,
+}
+
+impl Both {
+    fn add(&mut self, key: u32) {
+        let word = u64::from(key) * 3;
+        if self.model.insert(key, word).is_none() {
+            let hash = self.hasher.hash_one(key);
+            let word = Word::new(word);
+            self.slots.insert(hash, Entry { key, word }, &self.hasher);
+        }
+    }
+
+    fn remove(&mut self, key: u32) {
+        let hash = self.hasher.hash_one(key);
+        let removed = self.slots.remove(hash, &key, &self.hasher);
+        let removed = removed.map(|entry| entry.word.get());
+        assert_eq!(removed, self.model.remove(&key));
+    }
+
+    fn check(&mut self, keys: std::ops::Range<u32>) {
+        assert_eq!(self.slots.len(), self.model.len());
+        for key in keys {
+            let hash = self.hasher.hash_one(key);
+            let found = self.slots.find(hash, &key).map(|entry| entry.word.get());
+            assert_eq!(found, self.model.get(&key).copied(), "{key}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_while_tables_grow_and_shrink() {
+    let mut both = Both {
+        hasher: RandomState::new(),
+        slots: Slots::new(),
+        model: HashMap::new(),
+    };
+    let mut random = 88_172_645_463_325_252_u64;
+    for round in 0..60_u32 {
+        for _ in 0..1500 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let key = (random % 60_000) as u32;
+            // It grows for twenty rounds, shrinks for twenty, and grows again.
+            if (random >> 40) % 10 < if round / 20 == 1 { 2 } else { 8 } {
+                both.add(key);
+            } else {
+                both.remove(key);
+            }
+        }
+        let threshold = if round / 20 == 1 { 50_000 } else { 1_000 };
+        both.slots.look_around(700, &both.hasher, |entry| {
+            let keep = entry.key >= threshold;
+            if !keep {
+                both.model.remove(&entry.key);
+            }
+            keep
+        });
+        both.check(0..60_000);
+    }
+}
+
+#[test]
+fn a_round_sees_everything_once_and_gives_memory_back() {
+    let hasher = RandomState::new();
+    let mut slots = Slots::new();
+    for key in 0..20_000_u32 {
+        let word = Word::new(0);
+        slots.insert(hasher.hash_one(key), Entry { key, word }, &hasher);
+    }
+    slots.start_round();
+    let mut seen = 0;
+    while !slots.look_around(1000, &hasher, |entry| {
+        seen += 1;
+        entry.key % 100 == 0
+    }) {}
+    assert_eq!((seen, slots.len()), (20_000, 200));
+    let left: usize = slots.segments.iter().map(|segment| segment.slots()).sum();
+    assert!(left <= 512, "{left}");
+}
+
+/// However many keys there are, what is moved at once is not more than a segment.
+#[test]
+fn a_table_grows_by_parts() {
+    let hasher = RandomState::new();
+    let mut slots = Slots::new();
+    for key in 0..200_000_u32 {
+        let word = Word::new(0);
+        slots.insert(hasher.hash_one(key), Entry { key, word }, &hasher);
+    }
+    let sizes = slots.segments.iter().map(|segment| segment.slots());
+    assert_eq!(sizes.max(), SIZES.last().copied());
+    assert!(slots.bits < 9, "{}", slots.bits);
+}
