@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use compact_str::CompactString;
 use plimsoll::rate::Filling;
 use plimsoll::{
     Clock, Denied, InvalidLimit, Keyed, KeyedBuilder, Moment, Quota, Reason, Standing, TokenBucket,
@@ -70,7 +71,7 @@ pub struct Parametric {
     last: LastTerms,
 }
 
-type Table = Keyed<String, TokenBucket>;
+type Table = Keyed<CompactString, TokenBucket>;
 
 /// One thing that [`Parametric`] remembers. [`Parametric::save`] shows them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -197,7 +198,7 @@ impl Parametric {
                         true => SavedBucket::Bucket,
                         false => SavedBucket::Before,
                     };
-                    keys.push(saved(key.clone(), *filling));
+                    keys.push(saved(key.to_string(), *filling));
                 });
                 keys.into_iter().try_for_each(&mut see)?;
             }

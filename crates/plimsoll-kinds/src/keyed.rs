@@ -1,4 +1,6 @@
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use plimsoll::together::Target;
@@ -38,7 +40,7 @@ use crate::key_text::with_text;
 #[derive(Clone)]
 pub struct KeyedLimiter(Arc<dyn TextKeys>);
 
-/// A limit per key of text, to make a [`KeyedLimiter`] of.
+/// A limit per key of text, to make a [`KeyedLimiter`] of: a [`Keyed`] of `String`, or of another type that is borrowed as `str`.
 pub trait TextKeys: PerKey<str> {
     /// What [`try_acquire`](PerKey::try_acquire) would answer. Takes nothing and leaves no key behind.
     ///
@@ -71,7 +73,11 @@ pub trait TextKeys: PerKey<str> {
     fn close(&self);
 }
 
-impl<R: Rule + Clone> TextKeys for Keyed<String, R> {
+impl<K, R> TextKeys for Keyed<K, R>
+where
+    K: Borrow<str> + From<String> + Hash + Eq + Send + Sync + 'static,
+    R: Rule + Clone,
+{
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         Self::estimate(self, key, demand)
     }

@@ -7,6 +7,7 @@ use plimsoll_policy::SubjectState;
 
 use plimsoll_spec::{AdaptiveRule, AnyRate, AnyState, InvalidSpec, Kind};
 
+use super::keyed::Text;
 use super::saved::{Before, Saved};
 use super::stores::Stores;
 use crate::check::Definition;
@@ -180,7 +181,7 @@ impl Change for Slots {
     }
 }
 
-pub(super) struct RateKeys(pub(super) Keyed<String, AnyRate>);
+pub(super) struct RateKeys(pub(super) Keyed<Text, AnyRate>);
 
 impl Change for RateKeys {
     fn is_possible(&self, to: &Definition) -> bool {
@@ -218,7 +219,7 @@ impl Change for RateKeys {
                 began: self.0.began(),
             }),
             Some(part) => self.0.kept(part, |key, state| {
-                saved.push(Saved::Key(key.clone(), state.clone()));
+                saved.push(Saved::Key(key.to_string(), state.clone()));
             }),
         }
         Some(saved)
@@ -235,14 +236,14 @@ impl Change for RateKeys {
     }
 }
 
-fn set_max_keys<R: Rule + Clone>(keys: &Keyed<String, R>, to: &Definition) {
+fn set_max_keys<R: Rule + Clone>(keys: &Keyed<Text, R>, to: &Definition) {
     if let Some(most) = to.limiter.common.max_keys {
         // It was checked that it is not 0.
         let _ = keys.set_max_keys(usize::try_from(most.0).unwrap_or(usize::MAX));
     }
 }
 
-pub(super) struct SlotKeys(pub(super) Keyed<String, Concurrency>);
+pub(super) struct SlotKeys(pub(super) Keyed<Text, Concurrency>);
 
 impl Change for SlotKeys {
     fn is_possible(&self, to: &Definition) -> bool {
@@ -312,7 +313,7 @@ impl Change for AdaptiveGate {
 }
 
 /// Another algorithm, or other parameters of it, needs other keys, which learn anew; another queue or bound does not.
-pub(super) struct AdaptiveKeys(pub(super) Keyed<String, AdaptiveRule>, pub(super) Kind);
+pub(super) struct AdaptiveKeys(pub(super) Keyed<Text, AdaptiveRule>, pub(super) Kind);
 
 impl Change for AdaptiveKeys {
     fn is_possible(&self, to: &Definition) -> bool {

@@ -15,7 +15,7 @@ use super::change::{
     AdaptiveGate, AdaptiveKeys, Change, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots,
 };
 use super::handle::Handle;
-use super::keyed::KeysOfName;
+use super::keyed::{KeysOfName, Text};
 use super::stores::Stores;
 use super::version::{Inner, Version};
 use crate::check::Definition;
@@ -193,7 +193,7 @@ impl Build<'_> {
             .build()
     }
 
-    fn keys<R: Rule + Clone>(&self, rule: R) -> Keyed<String, R> {
+    fn keys<R: Rule + Clone>(&self, rule: R) -> Keyed<Text, R> {
         let common = &self.definition.limiter.common;
         let builder = Keyed::builder(rule).clock(self.clock.clone());
         let builder = self.began.into_iter().fold(builder, KeyedBuilder::began);
@@ -220,7 +220,7 @@ impl Build<'_> {
         }
     }
 
-    fn keyed<R: Rule + Clone>(keyed: Keyed<String, R>, change: impl Change + 'static) -> Built {
+    fn keyed<R: Rule + Clone>(keyed: Keyed<Text, R>, change: impl Change + 'static) -> Built {
         Built {
             inner: Inner::Keys(Arc::new(keyed)),
             change: Arc::new(change),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use compact_str::CompactString;
 use plimsoll::together::Target;
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Metadata, Outcome, PerKey, Permit,
@@ -14,6 +15,9 @@ use super::handle::settled;
 use super::replaced::Watch;
 use super::reserved;
 use super::waiting::Wait;
+
+/// A key as tables keep it: up to 24 bytes without memory of their own.
+pub(super) type Text = CompactString;
 
 /// Whatever limiter stands behind a name, for callers that have a key.
 pub(super) struct KeysOfName(pub(super) Arc<Binding>);
@@ -183,7 +187,7 @@ pub(super) trait Keys: PerKey<str> {
     fn its_clock(&self) -> &Clock;
 }
 
-impl<R: Rule + Clone> Keys for Keyed<String, R> {
+impl<R: Rule + Clone> Keys for Keyed<Text, R> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         Self::estimate(self, key, demand)
     }
