@@ -13,7 +13,7 @@ usage: plimsoll-benches [--quick] [--rounds N] [--only CASE]… [--who TEXT] [--
                    in Redis, a tenth for waiting)
   --only CASE      only this case, and others named so: granted, granted-two, denied, denied-two,
                    permit, permit-two, call, handoff, handoff-two, waiting, sizes, keyed-u64, keyed-strings,
-                   keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns;
+                   keyed-zipf, keyed-denied, keyed-mixed, keyed-memory, keyed-stalls, keyed-returns, keyed-growth;
                    keyed for all of these; tower-rate, tower-concurrency, tower-adaptive, tower-http,
                    tower-fields, tower-wrk; tower for all of these; redis-1, redis-16, redis-64, redis-256,
                    redis-fairness; redis for all of these

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::contenders::{self, Entrant, Limit, Limiter};
 use super::keys::Key;
-use super::{memory, returns, stalls};
+use super::{growth, memory, returns, stalls};
 use crate::redis::fairness::{self, FAIRNESS};
 
 /// The argument that makes this program such a process.
@@ -35,6 +35,7 @@ pub(crate) fn answer(args: &[String]) -> Option<String> {
         ["returns", u64::KIND, rest @ ..] => returns::child::<u64>(rest),
         ["returns", String::KIND, rest @ ..] => returns::child::<String>(rest),
         ["stalls", rest @ ..] => stalls::child(rest),
+        ["growth", rest @ ..] => growth::child(rest),
         [FAIRNESS, rest @ ..] => fairness::child(rest),
         _ => None,
     }

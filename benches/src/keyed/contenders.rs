@@ -1,8 +1,11 @@
 //! Who takes part: limiters that have a limit for each key.
 
+use std::borrow::Borrow;
+use std::hash::Hash;
 use std::hint::black_box;
 use std::time::Duration;
 
+use compact_str::CompactString;
 use plimsoll::{Clock, Keyed, TokenBucket};
 
 use super::histogram::Histogram;
@@ -13,6 +16,7 @@ use crate::limiters::granted;
 
 pub(crate) const OURS: &str = "plimsoll Keyed";
 const PRECISE: &str = "plimsoll Keyed, precise clock";
+const OF_STRINGS: &str = "plimsoll Keyed, of String";
 
 /// The bucket each key has, and how many keys there may be.
 #[derive(Clone, Copy, Debug)]
@@ -137,20 +141,40 @@ pub(crate) fn all<K: Key>() -> Vec<Entrant<K>> {
 
 /// Those who are limiters, and learn new keys by themselves.
 pub(crate) fn limiters<K: Key>() -> Vec<Entrant<K>> {
-    let mut limiters = vec![
-        Entrant::new(Role::Ours, OURS, Worth::ExactLate, |limit| {
-            Box::new(ours(limit, Clock::system()))
-        }),
-        Entrant::new(Role::Ours, PRECISE, Worth::Exact, |limit| {
-            Box::new(ours(limit, Clock::precise()))
-        }),
-    ];
+    let mut limiters = K::ours();
     limiters.extend(peers::of_any());
     limiters.extend(K::peers());
     limiters
 }
 
-fn ours<K: Key>(limit: &Limit, clock: Clock) -> Keyed<K, TokenBucket> {
+/// Ours, with numbers as keys.
+pub(super) fn of_numbers() -> Vec<Entrant<u64>> {
+    vec![
+        Entrant::new(Role::Ours, OURS, Worth::ExactLate, |limit| {
+            Box::new(ours::<u64>(limit, Clock::system()))
+        }),
+        Entrant::new(Role::Ours, PRECISE, Worth::Exact, |limit| {
+            Box::new(ours::<u64>(limit, Clock::precise()))
+        }),
+    ]
+}
+
+/// Ours, with texts as keys: kept as the limits of a file keep them, without memory of their own if they are short, and as strings.
+pub(super) fn of_texts() -> Vec<Entrant<String>> {
+    vec![
+        Entrant::new(Role::Ours, OURS, Worth::ExactLate, |limit| {
+            Box::new(ours::<CompactString>(limit, Clock::system()))
+        }),
+        Entrant::new(Role::Ours, PRECISE, Worth::Exact, |limit| {
+            Box::new(ours::<CompactString>(limit, Clock::precise()))
+        }),
+        Entrant::new(Role::Ours, OF_STRINGS, Worth::ExactLate, |limit| {
+            Box::new(ours::<String>(limit, Clock::system()))
+        }),
+    ]
+}
+
+fn ours<K: Hash + Eq>(limit: &Limit, clock: Clock) -> Keyed<K, TokenBucket> {
     let quota = plimsoll::Quota::new(1, limit.every);
     Keyed::builder(TokenBucket::greedy(quota).burst(limit.burst.into()))
         .max_keys(limit.max_keys)
@@ -158,12 +182,25 @@ fn ours<K: Key>(limit: &Limit, clock: Clock) -> Keyed<K, TokenBucket> {
         .build()
 }
 
-impl<K: Key> Limiter<K> for Keyed<K, TokenBucket> {
-    fn ask(&self, key: &K) -> bool {
+impl Limiter<u64> for Keyed<u64, TokenBucket> {
+    fn ask(&self, key: &u64) -> bool {
         granted(self.try_acquire(key, 1))
     }
 
-    fn take(&self, key: &K, cost: u32) -> bool {
+    fn take(&self, key: &u64, cost: u32) -> bool {
         granted(self.try_acquire(key, u64::from(cost)))
+    }
+}
+
+impl<T> Limiter<String> for Keyed<T, TokenBucket>
+where
+    T: Hash + Eq + Borrow<str> + From<String> + Send + Sync,
+{
+    fn ask(&self, key: &String) -> bool {
+        granted(self.try_acquire(key.as_str(), 1))
+    }
+
+    fn take(&self, key: &String, cost: u32) -> bool {
+        granted(self.try_acquire(key.as_str(), u64::from(cost)))
     }
 }

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_distr::Zipf;
 
-use super::contenders::Entrant;
+use super::contenders::{self, Entrant};
 use super::peers;
 
 /// A kind of key: a number, or a text of 21 bytes.
@@ -26,6 +26,9 @@ pub(crate) trait Key: Hash + Eq + Clone + Display + Send + Sync + 'static {
 
     /// Reads the key.
     fn touch(&self) -> u64;
+
+    /// Our limits of this kind of key.
+    fn ours() -> Vec<Entrant<Self>>;
 
     /// The peers that take this kind of key in a way of their own.
     fn peers() -> Vec<Entrant<Self>>;
@@ -45,6 +48,10 @@ impl Key for u64 {
 
     fn touch(&self) -> u64 {
         *self
+    }
+
+    fn ours() -> Vec<Entrant<Self>> {
+        contenders::of_numbers()
     }
 
     fn peers() -> Vec<Entrant<Self>> {
@@ -69,6 +76,10 @@ impl Key for String {
     fn touch(&self) -> u64 {
         let bytes = self.as_bytes();
         u64::from(bytes[0]) + u64::from(bytes[bytes.len() - 1])
+    }
+
+    fn ours() -> Vec<Entrant<Self>> {
+        contenders::of_texts()
     }
 
     fn peers() -> Vec<Entrant<Self>> {

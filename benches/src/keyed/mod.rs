@@ -4,6 +4,7 @@ mod asked;
 pub(crate) mod child;
 mod contenders;
 mod floors;
+mod growth;
 pub(crate) mod histogram;
 mod hits;
 mod keys;
@@ -43,6 +44,7 @@ pub(crate) struct Results {
     memory: Vec<memory::Memory>,
     stalls: Vec<stalls::Stalls>,
     returns: Vec<returns::Returns>,
+    growth: Option<growth::Growth>,
 }
 
 /// Runs the cases whose name `wanted` accepts.
@@ -84,6 +86,7 @@ pub(crate) fn run(plan: &Plan, wanted: impl Fn(&str) -> bool) -> Results {
             Vec::new()
         },
         returns,
+        growth: wanted("keyed-growth").then(|| growth::run(plan)),
     }
 }
 
@@ -93,7 +96,9 @@ impl Results {
         let memory = self.memory.iter().map(memory::Memory::markdown);
         let stalls = self.stalls.iter().map(stalls::Stalls::markdown);
         let returns = self.returns.iter().map(returns::Returns::markdown);
-        asked.chain(memory).chain(stalls).chain(returns).collect()
+        let growth = self.growth.iter().map(growth::Growth::markdown);
+        let all = asked.chain(memory).chain(stalls).chain(returns);
+        all.chain(growth).collect()
     }
 }
 

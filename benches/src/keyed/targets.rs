@@ -3,6 +3,7 @@
 use super::Results;
 use super::asked::{Case, Row};
 use super::contenders::Worth;
+use super::growth::Growth;
 use super::keys::Key;
 use crate::report::Series;
 use crate::targets::{Target, at_least, at_most};
@@ -45,6 +46,12 @@ impl Results {
             let what = format!("keyed, {}: after all went idle ÷ fresh,", returns.kind());
             targets.push(at_most(&format!("{what} process"), process, 1.3, " ×"));
             targets.push(at_most(&format!("{what} table alone"), table, 1.3, " ×"));
+        }
+        if let Some((most, longest, slower)) = self.growth.as_ref().and_then(Growth::most) {
+            let what = format!("keyed, u64: longest insertion up to {most} keys");
+            targets.push(at_most(&what, longest, 1.0, " ms"));
+            let what = format!("keyed, u64: a hit with {most} keys ÷ with a fiftieth of them");
+            targets.push(at_most(&what, slower, 2.0, " ×"));
         }
         targets
     }
