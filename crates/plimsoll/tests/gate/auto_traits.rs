@@ -14,75 +14,73 @@ const fn is_send<T: Send + ?Sized>() {}
 const fn is_sync<T: Sync + ?Sized>() {}
 const fn is_unpin<T: Unpin + ?Sized>() {}
 const fn is_static<T: 'static>() {}
+const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 
 macro_rules! all {
     ($($type:ty),* $(,)?) => {
-        $(const _: () = {
+        $({
             is_send::<$type>();
             is_unpin::<$type>();
-        };)*
+        })*
     };
 }
 
 macro_rules! all_shared {
     ($($type:ty),* $(,)?) => {
         all!($($type),*);
-        $(const _: () = is_sync::<$type>();)*
+        $(is_sync::<$type>();)*
     };
 }
 
-// What is waited on is polled by one at a time.
-all!(Acquire<'static>, Reservation<'static>, Sleep);
+#[test]
+fn what_may_cross_threads() {
+    // What is waited on is polled by one at a time.
+    all!(Acquire<'static>, Reservation<'static>, Sleep);
 
-all_shared!(
-    All,
-    Batched<TokenBucket>,
-    Clock,
-    Concurrency,
-    Counts,
-    Demand,
-    Denied,
-    Filling,
-    FixedWindow,
-    Full,
-    Gate<Concurrency>,
-    Gate<FixedWindow>,
-    Gate<SlidingWindow>,
-    Gate<TokenBucket>,
-    GateBuilder<TokenBucket>,
-    InvalidLimit,
-    ManualClock,
-    Moment,
-    Outcome,
-    Permit<'static>,
-    Priority,
-    Queue,
-    Quota,
-    Reason,
-    Refusal,
-    Segments,
-    PackedTake,
-    SlidingWindow,
-    Slots,
-    Snapshot,
-    TokenBucket,
-    Window,
-);
+    all_shared!(
+        All,
+        Batched<TokenBucket>,
+        Clock,
+        Concurrency,
+        Counts,
+        Demand,
+        Denied,
+        Filling,
+        FixedWindow,
+        Full,
+        Gate<Concurrency>,
+        Gate<FixedWindow>,
+        Gate<SlidingWindow>,
+        Gate<TokenBucket>,
+        GateBuilder<TokenBucket>,
+        InvalidLimit,
+        ManualClock,
+        Moment,
+        Outcome,
+        Permit<'static>,
+        Priority,
+        Queue,
+        Quota,
+        Reason,
+        Refusal,
+        Segments,
+        PackedTake,
+        SlidingWindow,
+        Slots,
+        Snapshot,
+        TokenBucket,
+        Window,
+    );
 
-const _: () = {
     is_send::<dyn Limiter>();
     is_sync::<dyn Limiter>();
     is_send::<dyn Source>();
     is_sync::<dyn Source>();
     is_static::<Gate<TokenBucket>>();
     is_static::<All>();
-};
-
-const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
-const _: () = {
     is_error::<Denied>();
     is_error::<InvalidLimit>();
-};
+}
 
 #[test]
 fn a_limiter_can_be_used_without_knowing_its_kind() {
