@@ -13,7 +13,7 @@ use plimsoll::{
 
 /// Comes back exactly when told to, by the precise time, and must be granted.
 ///
-/// Now and then the kernel's clock is later than two ticks: where a host stops the virtual processor that keeps the time. That
+/// Now and then the kernel's clock is later than three ticks: where a host stops the virtual processor that keeps the time. That
 /// was seen under load, and is allowed in a fifth of the rounds.
 fn comes_back_in_time(name: &str, ask: impl Fn() -> Result<(), Denied>) {
     let precise = Clock::precise();

@@ -19,7 +19,7 @@ fn real() -> Instant {
 
 /// By how much the clock may be late.
 fn late() -> Duration {
-    2 * Clock::system().resolution()
+    3 * Clock::system().resolution()
 }
 
 /// Keeps every processor busy while `work` runs on some threads of its own; returns what they return.

@@ -36,7 +36,7 @@ pub(crate) trait Ring: Send + Sync {
 ///
 /// | clock | reads | late by | waiters are woken by |
 /// |---|---|---|---|
-/// | [`system`](Self::system), the default | the kernel's coarse clock | [two ticks of the kernel](Self::resolution) at most | one thread of the process |
+/// | [`system`](Self::system), the default | the kernel's coarse clock | [three ticks of the kernel](Self::resolution) at most | one thread of the process |
 /// | [`precise`](Self::precise) | the processor's counter | nothing | the same thread |
 /// | [`manual`](Self::manual) | a word in memory | | you |
 /// | `tokio`, with the feature of that name | tokio's clock | nothing | tokio, paused time included |
@@ -79,13 +79,13 @@ enum Kind {
 impl Clock {
     /// The default clock of limiters: the moment of the kernel's last tick.
     ///
-    /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most two
-    /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early), and never early. No thread
+    /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most three
+    /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early, and another may come late), and never early. No thread
     /// of the process has to run for that, so the bound holds under any load, as far as the kernel handles its own
     /// ticks. In a virtual machine under load it was seen to be later, by up to five ticks.
     ///
     /// What that means for limits: in any span of time a limit grants at most what it may grant in a span that is longer
-    /// by two ticks. No demand is refused because the clock is late: a refusal that would end within that time is decided
+    /// by three ticks. No demand is refused because the clock is late: a refusal that would end within that time is decided
     /// once more, by the precise time. Waiters are served by the precise time.
     ///
     /// Moments count from the Unix epoch, as the machine knew it when the process first asked;
@@ -131,18 +131,21 @@ impl Clock {
     }
 
     /// The steps in which this clock goes on: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
-    /// is configured; zero for all others. A reading is late by at most twice as much.
+    /// is configured; zero for all others. A reading is late by at most three times as much.
     #[must_use]
     pub fn resolution(&self) -> Duration {
         match self.0 {
-            Kind::System => Duration::from_nanos(time::late_nanos() / 2),
+            Kind::System => Duration::from_nanos(time::late_nanos() / time::TICKS_LATE),
             _ => Duration::ZERO,
         }
     }
 
     /// By how much a reading may be late at most.
     pub(crate) fn late(&self) -> Duration {
-        self.resolution() * 2
+        match self.0 {
+            Kind::System => Duration::from_nanos(time::late_nanos()),
+            _ => Duration::ZERO,
+        }
     }
 
     /// The moment, by the cheap reading.

@@ -2,8 +2,8 @@
 //! epoch as the machine knew it when the process first asked.
 //!
 //! *Coarse*: the moment of the kernel's last tick, read from memory that the kernel maps into every process. It is
-//! late by at most two ticks, one of which the kernel passes over if it comes a little early, and does not depend on
-//! any thread of ours being scheduled.
+//! late by at most three ticks, one of which the kernel passes over if it comes a little early, and one for an interrupt
+//! that comes a little late; it does not depend on any thread of ours being scheduled.
 //!
 //! *Precise*: the processor's counter, which is read faster than the kernel's precise clock and
 //! [disciplined](super::counter) by it.
@@ -45,11 +45,15 @@ pub(super) fn precise_now() -> Moment {
     Moment::from_nanos(counter.now(kernel_now))
 }
 
-/// By how much the coarse time may be late: two ticks.
+/// By how many ticks the coarse time may be late. With two of them a machine whose ticks were passed over was later by some
+/// microseconds now and then, for minutes.
+pub(super) const TICKS_LATE: u64 = 3;
+
+/// By how much the coarse time may be late.
 pub(super) fn late_nanos() -> u64 {
     match LATE.load(Ordering::Relaxed) {
         NOT_ASKED => {
-            let late = kernel::two_ticks();
+            let late = kernel::tick() * TICKS_LATE;
             LATE.store(late, Ordering::Relaxed);
             late
         }
@@ -123,9 +127,9 @@ mod kernel {
         nanos(clock_gettime(ClockId::Monotonic))
     }
 
-    pub(super) fn two_ticks() -> u64 {
-        let tick = nanos(clock_getres(ClockId::MonotonicCoarse));
-        tick.saturating_mul(2).max(2)
+    /// The steps in which the coarse time goes on: from 1 to 10 ms.
+    pub(super) fn tick() -> u64 {
+        nanos(clock_getres(ClockId::MonotonicCoarse)).clamp(1, 1_000_000_000)
     }
 
     /// The monotonic clock counts from the start of the machine: neither part is negative or large.
@@ -159,7 +163,7 @@ mod kernel {
         crate::moment::saturating_nanos(start.elapsed())
     }
 
-    pub(super) fn two_ticks() -> u64 {
+    pub(super) fn tick() -> u64 {
         0
     }
 }
