@@ -303,7 +303,8 @@ fn entries(node: &Node) -> &[Entry] {
 /// A value on one line.
 fn flow(node: &Node) -> String {
     match &node.value {
-        Value::Scalar { text, quoted: true } => word(text),
+        // What stands there by now is no variable, whatever it looks like.
+        Value::Scalar { text, quoted: true } => word(&text.replace("${", "$${")),
         Value::Scalar { text, .. } => text.clone(),
         Value::List(items) => {
             let items: Vec<String> = items.iter().map(flow).collect();

@@ -27,6 +27,16 @@ fn yaml(text: &str) -> Config {
     Config::from_str("limits.yaml", text, Format::Yaml).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Found by `fuzz::examples_with_mistakes`: it was printed as a variable.
+#[test]
+fn what_only_looks_like_a_variable_prints_as_what_it_is() {
+    let text = "limits: { api: { rate: 5/s } }\nanswer: { body: \"pay $${AMOUNT} or $$${MORE}\" }";
+    let config = yaml(text);
+    let printed = config.to_string();
+    assert!(printed.contains("pay $${AMOUNT} or $$${MORE}"), "{printed}");
+    assert_eq!(yaml(&printed).to_string(), printed);
+}
+
 #[test]
 fn the_examples_are_right_and_can_be_built() {
     for file in examples() {
