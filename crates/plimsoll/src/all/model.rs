@@ -48,7 +48,8 @@ fn assert_idle(gate: &Gate<Concurrency>) {
 
 #[test]
 fn two_who_wait_for_the_same_two_in_opposite_orders_are_both_served() {
-    check(2, || {
+    // With two preemptions it takes as long as all other models (`LOOM_MAX_PREEMPTIONS=2`).
+    check(1, || {
         let (a, b) = (slots(), slots());
         let held = hold(&a);
         let waiters = [waiter([&a, &b]), waiter([&b, &a])];

@@ -339,7 +339,7 @@ fn run(shape: Shape, spec: &Spec, queue: Option<reference::Queue>, start: Nanos,
 proptest! {
     #![proptest_config(ProptestConfig {
         // More with PROPTEST_CASES.
-        cases: ProptestConfig::default().cases.max(2000),
+        cases: ProptestConfig::default().cases.max(600),
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
     })]

@@ -166,7 +166,7 @@ fn ticks_begin_with_the_key() {
     let keyed: Keyed<String, _> = Keyed::builder(Adaptive::new(Verdict::new()))
         .clock(time.clock())
         .build();
-    work(&keyed, &time, 300, |_, _| 10 * MS, &["red"]);
+    work(&keyed, &time, 50, |_, _| 10 * MS, &["red"]);
     let gate = keyed.gate("red").unwrap();
     assert!(gate.insight().limit > 20, "{:?}", gate.insight());
 }
