@@ -15,9 +15,19 @@ pub(crate) const RATE: &str = "rate";
 
 /// Writes the limits that are in effect.
 pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(root) = tree(file) else {
+    let Some(mut root) = tree(file) else {
         return f.write_str("{}\n");
     };
+    if let Value::Map(sections) = &mut root.value {
+        for section in sections {
+            // Addresses are printed as they were written, with their variables: there may be a password in one.
+            let written: &[&str] = match section.key.as_str() {
+                "stores" => &["url", "cluster"],
+                _ => &[],
+            };
+            escape(&mut section.value, written);
+        }
+    }
     for section in entries(&root) {
         match section.key.as_str() {
             "limiters" if !file.limits.is_empty() && file.limiters.is_empty() => {}
@@ -154,6 +164,19 @@ fn tree(of: &impl Serialize) -> Option<Node> {
     // JSON keeps the order of fields, and the reader gives it back as a tree.
     let json = serde_json::to_string(of).ok()?;
     parse(&json).ok().flatten()
+}
+
+/// Makes texts that only look like variables read as they are; those of fields that are printed as `written` may have some.
+fn escape(node: &mut Node, written: &[&str]) {
+    match &mut node.value {
+        Value::Scalar { text, .. } if text.contains("${") => *text = text.replace("${", "$${"),
+        Value::Scalar { .. } => {}
+        Value::List(items) => items.iter_mut().for_each(|item| escape(item, written)),
+        Value::Map(fields) => fields
+            .iter_mut()
+            .filter(|field| !written.contains(&field.key.as_str()))
+            .for_each(|field| escape(&mut field.value, written)),
+    }
 }
 
 /// A value as JSON.
@@ -303,8 +326,7 @@ fn entries(node: &Node) -> &[Entry] {
 /// A value on one line.
 fn flow(node: &Node) -> String {
     match &node.value {
-        // What stands there by now is no variable, whatever it looks like.
-        Value::Scalar { text, quoted: true } => word(&text.replace("${", "$${")),
+        Value::Scalar { text, quoted: true } => word(text),
         Value::Scalar { text, .. } => text.clone(),
         Value::List(items) => {
             let items: Vec<String> = items.iter().map(flow).collect();
