@@ -34,7 +34,7 @@ use plimsoll_sim::{
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Simulation files, in YAML or JSON
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "schema", value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// Test these limits in the place of the one that the file names
@@ -72,6 +72,10 @@ pub(crate) struct Args {
     /// Draw the first run of each limit; of several simulations, one picture each
     #[arg(long, value_name = "FILE.svg|FILE.png", value_parser = picture)]
     plot: Option<PathBuf>,
+
+    /// Print the JSON Schema of simulation files, for editors
+    #[arg(long, exclusive = true)]
+    schema: bool,
 }
 
 fn limit(name: &str) -> Result<Contender, String> {
@@ -88,6 +92,10 @@ fn picture(name: &str) -> Result<PathBuf, String> {
 
 /// Runs the files one after the other. One that cannot be read does not keep the others from running.
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
+    if args.schema {
+        write!(out, "{}", plimsoll_sim::schema())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut simulations = Vec::new();
     let mut fleets: Vec<Fleet> = Vec::new();
     let mut troubled = false;

@@ -270,3 +270,14 @@ fn an_access_log_with_a_garbage_line_is_simulated_and_the_line_is_said() {
         err(&output)
     );
 }
+
+#[test]
+fn the_schema_is_that_of_the_simulator() {
+    let dir = Dir::with("schema", &[]);
+    let output = dir.run(&["--schema"]);
+    assert_eq!(
+        (output.status.code(), out(&output)),
+        (Some(0), plimsoll_sim::schema())
+    );
+    assert_eq!(dir.run(&[]).status.code(), Some(2), "a file or the schema");
+}
