@@ -509,7 +509,7 @@ _plimsoll() {
             return 0
             ;;
         plimsoll__subcmd__simulate)
-            opts="-l -c -s -q -e -h --limit --compare --seeds --first-seed --quick --explain --access-log --json --plot --help"
+            opts="-l -c -s -q -e -h --limit --compare --seeds --first-seed --quick --explain --access-log --json --plot --schema --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

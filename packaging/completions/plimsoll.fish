@@ -54,6 +54,7 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l plot -d '
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s c -l compare -d 'Run all other known limits on the same traffic too; nothing is expected of them'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s q -l quick -d 'One seed, for a first look'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s e -l explain -d 'Print the decisions of each tested limit with their reasons over time, for the first seed'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l schema -d 'Print the JSON Schema of simulation files, for editors'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l format -d 'How the lines are written: combined, json, csv, envoy or times; told by what stands in them unless set' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l duration-unit -d 'What durations without a unit count: s, ms, us or ns; as the server that wrote them has it unless set' -r
