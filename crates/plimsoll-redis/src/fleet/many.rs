@@ -83,17 +83,19 @@ impl<'a> FleetAsk<'a> {
         }
         let now = first.clock.now();
         let deadline = like.deadline(now).filter(|_| !like.is_at_once());
-        let late = many.given_up(Reason::TimedOut);
-        let lost = many.given_up(Reason::Unavailable);
         if deadline.is_some_and(|deadline| deadline < now) {
-            return many.refuse(late);
+            return many.refuse(Reason::TimedOut);
         }
         // A store is asked on tokio, and the caller may be a plain thread.
         let Some(runtime) = first.background().handle() else {
-            return many.refuse(lost);
+            return many.refuse(Reason::Unavailable);
         };
+        let is_here = Handle::try_current().is_ok();
+        // What is said in the place of an answer, where one may be missing.
+        let late = deadline.map(|_| many.given_up(Reason::TimedOut));
+        let lost = (!is_here).then(|| many.given_up(Reason::Unavailable));
         let asked = many.ask();
-        let question: Question = if Handle::try_current().is_ok() {
+        let question: Question = if is_here {
             Box::pin(async { Some(asked.await) })
         } else {
             let asked = runtime.spawn(asked);
@@ -108,15 +110,17 @@ impl<'a> FleetAsk<'a> {
         let mut time = deadline.map(|deadline| Box::pin(first.clock.sleep_until(deadline)));
         let answer = poll_fn(|cx| {
             if let Poll::Ready(answer) = Pin::new(&mut question).poll(cx) {
-                return Poll::Ready(answer.ok_or(&lost));
+                return Poll::Ready(answer.ok_or(lost.as_ref()));
             }
             let time = time.as_mut();
             match time.map(|time| time.as_mut().poll(cx)) {
-                Some(Poll::Ready(())) => Poll::Ready(Err(&late)),
+                Some(Poll::Ready(())) => Poll::Ready(Err(late.as_ref())),
                 _ => Poll::Pending,
             }
         });
-        let refused = |answers: &StoreAnswers| StoreDecision::refused(answers.clone(), false);
+        let refused = |answers: Option<&StoreAnswers>| {
+            StoreDecision::refused(answers.cloned().unwrap_or_default(), false)
+        };
         answer.await.unwrap_or_else(refused)
     }
 
@@ -278,7 +282,8 @@ impl Many {
     }
 
     /// Refuses without asking. What was taken here goes back.
-    fn refuse(self, answers: StoreAnswers) -> FleetDecision {
+    fn refuse(self, reason: Reason) -> FleetDecision {
+        let answers = self.given_up(reason);
         drop(self.end(Outcome::Refused { compensated: false }));
         StoreDecision::refused(answers, false)
     }

@@ -5,6 +5,7 @@ use plimsoll::{Moment, Standing};
 use super::StoreAnswer;
 use crate::answer::{Answer, Decided};
 use crate::event_reports::{Reporter, ReturnEvent};
+use crate::group::Alone;
 use crate::lease::Lease;
 use crate::limiter::fence;
 use crate::rule::{Kind, amount, moment};
@@ -137,6 +138,15 @@ impl Subject {
         self.terms.everyday
     }
 
+    /// What is asked of it if nothing else is: then decisions that ask the same may be a run.
+    pub(super) fn alone(&self) -> Option<Alone> {
+        let plain = !self.shadow && self.most.is_none() && !self.limiter.holds_leases();
+        (plain && self.cost > 0).then(|| Alone {
+            limit: self.limit(),
+            cost: self.cost,
+        })
+    }
+
     pub(super) fn is_shadow(&self) -> bool {
         self.shadow
     }
@@ -185,10 +195,23 @@ impl Subject {
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
         let decided = answer.decided(self.limit())?;
-        let mut amount = self.cost;
-        if let (Verb::Take, Decided::Granted(..), Some(_)) = (verb, &decided, self.most) {
-            amount = answer.number()?;
-        }
+        let borrowed = match (verb, &decided, self.most) {
+            (Verb::Take, Decided::Granted(..), Some(_)) => Some(answer.number()?),
+            _ => None,
+        };
+        self.decided(verb, took, decided, borrowed);
+        Ok(())
+    }
+
+    /// Notes what the store has decided; `borrowed` is what was taken if more may have been than was asked for.
+    pub(super) fn decided(
+        &mut self,
+        verb: Verb,
+        took: bool,
+        decided: Decided,
+        borrowed: Option<u64>,
+    ) {
+        let amount = borrowed.unwrap_or(self.cost);
         if let (Verb::Take, true, Decided::Granted(_, at), 1..) = (verb, took, &decided, self.cost)
         {
             self.taken = Some(Taken { amount, at: *at });
@@ -200,7 +223,6 @@ impl Subject {
             self.lease.take().into_iter().for_each(Lease::abandon);
         }
         self.answer = Some(decided);
-        Ok(())
     }
 
     /// The store has not answered. A lease is returned in the background.

@@ -1,8 +1,8 @@
 //! One script for all subjects of a slot, and several scripts as one decision.
 
 use super::subject::{Subject, Verb};
-use crate::answer::Answer;
-use crate::group::Group;
+use crate::answer::{Answer, Decided};
+use crate::group::{Group, Replied};
 use crate::lanes::LARGEST;
 use crate::script::Script;
 use crate::{RedisLimiter, StoreError};
@@ -194,6 +194,10 @@ impl Subjects {
         }
         let each = part.iter().map(|&index| &self.all[index]);
         let everyday = each.clone().all(Subject::is_everyday);
+        let alone = match &part[..] {
+            [one] => self.all[*one].alone(),
+            _ => None,
+        };
         let kinds = each.map(Subject::kind);
         let mut answer = if verb == Verb::Take {
             let group = Group {
@@ -201,8 +205,18 @@ impl Subjects {
                 words,
                 kinds: kinds.collect(),
                 everyday,
+                alone,
             };
-            store.decide_group(group).await?
+            match store.decide_group(group).await? {
+                Replied::Each(answer) => answer,
+                Replied::One(decided) => {
+                    let admits = matches!(decided, Decided::Granted(..));
+                    for &index in part {
+                        self.all[index].decided(verb, admits, decided.clone(), None);
+                    }
+                    return Ok(admits);
+                }
+            }
         } else {
             words.splice(..0, [verb.as_str().to_owned(), store.now(), String::new()]);
             let script = Script::many(kinds, everyday);

@@ -32,6 +32,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((wait, decisions), 1..8)
 }
 
+/// Decisions about one limit each, all about the same: those for one key that ask for the same are decided in a run.
+fn steps_of_one() -> impl Strategy<Value = Vec<Step>> {
+    let wait = prop_oneof![0..10_000_u64, 0..700_000_000_u64, 0..3_000_000_000_u64];
+    let cost = prop_oneof![12 => Just(1_u64), 3 => 0..4_u64];
+    let key = prop_oneof![4 => Just(0_usize), 1 => Just(1)];
+    let decisions = prop::collection::vec((key, cost, prop::bool::weighted(0.05)), 1..24);
+    let steps = prop::collection::vec((wait, decisions), 1..8);
+    (0..5_usize, steps).prop_map(|(limit, steps)| {
+        let of_limit = |(key, cost, shadow)| vec![(limit, key, cost, shadow)];
+        let step = |(wait, decisions): (u64, Vec<_>)| {
+            (wait, decisions.into_iter().map(of_limit).collect())
+        };
+        steps.into_iter().map(step).collect()
+    })
+}
+
 /// Five limits; unless they are everyday ones, of sizes that the quick way does not decide.
 fn limits(store: &Store, everyday: bool) -> Vec<RedisLimiter> {
     let second = |units| Quota::new(units, Duration::from_secs(1));
@@ -48,17 +64,16 @@ fn limits(store: &Store, everyday: bool) -> Vec<RedisLimiter> {
     limiters.map(|limiter| limiter.expect("a limit")).collect()
 }
 
-fn asks<'a>(limits: &'a [RedisLimiter], asks: &[Ask]) -> Vec<StoreAsk<'a>> {
+fn asks<'a>(limits: &'a [RedisLimiter], asks: &[Ask], all: bool) -> Vec<StoreAsk<'a>> {
     let ask = |&(limit, key, cost, shadow): &Ask| {
         let ask = StoreAsk::new(&limits[limit], KEYS[key], cost);
         if shadow { ask.shadow() } else { ask }
     };
     // All decisions are about all kinds, so that there is one script: one that the server does not know yet is sent twice, and
     // another would overtake it.
-    let all = limits
-        .iter()
-        .map(|it| StoreAsk::new(it, "known", 0).shadow());
-    asks.iter().map(ask).chain(all).collect()
+    let known = limits.iter().filter(|_| all);
+    let known = known.map(|it| StoreAsk::new(it, "known", 0).shadow());
+    asks.iter().map(ask).chain(known).collect()
 }
 
 /// What a decision says, without the numbers of leases. Permits are held.
@@ -72,7 +87,8 @@ fn words(decision: StoreDecision) -> Vec<String> {
     words
 }
 
-fn compare(everyday: bool) {
+/// `all` if each decision is about all limits.
+fn compare(everyday: bool, all: bool, steps: &impl Strategy<Value = Vec<Step>>) {
     let server = Server::start();
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -85,20 +101,24 @@ fn compare(everyday: bool) {
     let run = async |steps: Vec<Step>| {
         server.cli(&["flushall"]);
         let (one_by_one, at_once) = (limits(&alone, everyday), limits(&together, everyday));
+        for limit in &at_once {
+            let known = [StoreAsk::new(limit, "known", 0)];
+            drop(together.decide_all(&known).await.expect("a decision"));
+        }
         for (wait, decisions) in steps {
             time.advance(Duration::from_nanos(wait));
             let ask_at_once = |decision: &Vec<Ask>| -> JoinHandle<Vec<String>> {
                 let (store, limits, decision) =
                     (together.clone(), at_once.clone(), decision.clone());
                 tokio::spawn(async move {
-                    let asks = asks(&limits, &decision);
+                    let asks = asks(&limits, &decision, all);
                     words(store.decide_all(&asks).await.expect("a decision"))
                 })
             };
             let tasks: Vec<_> = decisions.iter().map(ask_at_once).collect();
             let mut expected = Vec::new();
             for decision in &decisions {
-                let asks = asks(&one_by_one, decision);
+                let asks = asks(&one_by_one, decision, all);
                 let decision = alone.decide_all(&asks).await.expect("a decision");
                 expected.push(words(decision));
             }
@@ -108,17 +128,27 @@ fn compare(everyday: bool) {
         }
         Ok(())
     };
-    for_all(12, &steps(), |steps| runtime.block_on(run(steps)));
+    for_all(12, steps, |steps| runtime.block_on(run(steps)));
 }
 
 #[test]
 fn of_everyday_sizes() {
-    compare(true);
+    compare(true, true, &steps());
 }
 
 #[test]
 fn of_other_sizes() {
-    compare(false);
+    compare(false, true, &steps());
+}
+
+#[test]
+fn of_one_limit_each_of_an_everyday_size() {
+    compare(true, false, &steps_of_one());
+}
+
+#[test]
+fn of_one_limit_each_of_another_size() {
+    compare(false, false, &steps_of_one());
 }
 
 fn four(store: &Store, tenant: u64) -> [RedisLimiter; 4] {
