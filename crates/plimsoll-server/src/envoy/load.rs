@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use plimsoll_config::ConfigError;
 use plimsoll_spec::{Entry, Node, Value, parse, quote};
@@ -182,6 +182,7 @@ impl Loader {
             quota,
             detailed,
             metadata,
+            stats: OnceLock::new(),
         })
     }
 

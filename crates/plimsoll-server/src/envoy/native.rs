@@ -208,15 +208,15 @@ fn has_store(state: &State, asks: &[Ask<'_>]) -> bool {
 fn answers<'d>(
     asked: &[Asked],
     decided: &'d Result<Hold, Refusal>,
-) -> (Vec<Said>, Option<&'d Denied>) {
-    let (each, refused): (Vec<Answer<'_>>, _) = match decided {
+) -> (Vec<Said<'d>>, Option<&'d Denied>) {
+    let (each, refused): (Vec<Answer<'d>>, _) = match decided {
         Ok(hold) => (hold.answers().collect(), None),
         Err(refusal) => (refusal.answers().collect(), Some(refusal.denied())),
     };
     let mut each = each.into_iter();
     let said = asked.iter().map(|asked| {
         let count = if asked.returns { 0 } else { asked.asks.len() };
-        let answers: Vec<Answer<'_>> = each.by_ref().take(count).collect();
+        let answers: Vec<Answer<'d>> = each.by_ref().take(count).collect();
         said(&answers)
     });
     (said.collect(), refused)
@@ -224,7 +224,7 @@ fn answers<'d>(
 
 /// Of the limits of a descriptor the one that counts: that which takes longest of those that refuse, otherwise that of
 /// which least is left.
-fn said(answers: &[Answer<'_>]) -> Said {
+fn said<'d>(answers: &[Answer<'d>]) -> Said<'d> {
     let denied = |answer: &&&Answer<'_>| !answer.is_granted() && !answer.shadow;
     let enforced = answers.iter().filter(|answer| !answer.shadow);
     let refusing = enforced.clone().collect::<Vec<_>>();
@@ -246,8 +246,8 @@ fn said(answers: &[Answer<'_>]) -> Said {
     let standing = answer.standing;
     Said {
         limit: standing.map(|standing| Limit {
-            name: answer.limit.to_owned(),
-            own_name: answer.limit.to_owned(),
+            name: answer.limit,
+            own_name: answer.limit,
             quota: standing.limit,
             window: standing.window,
         }),
@@ -265,7 +265,7 @@ fn said(answers: &[Answer<'_>]) -> Said {
         would: answers
             .iter()
             .filter(|it| it.shadow)
-            .map(|it| (it.limit.to_owned(), !it.is_granted()))
+            .map(|it| (it.limit, !it.is_granted()))
             .collect(),
         ..Said::default()
     }
@@ -290,7 +290,7 @@ fn refuse(response: &mut RateLimitResponse, denied: &Denied) {
 /// A descriptor lacks what a limit has its key from.
 fn without_key(refusal: &Refusal, descriptors: usize) -> RateLimitResponse {
     let denied = refusal.denied();
-    let mut said: Vec<Said> = Vec::new();
+    let mut said: Vec<Said<'_>> = Vec::new();
     said.resize_with(descriptors, || Said {
         over: true,
         reason: Some(denied.reason().as_str()),

@@ -1,7 +1,9 @@
 //! The messages of the rate-limit service: `envoy.service.ratelimit.v3`, and what it uses of other packages.
 
 use prost::{Enumeration, Message};
-use prost_types::{Duration, Struct};
+use prost_types::Duration;
+
+use super::metadata::Map;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RateLimitRequest {
@@ -59,7 +61,7 @@ pub(crate) struct RateLimitResponse {
     #[prost(bytes = "vec", tag = "5")]
     pub(crate) raw_body: Vec<u8>,
     #[prost(message, optional, tag = "6")]
-    pub(crate) dynamic_metadata: Option<Struct>,
+    pub(crate) dynamic_metadata: Option<Map>,
 }
 
 #[derive(Clone, PartialEq, Message)]

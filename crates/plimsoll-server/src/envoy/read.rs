@@ -2,9 +2,8 @@
 
 use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{Entry, Node, Problem, Value, label, quote};
-use prost_types::Struct;
 
-use super::metadata;
+use super::metadata::{self, Map};
 
 /// What fields there are. Another one is a mistake wherever it stands; one of these in the wrong place says nothing, as
 /// the reference server has it.
@@ -147,7 +146,7 @@ impl Reader {
         number
     }
 
-    pub(super) fn metadata(&mut self, fields: &[Entry], within: &str) -> Option<Struct> {
+    pub(super) fn metadata(&mut self, fields: &[Entry], within: &str) -> Option<Map> {
         let node = get(fields, "metadata").filter(|node| !node.is_null())?;
         match metadata::of_node(node) {
             Some(metadata) => Some(metadata),

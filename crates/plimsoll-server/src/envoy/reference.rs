@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use plimsoll::{Demand, Reason};
 use plimsoll_engine::{Answer, Ask, Hold, Refusal};
+use smallvec::SmallVec;
 use tonic::Status;
 
 use super::proto::{RateLimitRequest, RateLimitResponse};
@@ -16,6 +17,9 @@ use super::stats::add;
 use super::status::{Said, Style, response};
 use super::targets::{Counted, Hits, Outcome, Target, replace};
 use super::{Envoy, generate};
+
+/// How many descriptors are decided without allocating.
+const FEW: usize = 4;
 
 impl Envoy {
     /// The answer to a request whose domain is one of the configuration.
@@ -43,14 +47,15 @@ impl Envoy {
         &self,
         targets: &[Target],
     ) -> Result<Option<RateLimitResponse>, Status> {
-        let counted: Vec<&Counted> = targets
+        let counted: SmallVec<[&Counted; FEW]> = targets
             .iter()
             .filter_map(|target| match target {
-                Target::Counted(counted) => Some(&**counted),
+                Target::Counted(counted) => Some(counted),
                 _ => None,
             })
             .collect();
-        let mut outcomes = vec![Outcome::default(); counted.len()];
+        let mut outcomes: SmallVec<[Outcome; FEW]> =
+            smallvec::smallvec![Outcome::default(); counted.len()];
         for (counted, outcome) in counted.iter().zip(&mut outcomes) {
             match counted.hits {
                 Hits::Take(_) => {}
@@ -84,7 +89,7 @@ impl Envoy {
         }
         let now = self.now();
         let mut outcomes = outcomes.iter();
-        let said: Vec<Said> = targets
+        let said: Vec<Said<'_>> = targets
             .iter()
             .map(|target| match target {
                 Target::Nothing => Said {
@@ -94,7 +99,7 @@ impl Envoy {
                 Target::Unlimited(rule) => Said {
                     remaining: u64::from(u32::MAX),
                     quota: rule.quota || self.settings.quota,
-                    metadata: rule.metadata.clone(),
+                    metadata: rule.metadata.as_ref(),
                     ..Said::default()
                 },
                 Target::Counted(counted) => {
@@ -103,7 +108,7 @@ impl Envoy {
                 }
             })
             .collect();
-        let ordinary = |said: &Said| said.over && !said.shadow && !said.quota;
+        let ordinary = |said: &Said<'_>| said.over && !said.shadow && !said.quota;
         let over = refused || said.iter().any(ordinary) || all_quotas_over(&said);
         if over && self.settings.shadow {
             self.stats
@@ -135,14 +140,25 @@ impl Envoy {
         quota_left: bool,
     ) -> Result<Option<bool>, Status> {
         let takes = |at: &usize| counted[*at].takes().is_some();
-        let mut asked: Vec<usize> = (0..counted.len()).filter(takes).collect();
+        let mut asked: SmallVec<[usize; FEW]> = (0..counted.len()).filter(takes).collect();
         let quotas = |asked: &[usize]| asked.iter().any(|at| counted[*at].quota);
         let has_quotas = quotas(&asked);
         while !asked.is_empty() {
-            let asks: Vec<Ask<'_>> = asked
+            let asks: SmallVec<[Ask<'_>; FEW]> = asked
                 .iter()
                 .map(|at| counted[*at].ask(counted[*at].takes().unwrap_or_default()))
                 .collect();
+            if let ([at], [ask]) = (&asked[..], &asks[..])
+                && !counted[*at].is_own()
+                && let Some(standing) = self.limits.take_now(*ask)
+            {
+                outcomes[*at] = Outcome {
+                    taken: true,
+                    remaining: standing.remaining.unwrap_or_default(),
+                    ..Outcome::default()
+                };
+                return Ok(Some(false));
+            }
             let decided = self.limits.decide(&asks, Demand::ONE.at_once()).await;
             if let Err(refusal) = &decided
                 && refusal.binding().is_none()
@@ -275,22 +291,20 @@ impl Envoy {
 }
 
 /// The answers of a decision, however it ended.
-fn answers(decided: &Result<Hold, Refusal>) -> Vec<Answer<'_>> {
+fn answers(decided: &Result<Hold, Refusal>) -> SmallVec<[Answer<'_>; FEW]> {
     match decided {
         Ok(hold) => hold.answers().collect(),
         Err(refusal) => refusal.answers().collect(),
     }
 }
 
-fn said(counted: &Counted, outcome: Outcome, now: Duration) -> Said {
+fn said(counted: &Counted, outcome: Outcome, now: Duration) -> Said<'_> {
     // Windows begin at multiples of their length since 1970.
     let window = u128::from(counted.rate.window()) * 1_000_000_000;
     let left = window - now.as_nanos() % window;
     let reset = Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX));
     let limit = counted.limit();
-    let would = counted
-        .is_shadow()
-        .then(|| (limit.name.clone(), outcome.over));
+    let would = counted.is_shadow().then_some((limit.name, outcome.over));
     Said {
         would: would.into_iter().collect(),
         limit: Some(limit),
@@ -301,12 +315,12 @@ fn said(counted: &Counted, outcome: Outcome, now: Duration) -> Said {
         reset: Some(reset),
         retry_after: outcome.over.then_some(reset),
         reason: outcome.reason.map(|reason| reason.as_str()),
-        metadata: counted.rule.as_ref().and_then(|rule| rule.metadata.clone()),
+        metadata: counted.rule().and_then(|rule| rule.metadata.as_ref()),
     }
 }
 
 /// Whether there are quotas, and all of them are used up.
-fn all_quotas_over(each: &[Said]) -> bool {
+fn all_quotas_over(each: &[Said<'_>]) -> bool {
     let mut quotas = each.iter().filter(|said| said.quota).peekable();
     quotas.peek().is_some() && quotas.all(|said| said.over && !said.shadow)
 }

@@ -5,17 +5,15 @@ use std::time::Duration;
 use http::HeaderMap;
 use plimsoll::Standing;
 use plimsoll_tower::answer::{Fields, LimitStatus};
-use prost_types::value::Kind;
-use prost_types::{Struct, Value};
 
-use super::metadata;
+use super::metadata::{Map, Value};
 use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
 
 /// What is said of a descriptor.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct Said<'a> {
     /// The limit that counts for it, if there is one.
-    pub(super) limit: Option<Limit>,
+    pub(super) limit: Option<Limit<'a>>,
     /// How much is left. Of what has no limit, everything.
     pub(super) remaining: u64,
     /// Whether it is above its limit.
@@ -30,29 +28,29 @@ pub(super) struct Said {
     /// Why it is over.
     pub(super) reason: Option<&'static str>,
     /// Limits in shadow mode, and whether each of them would have refused.
-    pub(super) would: Vec<(String, bool)>,
+    pub(super) would: Vec<(&'a str, bool)>,
     /// What stands in the configuration, for the proxy.
-    pub(super) metadata: Option<Struct>,
+    pub(super) metadata: Option<&'a Map>,
 }
 
 /// A limit as it is reported.
-#[derive(Clone, Debug)]
-pub(super) struct Limit {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit<'a> {
     /// What it is called: by its own name, or by its place.
-    pub(super) name: String,
+    pub(super) name: &'a str,
     /// Its own name, if it has one.
-    pub(super) own_name: String,
+    pub(super) own_name: &'a str,
     pub(super) quota: u64,
     pub(super) window: Option<Duration>,
 }
 
-impl Limit {
+impl Limit<'_> {
     fn message(&self) -> RateLimit {
         let clamp = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let named = |quota, unit: Unit, multiplier: u64| RateLimit {
             requests_per_unit: clamp(quota),
             unit: unit.into(),
-            name: self.own_name.clone(),
+            name: self.own_name.to_owned(),
             // One unit is what those understand too who do not know of more.
             unit_multiplier: (multiplier != 1).then(|| clamp(multiplier)),
         };
@@ -89,7 +87,7 @@ fn seconds(span: Duration) -> u64 {
         .saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
-impl Said {
+impl Said<'_> {
     fn status(&self) -> DescriptorStatus {
         let over = self.over && !self.shadow;
         let reset = self.reset.filter(|_| self.limit.is_some()).map(seconds);
@@ -105,7 +103,7 @@ impl Said {
     }
 
     fn name(&self) -> &str {
-        self.limit.as_ref().map_or("", |limit| &limit.name)
+        self.limit.as_ref().map_or("", |limit| limit.name)
     }
 }
 
@@ -126,7 +124,7 @@ pub(super) struct Style {
 }
 
 /// The answer to a request, of which each descriptor was answered.
-pub(super) fn response(over: bool, each: &[Said], style: Style) -> RateLimitResponse {
+pub(super) fn response(over: bool, each: &[Said<'_>], style: Style) -> RateLimitResponse {
     let refused = over && !style.all_shadow;
     let mut headers = Vec::new();
     if refused {
@@ -145,7 +143,7 @@ pub(super) fn response(over: bool, each: &[Said], style: Style) -> RateLimitResp
 }
 
 /// The descriptor that counts: of those that refuse the one that takes longest, otherwise the one of which least is left.
-fn binding(refused: bool, each: &[Said]) -> Option<&Said> {
+fn binding<'s, 'a>(refused: bool, each: &'s [Said<'a>]) -> Option<&'s Said<'a>> {
     if refused {
         let over = each.iter().filter(|said| said.over && !said.shadow);
         return over.max_by_key(|said| said.retry_after);
@@ -157,7 +155,7 @@ fn binding(refused: bool, each: &[Said]) -> Option<&Said> {
 }
 
 /// `Retry-After`, which Envoy adds by itself from 1.40 on only, and the fields of the draft.
-fn denied_headers(each: &[Said], headers: &mut Vec<HeaderValue>) {
+fn denied_headers(each: &[Said<'_>], headers: &mut Vec<HeaderValue>) {
     if let Some(wait) = binding(true, each).and_then(|said| said.retry_after) {
         let value = seconds(wait).max(1).to_string();
         headers.push(header("retry-after", value));
@@ -169,7 +167,7 @@ fn denied_headers(each: &[Said], headers: &mut Vec<HeaderValue>) {
             let mut standing = Standing::new(limit.quota, said.remaining.min(limit.quota));
             standing.window = limit.window;
             (standing.reset, standing.more_after) = (said.reset, said.reset);
-            Some(LimitStatus::new(&limit.name, standing))
+            Some(LimitStatus::new(limit.name, standing))
         })
         .collect();
     let mut fields = HeaderMap::new();
@@ -183,8 +181,8 @@ fn denied_headers(each: &[Said], headers: &mut Vec<HeaderValue>) {
 
 /// The three fields of the reference server: of the last ordinary descriptor that refuses, otherwise of the first of
 /// those of which least is left.
-fn compat_headers(each: &[Said], headers: &mut Vec<HeaderValue>) {
-    let refusing = |said: &&Said| said.over && !said.shadow && !said.quota;
+fn compat_headers(each: &[Said<'_>], headers: &mut Vec<HeaderValue>) {
+    let refusing = |said: &&Said<'_>| said.over && !said.shadow && !said.quota;
     let told = each.iter().rev().find(refusing);
     let limited = each.iter().filter(|said| said.limit.is_some());
     let told = told.or_else(|| limited.min_by_key(|said| said.remaining));
@@ -208,49 +206,42 @@ pub(super) fn header(key: &str, value: String) -> HeaderValue {
 
 /// What stands in Envoy's own log: the verdict and its limit, and what limits in shadow mode would have said. Beside it
 /// the metadata of descriptors that passed, where the first one counts.
-fn dynamic_metadata(refused: bool, each: &[Said], style: Style) -> Struct {
-    let mut fields = vec![("verdict", verdict(refused))];
+fn dynamic_metadata(refused: bool, each: &[Said<'_>], style: Style) -> Map {
+    let mut own = Map::with_capacity(4);
+    own.push("verdict", verdict(refused));
     if let Some(said) = binding(refused, each) {
-        fields.push(("limit", metadata::text(said.name())));
-        fields.push(("remaining", metadata::number(said.remaining)));
-        let reason = said.reason.filter(|_| refused);
-        fields.extend(reason.map(|reason| ("reason", metadata::text(reason))));
-        let wait = said.retry_after.filter(|_| refused);
-        fields.extend(wait.map(|wait| ("retry_after", metadata::number(seconds(wait).max(1)))));
+        own.push("limit", Value::text(said.name().to_owned()));
+        own.push("remaining", Value::number(said.remaining));
+        if let Some(reason) = said.reason.filter(|_| refused) {
+            own.push("reason", Value::text(reason));
+        }
+        if let Some(wait) = said.retry_after.filter(|_| refused) {
+            own.push("retry_after", Value::number(seconds(wait).max(1)));
+        }
     }
     let shadows: Vec<(&str, bool)> = match style.all_shadow {
         true => each.iter().map(|said| (said.name(), said.over)).collect(),
-        false => {
-            let would = each.iter().flat_map(|said| &said.would);
-            would.map(|(name, over)| (name.as_str(), *over)).collect()
-        }
+        false => each.iter().flat_map(|said| &said.would).copied().collect(),
     };
     if let Some(first) = shadows.iter().find(|(_, over)| *over).or(shadows.first()) {
+        let text = |name: &str| Value::text(name.to_owned());
         let would = shadows.iter().filter(|(_, over)| *over);
-        let shadow = metadata::map([
-            ("verdict", verdict(first.1)),
-            ("limit", metadata::text(first.0)),
-            (
-                "would_refuse",
-                metadata::list(would.map(|(name, _)| metadata::text(*name))),
-            ),
-        ]);
-        fields.push(("shadow", metadata::value(Kind::StructValue(shadow))));
+        let mut shadow = Map::with_capacity(3);
+        shadow.push("verdict", verdict(first.1));
+        shadow.push("limit", text(first.0));
+        let would = would.map(|(name, _)| text(name)).collect();
+        shadow.push("would_refuse", Value::List(would));
+        own.push("shadow", Value::Map(shadow));
     }
-    let own = metadata::value(Kind::StructValue(metadata::map(fields)));
-    let mut all = metadata::map([("plimsoll", own)]);
+    let mut all = Map::with_capacity(1);
+    all.push("plimsoll", Value::Map(own));
     let passed = each.iter().filter(|said| !said.over);
-    for (name, value) in passed
-        .filter_map(|said| said.metadata.as_ref())
-        .flat_map(|it| &it.fields)
-    {
-        all.fields
-            .entry(name.clone())
-            .or_insert_with(|| value.clone());
+    for more in passed.filter_map(|said| said.metadata) {
+        all.add_missing(more);
     }
     all
 }
 
 fn verdict(over: bool) -> Value {
-    metadata::text(if over { "over_limit" } else { "ok" })
+    Value::text(if over { "over_limit" } else { "ok" })
 }

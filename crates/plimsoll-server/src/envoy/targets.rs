@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll::Reason;
 use plimsoll_engine::Ask;
+use smallvec::SmallVec;
 use tonic::Status;
 
 use super::Envoy;
@@ -16,23 +17,47 @@ use super::status::Limit;
 use super::tree::{Found, Rate, Rule, Tree, override_key, override_stat};
 
 /// What a descriptor asks.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are counted, and there are few at a time"
+)]
 pub(super) enum Target {
     /// There is no limit for it.
     Nothing,
     Unlimited(Arc<Rule>),
-    Counted(Box<Counted>),
+    Counted(Counted),
 }
+
+impl Target {
+    fn rule(&self) -> Option<&Rule> {
+        match self {
+            Self::Nothing => None,
+            Self::Unlimited(rule) => Some(rule),
+            Self::Counted(counted) => counted.rule(),
+        }
+    }
+}
+
+/// What the descriptors of a request ask.
+pub(super) type Targets = SmallVec<[Target; 1]>;
 
 /// A counter that is asked.
 pub(super) struct Counted {
-    pub(super) limit: String,
     pub(super) key: String,
     pub(super) rate: Rate,
-    pub(super) rule: Option<Arc<Rule>>,
+    pub(super) by: By,
     pub(super) stats: Arc<LimitStats>,
-    pub(super) stat: String,
+    /// What it is called in statistics, if not by the path of its rule.
+    stat: Option<String>,
     pub(super) hits: Hits,
     pub(super) quota: bool,
+}
+
+/// Whose limit it is.
+pub(super) enum By {
+    Rule(Arc<Rule>),
+    /// The descriptor brings it itself: the limit of the engine that counts it.
+    Own(String),
 }
 
 /// What is done to a counter.
@@ -57,12 +82,26 @@ pub(super) struct Outcome {
 
 impl Counted {
     pub(super) fn ask(&self, cost: u64) -> Ask<'_> {
-        Ask::new(&self.limit).key(&self.key).cost(cost)
+        Ask::new(self.engine_limit()).key(&self.key).cost(cost)
+    }
+
+    fn engine_limit(&self) -> &str {
+        match &self.by {
+            By::Rule(rule) => &rule.id,
+            By::Own(limit) => limit,
+        }
+    }
+
+    pub(super) fn rule(&self) -> Option<&Rule> {
+        match &self.by {
+            By::Rule(rule) => Some(rule),
+            By::Own(_) => None,
+        }
     }
 
     /// Whether the descriptor brings its limit itself.
     pub(super) const fn is_own(&self) -> bool {
-        self.rule.is_none()
+        matches!(self.by, By::Own(_))
     }
 
     /// How much is left, of what is left of the counter; and whether the limit is exceeded.
@@ -83,23 +122,24 @@ impl Counted {
     }
 
     pub(super) fn is_shadow(&self) -> bool {
-        self.rule.as_ref().is_some_and(|rule| rule.shadow)
+        self.rule().is_some_and(|rule| rule.shadow)
     }
 
     /// Which mark says that it is above its limit.
     pub(super) fn mark(&self) -> (String, String) {
-        let key = format!("{} {}", self.limit, self.key);
+        let key = format!("{} {}", self.engine_limit(), self.key);
         (generate::over(self.rate.window()), key)
     }
 
-    pub(super) fn limit(&self) -> Limit {
-        let own_name = self.rule.as_ref().map_or("", |rule| &rule.name);
+    pub(super) fn limit(&self) -> Limit<'_> {
+        let own_name = self.rule().map_or("", |rule| &rule.name);
+        let path = || self.rule().map_or("", |rule| &rule.path);
         Limit {
             name: match own_name {
-                "" => self.stat.clone(),
-                name => name.to_owned(),
+                "" => self.stat.as_deref().unwrap_or_else(path),
+                name => name,
             },
-            own_name: own_name.to_owned(),
+            own_name,
             quota: self.rate.limit.into(),
             window: Some(Duration::from_secs(self.rate.window())),
         }
@@ -111,7 +151,7 @@ impl Envoy {
         &self,
         tree: &Tree,
         request: &RateLimitRequest,
-    ) -> Result<Vec<Target>, Status> {
+    ) -> Result<Targets, Status> {
         let each = request.descriptors.iter().enumerate();
         each.map(|(index, descriptor)| self.target(tree, request, index, descriptor))
             .collect()
@@ -126,7 +166,6 @@ impl Envoy {
     ) -> Result<Target, Status> {
         let domain = &request.domain;
         let hits = hits(request, descriptor);
-        let counted = |counted: Counted| Ok(Target::Counted(Box::new(counted)));
         if let Some(own) = &descriptor.limit
             && tree.has(domain)
         {
@@ -145,16 +184,15 @@ impl Envoy {
                 Rate::new(own.requests_per_unit, unit, own.unit_multiplier).map_err(wrong)?;
             self.know(rate.window())?;
             let stat = override_stat(domain, &descriptor.entries);
-            return counted(Counted {
-                limit: generate::own(rate.window()),
+            return Ok(Target::Counted(Counted {
                 key: override_key(domain, &descriptor.entries),
                 rate,
-                rule: None,
+                by: By::Own(generate::own(rate.window())),
                 stats: self.stats.limit(&stat),
-                stat,
+                stat: Some(stat),
                 hits,
                 quota: false,
-            });
+            }));
         }
         let found = match tree.find(domain, &descriptor.entries) {
             Found::NoDomain => {
@@ -167,16 +205,20 @@ impl Envoy {
         if found.rule.unlimited {
             return Ok(Target::Unlimited(found.rule));
         }
-        counted(Counted {
-            limit: found.rule.id.clone(),
+        let rule = found.rule;
+        let stats = match &found.stat {
+            Some(stat) => self.stats.limit(stat),
+            None => Arc::clone(rule.stats.get_or_init(|| self.stats.limit(&rule.path))),
+        };
+        Ok(Target::Counted(Counted {
             key: found.key,
-            rate: found.rule.rate,
-            stats: self.stats.limit(&found.stat),
+            rate: rule.rate,
+            stats,
             stat: found.stat,
             hits,
-            quota: found.rule.quota || self.settings.quota,
-            rule: Some(found.rule),
-        })
+            quota: rule.quota || self.settings.quota,
+            by: By::Rule(rule),
+        }))
     }
 }
 
@@ -192,24 +234,14 @@ fn hits(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Hits {
 
 /// Leaves out limits that others are in the place of.
 pub(super) fn replace(targets: &mut [Target]) {
-    let replaced: HashSet<String> = targets
-        .iter()
-        .filter_map(|target| match target {
-            Target::Unlimited(rule) => Some(rule),
-            Target::Counted(counted) => counted.rule.as_ref(),
-            Target::Nothing => None,
-        })
-        .flat_map(|rule| rule.replaces.iter().cloned())
-        .collect();
-    if replaced.is_empty() {
+    let rules = targets.iter().filter_map(Target::rule);
+    let mut replaced = rules.flat_map(|rule| &rule.replaces).peekable();
+    if replaced.peek().is_none() {
         return;
     }
+    let replaced: HashSet<String> = replaced.cloned().collect();
     for target in targets {
-        let name = match target {
-            Target::Counted(counted) => counted.rule.as_ref().map(|rule| rule.name.as_str()),
-            Target::Unlimited(rule) => Some(rule.name.as_str()),
-            Target::Nothing => None,
-        };
+        let name = target.rule().map(|rule| rule.name.as_str());
         if name.is_some_and(|name| replaced.contains(name)) {
             *target = Target::Nothing;
         }

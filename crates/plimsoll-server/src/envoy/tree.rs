@@ -1,13 +1,15 @@
 //! Descriptors of a configuration as a tree, and which limit a descriptor of a request finds there.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use plimsoll_tower::keys::{LONGEST, bounded};
-use prost_types::Struct;
+use smallvec::SmallVec;
 
 use super::glob;
+use super::metadata::Map;
 use super::proto::{Entry, Unit};
+use super::stats::LimitStats;
 
 /// All domains.
 #[derive(Debug, Default)]
@@ -51,7 +53,9 @@ pub(super) struct Rule {
     pub(super) shadow: bool,
     pub(super) quota: bool,
     pub(super) detailed: bool,
-    pub(super) metadata: Option<Struct>,
+    pub(super) metadata: Option<Map>,
+    /// What is counted of it under its path, once it was asked.
+    pub(super) stats: OnceLock<Arc<LimitStats>>,
 }
 
 /// So many in each of so many units.
@@ -110,8 +114,16 @@ pub(super) struct Match {
     pub(super) rule: Arc<Rule>,
     /// Which of its counters.
     pub(super) key: String,
+    /// What it is called in statistics, if not by the path of the rule.
+    pub(super) stat: Option<String>,
+}
+
+#[cfg(test)]
+impl Match {
     /// What it is called in statistics.
-    pub(super) stat: String,
+    pub(super) fn stat(&self) -> &str {
+        self.stat.as_deref().unwrap_or(&self.rule.path)
+    }
 }
 
 /// A key and its value as they are looked up. So `a` with `b_c` is the same as `a_b` with `c`.
@@ -187,7 +199,7 @@ impl Tree {
             return Found::NoDomain;
         };
         let mut text = String::new();
-        let mut steps = Vec::with_capacity(entries.len());
+        let mut steps = Steps::new();
         for entry in entries {
             let Some(step) = self.step(level, entry, &mut text) else {
                 return Found::Nothing;
@@ -200,8 +212,9 @@ impl Tree {
             return Found::Nothing;
         };
         let stat = match rule.detailed {
-            true => detailed_stat(domain, &steps),
-            false => stat(domain, &steps),
+            true => Some(detailed_stat(domain, &steps)),
+            false if steps.iter().all(Step::is_named_by_path) => None,
+            false => Some(stat(domain, &steps)),
         };
         Found::Limit(Match {
             key: counter(&steps),
@@ -218,6 +231,7 @@ impl Tree {
         text: &mut String,
     ) -> Option<Step<'t>> {
         text.clear();
+        text.reserve(entry.key.len() + 1 + entry.value.len());
         text.push_str(&entry.key);
         text.push('_');
         text.push_str(&entry.value);
@@ -252,7 +266,24 @@ struct Step<'t> {
     by: By,
 }
 
+/// The way of a descriptor through the tree.
+type Steps<'t> = SmallVec<[Step<'t>; 4]>;
+
 impl Step<'_> {
+    /// Whether [`stat`] calls it as the configuration does.
+    fn is_named_by_path(&self) -> bool {
+        match self.by {
+            By::Value => !self.entry.value.is_empty(),
+            By::Key => !self.node.value_to_metric,
+            By::Pattern => {
+                let below = self.node.text.strip_prefix(self.entry.key.as_str());
+                let pattern = below.and_then(|it| it.strip_prefix('_'));
+                let named = self.node.shared || !self.node.value_to_metric;
+                named && pattern.is_some_and(|pattern| !pattern.is_empty())
+            }
+        }
+    }
+
     /// The pattern by which it was found, if all that it fits are counted together.
     fn shared(&self) -> Option<&str> {
         (self.by == By::Pattern && self.node.shared).then(|| self.pattern())
@@ -268,7 +299,8 @@ impl Step<'_> {
 
 /// What tells apart the counters of a limit: entries whose values the configuration does not say.
 fn counter(steps: &[Step<'_>]) -> String {
-    let mut key = String::new();
+    let length = |step: &Step<'_>| step.entry.key.len() + step.entry.value.len() + 2;
+    let mut key = String::with_capacity(steps.iter().map(length).sum());
     for step in steps {
         let varies = step.by != By::Value && step.shared().is_none();
         if varies {
@@ -284,6 +316,10 @@ fn counter(steps: &[Step<'_>]) -> String {
 
 /// No two lists of parts are written the same.
 pub(super) fn push_escaped(to: &mut String, part: &str) {
+    if !part.contains(['|', '=', '\\']) {
+        to.push_str(part);
+        return;
+    }
     for letter in part.chars() {
         if matches!(letter, '|' | '=' | '\\') {
             to.push('\\');

@@ -40,9 +40,7 @@ fn check(text: &str, cases: &[(&str, Option<(u32, &str)>)]) {
     let tree = tree(text);
     for (descriptor, expected) in cases {
         let found = find(&tree, descriptor);
-        let found = found
-            .as_ref()
-            .map(|it| (it.rule.rate.limit, it.stat.as_str()));
+        let found = found.as_ref().map(|it| (it.rule.rate.limit, it.stat()));
         assert_eq!(found, *expected, "{descriptor}");
     }
 }
@@ -232,7 +230,7 @@ descriptors:
     assert_eq!(counter("midpath=/api/v2"), None);
     assert_eq!(counter("multiroute=svcABCrpc"), None);
     let shared = find(&tree, "files=files/a").expect("a limit");
-    assert_eq!(shared.stat, "d.files_files/*");
+    assert_eq!(shared.stat(), "d.files_files/*");
 }
 
 #[test]
@@ -295,19 +293,21 @@ fn flags_choose_what_a_limit_is_called() {
     for (flags, values, descriptor, expected) in cases {
         let tree = chain(flags, values);
         let found = find(&tree, descriptor).expect("a limit");
-        assert_eq!(found.stat, expected, "{flags:?}");
+        assert_eq!(found.stat(), expected, "{flags:?}");
     }
     let both = format!("{shared}{value}");
     let tree = chain(["", &both, ""], ["a", "b*", ""]);
     let found = find(&tree, "k1=a,k2=bc,k3=Z").expect("a limit");
     assert_eq!(
-        found.stat, "d.k1_a.k2_b*.k3",
+        found.stat(),
+        "d.k1_a.k2_b*.k3",
         "shared beats value_to_metric"
     );
     let tree = chain(["", shared, detailed], ["a", "b*", ""]);
     let found = find(&tree, "k1=a,k2=bc,k3=Z").expect("a limit");
     assert_eq!(
-        found.stat, "d.k1_a.k2_b*.k3_Z",
+        found.stat(),
+        "d.k1_a.k2_b*.k3_Z",
         "shared beats detailed_metric"
     );
 }
