@@ -13,7 +13,7 @@ use axum::response::Response;
 use http::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use plimsoll_tower::keys::PeerAddr;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +22,7 @@ use tokio::time::Sleep;
 use tower_service::Service;
 
 use crate::drain::{Drain, Places};
+use crate::streams::Streams;
 
 /// How a client begins that speaks HTTP/2.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -83,7 +84,6 @@ impl HttpPort {
             age,
             body: within,
         } = self;
-        let builder = builder(head);
         // Nothing is sent: it is closed when the last connection has ended.
         let (open, mut all_ended) = mpsc::channel::<()>(1);
         while let Some(accepted) = drain.unless_begun(listener.accept()).await {
@@ -102,22 +102,24 @@ impl HttpPort {
                 let request = request.map(|body| Arriving::new(body, within));
                 async move { Ok::<_, Infallible>(answers.answer(request, peer).await) }
             });
-            let (open, drain, builder) = (open.clone(), drain.clone(), builder.clone());
+            let (open, drain) = (open.clone(), drain.clone());
             tokio::spawn(async move {
                 let _until_ended = (place, open);
                 let begun = drain.unless_begun(tokio::time::timeout(head, begun(&stream)));
                 if !matches!(begun.await, Some(Ok(true))) {
                     return;
                 }
+                let streams = Streams::default();
+                let builder = builder(head, streams.clone());
                 let connection = builder.serve_connection(TokioIo::new(stream), service);
                 let mut connection = pin!(connection);
                 let grace = tokio::select! {
-                    _ = &mut connection => return,
+                    _ = streams.serve(connection.as_mut()) => return,
                     () = drain.begun() => last,
                     grace = aged(age) => grace,
                 };
                 connection.as_mut().graceful_shutdown();
-                let _ = tokio::time::timeout(grace, connection).await;
+                let _ = tokio::time::timeout(grace, streams.serve(connection)).await;
             });
         }
         drop(open);
@@ -226,8 +228,8 @@ async fn aged(age: Option<Age>) -> Duration {
     grace
 }
 
-fn builder(head: Duration) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+fn builder(head: Duration, streams: Streams) -> Builder<Streams> {
+    let mut builder = Builder::new(streams);
     builder
         .http1()
         .timer(TokioTimer::new())

@@ -13,6 +13,7 @@ mod reload;
 mod secret;
 #[cfg(feature = "redis")]
 mod store_metrics;
+mod streams;
 pub mod systemd;
 
 pub use accept::{Age, Answers, Arriving, HttpPort};
