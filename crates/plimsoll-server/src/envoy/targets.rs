@@ -17,10 +17,6 @@ use super::status::Limit;
 use super::tree::{Found, Rate, Rule, Tree, override_key, override_stat};
 
 /// What a descriptor asks.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are counted, and there are few at a time"
-)]
 pub(super) enum Target {
     /// There is no limit for it.
     Nothing,
