@@ -15,7 +15,7 @@ pub(crate) struct Terms {
     /// Whether scripts can decide it the quick way.
     pub(crate) everyday: bool,
     /// The rule as arguments for scripts.
-    pub(crate) words: Vec<String>,
+    pub(crate) words: Arc<[String]>,
     pub(crate) batcher: Arc<Batcher<Lists>>,
     pub(crate) leases: Option<Arc<Leases>>,
 }
@@ -43,7 +43,7 @@ impl Terms {
             batcher: Batcher::new(Lists::new(&rule, words.clone())),
             promise: rule.promise(),
             everyday: rule.is_everyday(),
-            words,
+            words: words.into(),
             leases,
             rule,
         })

@@ -43,9 +43,7 @@ impl Work for Groups {
             .evaluate(script, &keys, |command| {
                 command.arg("take").arg(&now).arg("");
                 for run in runs() {
-                    let group = &run[0];
-                    command.arg(group.keys.len()).arg(group.words.len());
-                    command.arg(run.len()).arg(&group.words);
+                    run[0].write(run.len(), command);
                 }
             })
             .await?;
@@ -58,7 +56,7 @@ impl Work for Groups {
         let mut replies = Vec::with_capacity(groups.len());
         for run in runs() {
             let answer = Answer::of_group(answers.next().unwrap_or(Value::Nil));
-            match (run, run[0].alone) {
+            match (run, &run[0].alone) {
                 ([_, _, ..], Some(alone)) => replies.extend(each_of_run(answer, alone, run.len())),
                 _ => replies.push(answer.map(Replied::Each)),
             }
@@ -70,10 +68,11 @@ impl Work for Groups {
 /// The answers to so many decisions in a row that are the same.
 fn each_of_run(
     answer: Result<Answer, StoreError>,
-    Alone { limit, cost }: Alone,
+    alone: &Alone,
     count: usize,
-) -> impl Iterator<Item = Result<Replied, StoreError>> {
+) -> impl Iterator<Item = Result<Replied, StoreError>> + use<> {
     let mut answer = answer.and_then(|mut answer| answer.number::<u8>().map(|_| answer));
+    let (limit, cost) = (alone.limit, alone.cost);
     let mut last = Moment::ORIGIN;
     (0..count).map(move |_| {
         let answer = answer.as_mut().map_err(|error| error.clone())?;

@@ -142,8 +142,9 @@ impl Subject {
     pub(super) fn alone(&self) -> Option<Alone> {
         let plain = !self.shadow && self.most.is_none() && !self.limiter.holds_leases();
         (plain && self.cost > 0).then(|| Alone {
-            limit: self.limit(),
             cost: self.cost,
+            limit: self.limit(),
+            words: Arc::clone(&self.terms.words),
         })
     }
 

@@ -187,17 +187,19 @@ impl Subjects {
         let store = self.all[*first].limiter().store().clone();
         let mut keys = Vec::with_capacity(part.len());
         let mut words = Vec::new();
+        let alone = match (verb, &part[..]) {
+            (Verb::Take, [one]) => self.all[*one].alone(),
+            _ => None,
+        };
         for &index in part {
             let subject = &mut self.all[index];
             keys.push(subject.key().to_vec());
-            subject.write(verb, &mut words);
+            if alone.is_none() {
+                subject.write(verb, &mut words);
+            }
         }
         let each = part.iter().map(|&index| &self.all[index]);
         let everyday = each.clone().all(Subject::is_everyday);
-        let alone = match &part[..] {
-            [one] => self.all[*one].alone(),
-            _ => None,
-        };
         let kinds = each.map(Subject::kind);
         let mut answer = if verb == Verb::Take {
             let group = Group {
