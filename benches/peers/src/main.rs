@@ -1,10 +1,11 @@
 //! Envoy's rate-limit service around the library of limitador: as little around it as there can be. Its own server is no library,
 //! and needs RocksDB to be built; it does what this does, and more beside. Of an answer this one says no more than the code.
 //!
-//!     plimsoll-benches-peers PORT [redis://… | KEYS | floor]
+//!     plimsoll-benches-peers PORT [redis://… | KEYS | floor | http-floor]
 //!
 //! One limit: 1,000,000,000 a minute for each `user` of the domain `bench`. With a number of keys so many users are counted
-//! before it serves. As a floor it decides nothing, and says OK: what any server on tonic costs at least.
+//! before it serves. As a floor it decides nothing, and says OK: what any server on tonic costs at least. As a floor for HTTP it
+//! reads the body of each request and answers a few bytes of JSON: what any server on hyper costs at least.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -14,6 +15,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
 use limitador::RateLimiter;
 use limitador::limit::{Context as Values, Limit, Namespace};
 use tonic::body::Body;
@@ -125,13 +128,31 @@ impl NamedService for Service {
     const NAME: &'static str = "envoy.service.ratelimit.v3.RateLimitService";
 }
 
+/// Answers every request over HTTP/1.1 alike.
+async fn http_floor(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let answer = hyper::service::service_fn(|request: http::Request<hyper::body::Incoming>| async {
+            request.into_body().collect().await?;
+            let body = Full::new(Bytes::from_static(br#"{"allowed":true}"#));
+            Ok::<_, hyper::Error>(http::Response::new(body))
+        });
+        let stream = hyper_util::rt::TokioIo::new(stream);
+        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(stream, answer));
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let port = arguments.next().ok_or("expected a port")?.parse()?;
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
     let user = "descriptors[0]['user']".try_into()?;
     let limit = Limit::new("bench", 1_000_000_000, 60, Vec::new(), vec![user]);
     let limiter = match arguments.next() {
+        Some(what) if what == "http-floor" => return http_floor(address).await,
         Some(what) if what == "floor" => Limiter::Floor,
         Some(url) if url.contains("://") => {
             let storage = limitador::storage::redis::AsyncRedisStorage::new(&url).await?;
@@ -153,7 +174,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Limiter::Memory(limiter)
         }
     };
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
     let server = tonic::transport::Server::builder().add_service(Service(Arc::new(limiter)));
     Ok(server.serve(address).await?)
 }
