@@ -234,7 +234,9 @@ fn builder(head: Duration, streams: Streams) -> Builder<Streams> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(head)
-        .max_buf_size(64 * 1024);
+        .max_buf_size(64 * 1024)
+        // Answers are small: head and body are one buffer, and so one write of one piece.
+        .writev(false);
     builder
         .http2()
         .timer(TokioTimer::new())
