@@ -12,6 +12,7 @@ use crate::denied::Denied;
 use crate::grant::Shareable;
 use crate::learning::Insight;
 use crate::metadata::Metadata;
+use crate::moment::Moment;
 use crate::name::Name;
 use crate::permit::Permit;
 use crate::reason::Reason;
@@ -287,6 +288,14 @@ pub trait LimiterExt: Limiter {
             Some(inner) => inner.attempt_owned(demand),
             None => self.try_acquire(demand).ok().map(Permit::into_owned),
         }
+    }
+
+    /// Takes at once if that is quickly done and nothing is to be returned later, and says when. `None` decides nothing. See
+    /// [`PerKey::spend`](crate::PerKey::spend).
+    #[doc(hidden)]
+    #[inline(always)]
+    fn spend(&self, cost: u64) -> Option<Moment> {
+        self.internals()?.spend(cost)
     }
 
     /// As if `permit`, which this limiter granted, had never been granted. See [`Permit::undo`].

@@ -1,5 +1,5 @@
 use crate::limiter::{Target, settle};
-use crate::{Acquire, Clock, Demand, Denied, Metadata, Permit, Reservation, Standing};
+use crate::{Acquire, Clock, Demand, Denied, Metadata, Moment, Permit, Reservation, Standing};
 
 /// A limit for each key, in memory ([`Keyed`](crate::Keyed)) or in a store.
 ///
@@ -35,6 +35,17 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     #[doc(hidden)]
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
         self.attempt(key, demand).ok().map(Permit::into_owned)
+    }
+
+    /// Takes for `key` at once if that is quickly done and nothing is to be returned later, and says when: a permit that was
+    /// [spent](Permit::spent) then undoes it. `None` decides nothing.
+    ///
+    /// What [`attempt_owned`](Self::attempt_owned) does, without a permit: to pass one on in memory, through everything that
+    /// stands between a name and its limiter, takes as long as the decision.
+    #[doc(hidden)]
+    fn spend(&self, key: &Q, cost: u64) -> Option<Moment> {
+        let _ = (key, cost);
+        None
     }
 
     /// Takes for `key` at once if that is quickly done and nothing is to be returned later, and says how the key stands then.

@@ -30,6 +30,10 @@ impl PerKey<str> for SameForAll {
         self.0.attempt_owned(demand)
     }
 
+    fn spend(&self, _key: &str, cost: u64) -> Option<Moment> {
+        self.0.spend(cost)
+    }
+
     fn acquire_owned(&self, _key: &str, demand: Demand) -> Acquire<'static> {
         self.0.acquire_owned(demand)
     }
@@ -192,6 +196,10 @@ impl plimsoll::Internals for NoKey {
 
     fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
         self.keys.attempt_owned(NO_KEY, demand)
+    }
+
+    fn spend(&self, cost: u64) -> Option<Moment> {
+        self.keys.spend(NO_KEY, cost)
     }
 
     fn undo(&self, permit: Permit<'_>) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use plimsoll::adaptive::Insight;
 use plimsoll::together::Target;
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Metadata, Permit, Reservation, Shareable,
-    Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, LimiterExt, Metadata, Moment, Permit, Reservation,
+    Shareable, Snapshot, Source, Standing,
 };
 use plimsoll_kinds::{AnyLimiter, Basic, LimiterKind as Class, Rate, RateLimiter, Resource};
 
@@ -143,6 +143,13 @@ impl plimsoll::Internals for Handle {
         match self.0.direct() {
             Some(version) => version.attempt_owned(demand),
             None => self.0.current().ok()?.attempt_owned(demand),
+        }
+    }
+
+    fn spend(&self, cost: u64) -> Option<Moment> {
+        match self.0.direct() {
+            Some(version) => version.one.spend(cost),
+            None => self.0.current().ok()?.one.spend(cost),
         }
     }
 

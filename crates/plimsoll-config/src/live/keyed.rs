@@ -5,8 +5,8 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use plimsoll::together::Target;
 use plimsoll::{
-    Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Metadata, Outcome, PerKey, Permit,
-    Reservation, Rule, Snapshot, Standing,
+    Acquire, Clock, Demand, Denied, Grant, Keyed, LimiterExt, Metadata, Moment, Outcome, PerKey,
+    Permit, Reservation, Rule, Snapshot, Standing,
 };
 use plimsoll_kinds::{LimiterKind, TextKeys};
 
@@ -39,6 +39,12 @@ impl KeysOfName {
         })
     }
 
+    /// Apart, so that the others come by without a frame.
+    #[cold]
+    fn spend_by_current(&self, key: &str, cost: u64) -> Option<Moment> {
+        self.0.current().ok()?.keys.spend(key, cost)
+    }
+
     /// Looks at the limiter that stands there, whether it may be asked or not.
     #[inline]
     fn latest<T>(&self, with: impl FnOnce(&dyn Keys) -> T) -> T {
@@ -62,6 +68,13 @@ impl PerKey<str> for KeysOfName {
         match self.0.direct() {
             Some(version) => version.attempt_key(key, demand),
             None => self.0.current().ok()?.attempt_key(key, demand),
+        }
+    }
+
+    fn spend(&self, key: &str, cost: u64) -> Option<Moment> {
+        match self.0.direct() {
+            Some(version) => version.keys.spend(key, cost),
+            None => self.spend_by_current(key, cost),
         }
     }
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use super::Gate;
 use crate::learning::Insight;
 use crate::{
-    Acquire, Clock, Demand, Denied, Limiter, Metadata, Parts, Permit, Reservation, Rule, Shareable,
-    Snapshot, Source, Standing,
+    Acquire, Clock, Demand, Denied, Limiter, Metadata, Moment, Packed, Parts, Permit, Reservation,
+    Rule, Shareable, Snapshot, Source, Standing,
 };
 
 impl<R: Rule> Limiter for Gate<R> {
@@ -78,6 +78,15 @@ impl<R: Rule> crate::Internals for Gate<R> {
         } else {
             Permit::spent(grant)
         })
+    }
+
+    #[inline(always)]
+    fn spend(&self, cost: u64) -> Option<Moment> {
+        if R::RETURNS_PERMITS || R::Fast::TIMELESS {
+            return None;
+        }
+        let grant = self.core.attempt_by_word(Demand::of(cost))?;
+        Some(grant.taken)
     }
 
     fn undo(&self, permit: Permit<'_>) {

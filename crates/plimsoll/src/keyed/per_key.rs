@@ -12,7 +12,7 @@ use crate::limiter::Target;
 use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::{
-    Acquire, Clock, Demand, Denied, Metadata, PerKey, Permit, Reservation, Rule, Standing,
+    Acquire, Clock, Demand, Denied, Metadata, Moment, PerKey, Permit, Reservation, Rule, Standing,
 };
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
@@ -257,14 +257,20 @@ where
 
     #[inline(always)]
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
+        let now = self.spend(key, demand.cost)?;
+        Some(Permit::spent(demand.granted(now)))
+    }
+
+    #[inline(always)]
+    fn spend(&self, key: &Q, cost: u64) -> Option<Moment> {
         if is_timeless::<R>() {
             // Its keys have gates, which are asked by those who can wait for them.
             return None;
         }
         let shared = &*self.shared;
-        let now = shared.take_short(key, demand.cost)?;
+        let now = shared.take_short(key, cost)?;
         shared.gates.totals.granted();
-        Some(Permit::spent(demand.granted(now)))
+        Some(now)
     }
 
     #[inline]

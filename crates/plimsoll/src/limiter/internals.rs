@@ -5,6 +5,7 @@ use crate::demand::Demand;
 use crate::denied::Denied;
 use crate::grant::Shareable;
 use crate::learning::Insight;
+use crate::moment::Moment;
 use crate::name::Name;
 use crate::permit::Permit;
 use crate::reason::Reason;
@@ -26,6 +27,12 @@ pub trait Internals: Limiter {
         Internals::attempt(self, demand)
             .ok()
             .map(Permit::into_owned)
+    }
+
+    /// See [`LimiterExt::spend`](super::LimiterExt::spend).
+    fn spend(&self, cost: u64) -> Option<Moment> {
+        let _ = cost;
+        None
     }
 
     /// See [`LimiterExt::undo`](super::LimiterExt::undo).
