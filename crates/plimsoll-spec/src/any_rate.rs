@@ -240,12 +240,21 @@ impl Packed<Self> for AnyRate {
 
     #[inline]
     fn take_packed(any: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
-        rule!(any, rule => take_packed(rule, word, now, cost))
+        // What most limits are stands where it is asked, and the others are called.
+        match any {
+            Self::TokenBucket(bucket) => take_packed(bucket, word, now, cost),
+            other => take_other(other, word, now, cost),
+        }
     }
 
     fn epoch_bits(any: &Self) -> u32 {
         rule!(any, rule => epoch_bits(rule))
     }
+}
+
+#[inline(never)]
+fn take_other(any: &AnyRate, word: u64, now: Moment, cost: u64) -> PackedTake {
+    rule!(any, rule => take_packed(rule, word, now, cost))
 }
 
 // Which packed form a rule has is known by its type, and only where that is a parameter it can be named briefly.
