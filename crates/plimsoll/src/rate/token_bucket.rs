@@ -313,6 +313,11 @@ impl Rule for TokenBucket {
         }
     }
 
+    fn window(&self, _now: Moment) -> Option<std::time::Duration> {
+        let refilled = self.reached(Moment::ORIGIN, self.capacity());
+        Some(refilled.since(Moment::ORIGIN))
+    }
+
     fn adopt(&self, old: &Self, filling: &Filling, now: Moment, carry: Carry) -> Filling {
         self.adopted(old, filling, now, carry)
     }

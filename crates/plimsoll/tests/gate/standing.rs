@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plimsoll::{
-    All, Concurrency, FixedWindow, Gate, Keyed, Limiter, ManualClock, Quota, SlidingCounter,
-    SlidingLog, SlidingWindow, Standing, TokenBucket,
+    All, Concurrency, FixedWindow, Gate, Keyed, Limiter, ManualClock, Moment, Quota, Rule,
+    SlidingCounter, SlidingLog, SlidingWindow, Standing, TokenBucket,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,6 +21,35 @@ fn a_bucket_tells_of_the_next_token_and_of_the_last() {
     assert_eq!((standing.limit, standing.remaining.unwrap()), (4, 1));
     assert_eq!(standing.more_after, Some(SECOND / 4));
     assert_eq!(standing.reset, Some(SECOND * 3 / 4));
+}
+
+/// The window of a bucket is how long an empty one takes to be full.
+#[test]
+fn the_window_of_a_bucket_is_computed_and_measured() {
+    for (units, seconds) in [(1, 1), (3, 7), (1000, 1), (7, 86_400), (1 << 40, 3)] {
+        let quota = Quota::new(units, Duration::from_secs(seconds));
+        for rule in [TokenBucket::greedy(quota), TokenBucket::interval(quota)] {
+            for burst in [1, 2, 5, units, 1 << 20] {
+                let rule = rule.clone().burst(burst);
+                for rule in [
+                    rule.clone().initial(0),
+                    rule.clone().initial(burst / 2),
+                    rule,
+                ] {
+                    for now in [0, 1, 999_999_999, 12_345_678_901_234] {
+                        let now = Moment::from_nanos(now);
+                        let mut state = rule.fresh(now);
+                        let all = rule.available(&state, now);
+                        if all > 0 {
+                            rule.take(&mut state, now, all).expect("it is there");
+                        }
+                        let full = rule.full_at(&state, now).map(|full| full.since(now));
+                        assert_eq!(rule.window(now), full, "{rule:?}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]
