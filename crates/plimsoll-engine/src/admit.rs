@@ -13,9 +13,13 @@ use crate::tell::tell_admitted;
 /// undone exactly. Otherwise nothing is decided and nothing taken.
 #[inline]
 pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
-    let taken = match members.simple {
-        true => attempt_simple(&mut members),
-        false => attempt_each(&mut members),
+    if members.failed {
+        return Err(members);
+    }
+    // Most were asked as they were found.
+    let taken = match members.permits.len() == members.list.len() {
+        true => Some(false),
+        false => attempt_rest(&mut members),
     };
     match taken {
         Some(shadow) if shadow || members.sampled || members.plan.audience.is_there() => {
@@ -26,53 +30,37 @@ pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
     }
 }
 
-/// Takes for all members, each by the own terms of its limit.
-#[inline]
-fn attempt_simple(members: &mut Members) -> Option<bool> {
-    let (plan, parts) = members.split();
-    for member in &parts.list {
-        let key = &parts.keys[member.key.clone()];
-        let handle = plan.limits[member.limit].own();
-        let permit = handle.attempt(key, parts.like.cost(member.cost));
-        if permit.is_none() {
-            members.undo();
-            return None;
-        }
-        parts.permits.push(permit);
-    }
-    Some(false)
-}
-
-/// Takes for each member that is enforced, and says whether there are others.
-fn attempt_each(members: &mut Members) -> Option<bool> {
+/// Takes for each member that is enforced and was not asked yet, and says whether there are others.
+fn attempt_rest(members: &mut Members) -> Option<bool> {
     let (plan, parts) = members.split();
     let limit = |member: &Member| &plan.limits[member.limit];
     let plain = |member: &Member| limit(member).is_plain(member.terms);
-    if !parts.list.iter().all(plain) {
+    let undoable = match &parts.list[..] {
         // One that is alone need not be undone.
-        match &parts.list[..] {
-            [one] if !limit(one).terms(one.terms).is_remote() => {}
-            _ => return None,
-        }
-    }
+        [one] => !limit(one).terms(one.terms).is_remote(),
+        all => all.iter().all(plain),
+    };
+    let rest = parts.permits.len()..;
     let mut shadow = false;
-    for member in &parts.list {
+    let mut take = |member: &Member| {
         let limit = limit(member);
         let handle = limit.terms(member.terms);
         if limit.shadow || matches!(handle, Handle::Unlimited) {
             shadow |= limit.shadow;
             parts.permits.push(None);
-            continue;
+            return true;
         }
         let key = &parts.keys[member.key.clone()];
         let permit = handle.attempt(key, parts.like.cost(member.cost));
-        if permit.is_none() {
-            members.undo();
-            return None;
-        }
-        parts.permits.push(permit);
+        let granted = permit.is_some();
+        parts.permits.extend(granted.then_some(permit));
+        granted
+    };
+    if undoable && parts.list[rest].iter().all(&mut take) {
+        return Some(shadow);
     }
-    Some(shadow)
+    members.undo();
+    None
 }
 
 /// An admitted decision that is reported to subscribers.

@@ -206,7 +206,9 @@ impl Refusal {
     }
 
     /// A decision that was refused before anything was asked, because of the limit of this name.
-    pub(crate) fn before(members: Members, limit: &str, denied: Denied) -> Self {
+    pub(crate) fn before(mut members: Members, limit: &str, denied: Denied) -> Self {
+        // Others may have granted before that was seen.
+        members.undo();
         let known = members.plan.limit(limit);
         let known = known.and_then(|known| members.plan.limits[known].metadata.as_ref());
         let denied = match known {

@@ -63,15 +63,20 @@ impl Handle {
     /// Takes now, in memory, by a caller that asks in another way if it is refused: a refusal is not counted.
     #[inline]
     pub(crate) fn attempt(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
-        let permit = match self {
-            Self::One(limiter) => limiter.shared().attempt_owned(demand),
-            Self::Keyed(limiter) => limiter.shared().attempt_owned(key, demand),
-            Self::Unlimited | Self::Blocked => None,
-        };
-        if permit.is_some() {
-            return permit;
+        match self.spend(key, demand.cost) {
+            Some(taken) => Some(Permit::spent(Grant::of(demand).taken(taken).timed(true))),
+            None => self.attempt_slowly(key, demand),
         }
-        self.attempt_slowly(key, demand)
+    }
+
+    /// Takes from a rate now, in memory, and says when. `None` decides nothing.
+    #[inline]
+    pub(crate) fn spend(&self, key: &str, cost: u64) -> Option<Moment> {
+        match self {
+            Self::One(AnyLimiter::Rate(rate)) => rate.spend(cost),
+            Self::Keyed(limiter) => limiter.shared().spend(key, cost),
+            Self::One(_) | Self::Unlimited | Self::Blocked => None,
+        }
     }
 
     /// Takes for a key now, in memory, from a rate, and says how it stands then. `None` decides nothing.
@@ -83,8 +88,14 @@ impl Handle {
         }
     }
 
+    /// The same where that is not enough.
     #[inline(never)]
-    fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
+    pub(crate) fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
+        if let Self::One(limiter) = self
+            && let Some(permit) = limiter.shared().attempt_owned(demand)
+        {
+            return Some(permit);
+        }
         let permit = match self {
             _ if self.is_remote() => return None,
             Self::One(limiter) => limiter.shared().attempt(demand),

@@ -1,6 +1,8 @@
 //! Keys of requests: what a part of a key is read from.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::HeaderName;
@@ -125,18 +127,40 @@ impl Source {
     /// Writes the part of this request into `to`. False if the request has none.
     #[inline]
     pub(crate) fn write(&self, head: &Head<'_>, route: &str, to: &mut impl Write) -> bool {
-        let text = match self {
-            Self::Client(Client::Peer(peer)) | Self::Peer(peer) => {
-                return match peer_of(head) {
-                    // In a file, all of it counts.
-                    Some(IpAddr::V4(ip)) => write_ipv4(ip, to).is_ok(),
-                    Some(ip) => write_address(&peer.address(ip), to).is_ok(),
-                    None => false,
-                };
-            }
+        let mut address = AddressText::default();
+        let text = self.read(head, route, &mut address);
+        text.is_some_and(|text| to.write_str(&text).is_ok())
+    }
+
+    /// The part of this request, an address in the place that is there for it. `None` if the request has none.
+    #[inline]
+    pub(crate) fn read<'a>(
+        &'a self,
+        head: &Head<'a>,
+        route: &'a str,
+        address: &'a mut AddressText,
+    ) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Client(Client::Peer(peer)) | Self::Peer(peer) => match peer_of(head)? {
+                // In a file, all of it counts.
+                IpAddr::V4(ip) => Some(address.of_ipv4(ip).into()),
+                ip => Some(address.of(&peer.address(ip)).into()),
+            },
+            _ => self.read_other(head, route, address),
+        }
+    }
+
+    fn read_other<'a>(
+        &'a self,
+        head: &Head<'a>,
+        route: &'a str,
+        address: &'a mut AddressText,
+    ) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Client(Client::Peer(_)) | Self::Peer(_) => None,
             Self::Client(Client::Forwarded(forwarded)) => {
-                let address = forwarded.key(head);
-                return address.is_some_and(|address| write_address(&address, to).is_ok());
+                let client = forwarded.key(head)?;
+                Some(address.of(&client).into())
             }
             Self::Header(key) => key.key(head),
             Self::Cookie(key) => key.key(head),
@@ -151,44 +175,42 @@ impl Source {
                 segment.map(|segment| bounded(segment.into(), LONGEST))
             }
             Self::Descriptor(name) => {
-                let known = head.extensions().get::<Descriptors>();
-                known.and_then(|known| Some(bounded(known.get(name)?.into(), LONGEST)))
+                let known = head.extensions().get::<Descriptors>()?;
+                Some(bounded(known.get(name)?.into(), LONGEST))
             }
             Self::Claim(name) => {
-                let known = head.extensions().get::<Claims>();
-                known.and_then(|known| Some(bounded(known.get(name)?.into(), LONGEST)))
+                let known = head.extensions().get::<Claims>()?;
+                Some(bounded(known.get(name)?.into(), LONGEST))
             }
             Self::Form(name) => {
-                let body = head.extensions().get::<BodyValues>();
-                body.and_then(|body| Some(bounded(body.form(name)?, LONGEST)))
+                let body = head.extensions().get::<BodyValues>()?;
+                Some(bounded(body.form(name)?, LONGEST))
             }
             Self::Json(pointer) => {
-                let body = head.extensions().get::<BodyValues>();
-                body.and_then(|body| Some(bounded(body.json(pointer)?, LONGEST)))
+                let body = head.extensions().get::<BodyValues>()?;
+                Some(bounded(body.json(pointer)?, LONGEST))
             }
             Self::Constant(text) => Some(text.as_str().into()),
-        };
-        text.is_some_and(|text| to.write_str(&text).is_ok())
+        }
     }
 }
 
-/// Each octet with a dot behind it, and how long that is.
-static OCTETS: [([u8; 4], usize); 256] = {
-    let mut all = [([0; 4], 0); 256];
+/// Each octet with a dot behind it, the first byte lowest, and how many bits that has.
+static OCTETS: [(u32, u32); 256] = {
+    let mut all = [(0, 0); 256];
     let mut octet = 0_u8;
     loop {
-        let (text, length) = &mut all[octet as usize];
-        if octet >= 100 {
-            text[*length] = b'0' + octet / 100;
-            *length += 1;
+        let (mut digits, mut rest) = (b'.' as u32, octet as u32);
+        let mut bits = 8;
+        loop {
+            digits = digits << 8 | (b'0' as u32 + rest % 10);
+            bits += 8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
         }
-        if octet >= 10 {
-            text[*length] = b'0' + octet / 10 % 10;
-            *length += 1;
-        }
-        text[*length] = b'0' + octet % 10;
-        text[*length + 1] = b'.';
-        *length += 2;
+        all[octet as usize] = (digits, bits);
         if octet == u8::MAX {
             break all;
         }
@@ -196,32 +218,46 @@ static OCTETS: [([u8; 4], usize); 256] = {
     }
 };
 
-/// Writes an address as it displays itself. An IPv4 address, which most are, is written without the machinery for that.
-fn write_address(address: &Address, to: &mut impl Write) -> std::fmt::Result {
-    let IpAddr::V4(ip) = address.ip() else {
-        return write!(to, "{address}");
-    };
-    match address.prefix() {
-        32 => write_ipv4(ip, to),
-        _ => write!(to, "{address}"),
+/// A place for the text of an address: the longest one with its prefix has 43 bytes. It is aligned, so that an IPv4 address is
+/// found to be text in one look at 16 bytes.
+#[repr(align(16))]
+pub(crate) struct AddressText([u8; 48]);
+
+impl Default for AddressText {
+    #[inline]
+    fn default() -> Self {
+        Self([0; 48])
     }
 }
 
-#[inline]
-fn write_ipv4(ip: Ipv4Addr, to: &mut impl Write) -> std::fmt::Result {
-    /// So that it is found to be text in one look at all of it.
-    #[repr(align(16))]
-    struct Text([u8; 16]);
-    let mut text = Text([0; 16]);
-    let mut end = 0;
-    for octet in ip.octets() {
-        let (digits, length) = OCTETS[usize::from(octet)];
-        text.0[end..end + 4].copy_from_slice(&digits);
-        end += length;
+impl AddressText {
+    /// An address as it displays itself. An IPv4 address, which most are, is written without the machinery for that.
+    fn of(&mut self, address: &Address) -> &str {
+        if let (IpAddr::V4(ip), 32) = (address.ip(), address.prefix()) {
+            return self.of_ipv4(ip);
+        }
+        let mut rest = &mut self.0[..];
+        let written = write!(rest, "{address}").map(|()| rest.len());
+        let end = self.0.len() - written.unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
     }
-    let text = std::str::from_utf8(&text.0).unwrap_or_default();
-    // Without the last dot.
-    to.write_str(text.get(..end - 1).unwrap_or_default())
+
+    #[inline]
+    fn of_ipv4(&mut self, ip: Ipv4Addr) -> &str {
+        let pair = |one: u8, two: u8| {
+            let ((one, first), (two, second)) =
+                (OCTETS[usize::from(one)], OCTETS[usize::from(two)]);
+            (u64::from(one) | u64::from(two) << first, first + second)
+        };
+        let [a, b, c, d] = ip.octets();
+        let ((start, first), (end, second)) = (pair(a, b), pair(c, d));
+        let text = u128::from(start) | u128::from(end) << first;
+        self.0[..16].copy_from_slice(&text.to_le_bytes());
+        let text = std::str::from_utf8(&self.0[..16]).unwrap_or_default();
+        // Without the last dot.
+        text.get(..((first + second) / 8 - 1) as usize)
+            .unwrap_or_default()
+    }
 }
 
 /// Where the parts of a key are read.
@@ -289,9 +325,8 @@ mod tests {
         for ip in four.into_iter().chain(six) {
             for prefix in [0, 24, 31, 32, 64, 128] {
                 let address = Address::network(ip, prefix, prefix);
-                let mut text = String::new();
-                write_address(&address, &mut text).unwrap();
-                assert_eq!(text, address.to_string());
+                let mut text = AddressText::default();
+                assert_eq!(text.of(&address), address.to_string());
             }
         }
     }

@@ -1,29 +1,20 @@
 //! A tower layer that asks the limits of a file.
 
-use std::sync::{Arc, OnceLock};
-
 use bytes::Bytes;
 use http::{Extensions, Response};
 use plimsoll::{Clock, Demand, Denied, Moment, Permit, Priority, Reason, Standing};
-use plimsoll_config::uses::{CostPart, CostSpec};
+use plimsoll_config::uses::CostSpec;
 use plimsoll_tower::answer::{Class, LimitStatus, is_grpc};
-use plimsoll_tower::internals::{
-    After, Ask, Asked, Done, Finding, How, Note, OneLimit, Sealed, add_leases,
-};
-use plimsoll_tower::{GrantMetadata, Head, HttpLimitLayer};
+use plimsoll_tower::internals::{After, Ask, Asked, Done, How, Note, OneLimit, Sealed};
+use plimsoll_tower::{Head, HttpLimitLayer};
 
-use crate::admit::attempt;
-use crate::caller::patience;
-use crate::decide::Decide;
-use crate::decision::{Hold, Refusal};
+use crate::held::Held;
 use crate::limit::Limit;
 use crate::limits::Limits;
-use crate::members::Members;
-use crate::parts::Member;
-use crate::resolve::{lacks_body, resolve};
+use crate::quick::{self, Quick};
+use crate::resolve::{by_route, lacks_body};
 use crate::respond::respond;
-use crate::settle::{Passed, cost_after, late, reads_body};
-use crate::tell::note_refused;
+use crate::settle::{late, reads_body};
 
 impl Limits {
     /// A layer that asks the limits of a request's route, for axum, tonic and every service that speaks HTTP.
@@ -55,146 +46,6 @@ pub struct FileLimits {
     limits: Limits,
 }
 
-/// What a request holds of them.
-#[doc(hidden)]
-#[derive(Debug, Default)]
-pub struct Held {
-    hold: Option<Hold>,
-    /// Whether anything is returned when the work is done.
-    returns: bool,
-    /// Whether what it costs is known only when it was answered.
-    settles: bool,
-    /// Whether a limit says something about itself.
-    says: bool,
-    /// Apart, because most requests have nothing of it.
-    rare: Option<Box<Rare>>,
-}
-
-#[derive(Debug, Default)]
-struct Rare {
-    /// What the decision came to, when it had to wait.
-    waited: Option<Arc<OnceLock<Waited>>>,
-    /// What passes with bodies, where limits count it.
-    passed: Option<Passed>,
-}
-
-/// A decision that is taken out once.
-type Waited = std::sync::Mutex<Option<Result<Hold, Refusal>>>;
-
-impl Held {
-    #[inline]
-    fn keep(&mut self, hold: Hold, head: &Head<'_>) {
-        let members = hold.members();
-        let route = members.route.map(|route| &members.plan.routes[route]);
-        if let Some(route) = route.filter(|it| it.settles || it.says || it.watches_bodies) {
-            (self.settles, self.says) = (route.settles, route.says);
-            if route.watches_bodies {
-                self.rare.get_or_insert_default().passed = Some(Passed::of(head));
-            }
-        }
-        self.returns = hold.gives_back() || !members.beyond.is_empty();
-        self.hold = Some(hold);
-    }
-
-    /// Decides what could not be [attempted](attempt), or begins to wait.
-    #[inline(never)]
-    fn open(&mut self, mut members: Members, head: &Head<'_>) -> Ask {
-        // A turn that comes when the caller has left is in vain.
-        if let Some(longest) = patience(head) {
-            members.like = members.like.within(longest);
-        }
-        let mut decide = Decide::open(members);
-        match decide.now() {
-            Some(decided) => self.decided(decided, head),
-            None => Ask::FindKey(wait(decide, self)),
-        }
-    }
-
-    #[cold]
-    fn decided(&mut self, decided: Result<Hold, Refusal>, head: &Head<'_>) -> Ask {
-        match decided {
-            Ok(hold) => {
-                self.keep(hold, head);
-                Ask::Pass
-            }
-            Err(refusal) => Ask::Refused(refusal.denied().clone()),
-        }
-    }
-
-    #[inline(never)]
-    fn prepare(&self, extensions: &mut Extensions) -> After {
-        let mut after = After {
-            reads_usage: false,
-            outlasts_head: self.returns,
-            settles: self.settles,
-        };
-        let Some(hold) = &self.hold else {
-            return after;
-        };
-        if self.returns {
-            for permit in hold.permits() {
-                add_leases(permit, extensions);
-            }
-        }
-        if self.says {
-            for (limit, metadata) in hold.metadata() {
-                GrantMetadata::add(limit, metadata, extensions);
-            }
-        }
-        if self.settles {
-            for part in Self::each(hold).filter_map(|(_, cost)| late(cost)) {
-                after.outlasts_head = true;
-                after.reads_usage |= part == &CostPart::Usage;
-            }
-        }
-        after
-    }
-
-    /// The decision, if what it costs is known only when it was answered.
-    fn to_settle(&self) -> Option<&Hold> {
-        self.hold.as_ref().filter(|_| self.settles)
-    }
-
-    /// The decision that was waited for, if it is there.
-    fn take_waited(&mut self) -> Option<Result<Hold, Refusal>> {
-        let waited = self.rare.as_ref()?.waited.as_ref()?.get()?;
-        let mut waited = waited
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        waited.take()
-    }
-
-    /// Charges what is known now.
-    fn settle(&mut self, done: &Done<'_>) {
-        let Some(hold) = &mut self.hold else {
-            return;
-        };
-        let mut passed = self.rare.as_mut().and_then(|rare| rare.passed.as_mut());
-        if let Some(passed) = &mut passed {
-            passed.note(done);
-        }
-        let passed = passed.as_deref();
-        let settled: smallvec::SmallVec<[(usize, u64); 4]> = Self::each(hold)
-            .filter_map(|(index, cost)| {
-                let cost = cost_after(cost, done, passed, hold.cost_at(index))?;
-                Some((index, cost))
-            })
-            .collect();
-        for (index, cost) in settled {
-            hold.settle_at(index, cost);
-        }
-    }
-
-    /// The limits that were asked, each with its position and what it costs where the request went.
-    fn each(hold: &Hold) -> impl Iterator<Item = (usize, &CostSpec)> {
-        let members = hold.members();
-        let route = members.route.map(|route| &members.plan.routes[route]);
-        let cost = move |member: &Member| Some(&route?.uses.get(member.used)?.cost);
-        let list = members.list.iter().enumerate();
-        list.filter_map(move |(index, member)| Some((index, cost(member)?)))
-    }
-}
-
 impl Sealed for FileLimits {}
 
 impl plimsoll_tower::Limits for FileLimits {
@@ -203,7 +54,12 @@ impl plimsoll_tower::Limits for FileLimits {
     const TELLS_SEVERAL: bool = true;
 
     fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Held) -> Ask {
-        let How::Take { priority, .. } = how else {
+        let How::Take {
+            priority,
+            alone,
+            told,
+        } = how
+        else {
             return Ask::Pass;
         };
         if held.hold.is_some() {
@@ -215,19 +71,23 @@ impl plimsoll_tower::Limits for FileLimits {
                 None => Ask::Pass,
             };
         }
-        match resolve(&self.limits.plan(), head, Demand::ONE.priority(priority)) {
-            Ok(None) => Ask::Pass,
-            Ok(Some(members)) => match attempt(members) {
-                Ok(hold) => {
-                    held.keep(hold, head);
-                    Ask::Pass
-                }
-                Err(members) => held.open(members, head),
-            },
-            Err(refusal) => {
-                note_refused(&refusal);
-                held.decided(Err(refusal), head)
+        let plan = self.limits.plan();
+        let Some(route) = plan.route(head) else {
+            return Ask::Pass;
+        };
+        let like = Demand::ONE.priority(priority);
+        // Others that refuse, or a response that says how limits stand, need more of a decision than what comes back.
+        let quick = match alone && !told {
+            true => quick::take(&plan, &plan.routes[route], head, like, &mut held.permit),
+            false => Quick::Open,
+        };
+        match quick {
+            Quick::Granted => {
+                held.returns = held.permit.as_ref().is_some_and(Permit::gives_back);
+                Ask::Pass
             }
+            Quick::Refused => held.refused(by_route(&plan, route, head, like, false), head),
+            Quick::Open => held.take(by_route(&plan, route, head, like, true), head),
         }
     }
 
@@ -244,6 +104,10 @@ impl plimsoll_tower::Limits for FileLimits {
     fn undo(&self, held: &mut Held) {
         if let Some(hold) = held.hold.take() {
             hold.undo();
+        }
+        // One that comes back knows its limiter.
+        if let Some(permit) = held.permit.take() {
+            permit.undo();
         }
         if let Some(Ok(hold)) = held.take_waited() {
             hold.undo();
@@ -264,8 +128,8 @@ impl plimsoll_tower::Limits for FileLimits {
             }
             _ => done.outcome(),
         };
-        if let (Some(outcome), Some(hold), true) = (outcome, &mut held.hold, held.returns) {
-            hold.give_back(outcome);
+        if let (Some(outcome), true) = (outcome, held.returns) {
+            held.give_back(outcome);
         }
         outcome.is_none()
     }
@@ -333,16 +197,6 @@ impl plimsoll_tower::Limits for FileLimits {
 
 /// What to do where limits read bodies, and the layer that does is missing.
 const NO_BODY: &str = "limits of this route are read from the body: put `Limits::body_layer()` around `Limits::layer()`";
-
-/// Waits for a decision. What it comes to is left in `held`.
-fn wait(decide: Decide, held: &mut Held) -> Finding {
-    let waited = Arc::new(OnceLock::new());
-    held.rare.get_or_insert_default().waited = Some(Arc::clone(&waited));
-    Box::pin(async move {
-        let decided = decide.await;
-        let _first = waited.set(std::sync::Mutex::new(Some(decided)));
-    })
-}
 
 impl FileLimits {
     fn with_limit<T>(&self, denied: &Denied, with: impl FnOnce(&Limit) -> T) -> Option<T> {

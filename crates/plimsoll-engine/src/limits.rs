@@ -7,9 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use plimsoll::{
-    Clock, Demand, Denied, Events, Gate, Listener, Pausable, Priority, Reason, TokenBucket,
-};
+use plimsoll::{Clock, Demand, Events, Gate, Listener, Pausable, Priority, TokenBucket};
 use plimsoll_config::{Changes, Config, ConfigError, Limits as Limiters};
 use plimsoll_kinds::LimiterKind;
 
@@ -22,9 +20,8 @@ use crate::decision::{Hold, Refusal};
 use crate::events::{Audience, LimitsEvent, LimitsEventKind};
 use crate::members::Members;
 use crate::partners::Partners;
-use crate::parts::Member;
 use crate::plan::Plan;
-use crate::resolve::{self, RequestAsk, look, resolve};
+use crate::resolve::{self, RequestAsk, find_asked, look, resolve};
 use crate::seen::Seen;
 use crate::tell::note_refused;
 
@@ -148,14 +145,14 @@ impl Limits {
     ///
     /// The refusal, with the answer of each limit.
     pub fn try_decide(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
-        let members = self.members(asks, Demand::ONE).inspect_err(note_refused)?;
+        let members = self.take(asks, Demand::ONE).inspect_err(note_refused)?;
         decide::try_decide(members)
     }
 
     /// Takes for all of `asks`, or for none. Waits in the queues of limits that have one, with the priority and until the
     /// deadline of `like`, and for stores.
     pub fn decide(&self, asks: &[Ask<'_>], like: impl Into<Demand>) -> Decide {
-        match self.members(asks, like.into()).inspect_err(note_refused) {
+        match self.take(asks, like.into()).inspect_err(note_refused) {
             Ok(members) => Decide::start(members),
             Err(refusal) => Decide::ready(Err(refusal)),
         }
@@ -167,7 +164,12 @@ impl Limits {
     ///
     /// The refusal it would answer.
     pub fn peek(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
-        decide::peek(self.members_to_look_at(asks, Demand::ONE)?)
+        decide::peek(find_asked(
+            self.shared.plan.load_full(),
+            asks,
+            Demand::ONE,
+            false,
+        )?)
     }
 
     /// Charges after the fact, in full: what does not fit is a debt. Limits that are not there are left out.
@@ -195,7 +197,7 @@ impl Limits {
 
     /// Decides by the routes of the file. `None` if no route is for this request.
     pub fn decide_request(&self, head: &Head<'_>, like: impl Into<Demand>) -> Option<Decide> {
-        match resolve(&self.plan(), head, like.into()).inspect_err(note_refused) {
+        match resolve(&self.plan(), head, like.into(), true).inspect_err(note_refused) {
             Ok(members) => members.map(Decide::start),
             Err(refusal) => Some(Decide::ready(Err(refusal))),
         }
@@ -354,37 +356,15 @@ impl Limits {
 
     /// What these ask for, to be decided: from now on their keys have the tiers that they say.
     pub(crate) fn members(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
-        let members = self.members_to_look_at(asks, like)?;
+        let members = find_asked(self.shared.plan.load_full(), asks, like, false)?;
         members.note_terms();
         Ok(members)
     }
 
-    /// The same, to be looked at.
-    fn members_to_look_at(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
-        let mut members = Members::new(self.shared.plan.load_full(), like);
-        let (plan, parts) = members.split();
-        let (mut simple, alone) = (true, asks.len() == 1);
-        for ask in asks {
-            let Some(number) = plan.limit(ask.limit) else {
-                let denied = Denied::new(Reason::Closed);
-                return Err(Refusal::before(members, ask.limit, denied));
-            };
-            let limit = &plan.limits[number];
-            simple &= limit.is_simple() && (alone || limit.is_plain(0));
-            let start = parts.keys.len();
-            let key = ask.key.unwrap_or_default();
-            parts.keys.push_str(key);
-            let terms = limit.terms_of(key, ask.tier);
-            let key = start..parts.keys.len();
-            parts.list.push(Member {
-                limit: number,
-                terms,
-                key,
-                cost: ask.cost,
-                used: 0,
-            });
-        }
-        parts.simple = simple;
+    /// The same; limits that need no more than to be asked are asked at once.
+    fn take(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
+        let members = find_asked(self.shared.plan.load_full(), asks, like, true)?;
+        members.note_terms();
         Ok(members)
     }
 }

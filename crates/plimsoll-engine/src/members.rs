@@ -73,9 +73,13 @@ impl Members {
     /// Notes by which terms each key is asked.
     #[inline]
     pub(crate) fn note_terms(&self) {
-        if !self.plan.has_tiers {
-            return;
+        if self.plan.has_tiers {
+            self.note_tiers();
         }
+    }
+
+    #[inline(never)]
+    fn note_tiers(&self) {
         for member in &self.list {
             self.limit(member)
                 .note_terms(self.key(member), member.terms);

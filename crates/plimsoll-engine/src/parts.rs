@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use plimsoll::{Demand, Denied, Permit, Standing};
 
+use crate::limit::Limit;
 use crate::seen::Beyond;
 
 /// One limit of a decision.
@@ -33,8 +34,8 @@ pub(crate) struct Parts {
     pub(crate) like: Demand,
     /// The route that names the limits, if one does.
     pub(crate) route: Option<usize>,
-    /// Whether all limits are [simple](crate::limit::Limit::is_simple), and one may be undone if another refuses.
-    pub(crate) simple: bool,
+    /// Whether one of them was asked, did not grant at once, and nothing is held.
+    pub(crate) failed: bool,
     /// The limits, in the order in which they are asked.
     pub(crate) list: Vec<Member>,
     /// Their keys, one after the other.
@@ -55,7 +56,7 @@ impl Default for Parts {
         Self {
             like: Demand::ONE,
             route: None,
-            simple: false,
+            failed: false,
             list: Vec::new(),
             keys: String::new(),
             sampled: false,
@@ -68,10 +69,21 @@ impl Default for Parts {
 }
 
 impl Parts {
+    /// Takes from a limit by its own terms, and says whether it has granted.
+    #[inline]
+    pub(crate) fn take(&mut self, limit: &Limit, key: Range<usize>, cost: u64) -> bool {
+        let permit = limit.own().attempt(&self.keys[key], self.like.cost(cost));
+        self.failed = permit.is_none();
+        if !self.failed {
+            self.permits.push(permit);
+        }
+        !self.failed
+    }
+
     /// Gives back what is held, and forgets the rest.
     pub(crate) fn clear(&mut self) {
         self.route = None;
-        self.simple = false;
+        self.failed = false;
         self.list.clear();
         self.keys.clear();
         self.permits.clear();

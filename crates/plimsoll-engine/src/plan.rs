@@ -12,6 +12,7 @@ use crate::costs::{cost_reads_body, counts_body, is_known_before, reads_answer};
 use crate::keys::{Client, Source};
 use crate::limit::Limit;
 use crate::names::Names;
+use crate::quick;
 use crate::router::Router;
 use crate::seen::Seen;
 
@@ -63,6 +64,8 @@ pub(crate) struct Route {
     pub(crate) answer: Option<Arc<AnswerSpec>>,
     /// Whether its limits are [simple](Limit::is_simple), and one may be undone if another refuses.
     pub(crate) simple: bool,
+    /// Whether the layer may ask them [quickly](crate::quick).
+    pub(crate) quick: bool,
     /// Whether it or one of its limits says which priority requests have.
     pub(crate) says_priority: bool,
     /// Whether the body has to be read before its limits can be asked.
@@ -109,6 +112,14 @@ impl Route {
         let simple = limits().all(Limit::is_simple)
             && (uses.len() == 1 || limits().all(|it| it.is_plain(0)));
         let says_priority = spec.priority.is_some() || limits().any(|it| it.priority.is_some());
+        let reads_body = uses.iter().any(reads_body);
+        let counts_body = uses.iter().any(|by| counts_body(&by.cost));
+        let watches_bodies = counts_body || uses.iter().any(|by| reads_answer(&by.cost));
+        let says = limits().any(|it| it.metadata.is_some());
+        let settles = uses.iter().any(|by| !is_known_before(&by.cost));
+        let quick = simple
+            && !(reads_body || watches_bodies || says || says_priority || settles)
+            && quick::is_possible(&uses, &plan.limits);
         let headers = spec.headers.iter();
         let headers = headers.filter_map(|(name, is)| Some((name.parse().ok()?, is.clone())));
         let methods = spec.methods.iter();
@@ -120,14 +131,13 @@ impl Route {
             hosts: spec.hosts.clone(),
             headers: headers.collect(),
             simple,
+            quick,
             says_priority,
-            reads_body: uses.iter().any(reads_body),
-            counts_body: uses.iter().any(|by| counts_body(&by.cost)),
-            watches_bodies: uses
-                .iter()
-                .any(|by| counts_body(&by.cost) || reads_answer(&by.cost)),
-            says: (uses.iter()).any(|by| plan.limits[by.limit].metadata.is_some()),
-            settles: uses.iter().any(|by| !is_known_before(&by.cost)),
+            reads_body,
+            counts_body,
+            watches_bodies,
+            says,
+            settles,
             uses,
             to: spec.to.as_deref().map(Into::into),
             priority: spec.priority.clone(),
@@ -141,6 +151,7 @@ impl Route {
         self.any || self.fits_all(head)
     }
 
+    #[inline(never)]
     fn fits_all(&self, head: &Head<'_>) -> bool {
         let methods = self.methods.is_empty() || self.methods.contains(head.method());
         let hosts = || {

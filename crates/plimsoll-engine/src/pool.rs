@@ -4,7 +4,7 @@
 //! so that nothing is allocated for it, each thread keeps some that have ended there. Where decisions end on other threads than
 //! they are made on, some are allocated.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::parts::Parts;
 use crate::seen::SAMPLED;
@@ -16,46 +16,34 @@ const KEPT: usize = 32;
 const ROOM: usize = 64;
 const KEY_ROOM: usize = 4096;
 
-struct Pool {
-    #[expect(clippy::vec_box, reason = "they are moved in and out")]
-    free: Vec<Box<Parts>>,
-    /// How many were taken.
-    count: u32,
-}
-
-impl Pool {
-    /// Counts one more, and says whether it is noted whose it is.
-    #[inline]
-    fn sampled(&mut self) -> bool {
-        let sampled = self.count.is_multiple_of(SAMPLED);
-        self.count = self.count.wrapping_add(1);
-        sampled
-    }
-}
-
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool { free: Vec::new(), count: 0 }) };
+    #[expect(clippy::vec_box, reason = "they are moved in and out")]
+    static FREE: RefCell<Vec<Box<Parts>>> = const { RefCell::new(Vec::new()) };
+    /// How many decisions were made. Apart, because nothing has to be dropped with it, so that it is quickly reached.
+    static COUNT: Cell<u32> = const { Cell::new(0) };
 }
 
 /// A decision that asks nothing yet.
 #[inline]
 pub(crate) fn take() -> Box<Parts> {
-    let taken = POOL.try_with(|pool| {
-        let pool = &mut *pool.borrow_mut();
-        (pool.free.pop(), pool.sampled())
-    });
     // A thread that ends keeps nothing.
-    let (parts, sampled) = taken.unwrap_or_default();
-    let mut parts = parts.unwrap_or_default();
-    parts.sampled = sampled;
+    let parts = FREE.try_with(|free| free.borrow_mut().pop());
+    let mut parts = parts.ok().flatten().unwrap_or_default();
+    parts.sampled = sampled();
     parts
 }
 
-/// Whether it is noted whose a decision is that needs no places.
+/// Whether it is noted whose the next decision of this thread is.
+#[inline]
+pub(crate) fn is_sampled() -> bool {
+    COUNT.get().is_multiple_of(SAMPLED)
+}
+
+/// Counts a decision of this thread, and says whether it is noted whose it is.
 #[inline]
 pub(crate) fn sampled() -> bool {
-    let sampled = POOL.try_with(|pool| pool.borrow_mut().sampled());
-    sampled.unwrap_or_default()
+    let count = COUNT.replace(COUNT.get().wrapping_add(1));
+    count.is_multiple_of(SAMPLED)
 }
 
 /// Ends a decision, and keeps its places.
@@ -63,8 +51,8 @@ pub(crate) fn sampled() -> bool {
 pub(crate) fn give_back(mut parts: Box<Parts>) {
     // Before the pool is looked at: whoever is woken by what is returned may decide on this thread.
     parts.clear();
-    let _ = POOL.try_with(|pool| {
-        let free = &mut pool.borrow_mut().free;
+    let _ = FREE.try_with(|free| {
+        let free = &mut *free.borrow_mut();
         if free.len() < KEPT && parts.keys.capacity() <= KEY_ROOM && parts.list.capacity() <= ROOM {
             free.push(parts);
         }

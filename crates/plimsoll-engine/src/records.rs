@@ -189,7 +189,7 @@ impl Limits {
         mut each: impl FnMut(usize, Decide),
     ) {
         let plan = self.plan();
-        let Ok(Some(members)) = resolve(&plan, head, like.into()) else {
+        let Ok(Some(members)) = resolve(&plan, head, like.into(), false) else {
             return;
         };
         for member in members.list.iter().filter(|member| select(member.limit)) {

@@ -90,7 +90,7 @@ impl Limits {
         head: &Head<'_>,
         like: impl Into<Demand>,
     ) -> Option<Result<Reserved, Refusal>> {
-        match resolve(&self.plan(), head, like.into()).inspect_err(note_refused) {
+        match resolve(&self.plan(), head, like.into(), false).inspect_err(note_refused) {
             Ok(None) => None,
             Ok(Some(members)) => Some(reserve_all(members).await),
             Err(refusal) => Some(Err(refusal)),

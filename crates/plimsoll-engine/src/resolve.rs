@@ -28,18 +28,29 @@ impl Plan {
 }
 
 /// What a request asks, by the routes of a plan, to be decided: from now on its keys have the tiers that it says. `None` if no
-/// route is for it.
+/// route is for it. Limits that need no more than to be asked are asked at once, if `take` says so.
 pub(crate) fn resolve(
     plan: &Arc<Plan>,
     head: &Head<'_>,
     like: Demand,
+    take: bool,
 ) -> Result<Option<Members>, Refusal> {
-    let members = look(plan, head, like)?;
-    if plan.has_tiers
-        && let Some(members) = &members
-    {
-        members.note_terms();
-    }
+    let Some(route) = plan.route(head) else {
+        return Ok(None);
+    };
+    by_route(plan, route, head, like, take).map(Some)
+}
+
+/// What a request asks by this route, to be decided.
+pub(crate) fn by_route(
+    plan: &Arc<Plan>,
+    route: usize,
+    head: &Head<'_>,
+    like: Demand,
+    take: bool,
+) -> Result<Members, Refusal> {
+    let members = find(plan, route, head, like, take)?;
+    members.note_terms();
     Ok(members)
 }
 
@@ -49,13 +60,25 @@ pub(crate) fn look(
     head: &Head<'_>,
     like: Demand,
 ) -> Result<Option<Members>, Refusal> {
-    let Some(number) = plan.route(head) else {
+    let Some(route) = plan.route(head) else {
         return Ok(None);
     };
+    find(plan, route, head, like, false).map(Some)
+}
+
+fn find(
+    plan: &Arc<Plan>,
+    number: usize,
+    head: &Head<'_>,
+    like: Demand,
+    take: bool,
+) -> Result<Members, Refusal> {
     let route = &plan.routes[number];
     let mut members = Members::new(Arc::clone(plan), like);
     let (_, parts) = members.split();
-    (parts.route, parts.simple) = (Some(number), route.simple);
+    parts.route = Some(number);
+    // Where the priority is read from the request, it is known only when all are found.
+    let mut taking = take && route.simple && !route.says_priority;
     if (route.reads_body || route.counts_body) && lacks_body(route, head) {
         let limit = route
             .uses
@@ -85,6 +108,9 @@ pub(crate) fn look(
             CostSpec::Fixed(cost) => cost,
             _ => cost_before(&by.cost, head),
         };
+        if taking {
+            taking = parts.take(limit, key.clone(), cost);
+        }
         parts.list.push(Member {
             limit: by.limit,
             terms,
@@ -92,6 +118,10 @@ pub(crate) fn look(
             cost,
             used,
         });
+    }
+    if parts.failed {
+        members.undo();
+        return Ok(members);
     }
     if route.says_priority {
         let asked = parts.list.iter().map(|member| &plan.limits[member.limit]);
@@ -101,7 +131,47 @@ pub(crate) fn look(
             parts.like = parts.like.priority(priority_of(priority, head));
         }
     }
-    Ok(Some(members))
+    Ok(members)
+}
+
+/// What these ask. Limits that need no more than to be asked are asked at once, if `take` says so.
+pub(crate) fn find_asked(
+    plan: Arc<Plan>,
+    asks: &[Ask<'_>],
+    like: Demand,
+    take: bool,
+) -> Result<Members, Refusal> {
+    let mut members = Members::new(plan, like);
+    let (plan, parts) = members.split();
+    let (mut taking, alone) = (take, asks.len() == 1);
+    for ask in asks {
+        let Some(number) = plan.limit(ask.limit) else {
+            let denied = Denied::new(Reason::Closed);
+            return Err(Refusal::before(members, ask.limit, denied));
+        };
+        let limit = &plan.limits[number];
+        let start = parts.keys.len();
+        let key = ask.key.unwrap_or_default();
+        parts.keys.push_str(key);
+        let terms = limit.terms_of(key, ask.tier);
+        let key = start..parts.keys.len();
+        if taking {
+            taking = limit.is_simple()
+                && (alone || limit.is_plain(0))
+                && parts.take(limit, key.clone(), ask.cost);
+        }
+        parts.list.push(Member {
+            limit: number,
+            terms,
+            key,
+            cost: ask.cost,
+            used: 0,
+        });
+    }
+    if parts.failed {
+        members.undo();
+    }
+    Ok(members)
 }
 
 /// What a request asks of one limit, by the routes of a file.

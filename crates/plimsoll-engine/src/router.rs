@@ -16,10 +16,53 @@ struct Node {
     literals: Literals,
     /// `*`: one segment that is not empty.
     any: Option<Box<Self>>,
-    /// Routes that end here, in the order of the file.
-    ends: Vec<usize>,
-    /// Routes with `**` from here on, in the order of the file.
-    open: Vec<usize>,
+    /// Routes that end here.
+    ends: Routes,
+    /// Routes with `**` from here on.
+    open: Routes,
+}
+
+/// Routes with the same path, in the order of the file.
+#[derive(Debug)]
+struct Routes {
+    /// [`NONE`] where there are none.
+    first: usize,
+    others: Vec<usize>,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self {
+            first: NONE,
+            others: Vec::new(),
+        }
+    }
+}
+
+impl Routes {
+    fn push(&mut self, route: usize) {
+        match self.first {
+            NONE => self.first = route,
+            _ => self.others.push(route),
+        }
+    }
+
+    /// The first of them that is before the best so far and fits, or that one.
+    #[inline(always)]
+    fn first(&self, fits: &impl Fn(usize) -> bool, best: usize) -> usize {
+        match self.first < best {
+            false => best,
+            true if fits(self.first) => self.first,
+            true => self.other(fits, best),
+        }
+    }
+
+    #[inline(never)]
+    fn other(&self, fits: &impl Fn(usize) -> bool, best: usize) -> usize {
+        let mut better = self.others.iter().copied();
+        let better = better.find(|route| *route >= best || fits(*route));
+        better.map_or(best, |route| route.min(best))
+    }
 }
 
 /// How many segments are compared one by one. Fewer in tests, so that small trees have many.
@@ -53,7 +96,7 @@ impl Literals {
     #[inline]
     fn find<'p>(&self, path: &'p [u8]) -> Option<(&Node, Option<&'p [u8]>)> {
         for (segment, node) in &self.few {
-            match path.strip_prefix(&**segment) {
+            match behind(path, segment) {
                 Some([]) => return Some((node, None)),
                 Some([b'/', rest @ ..]) => return Some((node, Some(rest))),
                 _ => {}
@@ -65,10 +108,13 @@ impl Literals {
         let (segment, rest) = split(path);
         Some((self.many.get(segment)?, rest))
     }
+}
 
-    fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.many.is_empty()
-    }
+/// What stands in a path behind its first bytes, if they are these. Compared one by one: few are, and most differ in the first.
+#[inline(always)]
+fn behind<'p>(path: &'p [u8], first: &[u8]) -> Option<&'p [u8]> {
+    let (start, rest) = path.split_at_checked(first.len())?;
+    start.iter().zip(first).all(|(a, b)| a == b).then_some(rest)
 }
 
 /// The first segment, and what stands behind it.
@@ -98,37 +144,42 @@ impl Router {
     /// The first route whose pattern matches `path` and that `fits` in everything else.
     #[inline]
     pub(crate) fn find(&self, path: &str, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut best = None;
         let path = path.as_bytes().strip_prefix(b"/")?;
-        self.root.find(Some(path), &fits, &mut best);
-        best
+        let found = self.root.find(Some(path), &fits, NONE);
+        (found != NONE).then_some(found)
     }
 }
 
+/// Behind all routes.
+const NONE: usize = usize::MAX;
+
 impl Node {
-    /// `rest` is `None` when the path has ended.
+    /// [`find`](Self::find) where there are several ways.
+    #[inline(never)]
+    fn find_below(&self, rest: Option<&[u8]>, fits: &impl Fn(usize) -> bool, best: usize) -> usize {
+        self.find(rest, fits, best)
+    }
+
+    /// The first route of those below this node and the `best` so far. `rest` is `None` when the path has ended.
+    #[inline(always)]
     fn find(
         &self,
         mut rest: Option<&[u8]>,
         fits: &impl Fn(usize) -> bool,
-        best: &mut Option<usize>,
-    ) {
+        mut best: usize,
+    ) -> usize {
         let mut node = self;
         loop {
-            first(&node.open, fits, best);
+            best = node.open.first(fits, best);
             let Some(path) = rest else {
-                first(&node.ends, fits, best);
-                return;
+                return node.ends.first(fits, best);
             };
-            let any = node.any.as_deref();
-            if any.is_none() && node.literals.is_empty() {
-                return;
-            }
             let literal = node.literals.find(path);
+            let any = node.any.as_deref();
             let any = any.filter(|_| !matches!(path, [] | [b'/', ..]));
             node = match (literal, any) {
                 (Some((literal, behind)), Some(any)) => {
-                    literal.find(behind, fits, best);
+                    best = literal.find_below(behind, fits, best);
                     rest = behind;
                     any
                 }
@@ -140,22 +191,8 @@ impl Node {
                     rest = split(path).1;
                     next
                 }
-                (None, None) => return,
+                (None, None) => return best,
             };
-        }
-    }
-}
-
-/// The first of `routes` that is before the best so far and fits.
-#[inline(always)]
-fn first(routes: &[usize], fits: &impl Fn(usize) -> bool, best: &mut Option<usize>) {
-    for route in routes {
-        if best.is_some_and(|best| best <= *route) {
-            return;
-        }
-        if fits(*route) {
-            *best = Some(*route);
-            return;
         }
     }
 }

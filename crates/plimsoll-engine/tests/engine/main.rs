@@ -15,6 +15,7 @@ mod model;
 mod model_redis;
 mod model_requests;
 mod partners;
+mod quick;
 #[cfg(feature = "redis")]
 mod redis;
 mod requests;

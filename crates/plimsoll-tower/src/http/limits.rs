@@ -136,7 +136,12 @@ pub trait OneLimit {
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     /// Takes. A limit that is `alone` in its layer is waited for by itself.
-    Take { priority: Priority, alone: bool },
+    Take {
+        priority: Priority,
+        alone: bool,
+        /// Whether the response says how the limits stand.
+        told: bool,
+    },
     /// Takes nothing, but finds the key.
     Prepare,
 }

@@ -45,7 +45,9 @@ where
             return Ask::Pass;
         }
         let take = match how {
-            How::Take { priority, alone } => {
+            How::Take {
+                priority, alone, ..
+            } => {
                 let demand = self.options.demand(head).priority(priority);
                 Some(Take { demand, alone })
             }

@@ -67,8 +67,14 @@ impl<L: Limits> RequestPermits<L> {
     pub(super) fn ask(&mut self, head: &Head<'_>) -> Admission {
         let (limits, held, priority) = (&self.shared.limits, &mut self.held, self.priority);
         let alone = L::COUNT == 1;
+        let told = self.shared.answering.send_fields == SendFields::Always;
+        let how = How::Take {
+            priority,
+            alone,
+            told,
+        };
         for index in 0..L::COUNT {
-            let answer = match limits.ask(index, head, How::Take { priority, alone }, held) {
+            let answer = match limits.ask(index, head, how, held) {
                 Ask::Pass => continue,
                 Ask::Store(acquire) => return Admission::Wait(Pending::One(index, acquire)),
                 Ask::Refused(denied) => {
