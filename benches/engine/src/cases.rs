@@ -23,7 +23,7 @@ use crate::timing::Case;
 /// More than comes, and never full again: there is always something to tell.
 const BURST: u64 = 100_000_000_000;
 
-pub(crate) const NAMES: [&str; 15] = [
+pub(crate) const NAMES: [&str; 17] = [
     "Keyed<String>, try_acquire",
     "KeyedLimiter of a file, try_acquire",
     "engine, try_decide, one keyed rate",
@@ -36,6 +36,8 @@ pub(crate) const NAMES: [&str; 15] = [
     "typed layer, four limits",
     "engine's layer, four limits",
     "engine's layer, no route",
+    "engine's layer, one keyed rate, refused",
+    "engine's layer, one keyed rate, refused, not quickly",
     "the service alone, five fields that are there",
     "typed layer, one keyed rate, five fields",
     "engine's layer, one keyed rate, five fields",
@@ -106,9 +108,11 @@ pub(crate) fn file() -> String {
   user: {{ kind: token_bucket, burst: {BURST}, refill: 1000, every: 1s, key: header:x-user }}
   all: {{ kind: token_bucket, burst: {BURST}, refill: 1000, every: 1s }}
   slots: {{ kind: concurrency, limit: 1000 }}
+  rare: {{ kind: token_bucket, burst: 1, refill: 1, every: 1000h, key: client }}
 routes:
   - {{ match: /one/**, limits: [client] }}
   - {{ match: /four/**, limits: [client, user, all, slots] }}
+  - {{ match: /rare/**, limits: [rare] }}
 "
     )
 }
@@ -179,6 +183,14 @@ pub(crate) fn case(name: &str) -> Case {
         "engine's layer, one keyed rate" => served(limits().layer().layer(Hello), "/one/7"),
         "engine's layer, four limits" => served(limits().layer().layer(Hello), "/four/7"),
         "engine's layer, no route" => served(limits().layer().layer(Hello), "/other"),
+        // The first one passes.
+        "engine's layer, one keyed rate, refused" => {
+            answered(limits().layer().layer(Hello), "/rare/7", 429)
+        }
+        "engine's layer, one keyed rate, refused, not quickly" => {
+            let layer = limits().layer().send_fields(SendFields::Always);
+            answered(layer.layer(Hello), "/rare/7", 429)
+        }
         other => panic!("there is no case `{other}`"),
     }
 }
@@ -274,12 +286,22 @@ impl Service<Request<Empty<Bytes>>> for Hello {
     }
 }
 
-/// Requests say where they come from and who asks: that costs an allocation or more, also before the service alone.
-fn served<S, B>(mut service: S, path: &'static str) -> Case
+fn served<S, B>(service: S, path: &'static str) -> Case
 where
     S: Service<Request<Empty<Bytes>>, Response = Response<B>> + 'static,
     S::Error: std::fmt::Debug,
 {
+    answered(service, path, 200)
+}
+
+/// Requests say where they come from and who asks: that costs an allocation or more, also before the service alone. All but the
+/// first are answered with this status.
+fn answered<S, B>(mut service: S, path: &'static str, status: u16) -> Case
+where
+    S: Service<Request<Empty<Bytes>>, Response = Response<B>> + 'static,
+    S::Error: std::fmt::Debug,
+{
+    let mut is_first = true;
     let peer: SocketAddr = (CLIENT.to_owned() + ":40000").parse().expect("an address");
     Box::new(move |calls| {
         let cx = &mut Context::from_waker(Waker::noop());
@@ -295,7 +317,8 @@ where
             ready.expect("a service that does not fail");
             let response = now(service.call(black_box(request)));
             let response = response.expect("a service that does not fail");
-            assert!(response.status().is_success());
+            assert!(response.status() == status || is_first);
+            is_first = false;
             black_box(&response);
         }
     })
