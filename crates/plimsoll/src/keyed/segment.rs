@@ -20,8 +20,6 @@ pub(super) struct Segment<K> {
     /// The tags of the keys, 0 where there is none. Empty unless keys are [tagged](Self::TAGGED).
     tags: Box<[u32]>,
     len: usize,
-    /// So many leading bits of all tags here are alike.
-    depth: u32,
 }
 
 /// The bits of a hash that say where a key lies. All bits of the hash have a part in the leading ones, and it is never 0.
@@ -35,12 +33,11 @@ impl<K> Segment<K> {
     /// Others are compared where they lie, and hashed again where they move.
     const TAGGED: bool = needs_drop::<K>();
 
-    pub(super) fn new(slots: usize, depth: u32) -> Self {
+    pub(super) fn new(slots: usize) -> Self {
         Self {
             slots: (0..slots).map(|_| None).collect(),
             tags: vec![0; if Self::TAGGED { slots } else { 0 }].into(),
             len: 0,
-            depth,
         }
     }
 
@@ -50,10 +47,6 @@ impl<K> Segment<K> {
 
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
-    }
-
-    pub(super) fn depth(&self) -> u32 {
-        self.depth
     }
 
     /// Whether another key would make it slow.
@@ -72,7 +65,7 @@ impl<K> Segment<K> {
     /// Where the search for a key begins.
     #[inline]
     fn home(&self, tag: u32) -> usize {
-        let scaled = u64::from(tag << self.depth) * self.slots.len() as u64;
+        let scaled = u64::from(tag) * self.slots.len() as u64;
         usize::try_from(scaled >> 32).unwrap_or(0)
     }
 
@@ -229,7 +222,7 @@ impl<K> Segment<K> {
     pub(super) fn resize(&mut self, slots: usize, tag_of: &impl Fn(&K) -> u32) {
         // Hashed before anything is moved: it may panic.
         let tags = self.tags(tag_of);
-        let mut resized = Self::new(slots, self.depth);
+        let mut resized = Self::new(slots);
         for (tag, entry) in zip(tags, self.drain()) {
             resized.put(tag, entry);
         }

@@ -1,9 +1,9 @@
 //! The table of keys of a shard, which grows and shrinks a part at a time.
 //!
 //! A table in one piece would have to be moved as a whole when it is full, which is a pause of milliseconds if it is large. So it
-//! consists of segments. A small one that is full is replaced by a larger one, and a large one is split in two. Which segment a
-//! key is in is said by a directory, whose index are the leading bits of the key's tag; a segment that has not been split as often as
-//! others is found under several of them.
+//! consists of segments. A small one that is full is replaced by a larger one; for a large one the table gets another segment, by
+//! splitting its segments in two one after the other, whichever of them is full (linear hashing). So which segment a key is in follows from its tag and the number of
+//! segments, and no directory has to be read for it, which is in no cache where there are many keys.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -14,11 +14,9 @@ use super::segment::{Entry, Segment, is_too_much, tag};
 /// What a search needs comes first.
 #[repr(C)]
 pub(super) struct Slots<K> {
-    /// The number of the segment for each value of the leading bits of a tag.
-    directory: Vec<usize>,
     segments: Vec<Segment<K>>,
-    /// How many bits those are.
-    bits: u32,
+    /// The bits by which a segment is found: its number has no others.
+    mask: u32,
     /// Hashes once more, by a hash that is slow but that nobody can find collisions of, when there were
     /// more of them than by chance.
     salt: Option<RandomState>,
@@ -33,19 +31,18 @@ const FAR: usize = 64;
 /// So many keys do not have the same home by chance: there are fewer keys than homes.
 const COLLISIONS: usize = 16;
 
-/// The numbers of slots of a segment, from an empty one to one that is split when it is full. Small ones grow in long strides:
-/// each leaves a hole in the heap, and those of many shards add up.
+/// The numbers of slots of a segment, from an empty one to one for which another is split when it is full. Small ones grow in long
+/// strides: each leaves a hole in the heap, and those of many shards add up.
 const SIZES: [usize; 6] = [4, 32, 512, 1024, 2048, 3072];
 
-/// A segment that was split so often gets more slots instead: either there are billions of keys, or their tags are alike.
-const DEEPEST: u32 = 16;
+/// With fewer keys to a segment none is split: then all have been, or one has more than its share.
+const FEW: usize = SIZES[SIZES.len() - 1] * 3 / 8;
 
 impl<K> Slots<K> {
     pub(super) fn new() -> Self {
         Self {
-            directory: vec![0],
-            bits: 0,
-            segments: vec![Segment::new(0, 0)],
+            segments: vec![Segment::new(0)],
+            mask: 0,
             len: 0,
             seen: 0,
             salt: None,
@@ -67,8 +64,13 @@ impl<K> Slots<K> {
     /// The number of the segment of a tag.
     #[inline]
     fn number(&self, tag: u32) -> usize {
-        // The last bit is the same in all tags.
-        self.directory[(tag >> 1 >> (31 - self.bits)) as usize]
+        // Where a key lies in its segment is said by the leading bits.
+        let number = ((tag ^ tag >> 16) & self.mask) as usize;
+        if number < self.segments.len() {
+            number
+        } else {
+            number & (self.mask >> 1) as usize
+        }
     }
 }
 
@@ -219,41 +221,42 @@ impl<K: Hash + Eq> Slots<K> {
 
     /// Makes room in the segment of a tag.
     #[cold]
-    fn grow(&mut self, of: u32, hasher: &impl BuildHasher) {
-        let number = self.number(of);
-        let segment = &mut self.segments[number];
-        let (slots, depth) = (segment.slots(), segment.depth());
+    fn grow(&mut self, tag: u32, hasher: &impl BuildHasher) {
+        let number = self.number(tag);
+        let slots = self.segments[number].slots();
         if let Some(larger) = SIZES.into_iter().find(|size| *size > slots) {
             return self.resize(number, larger, hasher);
         }
-        if depth == DEEPEST {
-            return self.resize(number, slots / 2 * 3, hasher);
+        // All are full at about the same time, and half of them are split before they are.
+        for _ in 0..2 {
+            if self.len >= self.segments.len() * FEW {
+                self.split(hasher);
+            }
         }
+        if self.number(tag) == number && self.segments[number].slots() == slots {
+            self.resize(number, slots / 2 * 3, hasher);
+        }
+    }
+
+    /// Splits the segment whose turn it is.
+    fn split(&mut self, hasher: &impl BuildHasher) {
+        let upper = self.segments.len();
+        let mask = (upper + 1).next_power_of_two() - 1;
+        let lower = upper & (mask >> 1);
         let tag_of = tags(self.salt.as_ref(), hasher);
         // Hashed before anything is moved: it may panic.
-        let tags = segment.tags(&tag_of);
-        let is_upper = |tag: u32| tag << depth >> 31 == 1;
-        let upper = tags.iter().filter(|tag| is_upper(**tag)).count();
-        let [mut lower, mut upper] =
-            [tags.len() - upper, upper].map(|len| Segment::new(size_for(len), depth + 1));
-        for (tag, entry) in zip(tags, segment.drain()) {
-            let half = if is_upper(tag) {
-                &mut upper
-            } else {
-                &mut lower
-            };
-            half.put(tag, entry);
+        let tags = self.segments[lower].tags(&tag_of);
+        self.mask = u32::try_from(mask).unwrap_or(u32::MAX);
+        self.segments.push(Segment::new(0));
+        let count = tags.iter().filter(|tag| self.number(**tag) == upper);
+        let count = count.count();
+        let mut halves = [tags.len() - count, count].map(|len| Segment::new(size_for(len)));
+        let entries = self.segments[lower].drain();
+        for (tag, entry) in zip(tags, entries) {
+            let half = usize::from(self.number(tag) == upper);
+            halves[half].put(tag, entry);
         }
-        *segment = lower;
-        if depth == self.bits {
-            self.directory = self.directory.iter().flat_map(|one| [*one; 2]).collect();
-            self.bits += 1;
-        }
-        // Those of the upper half.
-        let width = 1 << (self.bits - depth - 1);
-        let first = ((of >> 1 >> (31 - depth - 1)) as usize | 1) * width;
-        self.directory[first..first + width].fill(self.segments.len());
-        self.segments.push(upper);
+        [self.segments[lower], self.segments[upper]] = halves;
     }
 
     #[cold]
@@ -277,7 +280,8 @@ impl<K: Hash + Eq> Slots<K> {
 fn size_for(len: usize) -> usize {
     let mut sizes = SIZES.into_iter();
     let fits = sizes.find(|size| !is_too_much(len + len / 8, *size));
-    fits.unwrap_or(SIZES[SIZES.len() - 1])
+    // All keys of a segment may be in one half.
+    fits.unwrap_or(len * 2)
 }
 
 /// What tags keys.
