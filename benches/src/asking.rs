@@ -155,7 +155,16 @@ pub(crate) fn now() -> Instant {
 
 /// The processor time all threads of this process have used.
 pub(crate) fn process_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    processor_time(ClockId::ProcessCPUTime)
+}
+
+/// The processor time this thread has used.
+pub(crate) fn thread_time() -> Duration {
+    processor_time(ClockId::ThreadCPUTime)
+}
+
+fn processor_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or_default(),
         u32::try_from(time.tv_nsec).unwrap_or_default(),

@@ -6,12 +6,15 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plimsoll::Clock;
+
 use crate::asking::{Answer, Trial, asked, now};
 use crate::contender::Contender;
 use crate::contender::Role::Floor;
 
 pub(crate) const BY_WORD: &str = "bucket by hand, word for a clock";
 pub(crate) const BY_COUNTER: &str = "bucket by hand, processor's counter";
+const COARSE: &str = "clock: the kernel's coarse clock";
 
 /// A moment that is there to be read, as a coarse clock publishes it.
 pub(crate) static PUBLISHED: AtomicU64 = AtomicU64::new(1 << 40);
@@ -46,6 +49,16 @@ pub(crate) fn clocks() -> Vec<Contender<Trial>> {
     ]
 }
 
+/// Reading the clock that ours read by default, whatever is answered.
+pub(crate) fn coarse_clock() -> Vec<Contender<Trial>> {
+    let granted = |answer| (Clock::system(), answer == Answer::Granted);
+    let read = |(clock, granted): &(Clock, bool)| {
+        black_box(clock.now());
+        *granted
+    };
+    vec![asked(Floor, COARSE, granted, read)]
+}
+
 /// Changing a word that others may change.
 pub(crate) fn words() -> Vec<Contender<Trial>> {
     vec![
@@ -75,6 +88,18 @@ pub(crate) fn buckets() -> Vec<Contender<Trial>> {
         ),
         asked(
             Floor,
+            "bucket by hand, the kernel's coarse clock",
+            |answer| Bucket::new(answer, Clock::system()),
+            |bucket| bucket.take(bucket.clock.now().as_nanos()),
+        ),
+        asked(
+            Floor,
+            "bucket by hand, the kernel's coarse clock, answers whole and counted",
+            |answer| Bucket::new(answer, Clock::system()),
+            |bucket| bucket.answer(bucket.clock.now().as_nanos()),
+        ),
+        asked(
+            Floor,
             BY_COUNTER,
             |answer| Bucket::new(answer, quanta::Clock::new()),
             |bucket| bucket.take(bucket.clock.raw()),
@@ -93,6 +118,19 @@ struct Bucket<C> {
     token: u64,
     burst: u64,
     clock: C,
+    /// How often it granted and refused.
+    counts: [AtomicU64; 2],
+}
+
+/// As much as a refusal of ours says.
+struct Refused {
+    _reason: u64,
+    _limit: u64,
+    _remaining: u64,
+    _at: u64,
+    _ready_at: u64,
+    _full_at: u64,
+    _limiter: Option<&'static str>,
 }
 
 impl<C> Bucket<C> {
@@ -106,7 +144,27 @@ impl<C> Bucket<C> {
             token,
             burst,
             clock,
+            counts: Default::default(),
         }
+    }
+
+    /// Keeps what a refusal says, and counts.
+    fn answer(&self, now: u64) -> bool {
+        let granted = self.take(now);
+        if !granted {
+            let full_at = self.full_at.load(Ordering::Acquire).max(now);
+            black_box(&Refused {
+                _reason: 1,
+                _limit: self.burst,
+                _remaining: 0,
+                _at: now,
+                _ready_at: full_at + self.token - self.burst,
+                _full_at: full_at,
+                _limiter: None,
+            });
+        }
+        count(&self.counts[usize::from(!granted)]);
+        granted
     }
 
     fn take(&self, now: u64) -> bool {
@@ -115,6 +173,11 @@ impl<C> Bucket<C> {
             (full_at <= now + self.burst).then_some(full_at)
         })
     }
+}
+
+/// As if no other thread counted here.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 pub(crate) fn swap_in(word: &AtomicU64, next: impl Fn(u64) -> Option<u64>) -> bool {

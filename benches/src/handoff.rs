@@ -3,10 +3,13 @@
 //! 64 tasks, first come first served, a limit of one. Each holds the permit across a yield, so that
 //! everybody else is waiting when it is given back and every permit goes to a task that sleeps.
 
+use std::collections::VecDeque;
 use std::future::{Future, ready};
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Concurrency, Gate, Queue};
 use tokio::runtime::{Builder, Runtime};
@@ -46,8 +49,88 @@ fn contenders() -> Vec<Contender<Trial>> {
             || Semaphore::new(1),
             |semaphore| async { semaphore.acquire().await.expect("open") },
         ),
+        handed_on(
+            Floor,
+            "a queue by hand behind a lock",
+            ByHand::default,
+            |queue| Joined { queue, place: None },
+        ),
         handed_on(Floor, "the yield alone", || (), |()| ready(())),
     ]
+}
+
+/// What a queue in safe code cannot do without: a lock to join, one to hand on, and one to read the answer. No time, no
+/// cancellation, no order but that of arrival, no bound, no counts.
+#[derive(Default)]
+struct ByHand(Mutex<Line>);
+
+#[derive(Default)]
+struct Line {
+    held: bool,
+    waiting: VecDeque<usize>,
+    /// The waker of each who waits; none where the permit has come.
+    places: Vec<Option<Waker>>,
+    free: Vec<usize>,
+}
+
+struct Joined {
+    queue: &'static ByHand,
+    place: Option<usize>,
+}
+
+struct Held(&'static ByHand);
+
+impl ByHand {
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Future for Joined {
+    type Output = Held;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Held> {
+        let queue = self.queue;
+        match self.place {
+            Some(place) => {
+                let mut line = queue.lock();
+                if line.places[place].is_some() {
+                    return Poll::Pending;
+                }
+                line.free.push(place);
+            }
+            None => {
+                let waker = cx.waker().clone();
+                let mut line = queue.lock();
+                if line.held {
+                    let place = line.free.pop().unwrap_or(line.places.len());
+                    if place == line.places.len() {
+                        line.places.push(None);
+                    }
+                    line.places[place] = Some(waker);
+                    line.waiting.push_back(place);
+                    drop(line);
+                    self.place = Some(place);
+                    return Poll::Pending;
+                }
+                line.held = true;
+            }
+        }
+        Poll::Ready(Held(queue))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut line = self.0.lock();
+        let next = line.waiting.pop_front();
+        line.held = next.is_some();
+        let waker = next.and_then(|place| line.places[place].take());
+        drop(line);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
 }
 
 fn handed_on<L, P, F>(

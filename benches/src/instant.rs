@@ -33,7 +33,14 @@ const PLANS: [Plan; 7] = [
         title: "Granted, alone",
         answer: Answer::Granted,
         threads: 1,
-        contenders: || limiters_and([floors::clocks(), floors::words(), floors::buckets()]),
+        contenders: || {
+            limiters_and([
+                floors::coarse_clock(),
+                floors::clocks(),
+                floors::words(),
+                floors::buckets(),
+            ])
+        },
         compared: BUCKETS,
     },
     Plan {
@@ -41,7 +48,7 @@ const PLANS: [Plan; 7] = [
         title: "Denied, alone",
         answer: Answer::Denied,
         threads: 1,
-        contenders: || limiters_and([floors::buckets()]),
+        contenders: || limiters_and([floors::coarse_clock(), floors::buckets()]),
         compared: BUCKETS,
     },
     Plan {

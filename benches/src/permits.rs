@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use crate::asking::{Trial, asked};
 use crate::contender::Contender;
 use crate::contender::Role::{Floor, Ours, Peer};
+use crate::floors::{count, swap_in};
 
 pub(crate) const CONCURRENCY: &str = "plimsoll Concurrency";
 pub(crate) const ADAPTIVE: &str = "plimsoll Adaptive, Verdict";
@@ -59,23 +60,24 @@ pub(crate) fn contenders() -> Vec<Contender<Trial>> {
             "exchange in, subtract out",
             |_| AtomicU64::new(0),
             |word| {
-                let mut old = word.load(Ordering::Acquire);
-                while old < PLENTY {
-                    let taken = word.compare_exchange_weak(
-                        old,
-                        old + 1,
-                        Ordering::AcqRel,
-                        Ordering::Acquire,
-                    );
-                    match taken {
-                        Ok(_) => {
-                            word.fetch_sub(1, Ordering::AcqRel);
-                            return true;
-                        }
-                        Err(other) => old = other,
-                    }
-                }
-                false
+                let granted = take(word);
+                word.fetch_sub(u64::from(granted), Ordering::AcqRel);
+                granted
+            },
+        ),
+        asked(
+            Floor,
+            "exchange in, subtract out, held and counted",
+            |_| (AtomicU64::new(0), AtomicU64::new(0)),
+            |(word, counter)| {
+                let held = take(word).then(|| Held {
+                    limiter: word,
+                    cost: 1,
+                    _taken: 0,
+                    _flags: [7, 0, 1, 0],
+                });
+                count(counter);
+                black_box(&held).is_some()
             },
         ),
         asked(
@@ -101,6 +103,34 @@ pub(crate) fn contenders() -> Vec<Contender<Trial>> {
             },
         ),
     ]
+}
+
+fn take(word: &AtomicU64) -> bool {
+    swap_in(word, |old| (old < PLENTY).then_some(old + 1))
+}
+
+/// As much as a permit of ours says. It returns what it took to a limiter of any kind.
+struct Held<'a> {
+    limiter: &'a dyn Returned,
+    cost: u64,
+    _taken: u64,
+    _flags: [u8; 4],
+}
+
+trait Returned {
+    fn give_back(&self, cost: u64);
+}
+
+impl Returned for AtomicU64 {
+    fn give_back(&self, cost: u64) {
+        self.fetch_sub(cost, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.limiter.give_back(self.cost);
+    }
 }
 
 /// Our own algorithm, with no room to change its mind: others would be refused.

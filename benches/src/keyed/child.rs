@@ -15,8 +15,15 @@ pub(crate) const CHILD: &str = "--child";
 
 /// Runs this program once more, with `args`, and returns what it says.
 pub(super) fn ask(args: &[&str]) -> Option<String> {
+    ask_with(args, &[])
+}
+
+/// The same with more in its environment.
+pub(super) fn ask_with(args: &[&str], environment: &[(&str, &str)]) -> Option<String> {
     let program = env::current_exe().ok()?;
-    let output = Command::new(program).arg(CHILD).args(args).output().ok()?;
+    let mut command = Command::new(program);
+    let command = command.envs(environment.iter().copied());
+    let output = command.arg(CHILD).args(args).output().ok()?;
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
         eprintln!("{}: no result: {error}", args.join(" "));

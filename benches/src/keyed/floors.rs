@@ -15,6 +15,7 @@ use crate::contender::Role::Floor;
 use crate::floors::{PUBLISHED, swap_in};
 
 pub(crate) const NOTHING: &str = "nothing but reading the key";
+pub(crate) const ONE_LOAD: &str = "lock-free, 16 bytes an entry, word for a clock";
 
 pub(super) fn all<K: Key>() -> Vec<Entrant<K>> {
     let floor = |name, make| Entrant::new(Floor, name, Worth::Floor, make);
@@ -26,9 +27,7 @@ pub(super) fn all<K: Key>() -> Vec<Entrant<K>> {
         floor("hashbrown, unsynchronised, processor's counter", |limit| {
             Box::new(Unsynchronised::new(limit, quanta::Clock::new()))
         }),
-        floor("lock-free, 16 bytes an entry, word for a clock", |limit| {
-            Box::new(LockFree::new(limit, Word))
-        }),
+        floor(ONE_LOAD, |limit| Box::new(LockFree::new(limit, Word))),
         floor(
             "lock-free, 16 bytes an entry, processor's counter",
             |limit| Box::new(LockFree::new(limit, quanta::Clock::new())),

@@ -1,30 +1,44 @@
 //! What becomes of hits, the longest insertion and the bytes of a key as there are more and more keys.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use super::Plan;
-use super::child::{self, resident, warmed_up};
+use super::child::{ask_with, resident, warmed_up};
 use super::contenders::{LASTING, Limit, OURS};
-use super::floors::NOTHING;
+use super::floors::{NOTHING, ONE_LOAD};
 use super::histogram::Histogram;
 use super::keys::{Key, Spread, sequence};
 use super::peers::GOVERNOR;
-use crate::asking::now;
+use crate::asking::{now, thread_time};
 use crate::report::Table;
 
-const ENTRANTS: [&str; 3] = [OURS, GOVERNOR, NOTHING];
+/// Who, and what is added to its name and environment.
+const ENTRANTS: [(&str, &str, &[(&str, &str)]); 6] = [
+    (OURS, "", &[]),
+    (OURS, HUGE, HUGE_PAGES),
+    (GOVERNOR, "", &[]),
+    (NOTHING, "", &[]),
+    (ONE_LOAD, "", &[]),
+    (ONE_LOAD, HUGE, HUGE_PAGES),
+];
+const HUGE: &str = ", huge pages";
+/// Has glibc advise the kernel to use huge pages.
+const HUGE_PAGES: &[(&str, &str)] = &[("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")];
 /// How many hits are timed.
 const HITS: usize = 1 << 20;
 
 /// The curve of everybody, from few keys to many.
 pub(crate) struct Growth {
-    rows: Vec<(usize, &'static str, Grown)>,
+    rows: Vec<(usize, String, Grown)>,
 }
 
 /// With so many keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Grown {
-    /// The longest insertion on the way, and all but one in ten thousand of them, in nanoseconds.
+    /// The longest insertion on the way: on the wall, where everything counts that the machine did meanwhile, and in processor
+    /// time. All but one in ten thousand of them on the wall. In nanoseconds.
+    wall: f64,
     pub(crate) longest: f64,
     all_but_few: f64,
     /// Nanoseconds of a hit.
@@ -38,10 +52,10 @@ pub(super) fn run(plan: &Plan) -> Growth {
     let counts = [plan.keys / 100, plan.keys, plan.keys * 10, plan.keys * 50];
     let rows = counts.into_iter().flat_map(|count| {
         let entrants = ENTRANTS.into_iter();
-        let entrants = entrants.filter(|name| name.contains(&plan.rounds.who));
-        entrants.filter_map(move |name| {
-            let said = child::ask(&["growth", name, &count.to_string()])?;
-            Some((count, name, Grown::read(&said)?))
+        let entrants = entrants.filter(|(name, ..)| name.contains(&plan.rounds.who));
+        entrants.filter_map(move |(name, how, environment)| {
+            let said = ask_with(&["growth", name, &count.to_string()], environment)?;
+            Some((count, format!("{name}{how}"), Grown::read(&said)?))
         })
     });
     Growth {
@@ -59,11 +73,14 @@ pub(super) fn child(args: &[&str]) -> Option<String> {
     let before = resident();
     let limiter = (entrant.make)(&Limit::generous(count));
     let (clock, mut times) = (quanta::Clock::new(), Histogram::default());
+    let (mut spent, mut longest) = (thread_time(), Duration::ZERO);
     for id in 0..count as u64 {
         let key = u64::of(id);
         let start = clock.raw();
         black_box(limiter.take(&key, LASTING));
         times.add(clock.delta_as_nanos(start, clock.raw()));
+        let before = std::mem::replace(&mut spent, thread_time());
+        longest = longest.max(spent - before);
     }
     let bytes = resident().saturating_sub(before) as f64 / count as f64;
     let keys = sequence::<u64>(Spread::Uniform, count, HITS);
@@ -75,7 +92,8 @@ pub(super) fn child(args: &[&str]) -> Option<String> {
     }
     hits.sort_by(f64::total_cmp);
     let grown = Grown {
-        longest: times.max() as f64,
+        wall: times.max() as f64,
+        longest: longest.as_nanos() as f64,
         all_but_few: times.all_but_one_in(10_000) as f64,
         hit: hits[hits.len() / 2],
         bytes,
@@ -85,14 +103,21 @@ pub(super) fn child(args: &[&str]) -> Option<String> {
 
 impl Grown {
     fn written(self) -> String {
-        let figures = [self.longest, self.all_but_few, self.hit, self.bytes];
+        let figures = [
+            self.wall,
+            self.longest,
+            self.all_but_few,
+            self.hit,
+            self.bytes,
+        ];
         figures.map(|figure| figure.to_string()).join(" ")
     }
 
     fn read(text: &str) -> Option<Self> {
         let figures: Option<Vec<f64>> = text.split(' ').map(|one| one.parse().ok()).collect();
         match figures?[..] {
-            [longest, all_but_few, hit, bytes] => Some(Self {
+            [wall, longest, all_but_few, hit, bytes] => Some(Self {
+                wall,
                 longest,
                 all_but_few,
                 hit,
@@ -106,7 +131,7 @@ impl Grown {
 impl Growth {
     /// Ours, with so many times the keys of the second count.
     fn ours(&self) -> impl Iterator<Item = (usize, Grown)> {
-        let ours = self.rows.iter().filter(|(_, name, _)| *name == OURS);
+        let ours = self.rows.iter().filter(|(_, name, _)| name == OURS);
         ours.map(|(count, _, grown)| (*count, *grown))
     }
 
@@ -122,16 +147,18 @@ impl Growth {
             "",
             "keys",
             "a hit, ns",
-            "longest insertion, ms",
+            "longest insertion, processor time, ms",
+            "… on the wall, ms",
             "p99.99 of insertions, µs",
             "bytes a key",
         ]);
         for (count, name, grown) in &self.rows {
             table.rows.push(vec![
-                (*name).to_owned(),
+                name.clone(),
                 count.to_string(),
                 format!("{:.1}", grown.hit),
                 format!("{:.3}", grown.longest / 1e6),
+                format!("{:.3}", grown.wall / 1e6),
                 format!("{:.1}", grown.all_but_few / 1e3),
                 format!("{:.1}", grown.bytes),
             ]);

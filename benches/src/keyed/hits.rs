@@ -54,7 +54,17 @@ pub(super) fn run<K: Key>(plan: &Plan, spread: Spread, answer: Answer) -> Case {
     };
     let kind = K::KIND;
     let title = format!("Keyed, {kind}, {order}, {count} keys, {answers}");
-    Case { kind, title, rows }
+    let wanted = match answer {
+        Answer::Denied => [0.4; 2],
+        Answer::Granted if kind == u64::KIND => [0.42, 0.45],
+        Answer::Granted => [0.6; 2],
+    };
+    Case {
+        kind,
+        title,
+        wanted,
+        rows,
+    }
 }
 
 fn ask<K>(limiter: &dyn Limiter<K>, keys: &mut Walk<'_, K>, span: Duration) -> Count {

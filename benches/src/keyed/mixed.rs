@@ -62,7 +62,12 @@ pub(super) fn run<K: Key>(plan: &Plan) -> Case {
     });
     let kind = K::KIND;
     let title = format!("Keyed, {kind}, uniform, {ids} keys that come and go, room for {room}");
-    Case { kind, title, rows }
+    Case {
+        kind,
+        title,
+        wanted: [0.6; 2],
+        rows,
+    }
 }
 
 fn ask<K>(limiter: &dyn Limiter<K>, keys: &mut Walk<'_, K>, turn: u64, span: Duration) -> Count {

@@ -1,5 +1,7 @@
 //! What we set out to reach with a limit for each key.
 
+use std::iter::zip;
+
 use super::Results;
 use super::asked::{Case, Row};
 use super::contenders::Worth;
@@ -24,7 +26,7 @@ impl Results {
                 targets.push(at_most(&what, ours, 32.0, " bytes"));
             } else if let Some((peer, bytes)) = memory.leanest() {
                 let what = format!("{what} ÷ the leanest peer's ({peer}, {bytes:.1})");
-                targets.push(at_most(&what, ours / bytes, 1.0, " ×"));
+                targets.push(at_most(&what, ours / bytes, 0.9, " ×"));
             }
         }
         for stalls in &self.stalls {
@@ -60,12 +62,11 @@ impl Results {
 type Time = fn(&Row) -> Series;
 
 fn against_peers(case: &Case) -> Vec<Target> {
-    let bound = if case.kind == u64::KIND { 0.45 } else { 0.6 };
     let own: &[Worth] = &[Worth::Exact];
     let any: &[Worth] = &[Worth::Exact, Worth::ExactLate];
     let times: [(&str, Time); 2] = [("", Row::one), (", two threads", Row::two)];
     let mut targets = Vec::new();
-    for (threads, time) in times {
+    for ((threads, time), wanted) in zip(times, case.wanted) {
         let mut seen = None;
         for (which, worths) in [("", own), (", on any clock", any)] {
             let (Some(ours), Some(peer)) = (case.ours(), case.fastest(worths, time)) else {
@@ -79,7 +80,7 @@ fn against_peers(case: &Case) -> Vec<Target> {
                 "{}{threads} ÷ the fastest exact peer{which} ({name})",
                 case.title
             );
-            targets.push(at_most(&what, time(ours).over(&time(peer)), bound, " ×"));
+            targets.push(at_most(&what, time(ours).over(&time(peer)), wanted, " ×"));
         }
     }
     targets

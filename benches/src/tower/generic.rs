@@ -1,13 +1,17 @@
 //! Layers before a service that returns the number it is given.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::{Future, Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use plimsoll::adaptive::{Adaptive, Aimd, Limit, Vegas, Verdict};
 use plimsoll::{Clock, Concurrency, Gate, InvalidLimit, Queue, Rule, TokenBucket};
 use plimsoll_tower::LimitLayer;
+use tower::layer::layer_fn;
 use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
 use tower::load_shed::LoadShedLayer;
 use tower::{Layer, Service};
@@ -18,6 +22,7 @@ use tower_resilience_ratelimiter::RateLimiterLayer;
 use super::serving::{Cost, Served, served};
 use crate::contender::Contender;
 use crate::contender::Role::{self, Floor, Ours, Peer};
+use crate::floors::swap_in;
 
 pub(super) const BARE: &str = "the service alone";
 pub(super) const RATE: &str = "LimitLayer, TokenBucket";
@@ -30,6 +35,7 @@ pub(super) const SLOTS_QUEUE: &str = "LimitLayer, Concurrency with a queue";
 pub(super) const TOWER_SLOTS: &str = "tower ConcurrencyLimit";
 pub(super) const TOWER_SHED: &str = "tower LoadShed(ConcurrencyLimit)";
 pub(super) const BULKHEAD: &str = "tower-resilience bulkhead";
+const BY_HAND: &str = "exchange in, a share held by the future, subtract out";
 pub(super) const VERDICT: &str = "LimitLayer, Adaptive, Verdict";
 pub(super) const AIMD: &str = "LimitLayer, Adaptive, Aimd";
 pub(super) const VEGAS: &str = "LimitLayer, Adaptive, Vegas";
@@ -119,7 +125,65 @@ pub(super) fn slots() -> Vec<Contender<Served, Cost>> {
             let slots = BulkheadLayer::builder().max_concurrent_calls(ROOM as usize);
             slots.build().expect("room for some")
         }),
+        around(Floor, BY_HAND, || layer_fn(ByHand::new)),
     ]
+}
+
+/// What no concurrency limit can do without whose future holds what it took: to take, to share, and to give back.
+#[derive(Clone)]
+struct ByHand {
+    service: Same,
+    taken: Arc<AtomicU64>,
+}
+
+struct Taken(Arc<AtomicU64>);
+
+impl ByHand {
+    fn new(service: Same) -> Self {
+        let taken = Arc::default();
+        Self { service, taken }
+    }
+}
+
+impl Service<u32> for ByHand {
+    type Response = u32;
+    type Error = Infallible;
+    type Future = Holding;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, number: u32) -> Holding {
+        let taken = swap_in(&self.taken, |old| (old < ROOM.into()).then_some(old + 1));
+        Holding {
+            taken: taken.then(|| Taken(Arc::clone(&self.taken))),
+            inner: self.service.call(number),
+        }
+    }
+}
+
+struct Holding {
+    taken: Option<Taken>,
+    inner: Ready<Result<u32, Infallible>>,
+}
+
+impl Future for Holding {
+    type Output = Result<u32, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = Pin::new(&mut self.inner).poll(cx);
+        if polled.is_ready() {
+            self.taken = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 pub(super) fn adaptive() -> Vec<Contender<Served, Cost>> {

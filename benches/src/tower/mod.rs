@@ -32,6 +32,8 @@ pub(crate) struct Case {
     /// The service alone.
     bare: &'static str,
     pairs: &'static [targets::Pair],
+    /// What is wanted of these, at most.
+    wanted: f64,
     free: &'static [&'static str],
 }
 
@@ -47,6 +49,7 @@ struct Kind {
     bare: &'static str,
     contenders: fn() -> Vec<Contender<Served, Cost>>,
     pairs: &'static [targets::Pair],
+    wanted: f64,
     /// Those of ours that allocate nothing.
     free: &'static [&'static str],
 }
@@ -58,6 +61,7 @@ const KINDS: [Kind; 5] = [
         bare: generic::BARE,
         contenders: generic::rates,
         pairs: targets::RATES,
+        wanted: 0.7,
         free: &[generic::RATE, generic::RATE_PRECISE],
     },
     Kind {
@@ -66,6 +70,7 @@ const KINDS: [Kind; 5] = [
         bare: generic::BARE,
         contenders: generic::slots,
         pairs: targets::SLOTS,
+        wanted: 0.9,
         free: &[generic::SLOTS, generic::SLOTS_QUEUE],
     },
     Kind {
@@ -74,6 +79,7 @@ const KINDS: [Kind; 5] = [
         bare: generic::BARE,
         contenders: generic::adaptive,
         pairs: targets::ADAPTIVE,
+        wanted: 0.7,
         free: &[generic::VERDICT, generic::AIMD, generic::VEGAS],
     },
     Kind {
@@ -82,6 +88,7 @@ const KINDS: [Kind; 5] = [
         bare: web::BARE,
         contenders: web::without_fields,
         pairs: targets::HTTP,
+        wanted: 0.9,
         free: &[web::GLOBAL, web::PEER],
     },
     Kind {
@@ -90,6 +97,7 @@ const KINDS: [Kind; 5] = [
         bare: web::BARE,
         contenders: web::with_fields,
         pairs: targets::FIELDS,
+        wanted: 0.8,
         free: &[],
     },
 ];
@@ -106,6 +114,7 @@ pub(crate) fn run(plan: &Plan, wanted: impl Fn(&str) -> bool) -> Results {
         ),
         bare: kind.bare,
         pairs: kind.pairs,
+        wanted: kind.wanted,
         free: kind.free,
     });
     Results {

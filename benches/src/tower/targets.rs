@@ -64,7 +64,7 @@ fn against_peers(case: &Case) -> Vec<Target> {
             Some(added(case.find(name)?, bare))
         });
         let what = format!("added by {ours} ÷ {peer}");
-        Some(at_most(&what, this?.over(&other?), 0.7, " ×"))
+        Some(at_most(&what, this?.over(&other?), case.wanted, " ×"))
     });
     ratios.collect()
 }
