@@ -24,7 +24,6 @@ pub(crate) struct Asked {
 
 /// All who ran side by side.
 pub(crate) struct Case {
-    pub(crate) kind: &'static str,
     pub(crate) title: String,
     /// What is wanted of the fastest exact peer's time at most, by one thread and by two.
     pub(crate) wanted: [f64; 2],

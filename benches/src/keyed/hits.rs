@@ -60,7 +60,6 @@ pub(super) fn run<K: Key>(plan: &Plan, spread: Spread, answer: Answer) -> Case {
         Answer::Granted => [0.6; 2],
     };
     Case {
-        kind,
         title,
         wanted,
         rows,

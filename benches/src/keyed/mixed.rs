@@ -63,7 +63,6 @@ pub(super) fn run<K: Key>(plan: &Plan) -> Case {
     let kind = K::KIND;
     let title = format!("Keyed, {kind}, uniform, {ids} keys that come and go, room for {room}");
     Case {
-        kind,
         title,
         wanted: [0.6; 2],
         rows,
