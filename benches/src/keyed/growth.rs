@@ -13,8 +13,11 @@ use super::peers::GOVERNOR;
 use crate::asking::{now, thread_time};
 use crate::report::Table;
 
+/// Variables of an environment, with their values.
+type Variables = &'static [(&'static str, &'static str)];
+
 /// Who, and what is added to its name and environment.
-const ENTRANTS: [(&str, &str, &[(&str, &str)]); 6] = [
+const ENTRANTS: [(&str, &str, Variables); 6] = [
     (OURS, "", &[]),
     (OURS, HUGE, HUGE_PAGES),
     (GOVERNOR, "", &[]),
@@ -24,7 +27,7 @@ const ENTRANTS: [(&str, &str, &[(&str, &str)]); 6] = [
 ];
 const HUGE: &str = ", huge pages";
 /// Has glibc advise the kernel to use huge pages.
-const HUGE_PAGES: &[(&str, &str)] = &[("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")];
+const HUGE_PAGES: Variables = &[("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")];
 /// How many hits are timed.
 const HITS: usize = 1 << 20;
 

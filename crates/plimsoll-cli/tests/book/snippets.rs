@@ -56,6 +56,8 @@ fn is_part_of(block: &Block, file: &str) -> Result<(), String> {
 fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("snippets")
+        // Tests run beside each other.
+        .join(format!("{:?}", std::thread::current().id()))
         .join(name);
     fs::create_dir_all(&directory).expect("a directory");
     directory
