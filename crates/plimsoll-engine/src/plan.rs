@@ -12,7 +12,6 @@ use crate::costs::{cost_reads_body, counts_body, is_known_before, reads_answer};
 use crate::keys::{Client, Source};
 use crate::limit::Limit;
 use crate::names::Names;
-use crate::quick;
 use crate::router::Router;
 use crate::seen::Seen;
 
@@ -47,6 +46,9 @@ impl Plan {
         Some((limit, self.limits[limit].terms_of_tier(tier)?))
     }
 }
+
+/// How many limits a route may have that are asked [quickly](crate::quick).
+pub(crate) const MOST_QUICK: usize = 8;
 
 /// A route: for which requests it is, and which limits they are asked for.
 #[derive(Debug)]
@@ -119,7 +121,9 @@ impl Route {
         let settles = uses.iter().any(|by| !is_known_before(&by.cost));
         let quick = simple
             && !(reads_body || watches_bodies || says || says_priority || settles)
-            && quick::is_possible(&uses, &plan.limits);
+            && uses.len() <= MOST_QUICK
+            && limits().all(|it| it.key.len() <= 1)
+            && uses.iter().all(|by| matches!(by.cost, CostSpec::Fixed(_)));
         let headers = spec.headers.iter();
         let headers = headers.filter_map(|(name, is)| Some((name.parse().ok()?, is.clone())));
         let methods = spec.methods.iter();

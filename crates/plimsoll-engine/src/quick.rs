@@ -11,11 +11,8 @@ use plimsoll_tower::Head;
 
 use crate::keys::AddressText;
 use crate::limit::Limit;
-use crate::plan::{Plan, Route, RouteUse};
+use crate::plan::{MOST_QUICK as MOST, Plan, Route, RouteUse};
 use crate::pool;
-
-/// How many limits a route may have here.
-pub(crate) const MOST: usize = 8;
 
 /// What it came to.
 pub(crate) enum Quick {
@@ -134,13 +131,6 @@ const fn fixed(by: &RouteUse) -> u64 {
         CostSpec::Fixed(cost) => cost,
         _ => 1,
     }
-}
-
-/// Whether the limits of a route can be asked in this way.
-pub(crate) fn is_possible(uses: &[RouteUse], limits: &[Limit]) -> bool {
-    let is_fixed = |by: &RouteUse| matches!(by.cost, CostSpec::Fixed(_));
-    let is_short = |by: &RouteUse| limits[by.limit].key.len() <= 1;
-    uses.len() <= MOST && uses.iter().all(|by| is_fixed(by) && is_short(by))
 }
 
 /// Undoes what the first limits have granted. Their keys are read again.
