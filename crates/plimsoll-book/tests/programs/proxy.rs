@@ -16,8 +16,9 @@ async fn each_client_behind_nginx_has_its_own_limit() {
     let app = serve(behind_nginx::app()).await;
     let (port, dir) = (free_port().await, Dir::new("nginx"));
     let at = dir.0.display();
+    // One process, so that none is left behind.
     let config = format!(
-        "daemon off; pid {at}/pid; error_log stderr; events {{}}
+        "daemon off; master_process off; pid {at}/pid; error_log stderr; events {{}}
         http {{
             access_log off;
             client_body_temp_path {at}/a; proxy_temp_path {at}/b; fastcgi_temp_path {at}/c; uwsgi_temp_path {at}/d; scgi_temp_path {at}/e;
